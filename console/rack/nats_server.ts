@@ -62,6 +62,8 @@ sh -c '
 exec "$0" -c "$1" 3<&-
 `;
 
+/** Attempts to start a server under `keepUp` that is killed before it is ready. */
+const FIRST_ATTEMPTS = 5;
 /** Attempts to restart a server under `keepUp`. */
 const KEEP_UP_ATTEMPTS = 10;
 /** Delay before each of them, so that a user can see the effect of a killed server. */
@@ -166,6 +168,8 @@ export class NatsServer implements Broker {
    */
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
+  /** The last process was ended by SIGKILL: nothing is wrong with the server. */
+  #wasKilled = false;
   #exited: Promise<void> = Promise.resolve();
 
   constructor(options: NatsServerOptions & { readonly binary: string }) {
@@ -209,7 +213,15 @@ export class NatsServer implements Broker {
 
   async start(): Promise<void> {
     const asked = ++this.#asked;
-    await this.#launch(asked);
+    for (let attempt = 1;; attempt++) {
+      try {
+        await this.#launch(asked);
+        break;
+      } catch (error) {
+        const again = this.#options.keepUp && this.#wasKilled && attempt < FIRST_ATTEMPTS;
+        if (!again || this.#asked !== asked) throw error;
+      }
+    }
     if (this.#options.keepUp) void this.#launchAgain(asked);
   }
 
@@ -248,6 +260,7 @@ export class NatsServer implements Broker {
     const status = process.status;
     // The server has ended: its watching shell can end.
     status.then(() => process.stdin.close()).catch(() => {});
+    status.then(({ signal }) => this.#wasKilled = signal === "SIGKILL");
     this.#process = process;
     this.#exited = Promise.all([status, logged]).then(() => {});
 

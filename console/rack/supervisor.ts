@@ -4,7 +4,7 @@
  * from outside like one that it was ordered to kill.
  */
 import { USERS } from "../../fabric/bus/access.ts";
-import type { Bus, Subscription } from "../../fabric/bus/bus.ts";
+import { type Bus, BusError, type Subscription } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
@@ -62,6 +62,7 @@ const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
 const FINAL_MS = 5_000;
 const DEATH_AGAIN_MS = 100;
+const BROKER_BACK_MS = 5_000, BROKER_AGAIN_MS = 50;
 /** Starts of a process until one has joined. */
 const FIRST_STARTS_MAX = 5;
 const GRACE_MS = 3_000;
@@ -116,10 +117,24 @@ export class Supervisor {
     this.#options.bus.closed.then((reason) => {
       if (reason !== undefined) this.#finished.reject(new RackError(reason.message));
     });
-    await this.#options.bus.flush();
+    await this.#subscribed();
     if (this.#down) throw new RackError("The rack was taken down before it was up");
     this.#startTimekeeper();
     for (const slot of this.#slots) this.#startPartition(slot);
+  }
+
+  /** Returns when the broker has the subscriptions: it may be away for a moment. */
+  async #subscribed(): Promise<void> {
+    const deadline = performance.now() + BROKER_BACK_MS;
+    for (;;) {
+      try {
+        return await this.#options.bus.flush();
+      } catch (error) {
+        const isAway = error instanceof BusError && error.kind === "disconnected";
+        if (!isAway || this.#down || performance.now() > deadline) throw error;
+        await sleep(BROKER_AGAIN_MS);
+      }
+    }
   }
 
   /** SIGKILL: the power of this partition's nodes fails. @returns false where it has no process. */

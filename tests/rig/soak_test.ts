@@ -54,7 +54,6 @@ describe("Many transfers on one rack", () => {
         plan,
         image: (host) => (offset, length) => scm.get(host)!.slice(offset, offset + length),
         inputs: () => ({}),
-        programs: {},
       }),
       onDurable: (host, writes) => {
         for (const { offset, data } of writes) scm.get(host)!.set(data, offset);
