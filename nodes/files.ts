@@ -119,6 +119,23 @@ export function readInputs(
   return inputs;
 }
 
+/** Parts of a run's directory that a device's process writes to; those that it opens first. */
+const OPENED = ["scm", "trace", "observed"];
+export const DEVICE_WRITES: readonly string[] = [...OPENED, "outputs", "settled.jsonl"];
+
+/**
+ * Leaves this process the rights of a device, for good: its bus, the files that it has open, and
+ * new files in `outputs/`.
+ */
+export async function giveUpRights(directory: string): Promise<void> {
+  for (const name of ["read", "env", "sys", "run", "ffi", "import"] as const) {
+    await Deno.permissions.revoke({ name });
+  }
+  for (const part of OPENED) {
+    await Deno.permissions.revoke({ name: "write", path: `${directory}/${part}` });
+  }
+}
+
 /**
  * Loads the user's own programs from their bundled texts (`console/rack/bundle.ts`): what makes
  * instances of each, by its name in the scenario. Needs no permission. What programs print with

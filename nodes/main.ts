@@ -20,6 +20,7 @@ import { Runner } from "../fabric/runner/runner.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
+  giveUpRights,
   loadOwnPrograms,
   observationWriter,
   openStores,
@@ -30,12 +31,15 @@ import {
 } from "./files.ts";
 import { ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
+import type { MakeProgram } from "./host/own_programs.ts";
 import type { Program } from "./host/program_context.ts";
 import type { FactoryOptions } from "./make_host.ts";
 import { createKeptReports } from "./kept_reports.ts";
 
 /** Of a final reply: with the longest report behind it, it is still one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
+/** The shipped programs that orders start; without the right to read they cannot be loaded later. */
+const ORDERED = ["put", "get", "list"];
 /** Exit code of a process ended by SIGKILL, as shells and containers report it. */
 const EXIT_KILLED = 128 + 9;
 
@@ -57,7 +61,6 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   }
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
-  const own = await loadOwnPrograms(runFile);
   const lookahead = lookaheadOf(runFile);
   const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const kept = createKeptReports();
@@ -71,6 +74,22 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     );
   const rng = rngFor(plan.seed, `delay/${instance}`);
   await runOnBus({ run, name: partition, title: partition }, async (bus) => {
+    const own: Record<string, MakeProgram> = {};
+    const factory = await factoryFor(nodes, {
+      plan,
+      image: (host) => {
+        const store = stores.get(host);
+        return store && ((offset, length) => store.readImage(offset, length));
+      },
+      inputs: (host) => inputs.get(host) ?? {},
+      own,
+    });
+    const programs = ownProgramsOf(runFile, nodes);
+    if (Object.keys(programs).length > 0) {
+      await factory.load?.(ORDERED);
+      await giveUpRights(runFile.directory);
+      Object.assign(own, await loadOwnPrograms({ programs }));
+    }
     const runner = new Runner({
       run,
       partition,
@@ -82,15 +101,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
       instance,
       bus,
-      ...await factoryFor(nodes, {
-        plan,
-        image: (host) => {
-          const store = stores.get(host);
-          return store && ((offset, length) => store.readImage(offset, length));
-        },
-        inputs: (host) => inputs.get(host) ?? {},
-        own,
-      }),
+      ...factory,
       stores,
       ...(traces && { onTrace: traces }),
       ...(observer && { observer }),
@@ -112,6 +123,17 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     runner.start();
     return () => runner.stop();
   });
+}
+
+/** The user's own programs that hosts among `nodes` run. */
+function ownProgramsOf(
+  { plan, programs }: RunFile,
+  nodes: readonly string[],
+): Record<string, string> {
+  const hosts = plan.nodes.filter(({ name }) => nodes.includes(name));
+  const runs = hosts.flatMap((node) => node.kind === "host" ? node.config.programs : [])
+    .map(({ run }) => run);
+  return Object.fromEntries(Object.entries(programs).filter(([name]) => runs.includes(name)));
 }
 
 /** Creates a partition's nodes, and loads a program before an order starts it. */

@@ -44,8 +44,13 @@ export async function bundleProgram(path: string): Promise<string> {
       format: "cjs",
       platform: "neutral",
       target: "esnext",
-      // An async function becomes one that uses Promise, which programs may not use.
-      supported: { "async-await": false, "async-generator": false, "for-await": false },
+      // An async function, or import(), becomes one that uses Promise, which programs may not use.
+      supported: {
+        "async-await": false,
+        "async-generator": false,
+        "for-await": false,
+        "dynamic-import": false,
+      },
       sourcemap: "inline",
       sourcesContent: false,
       charset: "utf8",

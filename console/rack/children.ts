@@ -1,5 +1,6 @@
 /** Child processes of a run: started with their output in a log file, watched, ended by id. */
 import { PARENT_VARIABLE } from "../../fabric/process.ts";
+import { SMALL_HEAP } from "./device_rights.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ChildOptions {
@@ -8,7 +9,21 @@ export interface ChildOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
+  /** Flags of Deno that say what the process may do; default: {@link TRUSTED}. */
+  readonly rights?: readonly string[];
+  /** The folder in which it runs, where relative paths of `rights` begin: one may have a comma in it. */
+  readonly cwd?: string;
 }
+
+/** The rights of a process that runs no code but this project's. */
+const TRUSTED: readonly string[] = [
+  `--v8-flags=${SMALL_HEAP}`,
+  "--allow-net",
+  "--allow-read",
+  "--allow-write",
+  "--allow-env",
+  "--allow-sys",
+];
 
 /** Lines that {@link Child.lastWords} returns, and pieces of output that are kept for it. */
 const LAST_WORDS = 12, LAST_PIECES = 48;
@@ -22,32 +37,22 @@ export interface Child {
   kill(signal: Deno.Signal): void;
 }
 
-/**
- * A process that runs one device allocates little: the small young generation saves 4 MB per
- * process.
- */
-const V8_FLAGS = "--v8-flags=--max-semi-space-size=1";
-
 /** Starts a module of the project in a Deno process of its own. */
 export function startChild(options: ChildOptions): Child {
-  const { name, module, args, env, logFile } = options;
+  const { name, module, args, env, logFile, rights = TRUSTED, cwd } = options;
   const command = new Deno.Command(Deno.execPath(), {
     args: [
       "run",
       "--quiet",
       "--no-prompt",
-      V8_FLAGS,
       "--config",
       fromFileUrl(projectFile("deno.json")),
-      "--allow-net",
-      "--allow-read",
-      "--allow-write",
-      "--allow-env",
-      "--allow-sys",
+      ...rights,
       fromFileUrl(projectFile(module)),
       ...args,
     ],
     env: { ...env, [PARENT_VARIABLE]: String(Deno.pid) },
+    ...(cwd !== undefined && { cwd }),
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

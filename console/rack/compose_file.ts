@@ -7,6 +7,7 @@ import { Document } from "yaml";
 import { accessOfContainers, USERS } from "../../fabric/bus/access.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import { authorization } from "./nats_server.ts";
+import { deviceRights } from "./device_rights.ts";
 
 export const IN_CONTAINER = {
   runFile: "/etc/rackmesh/run.json",
@@ -41,6 +42,13 @@ const PIDS_MAX = 256;
 const BUS_PATIENCE_MS = 60_000;
 /** Docker restarts a failed timekeeper or NATS server at most this often. */
 const RETRIES = 5;
+
+const BUS_URL = `nats://nats:${NATS_PORT}`;
+/** A device has fewer rights than the image's other processes. */
+const DEVICE = [
+  ...["deno", "run", "--quiet", "--no-prompt", "--frozen"],
+  ...deviceRights(BUS_URL, IN_CONTAINER.state),
+];
 
 /** The users of the NATS server (`access.ts`). */
 export function busUsers(runFile: RunFile): string[] {
@@ -142,6 +150,7 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
   const { name } = partition;
   return {
     ...process(options),
+    entrypoint: DEVICE,
     command: ["nodes/main.ts", IN_CONTAINER.runFile, name],
     environment: environment(runFile, name),
     volumes: [
@@ -183,7 +192,7 @@ function reportService(options: ComposeOptions): Service {
 
 function environment(runFile: RunFile, user: string): Service {
   return {
-    [BUS_ENVIRONMENT.url]: `nats://nats:${NATS_PORT}`,
+    [BUS_ENVIRONMENT.url]: BUS_URL,
     [BUS_ENVIRONMENT.user]: user,
     [BUS_ENVIRONMENT.patienceMs]: String(BUS_PATIENCE_MS),
     [BUS_ENVIRONMENT.password]: valueOf(passwordVariable(busUsers(runFile).indexOf(user))),

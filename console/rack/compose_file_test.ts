@@ -141,6 +141,20 @@ describe("composeFile", () => {
     assert.deepEqual(writable, []);
   });
 
+  it("gives a device the rights of one: its bus, its own folder, nothing fetched", () => {
+    const { services } = composed(runFileOf());
+    for (const name of ["a", "b-rnic", "tor"]) {
+      const rights = services[name]!.entrypoint!;
+      assert.ok(rights.includes("--allow-net=nats:4222") && rights.includes("--deny-import"));
+      const write = rights.find((flag) => flag.startsWith("--allow-write"))!;
+      for (const part of write.replace("--allow-write=", "").split(",")) {
+        assert.match(part, /^\/var\/lib\/rackmesh\/[a-z.]+$/);
+      }
+      assert.ok(!rights.includes("--allow-run") && !rights.includes("--allow-all"));
+    }
+    assert.equal(services["timekeeper"]!.entrypoint, undefined);
+  });
+
   it("lets a container come back by itself as often as the scenario starts its node", () => {
     const kill = (at: number) => ({ at, action: "kill", node: "b" } as const);
     const start = (at: number) => ({ at, action: "start", node: "b" } as const);

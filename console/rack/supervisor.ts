@@ -19,6 +19,7 @@ import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
+import { deviceRights } from "./device_rights.ts";
 import type { ProcessEntry } from "./process_table.ts";
 import { type Refused, refusedByProcesses } from "./refused.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
@@ -273,8 +274,14 @@ export class Supervisor {
     const { name } = slot;
     const instance = `${name}-${++slot.starts}-${crypto.randomUUID()}`;
     slot.instance = instance;
-    const args = [this.#options.runFilePath, name, instance];
-    this.#start(slot, { module: "nodes/main.ts", args }, (child, status) => {
+    const { runFile, runFilePath, address } = this.#options;
+    const program = {
+      module: "nodes/main.ts",
+      args: [runFilePath, name, instance],
+      rights: deviceRights(address.url),
+      cwd: runFile.directory,
+    };
+    this.#start(slot, program, (child, status) => {
       if (status.signal !== "SIGKILL") return void this.#fail(child, status);
       if (this.#hasFinished) this.#endedLate.add(name);
       void this.#noticeDeath(name, instance);
@@ -284,7 +291,7 @@ export class Supervisor {
   /** @param onDeath called when the process has ended, unless by {@link down}. */
   #start(
     slot: Slot,
-    program: Pick<ChildOptions, "module" | "args">,
+    program: Omit<ChildOptions, "name" | "env" | "logFile">,
     onDeath: (child: Child, status: Deno.CommandStatus) => void,
   ): void {
     const { runFile, broker } = this.#options;

@@ -137,6 +137,21 @@ function refusing(name: string, instead: string): unknown {
   });
 }
 
+const UNSHADOWED = new WeakMap<object, object>();
+
+/** The real globals without those in {@link SHADOWED}; they are read when they are used. */
+function unshadowed(globals: object): object {
+  const known = UNSHADOWED.get(globals);
+  if (known !== undefined) return known;
+  const made: object = Object.create(null);
+  for (const name of Object.getOwnPropertyNames(globals)) {
+    if (SHADOWED.includes(name)) continue;
+    Object.defineProperty(made, name, { get: () => Reflect.get(globals, name) });
+  }
+  UNSHADOWED.set(globals, made);
+  return made;
+}
+
 function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, unknown>> {
   const shadows: Record<string, unknown> = {
     ...REFUSED,
@@ -147,7 +162,7 @@ function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, un
     console: new Proxy({}, { get: () => print }),
   };
   // Its own globals: what a program adds to them, other hosts do not see.
-  const world: object = Object.create(globals);
+  const world: object = Object.create(unshadowed(globals));
   const all = { ...shadows, globalThis: world, global: world, self: world, window: world };
   Object.defineProperties(world, Object.getOwnPropertyDescriptors(all));
   return all;

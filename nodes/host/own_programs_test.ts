@@ -4,7 +4,7 @@ import { hasHooks, type Instantiate, makerOf, SHADOWED } from "./own_programs.ts
 
 const printed: unknown[][] = [];
 const around = {
-  globals: Object.create({ real: 1, setTimeout: () => 1 }) as object,
+  globals: { real: 1, setTimeout: () => 1 },
   print: (...values: unknown[]) => void printed.push(values),
 };
 

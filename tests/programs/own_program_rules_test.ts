@@ -21,7 +21,7 @@ async function own(
   await rig.file(`${name}.ts`, text);
   return await rig.file(
     `${name}.yaml`,
-    `name: own\nhosts: { a: {}, b: {} }\nprograms:\n` +
+    `name: own\nhosts: { a: {}, b: { ddio: off } }\nprograms:\n` +
       `  - { on: [${hosts}], program: ./${name}.ts, restart: true }\n${faults}`,
   );
 }
@@ -181,4 +181,29 @@ describe("the path of a program", () => {
       }
     });
   }
+});
+
+describe("a rack that stays up with own programs", () => {
+  it("takes orders, and goes on when its broker and a host have died", async () => {
+    const text =
+      "export default function* ({ cpu }) { yield* cpu.waitSignal('never', Infinity); }\n";
+    const scenario = await own("lasting", text, { hosts: "a, b" });
+    const file = await rig.file("data.bin", Uint8Array.from({ length: 5000 }, (_, i) => i % 251));
+    const rack = async (...args: string[]) => {
+      const { code, stdout, stderr } = await rig.run(args);
+      assert.equal(code, 0, `${args.join(" ")}: ${stdout}${stderr}`);
+    };
+    await rack("up", scenario);
+    try {
+      await rack("put", file, "--to", "b", "--method", "persist-opcode");
+      await rack("kill", "nats");
+      await rack("kill", "b");
+      await rack("start", "b");
+      await rack("get", "--from", "b", "data.bin", `${rig.cache}/copy.bin`);
+      assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), await Deno.readFile(file));
+    } finally {
+      await rig.run(["down"]);
+    }
+    assert.deepEqual(rig.processes(), []);
+  });
 });

@@ -99,7 +99,8 @@ export class ScmFile {
     assert(!this.#settled, "An SCM file is settled once, after it is opened");
     this.#settled = true;
     const log = attempt(`read ${this.path}.log`, () => {
-      const length = this.#log.statSync().size;
+      // Not statSync: the process may have given up its right to read files that are not open.
+      const length = this.#log.seekSync(0, Deno.SeekMode.End);
       return readAt(this.#log, { offset: 0, length });
     });
     const record = decodeRecord(log);
