@@ -3,7 +3,7 @@
  * with the outside: the bus, the SCM files, inputs, outputs, traces.
  */
 import { finalVerb } from "../fabric/bus/access.ts";
-import { decode, encode } from "../fabric/bus/codec.ts";
+import { decode, decodeSealed, encode } from "../fabric/bus/codec.ts";
 import type { Bus } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block } from "../fabric/bus/wall_time.ts";
@@ -230,7 +230,7 @@ function obeyKill(
 ): void {
   const { run, partition } = process;
   bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
-    const order = decode(payload);
+    const order = decodeSealed(payload);
     const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
     if (verb !== "kill" || instance !== process.instance) return;
     Deno.kill(Deno.pid, "SIGKILL");

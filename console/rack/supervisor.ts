@@ -5,7 +5,7 @@
  */
 import { USERS } from "../../fabric/bus/access.ts";
 import { type Bus, BusError, type Subscription } from "../../fabric/bus/bus.ts";
-import { decode, encode } from "../../fabric/bus/codec.ts";
+import { decode, decodeSealed, encode } from "../../fabric/bus/codec.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import {
@@ -274,11 +274,11 @@ export class Supervisor {
     const { name } = slot;
     const instance = `${name}-${++slot.starts}-${crypto.randomUUID()}`;
     slot.instance = instance;
-    const { runFile, runFilePath, address } = this.#options;
+    const { runFile, runFilePath, broker } = this.#options;
     const program = {
       module: "nodes/main.ts",
       args: [runFilePath, name, instance],
-      rights: deviceRights(address.url),
+      rights: deviceRights(broker.addressOf(name).url),
       cwd: runFile.directory,
     };
     this.#start(slot, program, (child, status) => {
@@ -351,11 +351,11 @@ export class Supervisor {
     const { bus, runFile: { run }, onReport, onEvent } = this.#options;
     this.#subscriptions.push(
       bus.subscribe(patternOf({ kind: "clock.order", run, partition: ANY }), (payload) => {
-        const order = decode(payload);
+        const order = decodeSealed(payload);
         if (Array.isArray(order)) this.#obey(order);
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "stalled" }), (payload) => {
-        const why = decode(payload);
+        const why = decodeSealed(payload);
         if (Array.isArray(why)) onEvent?.({ kind: "stalled", why });
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "boot" }), (payload, _, reply) => {
@@ -368,7 +368,7 @@ export class Supervisor {
         reply?.(encode(this.#cut(node, token)));
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "finished" }), (payload) => {
-        const summary = decode(payload);
+        const summary = decodeSealed(payload);
         // The timekeeper repeats the summary, as the bus may lose it.
         if (!isSummary(summary) || this.#hasFinished) return;
         this.#hasFinished = true;

@@ -6,6 +6,7 @@
  */
 import { Encoder } from "cbor-x/index-no-eval";
 import { assert } from "../base/assert.ts";
+import { hashBytes } from "../base/hash.ts";
 
 /** Maximum nesting depth that {@link decode} accepts. */
 export const DEPTH_MAX = 32;
@@ -38,6 +39,38 @@ export function decode(bytes: Uint8Array): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Head of the checksum behind a sealed message: an unsigned integer of 32 bits. */
+const UINT32 = 0x1a;
+const SEAL_BYTES = 5;
+const SEED = 0x5ea1;
+
+/**
+ * {@link encode}, and a checksum of the bytes as a second item. Without it, one bit that is turned over
+ * in a grant or report is another number, and time stands still for ever.
+ */
+export function encodeSealed(value: unknown): Uint8Array<ArrayBuffer> {
+  const bytes = encode(value);
+  const { length } = bytes;
+  const sealed = new Uint8Array(length + SEAL_BYTES);
+  sealed.set(bytes);
+  sealed[length] = UINT32;
+  const hash = hashBytes(bytes, SEED);
+  for (let i = 0; i < 4; i++) sealed[length + 1 + i] = hash >>> (24 - 8 * i);
+  return sealed;
+}
+
+/** {@link decode} of the output of {@link encodeSealed}: undefined also where the checksum differs. */
+export function decodeSealed(sealed: Uint8Array): unknown {
+  const length = sealed.length - SEAL_BYTES;
+  if (length < 1 || sealed[length] !== UINT32) return undefined;
+  const bytes = sealed.subarray(0, length);
+  const hash = hashBytes(bytes, SEED);
+  for (let i = 0; i < 4; i++) {
+    if (sealed[length + 1 + i] !== ((hash >>> (24 - 8 * i)) & 0xff)) return undefined;
+  }
+  return decode(bytes);
 }
 
 /** Remaining items per open container; shared, as only one scan runs at a time. */

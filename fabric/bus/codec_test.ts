@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { InvariantError } from "../base/assert.ts";
-import { decode, DEPTH_MAX, encode } from "./codec.ts";
+import { decode, decodeSealed, DEPTH_MAX, encode, encodeSealed } from "./codec.ts";
 import { seeded } from "../base/property_testing.ts";
 
 /** Plain data, as it may cross the bus. */
@@ -167,6 +167,28 @@ describe("decode", () => {
   it("gives no access to a prototype", () => {
     const decoded = decode(bytes("a1 69 5f5f70726f746f5f5f a1 61 78 01")) as object;
     assert.equal(Object.getPrototypeOf(decoded), Object.prototype);
+  });
+});
+
+describe("encodeSealed and decodeSealed", () => {
+  it("bring back every plain value", () => {
+    fc.assert(
+      fc.property(plain, (value) => assert.deepEqual(decodeSealed(encodeSealed(value)), value)),
+      seeded(),
+    );
+  });
+
+  it("refuse a message of which a bit is turned over, whichever, or whose end is cut off", () => {
+    const sealed = encodeSealed([3, "a-rnic", 1, 0, 181_651, Infinity, [["tor", 0, 4]], false]);
+    for (let bit = 0; bit < 8 * sealed.length; bit++) {
+      const changed = sealed.slice();
+      changed[bit >> 3]! ^= 1 << (bit & 7);
+      assert.equal(decodeSealed(changed), undefined, `bit ${bit}`);
+    }
+    for (let length = 0; length < sealed.length; length++) {
+      assert.equal(decodeSealed(sealed.subarray(0, length)), undefined);
+    }
+    assert.equal(decodeSealed(encode(sealed)), undefined);
   });
 });
 

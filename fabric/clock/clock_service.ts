@@ -3,7 +3,7 @@
  * repetition of what the bus may have lost, and a report where time does not move.
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
-import { decode, encode } from "../bus/codec.ts";
+import { decode, decodeSealed, encode, encodeSealed } from "../bus/codec.ts";
 import { CLOCK_VERBS, type ClockVerb, USERS } from "../bus/access.ts";
 import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
 import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
@@ -146,7 +146,7 @@ export class ClockService {
       ),
     );
     const send = (partition: string, body: unknown[]) =>
-      bus.publish(subjects.get(partition)!, encode(body));
+      bus.publish(subjects.get(partition)!, encodeSealed(body));
     return {
       welcome: (partition, welcome) => {
         this.#orders.delete(`kill ${partition}`);
@@ -154,7 +154,7 @@ export class ClockService {
         send(partition, ["welcome", welcomeToArray(welcome)]);
       },
       grant: (partition, grant) => send(partition, ["grant", grantToArray(grant)]),
-      ask: (term) => bus.publish(subjectOf({ kind: "clock.ask", run }), encode(term)),
+      ask: (term) => bus.publish(subjectOf({ kind: "clock.ask", run }), encodeSealed(term)),
       kill: (partition, instance, at) => this.#order(["kill", partition, at, instance]),
       start: (partition, at) => this.#order(["start", partition, at, ""]),
       record: (fault) => {
@@ -178,12 +178,12 @@ export class ClockService {
 
   #publishOrder(order: Order): void {
     const { bus, run } = this.#options;
-    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), encode(order));
+    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), encodeSealed(order));
   }
 
   #control(verb: string, body: unknown): void {
     const { bus, run } = this.#options;
-    bus.publish(subjectOf({ kind: "control", run, verb }), encode(body));
+    bus.publish(subjectOf({ kind: "control", run, verb }), encodeSealed(body));
   }
 
   #subscribe(): void {
@@ -194,7 +194,7 @@ export class ClockService {
       read: (value: unknown) => T | undefined,
       take: (message: T) => void,
     ) =>
-      this.#on(patternOf({ kind, run, partition: ANY }), (value, { subject }) => {
+      this.#on(patternOf({ kind, run, partition: ANY }), decodeSealed, (value, { subject }) => {
         const message = read(value);
         const name = parseSubject(subject);
         const isOwn = name?.kind === kind && name.partition === message?.partition;
@@ -229,7 +229,7 @@ export class ClockService {
       link: (request) => this.#link(request),
     };
     for (const verb of CLOCK_VERBS) {
-      this.#on(patternOf({ kind: "control", run, verb }), (value, { subject, reply }) => {
+      this.#on(patternOf({ kind: "control", run, verb }), decode, (value, { subject, reply }) => {
         const answer = isRequest(value) ? verbs[verb](value) : undefined;
         if (answer === undefined) this.#refusals.note(subject);
         reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
@@ -237,10 +237,14 @@ export class ClockService {
     }
   }
 
-  #on(pattern: string, handler: (value: unknown, from: Origin) => void) {
+  #on(
+    pattern: string,
+    read: (payload: Uint8Array) => unknown,
+    handler: (value: unknown, from: Origin) => void,
+  ) {
     const subscription = this.#options.bus.subscribe(
       pattern,
-      (payload, subject, reply) => handler(decode(payload), { subject, reply }),
+      (payload, subject, reply) => handler(read(payload), { subject, reply }),
     );
     this.#subscriptions.push(subscription);
   }

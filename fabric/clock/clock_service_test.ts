@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
 import { until } from "../bus/bus_contract.ts";
-import { decode, encode } from "../bus/codec.ts";
+import { decode, decodeSealed, encode, encodeSealed } from "../bus/codec.ts";
 import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -68,7 +68,7 @@ describe("ClockService", () => {
     assert.ok(service.timekeeper.finished);
     const heard: unknown[] = [];
     const subject = subjectOf({ kind: "control", run: "r", verb: "finished" });
-    bus.subscribe(subject, (payload) => heard.push(decode(payload)));
+    bus.subscribe(subject, (payload) => heard.push(decodeSealed(payload)));
     await until(() => heard.length === 2);
     assert.deepEqual(heard[0], heard[1]);
   });
@@ -213,7 +213,7 @@ describe("ClockService", () => {
     const asleep = broker.connect({ onError });
     const orders: unknown[] = [];
     asleep.subscribe(subjectOf({ kind: "clock.order", run: "r", partition: "a" }), (payload) => {
-      orders.push(decode(payload));
+      orders.push(decodeSealed(payload));
     });
     const record = { partition: "a", nodes: [], digests: [], sent: [], settledSpan: 0 };
     const alone = restarted(broker, {
@@ -224,7 +224,7 @@ describe("ClockService", () => {
     });
     try {
       const alive = subjectOf({ kind: "clock.alive", run: "r", partition: "a" });
-      for (const instance of ["a2", "a1"]) asleep.publish(alive, encode(["a", instance, []]));
+      for (const instance of ["a2", "a1"]) asleep.publish(alive, encodeSealed(["a", instance, []]));
       await until(() => orders.length > 0);
       assert.deepEqual(orders, [["kill", "a", 0, "a1"]]);
     } finally {

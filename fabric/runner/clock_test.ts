@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { dealOut, faultsOf, randomRack, runOverBus, toyFactory, toyRack } from "./clock_testing.ts";
 import { Simulator } from "../partition/simulator.ts";
-import { decode, encode } from "../bus/codec.ts";
+import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import { until } from "../bus/bus_contract.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { sleep } from "../bus/wall_time.ts";
@@ -51,7 +51,7 @@ async function lost(broker: MemoryBroker, isOver: () => boolean): Promise<void> 
   const bus = broker.connect({ onError: (error) => assert.fail(error) });
   let sent = 0;
   const subject = subjectOf({ kind: "clock.report", run: "toys", partition: "p1" });
-  bus.subscribe(subject, (payload) => sent += reportFromArray(decode(payload))!.sent.length);
+  bus.subscribe(subject, (payload) => sent += reportFromArray(decodeSealed(payload))!.sent.length);
   await until(() => sent > 0 || isOver());
   await bus.close();
   assert.ok(!isOver(), "p1 had nothing more to send");
@@ -217,9 +217,9 @@ describe("the clock", () => {
         const stranger = broker.connect({ onError: (error) => assert.fail(error) });
         const junk = [
           new Uint8Array([0xff]),
-          encode([1, 2, 3]),
-          encode("x"),
-          encode([0, 0, [[1]]]),
+          encodeSealed([1, 2, 3]),
+          encodeSealed("x"),
+          encodeSealed([0, 0, [[1]]]),
         ];
         const subjects = ["wire.p1.p0", "clock.grant.p0", "clock.report.p0", "clock.join.p0"];
         for (const subject of [...subjects, "clock.ask", "again.p1.p0", "control.resume"]) {

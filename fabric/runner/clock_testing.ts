@@ -3,7 +3,7 @@
  * cables, run as one partition or as many over a forgetful bus. What the real nodes do with time,
  * these do more wildly.
  */
-import { decode } from "../bus/codec.ts";
+import { decodeSealed } from "../bus/codec.ts";
 import type { Bus } from "../bus/bus.ts";
 import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { ANY, patternOf } from "../bus/subjects.ts";
@@ -321,5 +321,5 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
 }
 
 function decodeOrder(payload: Uint8Array): [string, string, number, string] {
-  return decode(payload) as [string, string, number, string];
+  return decodeSealed(payload) as [string, string, number, string];
 }

@@ -3,7 +3,7 @@
  * requests what is missing here. `runner.ts` decides when.
  */
 import type { Bus } from "../bus/bus.ts";
-import { encode } from "../bus/codec.ts";
+import { encodeSealed } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { Departure } from "../partition/outgoing.ts";
 import { ResendBuffer } from "./resend_buffer.ts";
@@ -78,7 +78,7 @@ export class EventExchange {
   ): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
-    const payload = encode([incarnation, first, events.map(eventToRow)]);
+    const payload = encodeSealed([incarnation, first, events.map(eventToRow)]);
     if (payload.length <= bus.maxPayload || events.length === 1) {
       bus.publish(this.#subjects.get(to)!, payload);
       return;
@@ -111,7 +111,7 @@ export class EventExchange {
     for (const [peer, incarnation, count] of missing) {
       const from = this.buffer.have(peer, incarnation, count);
       const subject = subjectOf({ kind: "again", run, asker: partition, of: peer });
-      bus.publish(subject, encode([incarnation, from]));
+      bus.publish(subject, encodeSealed([incarnation, from]));
     }
   }
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { decode } from "../bus/codec.ts";
+import { decodeSealed } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { toyRack } from "./clock_testing.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
@@ -54,7 +54,7 @@ describe("EventExchange", () => {
       bus: {
         maxPayload,
         publish: (subject, payload) => {
-          sent.push({ subject, value: decode(payload), bytes: payload.length });
+          sent.push({ subject, value: decodeSealed(payload), bytes: payload.length });
         },
       },
     });

@@ -3,7 +3,7 @@
  * run, makes persistent bytes durable, and only then publishes what it sent (output commit).
  */
 import { assert } from "../base/assert.ts";
-import { decode, encode } from "../bus/codec.ts";
+import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { Refusals } from "../bus/refusals.ts";
 import { subjectOf } from "../bus/subjects.ts";
@@ -108,7 +108,7 @@ export class Runner {
     const on = (pattern: string, handler: (value: unknown) => void) => {
       this.#subscriptions.push(bus.subscribe(pattern, (payload) => {
         try {
-          handler(decode(payload));
+          handler(decodeSealed(payload));
         } catch (error) {
           this.#options.onFatal(error);
         }
@@ -139,14 +139,14 @@ export class Runner {
   #join(): void {
     const { bus, run, partition, instance } = this.#options;
     const subject = subjectOf({ kind: "clock.join", run, partition });
-    bus.publish(subject, encode(joinToArray({ partition, instance })));
+    bus.publish(subject, encodeSealed(joinToArray({ partition, instance })));
   }
 
   #sayAlive(): void {
     const { bus, run, partition, instance } = this.#options;
     const subject = subjectOf({ kind: "clock.alive", run, partition });
     const refused = this.#refusals.rows();
-    bus.publish(subject, encode(aliveToArray({ partition, instance, refused })));
+    bus.publish(subject, encodeSealed(aliveToArray({ partition, instance, refused })));
   }
 
   /** @returns false for what no timekeeper has sent. So do the functions below. */
@@ -329,7 +329,7 @@ export class Runner {
   }
 
   #publishReport(report: Report): void {
-    this.#options.bus.publish(this.#reportSubject, encode(reportToArray(report)));
+    this.#options.bus.publish(this.#reportSubject, encodeSealed(reportToArray(report)));
   }
 
   /** A new timekeeper asks: a grant that has not begun did not happen, the rest is reported. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "@std/testing/bdd";
 import { NEVER, type Time } from "../base/time.ts";
 import type { BusHandler } from "../bus/bus.ts";
-import { decode, encode } from "../bus/codec.ts";
+import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import { matches, subjectOf } from "../bus/subjects.ts";
 import {
   type Grant,
@@ -63,9 +63,9 @@ function rigOf(
   function publish(subject: string, payload: Uint8Array): void {
     const kind = subject.split(".").slice(2, 4).join(".");
     log.push(kind);
-    if (kind === "clock.report") reports.push(reportFromArray(decode(payload))!);
+    if (kind === "clock.report") reports.push(reportFromArray(decodeSealed(payload))!);
     if (!kind.startsWith("wire.")) return;
-    const [, first, rows] = decode(payload) as [number, number, unknown[]];
+    const [, first, rows] = decodeSealed(payload) as [number, number, unknown[]];
     sent.push({ first, rows });
   }
   const runner = new Runner({
@@ -103,7 +103,9 @@ function rigOf(
   runner.start();
   function say(subject: string, value: unknown): void {
     for (const { pattern, handler } of handlers) {
-      if (matches(pattern, subject)) handler(encode(value) as Uint8Array<ArrayBuffer>, subject);
+      if (matches(pattern, subject)) {
+        handler(encodeSealed(value) as Uint8Array<ArrayBuffer>, subject);
+      }
     }
   }
   const clock = subjectOf({ kind: "clock.grant", run: RUN, partition: "ab" });

@@ -1,7 +1,7 @@
 /** Measures a rack of processes from outside: start-up time, run time, memory. */
 import { USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
-import { decode } from "../../fabric/bus/codec.ts";
+import { decodeSealed } from "../../fabric/bus/codec.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { residentBytes } from "../../console/rack/process_table.ts";
@@ -115,7 +115,7 @@ function untilGranted(
   const pattern = patternOf({ kind: "clock.grant", run, partition: ANY });
   const subscription = bus.subscribe(pattern, (payload, subject) => {
     const name = parseSubject(subject);
-    const value = decode(payload);
+    const value = decodeSealed(payload);
     if (name?.kind !== "clock.grant" || !Array.isArray(value) || value[0] !== "grant") return;
     granted.add(name.partition);
     if (granted.size < partitions) return;

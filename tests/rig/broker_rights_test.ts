@@ -16,7 +16,7 @@ import { BUS_ENVIRONMENT } from "../../fabric/rack/build/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { ALIVE_MS } from "../../fabric/runner/runner.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { encode } from "../../fabric/bus/codec.ts";
+import { encodeSealed } from "../../fabric/bus/codec.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { contentOf } from "../support/process_rack.ts";
 import { CommandRig, processesNaming } from "../support/command.ts";
@@ -264,7 +264,7 @@ describe("what is forged", () => {
     for (const subject of [own, own, report, grant]) bus.publish(subject, garbage);
     // b's report, on a's subject.
     const join = subjectOf({ kind: "clock.join", run, partition: "a" });
-    bus.publish(join, encode(["b", "b-forged"]));
+    bus.publish(join, encodeSealed(["b", "b-forged"]));
     await bus.flush();
     await bus.close();
     return [

@@ -53,7 +53,6 @@ afterAll(() => bench.close());
 
 describe("a host's process with a user's program", () => {
   it("may use its bus, the files that it has open and outputs/, and nothing else", async () => {
-    const { address } = bench.server;
     await Deno.writeTextFile(`${bench.directory}/own.ts`, "export default function* () {}\n");
     const prepared = await bench.prepare({
       scenario: "name: own\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, run: ./own.ts }]\n",
@@ -61,7 +60,7 @@ describe("a host's process with a user's program", () => {
     const directory = `${bench.directory}/with, a comma`;
     const outcome = await runProcesses(
       { ...prepared, programs: { "./own.ts": raw(directory) } },
-      { run: "rights", directory, address },
+      { run: "rights", directory, broker: bench.server },
     );
     const reports = outcome.finals.flatMap(({ reports }) => reports);
     const found = reports.find(({ topic }) => topic === "result")?.value;

@@ -7,7 +7,9 @@ import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from "@std/testing/bdd";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { RackError } from "../../console/rack/supervisor.ts";
-import { encode } from "../../fabric/bus/codec.ts";
+import { encode, encodeSealed } from "../../fabric/bus/codec.ts";
+import type { Bus } from "../../fabric/bus/bus.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { canMount } from "../support/can_mount.ts";
 import { CommandRig, rackArguments } from "../support/command.ts";
@@ -199,6 +201,36 @@ describe("A rack that runs", () => {
     assert.deepEqual(await Deno.readFile(path), torn);
   });
 
+  it("refuses every message with a bit turned over, names its subject, and gives the same digest", async () => {
+    const pair = {
+      scenario: PAIR,
+      method: "persist-opcode",
+      ddio: "on",
+      inputBytes: 16 * 1024,
+      size: 1024,
+    } as const;
+    const reference = await bench.run({ ...pair, packing: "all" });
+    for (const seed of [1, 2, 3]) {
+      const onError = (error: Error) => assert.fail(error);
+      const bus = await connectNats({
+        ...bench.server.address,
+        run: "any",
+        name: "stranger",
+        onError,
+      });
+      const flips = flipBits(bus, seed);
+      await bus.flush();
+      const { outcome } = await bench.run(pair).finally(() => bus.close());
+      assert.equal(outcome.digest, reference.outcome.digest, `seed ${seed}`);
+      const refused = outcome.refused.reduce((sum, { count }) => sum + count, 0);
+      // What came before a process was there, or after its end, nobody refused.
+      assert.ok(refused > flips.count / 2 && refused > 50, `${refused} of ${flips.count}`);
+      for (const { of, subject } of outcome.refused) {
+        assert.ok(of === "timekeeper" || subject.includes(`.${of}`), `${of} on ${subject}`);
+      }
+    }
+  });
+
   it("refuses what is malformed or foreign on the bus, counts it, and gives the same digest", async () => {
     const pair = {
       scenario: PAIR,
@@ -242,6 +274,25 @@ describe("A rack that runs", () => {
   });
 });
 
+/** Says again what it hears of a run's clock and cables, each time with another bit turned over. */
+function flipBits(bus: Bus, seed: number): { readonly count: number } {
+  const rng = rngFor(seed, "bits");
+  const own = new Set<string>();
+  const flips = { count: 0 };
+  const textOf = (subject: string, payload: Uint8Array) => `${subject} ${payload.toHex()}`;
+  bus.subscribe("rack.>", (payload, subject) => {
+    const isInternal = /^rack\.[^.]+\.(?:wire|again|clock)\./.test(subject);
+    if (!isInternal || own.has(textOf(subject, payload)) || rng.below(6) !== 0) return;
+    const flipped = payload.slice();
+    const bit = rng.below(8 * flipped.length);
+    flipped[bit >> 3]! ^= 1 << (bit & 7);
+    own.add(textOf(subject, flipped));
+    bus.publish(subject, flipped);
+    flips.count++;
+  });
+  return flips;
+}
+
 /** Payloads that are none of ours: no CBOR, CBOR of another shape, of nearly the right shape. */
 const NONSENSE: readonly Uint8Array[] = [
   new Uint8Array(0),
@@ -269,7 +320,7 @@ const NONSENSE: readonly Uint8Array[] = [
     [0, 0, [[1, 1, 999, 0, 999, 0, 0, 0, 0, new Uint8Array(64)]]],
     Array.from({ length: 13 }, () => 0),
     ["kill", "b", 0, "not-this-process"],
-  ].map(encode),
+  ].flatMap((value) => [encode(value), encodeSealed(value)]),
 ];
 
 const CABLES = [["a", "a-rnic"], ["b", "b-rnic"], ["a-rnic", "tor"], ["b-rnic", "tor"]] as const;
