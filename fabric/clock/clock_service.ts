@@ -52,6 +52,8 @@ export interface ClockStatus {
   /** Virtual ps per wall second that it is held to; 0 where it is as fast as it can be. */
   readonly pace: number;
   readonly finished: boolean;
+  /** The last order for time, by its number: a command sees that another one has come behind its own. */
+  readonly driven: Driving;
   readonly digest: string;
   readonly events: number;
   /** Messages that the timekeeper refused. */
@@ -59,6 +61,11 @@ export interface ClockStatus {
   /** Messages that it and the partitions refused. */
   readonly refusals: readonly RefusedMessages[];
   readonly why: readonly MemberStatus[];
+}
+
+export interface Driving {
+  readonly order: number;
+  readonly verb: string;
 }
 
 /** Instance names the process that a kill order is for. */
@@ -90,6 +97,7 @@ export class ClockService {
   #stallTold = false;
   #finished: Summary | undefined;
   #pace: { psPerMs: number; fromPs: Time; fromMs: number } | undefined;
+  #driven: Driving = { order: 0, verb: "" };
 
   constructor(options: ClockServiceOptions) {
     this.#options = options;
@@ -124,6 +132,7 @@ export class ClockService {
       limit: timekeeper.limit,
       pace: Math.round((this.#pace?.psPerMs ?? 0) * 1_000),
       finished: timekeeper.finished,
+      driven: this.#driven,
       digest: summary.digest,
       events: summary.events,
       refused: this.#refusals.total,
@@ -218,10 +227,10 @@ export class ClockService {
     });
     const verbs: Readonly<Record<ClockVerb, (request: Request) => unknown>> = {
       status: () => this.status(),
-      pause: () => this.#pause(),
-      resume: (request) => this.#resume(request),
-      step: (request) => this.#step(request),
-      pace: (request) => this.#setPace(request),
+      pause: () => this.#drive("pause", this.#pause()),
+      resume: (request) => this.#drive("resume", this.#resume(request)),
+      step: (request) => this.#drive("step", this.#step(request)),
+      pace: (request) => this.#drive("pace", this.#setPace(request)),
       death: (request) => this.#death(request),
       run: (request) => this.#run(request),
       fault: (request) => this.#fault(request),
@@ -249,14 +258,21 @@ export class ClockService {
     this.#subscriptions.push(subscription);
   }
 
-  #pause(): unknown {
+  /** Numbers an order for time that was carried out. */
+  #drive(verb: string, answer: object | undefined): unknown {
+    if (answer === undefined) return undefined;
+    this.#driven = { order: this.#driven.order + 1, verb };
+    return { ...answer, driving: this.#driven.order };
+  }
+
+  #pause(): object {
     this.#pace = undefined;
     this.timekeeper.pause();
     return { ok: true };
   }
 
   /** `{ until?: ps, stopOn?: step }`. */
-  #resume({ until, stopOn }: Request): unknown {
+  #resume({ until, stopOn }: Request): object | undefined {
     if (until !== undefined && typeof until !== "number") return undefined;
     if (stopOn !== undefined && typeof stopOn !== "string") return undefined;
     this.#pace = undefined;
@@ -268,7 +284,7 @@ export class ClockService {
   }
 
   /** `{ ps }`: so much virtual time from the next event on; without it, the next instant alone. */
-  #step({ ps }: Request): unknown {
+  #step({ ps }: Request): object | undefined {
     if (ps !== undefined && (typeof ps !== "number" || !(ps > 0))) return undefined;
     const next = this.timekeeper.next;
     const limit = next === NEVER ? this.timekeeper.limit : next + (ps ?? 1);
@@ -278,7 +294,7 @@ export class ClockService {
   }
 
   /** `{ psPerSecond }`: so much virtual time per wall second; 0 or absent: as fast as possible. */
-  #setPace({ psPerSecond }: Request): unknown {
+  #setPace({ psPerSecond }: Request): object | undefined {
     if (psPerSecond !== undefined && (typeof psPerSecond !== "number" || psPerSecond < 0)) {
       return undefined;
     }

@@ -121,11 +121,14 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const { status, refused } = await withRack(flags.run, async ({ control, rack }) => {
-    const status = await control.status();
-    const broker = violationsOf(`${rack.directory}/nats-server.log`);
-    return { status, refused: [...refusedByProcesses(status.refusals), ...broker] };
-  });
+  const { status: { driven: _, ...status }, refused } = await withRack(
+    flags.run,
+    async ({ control, rack }) => {
+      const status = await control.status();
+      const broker = violationsOf(`${rack.directory}/nats-server.log`);
+      return { status, refused: [...refusedByProcesses(status.refusals), ...broker] };
+    },
+  );
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));
   const document = {

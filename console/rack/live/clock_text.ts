@@ -30,7 +30,7 @@ function nextText({ now, next }: ClockStatus): string {
 }
 
 /** What holds time back although an event is scheduled; empty where nothing does. */
-function heldBy(clock: ClockStatus): string[] {
+function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];
   if (clock.pace > 0) return [`at a pace of ${formatTime(clock.pace)} a second`];
@@ -41,7 +41,7 @@ function heldBy(clock: ClockStatus): string[] {
 }
 
 /** One sentence: whether time moves, and if not, which process or order holds it. */
-export function whyText(status: ClockStatus): string {
+export function whyText(status: Omit<ClockStatus, "driven">): string {
   const time = `Virtual time is ${formatTime(status.now)}`;
   const held = heldBy(status);
   if (held.length > 0) return `${time}: ${held[0]}.`;

@@ -17,6 +17,7 @@ const CLOCK: ClockStatus = {
   limit: Infinity,
   pace: 0,
   finished: false,
+  driven: { order: 0, verb: "" },
   digest: "d",
   events: 3,
   refused: 0,

@@ -12,8 +12,7 @@ export interface Driven {
 
 /** Pauses time; partitions finish the instant that they have begun. */
 export async function pause(control: ControlClient): Promise<Driven> {
-  await control.demand("pause", {}, { repeats: true });
-  return { status: await control.waitFor(isAtRest) };
+  return await drive(control, { verb: "pause", body: {}, repeats: true, isDone: isAtRest });
 }
 
 /** Lets time run at full speed. */
@@ -31,10 +30,16 @@ export async function step(
   const order = "spanPs" in span ? { ps: span.spanPs } : {};
   let status = await control.status();
   const isStill = isAtRest(status) && (status.paused || hasCome(status));
-  if (!isStill) status = (await pause(control)).status;
+  if (!isStill) {
+    const held = await pause(control);
+    if (held.missed !== undefined) return held;
+    status = held.status;
+  }
   while (left-- > 0 && status.next !== Infinity) {
-    await control.demand("step", order);
-    status = await control.waitFor((now) => isAtRest(now) && hasCome(now), { everyMs: 2 });
+    const isDone = (now: ClockStatus) => isAtRest(now) && hasCome(now);
+    const stepped = await drive(control, { verb: "step", body: order, isDone, everyMs: 2 });
+    if (stepped.missed !== undefined) return stepped;
+    status = stepped.status;
   }
   return { status };
 }
@@ -56,20 +61,23 @@ export async function until(
       expected: `a time after ${formatTime(now)}`,
     });
   }
-  const waiting = signal === undefined ? {} : { signal };
-  const order = "time" in to ? { until: to.time } : { stopOn: to.step };
+  const body = "time" in to ? { until: to.time } : { stopOn: to.step };
+  // A pause at a step is the clock's own, and looks like one that another command has ordered.
+  const isDone = (now: ClockStatus, isOvertaken: boolean) =>
+    isAtRest(now) &&
+    ("time" in to
+      ? hasCome(now)
+      : !isOvertaken && (now.paused || now.finished || now.next === Infinity));
   try {
-    await control.demand("resume", order);
-    if ("time" in to) {
-      return { status: await control.waitFor((now) => isAtRest(now) && hasCome(now), waiting) };
-    }
-    const status = await control.waitFor(
-      (now) => isAtRest(now) && (now.paused || now.finished || now.next === Infinity),
-      waiting,
-    );
-    if (status.paused) return { status };
+    const driven = await drive(control, {
+      verb: "resume",
+      body,
+      isDone,
+      ...(signal !== undefined && { signal }),
+    });
+    if ("time" in to || driven.missed !== undefined || driven.status.paused) return driven;
     await control.demand("resume", {});
-    return { status, missed: `No event is left, and ${to.step} has not happened` };
+    return { ...driven, missed: `No event is left, and ${to.step} has not happened` };
   } catch (error) {
     if (signal?.aborted) await control.attempt("pause", {}, 1_000);
     throw error;
@@ -80,6 +88,35 @@ export async function until(
 export async function setPace(control: ControlClient, psPerSecond: number): Promise<Driven> {
   await control.demand("pace", { psPerSecond }, { repeats: true });
   return { status: await control.status() };
+}
+
+interface Drive {
+  readonly verb: "pause" | "step" | "resume";
+  readonly body: unknown;
+  readonly isDone: (status: ClockStatus, isOvertaken: boolean) => boolean;
+  readonly repeats?: boolean;
+  readonly everyMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** Gives an order for time, and waits for its end, or for another command's order behind it. */
+async function drive(
+  control: ControlClient,
+  { verb, body, isDone, repeats = false, ...waiting }: Drive,
+): Promise<Driven> {
+  const { driving } = await control.demand<{ driving?: number }>(verb, body, { repeats });
+  const isOvertaken = ({ driven }: ClockStatus) =>
+    driving !== undefined && driven.order !== driving;
+  const status = await control.waitFor(
+    (now) => isDone(now, isOvertaken(now)) || isOvertaken(now),
+    waiting,
+  );
+  if (isDone(status, isOvertaken(status))) return { status };
+  const found = status.driven.verb || "a new timekeeper";
+  return {
+    status,
+    missed: `Found ${found} of another command behind this ${verb}, expected none before its end`,
+  };
 }
 
 function isAtRest(status: ClockStatus): boolean {

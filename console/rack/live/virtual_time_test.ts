@@ -17,6 +17,7 @@ describe("virtual time of a rack that is up", () => {
   let control: ControlClient;
   let status: Partial<ClockStatus>;
   let orders: unknown[][];
+  let driving: number | undefined;
 
   beforeEach(() => {
     const broker = createMemoryBroker();
@@ -26,12 +27,13 @@ describe("virtual time of a rack that is up", () => {
     control = new ControlClient(bus, "r");
     status = { ...STATUS } as unknown as Partial<ClockStatus>;
     orders = [];
+    driving = undefined;
     const pattern = patternOf({ kind: "control", run: "r", verb: ANY });
     rack.subscribe(pattern, (payload, subject, reply) => {
       const name = parseSubject(subject);
       const verb = name?.kind === "control" ? name.verb : "";
       if (verb !== "status") orders.push([verb, decode(payload)]);
-      reply?.(encode(verb === "status" ? status : { ok: true }));
+      reply?.(encode(verb === "status" ? status : { ok: true, driving }));
     });
   });
 
@@ -64,6 +66,15 @@ describe("virtual time of a rack that is up", () => {
     orders = [];
     await step(control, { spanPs: 500 });
     assert.deepEqual(orders, [["step", { ps: 500 }]]);
+  });
+
+  it("ends with a sentence where another command's order has come behind its own", async () => {
+    driving = 3;
+    status = { ...status, next: 12, limit: 15, driven: { order: 4, verb: "pause" } };
+    const found = /Found pause of another command behind this (step|resume), expected none/;
+    assert.match((await step(control, { spanPs: 500 })).missed!, found);
+    assert.match((await until(control, { time: 30 })).missed!, found);
+    assert.match((await until(control, { step: "S907" })).missed!, found);
   });
 
   it("says what has not happened where nothing more is to happen", async () => {

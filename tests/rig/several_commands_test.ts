@@ -1,0 +1,89 @@
+/** Several commands on one rack at once, racks of one name, and racks that come and go. */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { CommandRig, type Ended } from "../support/command.ts";
+
+const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+/** Events without end: no order for time finds the rack at rest by itself. */
+const BUSY = `
+name: busy
+hosts: { a: {}, b: {} }
+programs:
+  - { on: b, run: sink }
+  - { on: a, run: bulk, to: b, time: 2s }
+`;
+const ANSWER_MS = 20_000;
+/** `RACKMESH_CYCLES`: the 50 of the soak. */
+const CYCLES = Number(Deno.env.get("RACKMESH_CYCLES") ?? 5);
+
+let rig: CommandRig;
+
+beforeEach(async () => {
+  rig = await CommandRig.open();
+});
+
+afterEach(async () => {
+  await rig.run(["down", "--all"]);
+  await rig.gone(5_000);
+  await rig.close();
+});
+
+async function rack(...args: string[]): Promise<Ended> {
+  const ended = await rig.run(args);
+  assert.equal(ended.code, 0, `rack ${args.join(" ")}: ${ended.stderr}`);
+  return ended;
+}
+
+describe("Two commands that pause, step and resume one rack at once", () => {
+  it("each end soon: with the time that was reached, or as another's order was behind theirs", async () => {
+    await rack("up", await rig.file("busy.yaml", BUSY));
+    const orders = [["pause"], ["step"], ["step", "--time", "5us"], ["until", "1s"], ["resume"]];
+    const shell = async (first: number) => {
+      for (let i = 0; i < orders.length * 2; i++) {
+        const order = orders[(first + i) % orders.length]!;
+        // Goes on for minutes, unless another order comes.
+        if (order[0] === "until") continue;
+        const { code, stderr, wallMs } = await rig.run(order);
+        assert.ok(wallMs < ANSWER_MS, `rack ${order.join(" ")} took ${wallMs} ms`);
+        if (code === 0) continue;
+        assert.equal(code, 1, `rack ${order.join(" ")}: ${stderr}`);
+        assert.match(stderr, /Found \w+ of another command behind this \w+, expected none/);
+      }
+    };
+    await Promise.all([shell(0), shell(2)]);
+    const until = rig.run(["until", "1s"]);
+    let isOver = false;
+    until.finally(() => isOver = true);
+    // The first may come before the other's order.
+    while (!isOver) await rack("pause");
+    const { code, stderr } = await until;
+    assert.equal(code, 1, stderr);
+    const { stdout } = await rack("why");
+    assert.match(stdout, /paused/);
+  });
+});
+
+describe("Racks of one name", () => {
+  it("come up together, and a command says which it wants to have named", async () => {
+    const ups = await Promise.all([1, 2].map(() => rack("up", PAIR, "--ddio", "off", "--json")));
+    const [one, two] = ups.map(({ stdout }) => JSON.parse(stdout).run as string);
+    assert.notEqual(one, two);
+    const { code, stderr } = await rig.run(["ps"]);
+    assert.equal(code, 64);
+    assert.ok(stderr.includes(one!) && stderr.includes(two!), stderr);
+    await rack("down", "--run", one!);
+    await rack("ps");
+  });
+});
+
+describe("A rack that comes up and goes down again and again", () => {
+  it(`${CYCLES} times: leaves no process`, async () => {
+    for (let cycle = 0; cycle < CYCLES; cycle++) {
+      await rack("up", PAIR, "--ddio", "off");
+      await rack("down");
+      await rig.gone(2_000);
+    }
+    assert.equal(rig.runs().length, CYCLES);
+  });
+});
