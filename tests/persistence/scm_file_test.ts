@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { canMount } from "../support/can_mount.ts";
 import { pattern } from "../../nodes/host/testing/host_testing.ts";
-import { ScmFile, ScmFileError } from "../../nodes/host/store/scm_file.ts";
+import { ScmDamageError, ScmFile, ScmFileError } from "../../nodes/host/store/scm_file.ts";
+import { ScmSums } from "../../nodes/host/store/scm_sums.ts";
 import { copyAfterKill, directory, newPath, PLAN } from "../support/scm_files.ts";
 import { SUITE_BYTES } from "../support/scm_size.ts";
 
@@ -45,33 +46,49 @@ describe("ScmFile", () => {
     file.close();
   });
 
+  /**
+   * Two spans of which the first is merged, and a function for files as a kill leaves them that has
+   * cut the writing of the second record.
+   */
+  function tornAfter() {
+    const first = settled(path);
+    first.commit(1, [{ offset: 0, data: pattern(64, 1) }]);
+    const old = Deno.readFileSync(`${path}.log`);
+    first.close();
+    const atRest = copyAfterKill(path);
+    const second = settled(path);
+    second.commit(2, [{ offset: 64, data: pattern(64, 2) }]);
+    const whole = Deno.readFileSync(`${path}.log`);
+    second.close();
+    return {
+      whole: whole.length,
+      copy(written: number): string {
+        const copy = copyAfterKill(atRest);
+        const log = old.slice();
+        log.set(whole.subarray(0, written));
+        Deno.writeFileSync(`${copy}.log`, log);
+        return copy;
+      },
+    };
+  }
+
   it("discards a record that a kill tore, at whichever byte", () => {
-    const file = settled(path);
-    file.commit(1, [{ offset: 0, data: pattern(64, 1) }]);
-    file.commit(2, [{ offset: 64, data: pattern(64, 2) }]);
-    const log = Deno.readFileSync(`${path}.log`);
-    for (let written = 0; written < log.length; written += 7) {
-      const copy = copyAfterKill(path);
-      Deno.truncateSync(`${copy}.log`, written);
-      const next = settled(copy);
+    const { whole, copy } = tornAfter();
+    for (let written = 0; written < whole; written += 7) {
+      const next = settled(copy(written));
       assert.deepEqual([...next.readImage(0, 64)], [...pattern(64, 1)]);
       assert.deepEqual([...next.readImage(64, 64)], Array(64).fill(0), `${written} B`);
       next.close();
     }
-    file.close();
   });
 
   it("says that the record it found was torn", () => {
-    const file = settled(path);
-    file.commit(1, [{ offset: 0, data: pattern(64, 1) }]);
-    const copy = copyAfterKill(path);
-    Deno.truncateSync(`${copy}.log`, Deno.statSync(`${copy}.log`).size - 1);
+    const { whole, copy } = tornAfter();
     const fates: string[] = [];
-    const next = ScmFile.open(copy, { ...PLAN, onSettled: (fate) => fates.push(fate) });
+    const next = ScmFile.open(copy(whole - 1), { ...PLAN, onSettled: (fate) => fates.push(fate) });
     assert.equal(next.settle("unknown"), "torn");
     assert.deepEqual(fates, ["torn"]);
     next.close();
-    file.close();
   });
 
   it("P-05: kill -9 of the process at any moment loses no reported span, and tears none", async () => {
@@ -176,5 +193,101 @@ describe("ScmFile", () => {
     const file = settled(path);
     assert.deepEqual([...file.readImage(SUITE_BYTES - 2, 2)], [0, 0]);
     file.close();
+  });
+
+  /** A file with two merged spans and one in the log, as a process leaves it that is killed. */
+  function written(): string {
+    const file = settled(path);
+    for (const span of [1, 2, 3]) {
+      file.commit(span, [{ offset: 5000 * span, data: pattern(3000, span) }]);
+    }
+    const copy = copyAfterKill(path);
+    file.close();
+    return copy;
+  }
+
+  function flip(name: string, at: number): void {
+    const bytes = Deno.readFileSync(name);
+    bytes[at]! ^= 4;
+    Deno.writeFileSync(name, bytes);
+  }
+
+  const DAMAGES: readonly (readonly [name: string, harm: (path: string) => void, said: RegExp])[] =
+    [
+      ["it is missing", (path) => Deno.removeSync(path), /it is missing/],
+      ["it is empty", (path) => Deno.truncateSync(path, 0), /it is empty/],
+      ["a bit of it is turned over", (path) => flip(path, 5001), /page at 4096 is not/],
+      ["one of a page that nobody wrote", (path) => flip(path, SUITE_BYTES - 1), /is not what/],
+      [
+        "its log is emptied",
+        (path) => Deno.truncateSync(`${path}.log`, 0),
+        /log has 0 B, expected/,
+      ],
+      ["its log is missing", (path) => Deno.removeSync(`${path}.log`), /log has 0 B, expected/],
+      ["its log has a byte too many", (path) => {
+        Deno.writeFileSync(`${path}.log`, new Uint8Array(1), { append: true });
+      }, /log has \d+ B, expected/],
+      [
+        "a bit of its log is turned over",
+        (path) => flip(`${path}.log`, 99),
+        /not hold span 3 whole/,
+      ],
+      ["its sums are missing", (path) => Deno.removeSync(`${path}.sums`), /sums is missing/],
+      ["its sums are cut", (path) => Deno.truncateSync(`${path}.sums`, 50), /sums has 50 B/],
+      ["a bit of their head is turned over", (path) => flip(`${path}.sums`, 20), /sums is none/],
+      ["a bit of a sum is turned over", (path) => flip(`${path}.sums`, 45), /page at 4096 is not/],
+    ];
+
+  for (const [name, harm, said] of DAMAGES) {
+    it(`refuses at every opening that ${name}, until the user accepts it`, () => {
+      const copy = written();
+      harm(copy);
+      for (let opening = 0; opening < 2; opening++) {
+        assert.throws(() => ScmFile.open(copy, PLAN), (error) => {
+          assert.ok(error instanceof ScmDamageError);
+          assert.match(error.message, said);
+          return /of host b is damaged: .*--accept-damage/.test(error.message);
+        });
+      }
+      Deno.writeTextFileSync(`${copy}.accept`, "");
+      settled(copy).close();
+      settled(copy).close();
+      assert.throws(() => Deno.statSync(`${copy}.accept`), Deno.errors.NotFound);
+    });
+  }
+
+  it("notices a bit turned over anywhere in its content", () => {
+    const copy = written();
+    for (let at = 0; at < SUITE_BYTES; at += 1009) {
+      const other = copyAfterKill(copy);
+      flip(other, at);
+      assert.throws(() => ScmFile.open(other, PLAN), /is not what was written/, `${at}`);
+    }
+    settled(copy).close();
+  });
+
+  it("takes no damage from a kill in the middle of a merge", () => {
+    const file = settled(path);
+    file.commit(1, [{ offset: 100, data: pattern(64, 1) }, { offset: 9000, data: pattern(64, 2) }]);
+    const copy = copyAfterKill(path);
+    file.close();
+    // The next life has begun to merge the record, and one of its two writes is there.
+    const sums = new ScmSums({
+      read: (offset, length) => Deno.readFileSync(`${copy}.sums`).slice(offset, offset + length),
+      write: (offset, bytes) => {
+        const all = Deno.readFileSync(`${copy}.sums`);
+        all.set(bytes, offset);
+        Deno.writeFileSync(`${copy}.sums`, all);
+      },
+    }, SUITE_BYTES);
+    assert.ok(sums.open());
+    sums.mark({ merging: true });
+    const content = Deno.readFileSync(copy);
+    content.set(pattern(64, 1), 100);
+    Deno.writeFileSync(copy, content);
+    const next = settled(copy);
+    assert.deepEqual(next.readImage(9000, 64), pattern(64, 2));
+    next.close();
+    settled(copy).close();
   });
 });

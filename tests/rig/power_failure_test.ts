@@ -273,7 +273,9 @@ async function copyOfScm(directory: string, host: string): Promise<string> {
   const [fault] = await readRecord(directory);
   const copy = `${directory}/${host}-at-death.scm`;
   await Deno.copyFile(`${directory}/scm/${host}.scm`, copy);
-  await Deno.copyFile(`${directory}/scm/${host}.scm.log`, `${copy}.log`);
+  for (const beside of ["log", "sums"]) {
+    await Deno.copyFile(`${directory}/scm/${host}.scm.${beside}`, `${copy}.${beside}`);
+  }
   const { size: bytes } = await Deno.stat(copy);
   const scm = ScmFile.open(copy, { host, bytes });
   scm.settle(fault!.settledSpan);

@@ -16,7 +16,9 @@ export function newPath(): string {
 export function copyAfterKill(path: string): string {
   const copy = newPath();
   Deno.copyFileSync(path, copy);
-  Deno.copyFileSync(`${path}.log`, `${copy}.log`);
+  for (const beside of ["log", "sums"]) {
+    Deno.copyFileSync(`${path}.${beside}`, `${copy}.${beside}`);
+  }
   return copy;
 }
 

@@ -7,17 +7,29 @@
  * A span is written in two steps: its record goes into the log; the next record implies that the
  * span was reported, so the earlier record is first merged into the content. Whenever the process
  * dies, content and log together have every reported span (not where the machine dies: nothing is
- * synced to the disk).
+ * synced to the disk). `<path>.sums` notices damage at the next opening (`scm_sums.ts`); the file
+ * `<path>.accept`, which that opening removes, is the user's word to go on with what there is.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
 import { overlay } from "../memory/sparse_bytes.ts";
-import { decodeRecord, encodeRecord, fateOf, type ScmRecord, type Settled } from "./scm_record.ts";
+import {
+  decodeRecord,
+  encodeRecord,
+  fateOf,
+  mayBeTorn,
+  type ScmRecord,
+  type Settled,
+} from "./scm_record.ts";
+import { type ByteStore, ScmSums } from "./scm_sums.ts";
 
 /** A failed file operation. `cause` is the file system's error, if there was one. */
 export class ScmFileError extends Error {
   override readonly name = "ScmFileError";
 }
+
+/** An SCM file does not hold what its host has written. */
+export class ScmDamageError extends ScmFileError {}
 
 /** The SCM's host and size, for messages: "host b's scm.size". */
 export interface ScmFilePlan {
@@ -31,6 +43,9 @@ export class ScmFile {
   readonly bytes: number;
   readonly #main: Deno.FsFile;
   readonly #log: Deno.FsFile;
+  readonly #sumsFile: Deno.FsFile;
+  readonly #sums: ScmSums;
+  readonly #host: string;
   readonly #onSettled: ScmFilePlan["onSettled"];
   /** The record in the log that is not in the content yet. */
   #pending: ScmRecord | undefined;
@@ -39,9 +54,12 @@ export class ScmFile {
 
   private constructor(
     path: string,
-    { bytes, onSettled }: ScmFilePlan,
-    files: { main: Deno.FsFile; log: Deno.FsFile },
+    { host, bytes, onSettled }: ScmFilePlan,
+    files: { main: Deno.FsFile; log: Deno.FsFile; sums: Deno.FsFile },
   ) {
+    this.#host = host;
+    this.#sumsFile = files.sums;
+    this.#sums = new ScmSums(bytesOf(files.sums), bytes);
     this.path = path;
     this.bytes = bytes;
     this.#onSettled = onSettled;
@@ -51,15 +69,28 @@ export class ScmFile {
 
   /**
    * Opens the SCM's file, or creates it with zeros. The caller must call {@link settle} next.
-   * @throws ScmFileError where the file has another size, is in use, or cannot be read and written.
+   * @throws ScmFileError where the file has another size, is in use, or cannot be read and written;
+   * ScmDamageError where it does not hold what was written, unless `<path>.accept` is there.
    */
   static open(path: string, plan: ScmFilePlan): ScmFile {
-    const main = openMain(path, plan);
+    const accepts = statIfAny(`${path}.accept`) !== undefined;
+    const isKnown = (statIfAny(`${path}.sums`)?.size ?? 0) > 0;
+    if (isKnown && !accepts) {
+      const before = attempt(`look at ${path}`, () => statIfAny(path));
+      if (before === undefined) throw damaged(path, plan.host, "it is missing");
+      if (before.size === 0 && plan.bytes > 0) throw damaged(path, plan.host, "it is empty");
+    }
+    const files = [openMain(path, plan)];
     try {
-      const log = attempt(`open ${path}.log`, () => openFile(`${path}.log`));
-      return new ScmFile(path, plan, { main, log });
+      for (const name of [`${path}.log`, `${path}.sums`]) {
+        files.push(attempt(`open ${name}`, () => openFile(name)));
+      }
+      const [main, log, sums] = files as [Deno.FsFile, Deno.FsFile, Deno.FsFile];
+      const file = new ScmFile(path, plan, { main, log, sums });
+      file.#check({ isKnown, accepts });
+      return file;
     } catch (error) {
-      main.close();
+      for (const file of files) file.close();
       throw error;
     }
   }
@@ -87,7 +118,11 @@ export class ScmFile {
     if (writes.length === 0) return;
     this.#apply();
     const record = encodeRecord({ span, writes });
-    attempt(`write ${this.path}.log`, () => writeAt(this.#log, 0, record.bytes));
+    attempt(`write ${this.path}.log`, () => {
+      writeAt(this.#log, 0, record.bytes);
+      const logBytes = sizeOf(this.#log);
+      this.#sums.mark({ pending: span, logBytes, merging: false });
+    });
     this.#pending = { span, writes: record.writes };
   }
 
@@ -98,11 +133,7 @@ export class ScmFile {
   settle(lastReported: number | "unknown"): Settled {
     assert(!this.#settled, "An SCM file is settled once, after it is opened");
     this.#settled = true;
-    const log = attempt(`read ${this.path}.log`, () => {
-      // Not statSync: the process may have given up its right to read files that are not open.
-      const length = this.#log.seekSync(0, Deno.SeekMode.End);
-      return readAt(this.#log, { offset: 0, length });
-    });
+    const log = this.#readLog();
     const record = decodeRecord(log);
     const whenNot = log.length === 0 ? "none" : "torn";
     const fate = record === undefined ? whenNot : fateOf(record.span, lastReported);
@@ -110,7 +141,7 @@ export class ScmFile {
       this.#pending = record;
       this.#apply();
     }
-    this.#truncateLog();
+    this.#emptyLog();
     this.#onSettled?.(fate);
     return fate;
   }
@@ -119,10 +150,11 @@ export class ScmFile {
   close(): void {
     try {
       this.#apply();
-      if (this.#settled) this.#truncateLog();
+      if (this.#settled) this.#emptyLog();
     } finally {
       this.#main.close();
       this.#log.close();
+      this.#sumsFile.close();
     }
   }
 
@@ -134,14 +166,94 @@ export class ScmFile {
     const record = this.#pending;
     if (record === undefined) return;
     attempt(`write ${this.path}`, () => {
+      const logBytes = sizeOf(this.#log);
+      this.#sums.mark({ pending: record.span, logBytes, merging: true });
       for (const { offset, data } of record.writes) writeAt(this.#main, offset, data);
+      this.#sums.update(bytesOf(this.#main), record.writes);
+      this.#sums.markAtRest();
     });
     this.#pending = undefined;
   }
 
-  #truncateLog(): void {
-    attempt(`truncate ${this.path}.log`, () => this.#log.truncateSync(0));
+  #emptyLog(): void {
+    attempt(`truncate ${this.path}.log`, () => {
+      this.#sums.markAtRest();
+      this.#log.truncateSync(0);
+    });
   }
+
+  #readLog(): Uint8Array<ArrayBuffer> {
+    return attempt(`read ${this.path}.log`, () => {
+      const length = sizeOf(this.#log);
+      return readAt(this.#log, { offset: 0, length });
+    });
+  }
+
+  /** Compares content and log with the sums, or makes those of a new file. */
+  #check({ isKnown, accepts }: { readonly isKnown: boolean; readonly accepts: boolean }): void {
+    const content = bytesOf(this.#main);
+    if (!accepts) {
+      const found = isKnown ? this.#damage(content) : this.#damageOfNew();
+      if (found !== undefined) throw damaged(this.path, this.#host, found);
+      if (isKnown) return;
+    }
+    attempt(`write ${this.path}.sums`, () => {
+      if (accepts) {
+        this.#log.truncateSync(0);
+        this.#sumsFile.truncateSync(0);
+      }
+      this.#sumsFile.truncateSync(ScmSums.size(this.bytes));
+      if (accepts) this.#sums.takeAll(content);
+      this.#sums.markAtRest();
+      if (accepts) Deno.removeSync(`${this.path}.accept`);
+    });
+  }
+
+  /** Sums are made before anything is written, so a file without them is as it was made. */
+  #damageOfNew(): string | undefined {
+    const isNew = this.#log.statSync().size === 0 && !this.#main.statSync().blocks;
+    return isNew ? undefined : `${this.path}.sums is missing or empty`;
+  }
+
+  #damage(content: ByteStore): string | undefined {
+    const sums = `${this.path}.sums`, size = ScmSums.size(this.bytes);
+    const sumsBytes = this.#sumsFile.statSync().size;
+    if (sumsBytes !== size) return `${sums} has ${sumsBytes} B, expected ${size} B`;
+    if (!attempt(`read ${sums}`, () => this.#sums.open())) return `${sums} is none`;
+    const log = this.#readLog(), record = decodeRecord(log);
+    const { pending, logBytes, merging } = this.#sums.state;
+    if (this.#sums.hasPending) {
+      if (log.length !== logBytes) {
+        return `${this.path}.log has ${log.length} B, expected ${logBytes} B`;
+      }
+      if (record?.span !== pending) return `${this.path}.log does not hold span ${pending} whole`;
+    } else if (record === undefined && !mayBeTorn(log)) {
+      return `${this.path}.log holds what is no record`;
+    }
+    const { blocks } = this.#main.statSync();
+    const options = { blocks, merging: merging ? record?.writes ?? [] : [] };
+    const at = attempt(`read ${this.path}`, () => this.#sums.firstDamage(content, options));
+    return at === undefined ? undefined : `its page at ${at} is not what was written`;
+  }
+}
+
+/** Not by statSync: the process may have given up its right to read files that are not open. */
+function sizeOf(file: Deno.FsFile): number {
+  return file.seekSync(0, Deno.SeekMode.End);
+}
+
+function damaged(path: string, host: string, found: string): ScmDamageError {
+  return new ScmDamageError(
+    `SCM file ${path} of host ${host} is damaged: ${found} ` +
+      `(rack start ${host} --accept-damage goes on with what there is)`,
+  );
+}
+
+function bytesOf(file: Deno.FsFile): ByteStore {
+  return {
+    read: (offset, length) => readAt(file, { offset, length }),
+    write: (offset, bytes) => writeAt(file, offset, bytes),
+  };
 }
 
 /** Opens a file of exactly the planned size, with an exclusive lock. */

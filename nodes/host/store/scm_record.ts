@@ -83,6 +83,13 @@ export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   return { span: view.getFloat64(16), writes };
 }
 
+/** Whether these bytes may be the beginning of a record whose writing was cut short. */
+export function mayBeTorn(bytes: Uint8Array): boolean {
+  const magic = new DataView(new ArrayBuffer(4));
+  magic.setUint32(0, MAGIC);
+  return bytes.subarray(0, 4).every((byte, i) => byte === magic.getUint8(i));
+}
+
 /** Whether a complete record found at opening is kept. */
 export function isReported(span: number, lastReported: number | "unknown"): boolean {
   return lastReported === "unknown" || span <= lastReported;

@@ -1,0 +1,170 @@
+/**
+ * What an SCM file needs so that damage is noticed at boot: `<path>.sums`, a CRC for each page of the
+ * content, and whether the log has to hold a record. Big-endian:
+ *
+ *   magic u32, CRC u32 of the rest of the head, bytes f64, pending f64, log bytes f64, merging f64
+ *   per page u32: CRC of the page XOR CRC of a page of zeros, so that the file is sparse like the content
+ */
+import type { DurableWrite } from "../../../fabric/node.ts";
+import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
+
+const MAGIC = 0x52_4d_53_53;
+const HEAD_BYTES = 40;
+const PAGE_BYTES = 4096;
+const ZERO_SUM = crc32(new Uint8Array(PAGE_BYTES));
+/** No span. */
+const NONE = -1;
+/** Pages that are read at a time. */
+const READ_PAGES = 256;
+/** Bytes of a block in what the file system counts. */
+const BLOCK_BYTES = 512;
+
+/** Access to a file by offset. */
+export interface ByteStore {
+  read(offset: number, length: number): Uint8Array<ArrayBuffer>;
+  write(offset: number, bytes: Uint8Array): void;
+}
+
+interface State {
+  /** The span whose record the log holds whole, and which is not merged into the content. */
+  readonly pending: number;
+  /** Bytes of the log with that record. */
+  readonly logBytes: number;
+  /** Whether that record is being merged. */
+  readonly merging: boolean;
+}
+
+const AT_REST: State = { pending: NONE, logBytes: 0, merging: false };
+
+export class ScmSums {
+  readonly #file: ByteStore;
+  readonly #bytes: number;
+  #state = AT_REST;
+
+  /** @param bytes of the content. */
+  constructor(file: ByteStore, bytes: number) {
+    this.#file = file;
+    this.#bytes = bytes;
+  }
+
+  /** Bytes of the file of sums. */
+  static size(bytes: number): number {
+    return HEAD_BYTES + 4 * Math.ceil(bytes / PAGE_BYTES);
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  get hasPending(): boolean {
+    return this.#state.pending !== NONE;
+  }
+
+  /** Reads the head. @returns false where it is damaged. */
+  open(): boolean {
+    const head = new DataView(this.#file.read(0, HEAD_BYTES).buffer);
+    if (head.getUint32(0) !== MAGIC || head.getUint32(4) !== sumOf(head)) return false;
+    if (head.getFloat64(8) !== this.#bytes) return false;
+    this.#state = {
+      pending: head.getFloat64(16),
+      logBytes: head.getFloat64(24),
+      merging: head.getFloat64(32) === 1,
+    };
+    return true;
+  }
+
+  mark(state: Partial<State>): void {
+    this.#state = { ...this.#state, ...state };
+    const { pending, logBytes, merging } = this.#state;
+    const head = new DataView(new ArrayBuffer(HEAD_BYTES));
+    head.setUint32(0, MAGIC);
+    head.setFloat64(8, this.#bytes);
+    head.setFloat64(16, pending);
+    head.setFloat64(24, logBytes);
+    head.setFloat64(32, merging ? 1 : 0);
+    head.setUint32(4, sumOf(head));
+    this.#file.write(0, new Uint8Array(head.buffer));
+  }
+
+  /** The log holds nothing that counts. */
+  markAtRest(): void {
+    this.mark(AT_REST);
+  }
+
+  /** Takes the sums of all pages that these writes, which the content has, have touched. */
+  update(content: ByteStore, writes: readonly DurableWrite[]): void {
+    for (const page of pagesOf(writes)) this.#take(page, this.#page(content, page));
+  }
+
+  /** Takes the content as it is. */
+  takeAll(content: ByteStore): void {
+    for (let page = 0; page * PAGE_BYTES < this.#bytes; page++) {
+      this.#take(page, this.#page(content, page));
+    }
+  }
+
+  /**
+   * The offset of the first page that is not what was written; undefined where all are.
+   * @param blocks that the file system has given to the content: a page that was never written has none.
+   * @param merging writes that may be in the content in part.
+   */
+  firstDamage(
+    content: ByteStore,
+    { blocks, merging }: {
+      readonly blocks: number | null;
+      readonly merging: readonly DurableWrite[];
+    },
+  ): number | undefined {
+    const pages = Math.ceil(this.#bytes / PAGE_BYTES);
+    const sums = new DataView(this.#file.read(HEAD_BYTES, 4 * pages).buffer);
+    const unsure = new Set(pagesOf(merging));
+    let written = 0;
+    for (let page = 0; page < pages; page++) if (sums.getUint32(4 * page) !== 0) written++;
+    const isSparse = blocks !== null && blocks * BLOCK_BYTES <= written * PAGE_BYTES;
+    for (let from = 0; from < pages; from += READ_PAGES) {
+      const to = Math.min(from + READ_PAGES, pages);
+      const isChecked = (page: number) =>
+        !unsure.has(page) && (!isSparse || sums.getUint32(4 * page) !== 0);
+      const checked = Array.from({ length: to - from }, (_, i) => from + i).filter(isChecked);
+      if (checked.length === 0) continue;
+      const start = from * PAGE_BYTES, end = Math.min(to * PAGE_BYTES, this.#bytes);
+      const bytes = content.read(start, end - start);
+      for (const page of checked) {
+        const at = page * PAGE_BYTES - start;
+        const sum = pageSum(bytes.subarray(at, at + PAGE_BYTES));
+        if (sum !== sums.getUint32(4 * page)) return page * PAGE_BYTES;
+      }
+    }
+    return undefined;
+  }
+
+  #page(content: ByteStore, page: number): Uint8Array {
+    const at = page * PAGE_BYTES;
+    return content.read(at, Math.min(PAGE_BYTES, this.#bytes - at));
+  }
+
+  #take(page: number, bytes: Uint8Array): void {
+    const sum = new DataView(new ArrayBuffer(4));
+    sum.setUint32(0, pageSum(bytes));
+    this.#file.write(HEAD_BYTES + 4 * page, new Uint8Array(sum.buffer));
+  }
+}
+
+function pageSum(bytes: Uint8Array): number {
+  return (crc32(bytes) ^ ZERO_SUM) >>> 0;
+}
+
+function sumOf(head: DataView): number {
+  return crc32(new Uint8Array(head.buffer, 8, HEAD_BYTES - 8));
+}
+
+/** Each once. */
+function pagesOf(writes: readonly DurableWrite[]): Set<number> {
+  const pages = new Set<number>();
+  for (const { offset, data } of writes) {
+    if (data.length === 0) continue;
+    const last = Math.floor((offset + data.length - 1) / PAGE_BYTES);
+    for (let page = Math.floor(offset / PAGE_BYTES); page <= last; page++) pages.add(page);
+  }
+  return pages;
+}
