@@ -8,7 +8,7 @@ import type { TraceStep } from "../fabric/node.ts";
 import type { RunFile } from "../fabric/rack/build/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
-import { type MakeProgram, makerOf } from "./host/own_programs.ts";
+import { type MakeProgram, makerOf, surroundings } from "./host/own_programs.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_record.ts";
 
@@ -136,6 +136,8 @@ export async function giveUpRights(directory: string): Promise<void> {
   }
 }
 
+const AROUND = surroundings(globalThis, console.error);
+
 /**
  * Loads the user's own programs from their bundled texts (`console/rack/bundle.ts`): what makes
  * instances of each, by its name in the scenario. Needs no permission. What programs print with
@@ -148,7 +150,7 @@ export async function loadOwnPrograms(
   for (const [name, text] of Object.entries(programs)) {
     const encoded = new TextEncoder().encode(text).toBase64();
     const module = await import(`data:application/javascript;base64,${encoded}`);
-    own[name] = makerOf(module.default, { globals: globalThis, print: console.error });
+    own[name] = makerOf(module.default, AROUND);
   }
   return own;
 }

@@ -2,10 +2,9 @@
  * A user's own program as one module without imports: its file with all that it imports. The text
  * is loaded where nothing is allowed, any number of times; see `nodes/host/own_programs.ts`.
  */
-import { loadOwnPrograms } from "../../nodes/files.ts";
 import { SHADOWED } from "../../nodes/host/own_programs.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { toFileUrl } from "../base/paths.ts";
+import { fromFileUrl, projectFile, toFileUrl } from "../base/paths.ts";
 
 /** The fields of an error of esbuild that are used here. */
 interface BundleError {
@@ -67,15 +66,40 @@ export async function bundleProgram(path: string): Promise<string> {
   }
 }
 
-/** Makes one instance of a bundled program. @throws Refusal where that fails. */
+/** How long the top level of a program may take, in wall ms. */
+const PROBE_MS = 10_000;
+
+/**
+ * Makes one instance of a bundled program, in a process without any right. @throws Refusal where
+ * that fails or does not end.
+ */
 export async function probeProgram(text: string, path: string): Promise<void> {
-  try {
-    const { [path]: make } = await loadOwnPrograms({ programs: { [path]: text } });
-    make!();
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw refusal("", { found: `Cannot load ${path}: ${why}`, cause: error });
-  }
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
+      "--v8-flags=--disallow-code-generation-from-strings",
+      ...["--config", fromFileUrl(projectFile("deno.json"))],
+      fromFileUrl(projectFile("console/rack/probe_main.ts")),
+    ],
+    stdin: "piped",
+    stdout: "piped",
+    // What the top level prints is shown when the program runs.
+    stderr: "piped",
+  }).spawn();
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    child.kill("SIGKILL");
+  }, PROBE_MS);
+  const input = new Blob([text]).stream().pipeTo(child.stdin).catch(() => {});
+  const { stdout, stderr, success, code } = await child.output();
+  clearTimeout(timer);
+  await input;
+  const ended = isLate
+    ? `its top level has not ended after ${PROBE_MS / 1_000} s`
+    : `its process ends with code ${code}: ${new TextDecoder().decode(stderr).trim()}`;
+  const why = success ? new TextDecoder().decode(stdout) : ended;
+  if (why !== "") throw refusal("", { found: `Cannot load ${path}: ${why}` });
 }
 
 async function readProgram(path: string): Promise<string> {

@@ -46,7 +46,21 @@ const INSTEAD: Readonly<Record<string, string>> = {
   performance: CLOCK,
   Temporal: CLOCK,
   crypto: CHANCE,
+  // Their methods answer with promises.
+  Blob: YIELDS,
+  File: YIELDS,
+  ReadableStream: YIELDS,
+  WritableStream: YIELDS,
+  TransformStream: YIELDS,
+  CompressionStream: YIELDS,
+  DecompressionStream: YIELDS,
+  WebAssembly: YIELDS,
+  addEventListener: WAITS,
+  dispatchEvent: WAITS,
+  reportError: WAITS,
   fetch: TALKS,
+  Request: TALKS,
+  Response: TALKS,
   Worker: TALKS,
   WebSocket: TALKS,
   EventSource: TALKS,
@@ -85,12 +99,29 @@ export function hasHooks(make: MakeProgram): boolean {
   return recover !== undefined || check !== undefined;
 }
 
-/** What instances get of the process around them. */
+/** What instances get of the process around them: see {@link surroundings}. */
 export interface Surroundings {
-  /** The real globals: instances see those that are not in {@link SHADOWED}. */
+  /** The real globals without those in {@link SHADOWED}; they are read when they are used. */
   readonly globals: object;
-  /** Receives the values of `console.log` and its like. */
   readonly print: (...values: unknown[]) => void;
+}
+
+/**
+ * To be called before any program is loaded: one could put something of its own in the place of
+ * what is called here, and so be handed the real globals.
+ * @param globals the process's. @param print receives the values of `console.log` and its like.
+ */
+export function surroundings(
+  globals: object,
+  print: (...values: unknown[]) => void,
+): Surroundings {
+  const { get } = Reflect;
+  const made: object = Object.create(null);
+  for (const name of Object.getOwnPropertyNames(globals)) {
+    if (SHADOWED.includes(name)) continue;
+    Object.defineProperty(made, name, { get: () => get(globals, name) });
+  }
+  return { globals: made, print };
 }
 
 export function makerOf(instantiate: Instantiate, around: Surroundings): MakeProgram {
@@ -137,21 +168,6 @@ function refusing(name: string, instead: string): unknown {
   });
 }
 
-const UNSHADOWED = new WeakMap<object, object>();
-
-/** The real globals without those in {@link SHADOWED}; they are read when they are used. */
-function unshadowed(globals: object): object {
-  const known = UNSHADOWED.get(globals);
-  if (known !== undefined) return known;
-  const made: object = Object.create(null);
-  for (const name of Object.getOwnPropertyNames(globals)) {
-    if (SHADOWED.includes(name)) continue;
-    Object.defineProperty(made, name, { get: () => Reflect.get(globals, name) });
-  }
-  UNSHADOWED.set(globals, made);
-  return made;
-}
-
 function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, unknown>> {
   const shadows: Record<string, unknown> = {
     ...REFUSED,
@@ -162,7 +178,7 @@ function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, un
     console: new Proxy({}, { get: () => print }),
   };
   // Its own globals: what a program adds to them, other hosts do not see.
-  const world: object = Object.create(unshadowed(globals));
+  const world: object = Object.create(globals);
   const all = { ...shadows, globalThis: world, global: world, self: world, window: world };
   Object.defineProperties(world, Object.getOwnPropertyDescriptors(all));
   return all;

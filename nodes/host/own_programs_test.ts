@@ -1,12 +1,10 @@
 import { deepStrictEqual as same, equal, ok, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { hasHooks, type Instantiate, makerOf, SHADOWED } from "./own_programs.ts";
+import { hasHooks, type Instantiate, makerOf, SHADOWED, surroundings } from "./own_programs.ts";
 
 const printed: unknown[][] = [];
-const around = {
-  globals: { real: 1, setTimeout: () => 1 },
-  print: (...values: unknown[]) => void printed.push(values),
-};
+const globals = { real: 1, setTimeout: () => 1 };
+const around = surroundings(globals, (...values) => void printed.push(values));
 
 /** A maker of a module whose top level is this function. */
 function made(top: (exports: Record<string, unknown>, names: Record<string, unknown>) => void) {
@@ -71,7 +69,7 @@ describe("what an instance sees in the place of globals", () => {
     equal(seen(({ globalThis }) => globalThis.real), 1);
     equal(seen(({ globalThis }) => globalThis.mark = 2), 2);
     equal(seen(({ globalThis }) => globalThis.mark), undefined);
-    ok(!("mark" in around.globals));
+    ok(!("mark" in globals));
   });
 
   it("prints with every function of console", () => {

@@ -27,9 +27,13 @@ async function own(
 }
 
 /** Runs it in each packing. */
-async function everywhere(scenario: string, ...options: string[]): Promise<Ended[]> {
+async function everywhere(
+  scenario: string,
+  packings: readonly string[] = PACKINGS,
+  ...options: string[]
+): Promise<Ended[]> {
   const ended: Ended[] = [];
-  for (const pack of PACKINGS) {
+  for (const pack of packings) {
     ended.push(await rig.run(["run", scenario, "--pack", pack, ...options]));
   }
   return ended;
@@ -38,7 +42,12 @@ async function everywhere(scenario: string, ...options: string[]): Promise<Ended
 /** The program fails with this text, word for word the same in every packing. */
 async function failsAlike(name: string, text: string, said: RegExp, options = {}): Promise<void> {
   const found = new Set<string>();
-  for (const { code, stdout, stderr } of await everywhere(await own(name, text, options))) {
+  for (
+    const { code, stdout, stderr } of await everywhere(await own(name, text, options), [
+      "node",
+      "all",
+    ])
+  ) {
     assert.equal(code, 1, stdout + stderr);
     assert.match(stdout, said);
     found.add(stdout.split("\n").find((line) => line.startsWith("FAIL"))!);
@@ -57,7 +66,7 @@ describe("a module's variables", () => {
       "  yield* cpu.sleep(cpu.random() < runs ? 1000 : 2000);\n}\n";
     const scenario = await own("counting", text, { hosts: "a, b", faults: CUT });
     const digests = new Set<string>();
-    for (const { code, stdout, stderr } of await everywhere(scenario, "--json")) {
+    for (const { code, stdout, stderr } of await everywhere(scenario, PACKINGS, "--json")) {
       assert.equal(code, 0, stdout + stderr);
       const { digest, results } = JSON.parse(stdout);
       digests.add(digest);
@@ -83,6 +92,16 @@ describe("a global that depends on the machine", () => {
     ["files", "Deno.readTextFileSync('/etc/passwd')", /found Deno: /],
     ["process", "process.exit(0)", /found process: /],
     ["closing", "globalThis.close()", /found close: /],
+    [
+      "hidden",
+      "Object.getPrototypeOf(globalThis).Deno.exit(0)",
+      /Cannot read properties of undefined/,
+    ],
+    [
+      "made",
+      "(function* () {}).constructor('return Deno')()",
+      /Code generation from strings disallowed/,
+    ],
     ["asynchronous", "(async () => 1)()", /found Promise: .*without async/],
   ];
   for (const [name, use, said] of uses) {
@@ -129,6 +148,16 @@ describe("a global that depends on the machine", () => {
   });
 });
 
+describe("a top level that does not end", () => {
+  it("is refused after seconds", async () => {
+    const scenario = await own("loops", "for (;;);\nexport default function* () {}\n");
+    const { code, stderr, wallMs } = await rig.run(["run", scenario]);
+    assert.equal(code, 64, stderr);
+    assert.match(stderr, /Cannot load .*loops\.ts: its top level has not ended after 10 s/);
+    assert.ok(wallMs < 20_000, `${wallMs} ms`);
+  });
+});
+
 describe("a function that is async", () => {
   it("is no program", async () => {
     const said = /found Promise: a program is a function\*, without async/;
@@ -153,7 +182,13 @@ describe("what a program prints", () => {
   it("does not stand in front of --json", async () => {
     const text = "console.log('at the top');\n" +
       "export default function* () { console.log('inside'); console.table([1]); }\n";
-    for (const { code, stdout, stderr } of await everywhere(await own("prints", text), "--json")) {
+    for (
+      const { code, stdout, stderr } of await everywhere(
+        await own("prints", text),
+        PACKINGS,
+        "--json",
+      )
+    ) {
       assert.equal(code, 0, stderr);
       assert.equal(JSON.parse(stdout).scenario, "own");
     }
@@ -175,7 +210,7 @@ describe("the path of a program", () => {
           JSON.stringify(`./${name}.ts`)
         }\n`,
       );
-      for (const { code, stdout, stderr } of await everywhere(scenario, "--json")) {
+      for (const { code, stdout, stderr } of await everywhere(scenario, PACKINGS, "--json")) {
         assert.equal(code, 0, stderr);
         assert.equal(JSON.parse(stdout).results[0].value.text, name);
       }

@@ -26,7 +26,8 @@ export interface StartOptions {
 
 /** Arguments of `deno` that run the command. */
 export function rackArguments(args: readonly string[]): string[] {
-  const options = ["--quiet", "--no-prompt", "--no-check", "--cached-only", "--allow-all"];
+  const flags = "--v8-flags=--disallow-code-generation-from-strings";
+  const options = ["--quiet", "--no-prompt", "--no-check", "--cached-only", flags, "--allow-all"];
   const config = ["--config", fromFileUrl(projectFile("deno.json"))];
   return ["run", ...options, ...config, fromFileUrl(projectFile("scripts/rack.ts")), ...args];
 }
