@@ -3,6 +3,7 @@
  * with the outside: the bus, the SCM files, inputs, outputs, traces.
  */
 import { finalVerb } from "../fabric/bus/access.ts";
+import { ForgeryError } from "../fabric/bus/refusals.ts";
 import { decode, decodeSealed, encode } from "../fabric/bus/codec.ts";
 import type { Bus } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
@@ -242,7 +243,8 @@ function obeyKill(
 /** The only place where a failure ends this process. */
 function fail(error: unknown): never {
   if (
-    error instanceof ScmFileError || error instanceof Refusal || error instanceof OutputError
+    error instanceof ScmFileError || error instanceof Refusal || error instanceof OutputError ||
+    error instanceof ForgeryError
   ) {
     console.error(error.message);
     Deno.exit(error instanceof Refusal ? EXIT.usage : EXIT.unclear);

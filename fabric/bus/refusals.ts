@@ -3,6 +3,14 @@
  * say. A message of ours is never refused, whatever the bus loses or repeats.
  */
 
+/**
+ * A well-formed message cannot be true, and what is true cannot be told: another process speaks for its
+ * sender. The run cannot go on.
+ */
+export class ForgeryError extends Error {
+  override readonly name = "ForgeryError";
+}
+
 /** Messages of one subject that `by` refused. */
 export interface RefusedMessages {
   readonly by: string;

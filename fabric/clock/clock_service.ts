@@ -201,14 +201,14 @@ export class ClockService {
     const receive = <T extends { readonly partition: string }>(
       kind: "clock.join" | "clock.alive" | "clock.report",
       read: (value: unknown) => T | undefined,
-      take: (message: T) => void,
+      take: (message: T) => boolean | void,
     ) =>
       this.#on(patternOf({ kind, run, partition: ANY }), decodeSealed, (value, { subject }) => {
         const message = read(value);
         const name = parseSubject(subject);
         const isOwn = name?.kind === kind && name.partition === message?.partition;
-        if (message === undefined || !isOwn) this.#refusals.note(subject);
-        else take(message);
+        const isTaken = message !== undefined && isOwn && take(message) !== false;
+        if (!isTaken) this.#refusals.note(subject);
       });
     receive("clock.join", joinFromArray, (join) => this.timekeeper.join(join));
     receive("clock.report", reportFromArray, (report) => this.timekeeper.report(report));

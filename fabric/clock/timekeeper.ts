@@ -112,11 +112,16 @@ export class Timekeeper {
     this.schedule();
   }
 
-  /** A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing. */
-  report(report: Report): void {
+  /**
+   * A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing.
+   * @returns false for one that says what its partition cannot say: of other nodes, or of less than before.
+   */
+  report(report: Report): boolean {
     const member = this.#parts.byName.get(report.partition);
-    if (member === undefined || report.incarnation !== member.incarnation) return;
-    if (report.term !== this.#options.term || !isExpected(member, report)) return;
+    if (member === undefined) return false;
+    if (report.incarnation !== member.incarnation) return true;
+    if (report.term !== this.#options.term || !isExpected(member, report)) return true;
+    if (!this.#isPossible(member, report)) return false;
     this.#grants.answer(member, report);
     this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
@@ -125,6 +130,15 @@ export class Timekeeper {
       this.#stopOn = "";
     }
     this.schedule();
+    return true;
+  }
+
+  #isPossible(member: Member, { digests, sent, incarnation }: Report): boolean {
+    return digests.every(([node]) => member.nodes.includes(node)) &&
+      sent.every(([peer, of, count]) =>
+        peer !== member.name && this.#parts.byName.has(peer) && of === incarnation &&
+        count >= (member.sent.get(peer) ?? 0)
+      );
   }
 
   /**

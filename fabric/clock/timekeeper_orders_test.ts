@@ -2,9 +2,9 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
-import type { Grant } from "./clock.ts";
+import type { Grant, Report } from "./clock.ts";
 import { NEVER, type Time } from "../base/time.ts";
-import { planWith, Rig } from "./timekeeper_testing.ts";
+import { planWith, reportOf, Rig } from "./timekeeper_testing.ts";
 
 const PARTITIONS = [
   { name: "a", nodes: ["a"] },
@@ -124,5 +124,28 @@ describe("Timekeeper, started again", () => {
     assert.deepEqual(rig.kills, []);
     rig.keeper.heard("b", "b");
     assert.deepEqual(rig.kills, [["b", 20_000]]);
+  });
+});
+
+describe("Timekeeper.report", () => {
+  it("takes nothing that a partition cannot say, and what it says truly after that", () => {
+    const rig = atRest({ next: 5_000 });
+    const grant = lastGrant(rig, "a").id;
+    const answer = { grant, ran: 5_000, digests: [] };
+    const lies: Partial<Report>[] = [
+      { digests: [["b", 1, 2, 3]] },
+      { sent: [["a", 0, 1, 9_000]] },
+      { sent: [["zz", 0, 1, 9_000]] },
+      { sent: [["b", 1, 1, 9_000]] },
+    ];
+    for (const lie of lies) {
+      assert.equal(rig.keeper.report(reportOf("a", { ...answer, ...lie })), false);
+    }
+    assert.equal(rig.keeper.report(reportOf("zz", answer)), false);
+    assert.equal(rig.keeper.now, 0);
+    assert.equal(rig.keeper.report(reportOf("a", { ...answer, now: 5_000 })), true);
+    assert.equal(rig.keeper.now, 5_000);
+    // What comes late changes nothing, but is no lie.
+    assert.equal(rig.keeper.report(reportOf("a", answer)), true);
   });
 });

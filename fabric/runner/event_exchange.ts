@@ -4,6 +4,7 @@
  */
 import type { Bus } from "../bus/bus.ts";
 import { encodeSealed } from "../bus/codec.ts";
+import { ForgeryError } from "../bus/refusals.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { Departure } from "../partition/outgoing.ts";
 import { ResendBuffer } from "./resend_buffer.ts";
@@ -32,6 +33,8 @@ export class EventExchange {
   readonly #peers = new Map<string, string>();
   /** Neighbour by the subject on which it asks again. */
   readonly #askers = new Map<string, string>();
+  /** How often in a row a neighbour has asked for what was never sent. */
+  readonly #impossible = new Map<string, number>();
   /** By the end of a cable here, as {@link endKey}: the node at its far end, and that one's partition. */
   readonly #farEnds = new Map<number, { readonly node: number; readonly peer: string }>();
 
@@ -115,21 +118,40 @@ export class EventExchange {
     }
   }
 
-  /** Sends a peer what it misses of `incarnation`. @returns whether the request was well formed. */
+  /**
+   * Sends a peer what it misses of `incarnation`. @returns whether the request was well formed, and
+   * for messages that there are. @throws ForgeryError
+   */
   sendAgain(
     value: unknown,
     at: { readonly subject: string; readonly incarnation: number | undefined },
   ): boolean {
     const { subject, incarnation } = at;
+    const { partition } = this.#options;
     const asker = this.#askers.get(subject);
     const [asked, from] = Array.isArray(value) ? value as unknown[] : [];
     if (asker === undefined || !Number.isSafeInteger(from)) return false;
     if (incarnation === undefined || asked !== incarnation) return true;
+    const sent = this.buffer.sentTo(asker);
+    // Nobody is told of a message before it is sent.
+    if ((from as number) >= sent) {
+      const asks = (this.#impossible.get(asker) ?? 0) + 1;
+      this.#impossible.set(asker, asks);
+      if (asks < IMPOSSIBLE_MAX) return false;
+      throw new ForgeryError(
+        `${asker} asks on ${subject} for message ${Number(from) + 1} of ${partition}: ` +
+          `found ${sent} sent, so another process speaks for one of them`,
+      );
+    }
+    this.#impossible.delete(asker);
     const { first, events } = this.buffer.keptFor(asker, from as number);
     if (events.length > 0) this.#publishEvents(asker, { incarnation, first, events });
     return true;
   }
 }
+
+/** A forged request is refused; a neighbour that goes on asking has been told of it by a forged report. */
+const IMPOSSIBLE_MAX = 10;
 
 /** Ports of a node are few. */
 const PORTS_MAX = 2 ** 16;

@@ -107,8 +107,24 @@ describe("EventExchange", () => {
     assert.ok(wires.sendAgain([3, 0], { subject: AGAIN, incarnation: 3 }));
     assert.deepEqual(sent, lost);
     sent = [];
-    assert.ok(wires.sendAgain([3, 3], { subject: AGAIN, incarnation: 3 }));
-    assert.equal(sent.length, 0);
+    assert.ok(wires.sendAgain([3, 2], { subject: AGAIN, incarnation: 3 }));
+    assert.equal(sent.length, 1);
+  });
+
+  it("refuses a request for what was never sent, and ends where a peer goes on asking", () => {
+    const wires = exchange("p");
+    wires.publish(3, departures(10, 20, 30));
+    sent = [];
+    const ask = (from: number) => wires.sendAgain([3, from], { subject: AGAIN, incarnation: 3 });
+    for (let i = 0; i < 9; i++) assert.equal(ask(3), false);
+    assert.equal(ask(2), true);
+    for (let i = 0; i < 9; i++) assert.equal(ask(7), false);
+    assert.throws(() => ask(3), {
+      name: "ForgeryError",
+      message: "q asks on rack.run1.again.q.p for message 4 of p: found 3 sent, " +
+        "so another process speaks for one of them",
+    });
+    assert.equal(sent.length, 1);
   });
 
   it("sends nothing again of another incarnation, or before it has begun", () => {

@@ -63,6 +63,12 @@ export class ResendBuffer {
     box.first = count;
   }
 
+  /** Events sent to `peer` so far. */
+  sentTo(peer: string): number {
+    const box = this.#out.get(peer);
+    return box === undefined ? 0 : box.first + box.kept.length;
+  }
+
   /** What is kept for `peer` from event number `from` on. */
   keptFor(peer: string, from: number): { first: number; events: readonly Event[] } {
     const box = this.#out.get(peer);

@@ -5,7 +5,7 @@
 import { assert } from "../base/assert.ts";
 import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
-import { Refusals } from "../bus/refusals.ts";
+import { ForgeryError, Refusals } from "../bus/refusals.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { DurableWrite } from "../node.ts";
 import { Partition, type PartitionOptions } from "../partition/partition.ts";
@@ -23,7 +23,7 @@ import {
   welcomeFromArray,
 } from "../clock/clock.ts";
 import type { Event } from "../partition/event_queue.ts";
-import type { Time } from "../base/time.ts";
+import { formatTime, type Time } from "../base/time.ts";
 import { EventExchange, type EventExchangeOptions } from "./event_exchange.ts";
 
 /** Where a host's persistent bytes outlive its process: one all-or-nothing write per span. */
@@ -244,7 +244,10 @@ export class Runner {
     this.#waiting = undefined;
     for (const [peer, count] of grant.confirmed) this.#buffer.confirm(peer, count);
     for (const [peer, incarnation, count] of grant.expect) {
-      for (const event of this.#buffer.take(peer, incarnation, count)) this.#accept(event);
+      for (const event of this.#buffer.take(peer, incarnation, count)) {
+        this.#refusePast(event, { peer, incarnation });
+        this.#accept(event);
+      }
     }
     for (const change of grant.links) this.#accept(noticeOf(change));
     for (const order of grant.runs) {
@@ -281,6 +284,18 @@ export class Runner {
     this.#done = grant.id;
     this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
     this.#publishReport(this.#lastReport);
+  }
+
+  /** The clock grants no partition the time at which a neighbour may still reach it. */
+  #refusePast({ time }: Event, of: { readonly peer: string; readonly incarnation: number }): void {
+    const { run, partition } = this.#options;
+    const past = this.#partition!.ran;
+    if (time >= past || time < this.#bootAt) return;
+    const subject = subjectOf({ kind: "wire", run, from: of.peer, to: partition });
+    throw new ForgeryError(
+      `${of.peer} has sent a message on ${subject} that arrives at ${formatTime(time)}: ` +
+        `${partition} has passed ${formatTime(past)}, so another process speaks for ${of.peer}`,
+    );
   }
 
   /**

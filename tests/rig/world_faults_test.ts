@@ -7,7 +7,8 @@ import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from "@std/testing/bdd";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { RackError } from "../../console/rack/supervisor.ts";
-import { encode, encodeSealed } from "../../fabric/bus/codec.ts";
+import { grantFromArray, reportToArray } from "../../fabric/clock/clock.ts";
+import { decodeSealed, encode, encodeSealed } from "../../fabric/bus/codec.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
@@ -231,6 +232,44 @@ describe("A rack that runs", () => {
     }
   });
 
+  for (
+    const { what, forge, error } of [
+      {
+        what: "sends what arrives in the past",
+        forge: speakOfThePast,
+        error:
+          /^a-rnic ended by itself .*\na has sent a message on rack\.\S+\.wire\.a\.a-rnic that/s,
+      },
+      {
+        what: "reports what it has not sent",
+        forge: reportTooMuch,
+        error:
+          /^a ended by itself .*\na-rnic asks on rack\.\S+\.again\.a-rnic\.a for message \d+ of a/s,
+      },
+    ]
+  ) {
+    it(`ends with a sentence that names subject and device where another one ${what} for it`, async () => {
+      const address = bench.server.address;
+      const bus = await connectNats({ ...address, run: "any", name: "stranger", onError() {} });
+      forge(bus);
+      await bus.flush();
+      const run = bench.run({
+        scenario: PAIR,
+        method: "persist-opcode",
+        ddio: "on",
+        inputBytes: 16 * 1024,
+        delayMsMax: 8,
+      });
+      await assert.rejects(run.finally(() => bus.close()), (failure) => {
+        assert.ok(failure instanceof RackError, String(failure));
+        assert.match(failure.message, error);
+        assert.match(failure.message, /another process speaks for/);
+        assert.equal(failure.code, 2);
+        return true;
+      });
+    });
+  }
+
   it("refuses what is malformed or foreign on the bus, counts it, and gives the same digest", async () => {
     const pair = {
       scenario: PAIR,
@@ -273,6 +312,32 @@ describe("A rack that runs", () => {
     }
   });
 });
+
+/** Says of host a that it sent its card a message that arrives at 0, behind all that it has sent. */
+function speakOfThePast(bus: Bus): void {
+  bus.subscribe("rack.*.wire.a.a-rnic", (payload, subject) => {
+    const [incarnation, first, rows] = decodeSealed(payload) as [number, number, unknown[][]];
+    if (first === 0 || rows[0]![0] === 0) return;
+    const forged = [incarnation, first + rows.length, [rows[0]!.with(0, 0)]];
+    bus.publish(subject, encodeSealed(forged));
+  });
+}
+
+/** Answers for host a what it is granted, sooner than it can: a thousand messages to its card. */
+function reportTooMuch(bus: Bus): void {
+  bus.subscribe("rack.*.clock.grant.a", (payload, subject) => {
+    const [kind, row] = decodeSealed(payload) as [string, unknown];
+    const grant = kind === "grant" ? grantFromArray(row) : undefined;
+    if (grant === undefined) return;
+    const { term, incarnation, id, horizon } = grant;
+    const forged = {
+      ...{ term, partition: "a", incarnation, grant: id, reached: horizon, next: horizon },
+      ...{ now: 0, ran: 0, events: 0, digests: [], stopped: false, taken: null },
+      sent: [["a-rnic", incarnation, 1_000, horizon]] as const,
+    };
+    bus.publish(subject.replace("grant", "report"), encodeSealed(reportToArray(forged)));
+  });
+}
 
 /** Says again what it hears of a run's clock and cables, each time with another bit turned over. */
 function flipBits(bus: Bus, seed: number): { readonly count: number } {
