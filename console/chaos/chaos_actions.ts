@@ -2,6 +2,7 @@
  * Actions of chaos on a rack of processes, drawn from a seed, each at a virtual time. The list follows from
  * the seed; where exactly an action hits depends on the machine.
  */
+import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { IMPAIRMENTS, type LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -71,7 +72,24 @@ export function drawActions(rng: Rng, target: Target): ChaosAction[] {
     const own = Math.round(within.from + (within.to - within.from) * rng.unit());
     times.push(rng.below(3) === 0 ? times.at(-1) ?? own : own);
   }
-  return times.sort((x, y) => x - y).map((at) => drawAction(rng, at, target));
+  return times.sort((x, y) => x - y).flatMap((at) => {
+    const action = drawAction(rng, at, target);
+    return [action, ...drawOtherHalf(rng, action, target)];
+  });
+}
+
+/**
+ * One of three kills of a host or of its card is one of both, whose power returns in any order and at
+ * any distance.
+ */
+function drawOtherHalf(rng: Rng, action: ChaosAction, { partitions }: Target): ChaosAction[] {
+  if (action.kind !== "kill") return [];
+  const { process } = action;
+  const other = partitions.find(({ name }) =>
+    hostOfRnic(name) === process || name === hostOfRnic(process)
+  );
+  if (other === undefined || rng.below(3) > 0) return [];
+  return [{ ...action, process: other.name, backMs: rng.below(BACK_MS) }];
 }
 
 const KINDS = [
