@@ -209,6 +209,7 @@ describe("A rack that runs", () => {
       ddio: "on",
       inputBytes: 16 * 1024,
       size: 1024,
+      isForged: true,
     } as const;
     const reference = await bench.run({ ...pair, packing: "all" });
     for (const seed of [1, 2, 3]) {
@@ -277,6 +278,7 @@ describe("A rack that runs", () => {
       ddio: "on",
       inputBytes: 16 * 1024,
       size: 1024,
+      isForged: true,
     } as const;
     const reference = await bench.run({ ...pair, packing: "all" });
     let refusedByTimekeeper = 0;

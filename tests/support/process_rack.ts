@@ -44,6 +44,8 @@ export interface RunOf extends Omit<PrepareOptions, "packing" | "input"> {
   readonly midway?: Midway;
   /** Why this run is not held to the rack's promises (see {@link assertSound}): it breaks one. */
   readonly unsound?: string;
+  /** A stranger speaks on this run's bus. */
+  readonly isForged?: true;
   /** Called when the processes have been started. */
   readonly onStart?: (rack: Supervisor, prepared: Prepared) => Promise<void> | void;
 }
@@ -169,6 +171,8 @@ export class RackBench {
     ran: Pick<Ran, "prepared" | "events" | "outcome">,
   ): Promise<Ran> {
     const { prepared, outcome } = ran;
+    // Whatever is killed, lost or repeated: no process of a rack says what another refuses.
+    if (run.isForged !== true) assert.deepEqual(outcome.refused, []);
     if (run.unsound === undefined && outcome.record !== undefined) assertSound(outcome.record);
     const puts = outcome.finals.flatMap(({ reports }) =>
       reports.filter(({ topic }) => topic === "result").map(({ value }) => value)
