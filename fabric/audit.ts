@@ -93,11 +93,38 @@ export interface LogRecord {
   readonly anew?: true;
 }
 
+/**
+ * An object that a program replaces as a whole. `asked`: all of it is written, and the program is about
+ * to ask the host's service to make it the object of its name. `stored`: the service has confirmed
+ * that. `withdrawn`, by the service: it is about to remove the object before a new one is written.
+ */
+export interface ObjectRecord {
+  readonly kind: "object";
+  readonly state: "asked" | "stored" | "withdrawn";
+  readonly name: string;
+  /** The host whose SCM has it (the program's own where absent), its offset there, its length. */
+  readonly on?: string;
+  readonly at: number;
+  readonly length: number;
+  /** Absent where it is withdrawn; false for one that is only to be shown as incomplete. */
+  readonly complete?: boolean;
+}
+
+/**
+ * A range of the host's own SCM is given back: what was written there is no longer promised, and
+ * others use it without a note. Emitted before the directory says so.
+ */
+export interface FreedRecord {
+  readonly kind: "freed";
+  readonly at: number;
+  readonly length: number;
+}
+
 export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
 export type QueueRecord = PostedRecord | CompletedRecord | EmptiedRecord | ResumedRecord;
 
-export type AuditRecord = WriteRecord | QueueRecord | LogRecord;
+export type AuditRecord = WriteRecord | QueueRecord | LogRecord | ObjectRecord | FreedRecord;
 
 /** A record with its program and time; those of one node in the order in which they were made. */
 export interface TimedRecord {

@@ -40,6 +40,22 @@ export function notedWrites(
   return writes;
 }
 
+/** A range of SCM that a host's service gave back. */
+export interface FreedRange {
+  readonly from: number;
+  readonly to: number;
+  /** Place among all notes. */
+  readonly order: number;
+}
+
+export function freedRanges(notes: readonly TimedRecord[], host: string): FreedRange[] {
+  return notes.flatMap(({ node, note }, order) =>
+    note.kind === "freed" && node === host
+      ? [{ from: note.at, to: note.at + note.length, order }]
+      : []
+  );
+}
+
 export function nameOf(by: string, id: number): string {
   return `write ${id} of ${by}`;
 }

@@ -3,7 +3,7 @@
  * Judged by audit records at the time of a confirmation, so programs that are killed before a report count.
  */
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
-import { notedWrites } from "./noted_writes.ts";
+import { type FreedRange, freedRanges, notedWrites } from "./noted_writes.ts";
 import { withReceived } from "./received.ts";
 import type { Checker, ImageView, RunRecord } from "./run_record.ts";
 import { allowedIn, isMixed, type NotedWrite, UNIT_BYTES } from "./values.ts";
@@ -38,7 +38,12 @@ function checkPersistence(run: RunRecord): Finding[] {
       continue;
     }
     const image = withReceived(run.plan, { host, image: found });
-    const scm: Scm = { host, image, damage: damageOf(run.plan, host) };
+    const scm: Scm = {
+      host,
+      image,
+      damage: damageOf(run.plan, host),
+      freed: freedRanges(run.notes, host),
+    };
     promiseWhatIsBehind(scm, on);
     for (const range of byteRangesOf(on)) {
       findings.push(...judge(scm, range));
@@ -59,6 +64,7 @@ interface Scm {
   readonly host: string;
   readonly image: ImageView;
   readonly damage: Damage | undefined;
+  readonly freed: readonly FreedRange[];
 }
 
 /** Whole units [from, to) that the same writes touch, each of them all or the same part of it. */
@@ -103,6 +109,7 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
   if (scm.image.possible === undefined && isSettled(range, found)) return [];
   const findings: Finding[] = [];
   for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
+    if (!isJudged(scm, at, writes)) continue;
     const unit = found.subarray(at - from, at - from + UNIT_BYTES);
     const open = scm.image.possible?.(at) ?? [unit];
     const allowed = allowedIn(at, { writes });
@@ -113,6 +120,19 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
     if (wrong !== undefined) findings.push(breach(scm, { at, writes, found: wrong }));
   }
   return merged(findings);
+}
+
+/**
+ * Whether the writes say what eight bytes have to be: where they were given back, only a promise about
+ * all of them does that was made since.
+ */
+function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): boolean {
+  const end = at + UNIT_BYTES;
+  const last = freed.findLast(({ from, to }) => from < end && at < to);
+  return last === undefined ||
+    writes.some(({ from, to, promised, issued }) =>
+      promised !== undefined && issued.order > last.order && from <= at && end <= to
+    );
 }
 
 /** Whether all bytes are those of the last promise, or of the last write: no unit is judged alone then. */

@@ -1,16 +1,14 @@
 /**
  * Messages in the receive buffers of a host that lost power (`receive: scm`): a SEND that was promised to be
- * persistent stays there until the host's service stores it in its object. Decodes the directory and the
- * buffers from the bytes in SCM, and shares no code with that service.
+ * persistent stays there until the host's service stores it in its object. Decodes
+ * the buffers from the bytes in SCM, and shares no code with that service.
  */
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { crc32, CRC_START, crcUpdate } from "../../fabric/wire/roce/icrc.ts";
+import { CRC_START, crcUpdate } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
+import { entriesIn, type FoundEntry, objectsIn } from "./scm_objects.ts";
 
-const DIRECTORY_BYTES = 65_536, ENTRY_BYTES = 128, ALIGNMENT = 256;
-/** "RCKM", then the version. */
-const MAGIC = 0x5243_4b4d, VERSION = 1;
 /** Type of a pending message. */
 const PENDING_TYPE = 0x5b;
 /** Header of a pending message, whose last four bytes are its CRC; header of an area, before its slots. */
@@ -21,35 +19,8 @@ interface Write {
   readonly data: Uint8Array;
 }
 
-interface Entry {
-  readonly name: string;
-  readonly generation: number;
-  readonly offset: number;
-  readonly length: number;
-}
-
-function* entriesOf(image: ImageView, scmBytes: number): Generator<Entry> {
-  for (let at = 0; at + DIRECTORY_BYTES <= scmBytes; at += ALIGNMENT) {
-    const header = viewOf(image.read(at, at + 16));
-    if (header.getUint32(4) !== MAGIC || header.getUint32(8) !== VERSION) continue;
-    for (let entry = at + ENTRY_BYTES; entry < at + DIRECTORY_BYTES; entry += ENTRY_BYTES) {
-      const bytes = image.read(entry, entry + ENTRY_BYTES);
-      if (bytes.every((byte) => byte === 0)) break;
-      const view = viewOf(bytes);
-      if (view.getUint32(0) !== crc32(bytes.subarray(4))) continue;
-      yield {
-        name: new TextDecoder().decode(bytes.subarray(25, 25 + bytes[24]!)),
-        generation: view.getUint32(4),
-        offset: Number(view.getBigUint64(8)),
-        length: Number(view.getBigUint64(16)),
-      };
-    }
-    return;
-  }
-}
-
 /** Whole messages of an area, in order, from the first that is not stored yet. */
-function* pendingMessagesIn(image: ImageView, { name, offset, length }: Entry) {
+function* pendingMessagesIn(image: ImageView, { name, offset, length }: FoundEntry) {
   const word = viewOf(image.read(offset, offset + 8));
   const epoch = word.getUint32(0);
   const slotBytes = Number(name.split("/")[2]);
@@ -74,13 +45,10 @@ function* pendingMessagesIn(image: ImageView, { name, offset, length }: Entry) {
 }
 
 function writesIn(image: ImageView, scmBytes: number): Write[] {
-  const newest = new Map<string, Entry>();
-  for (const entry of entriesOf(image, scmBytes)) {
-    const other = newest.get(entry.name);
-    if (other === undefined || other.generation < entry.generation) newest.set(entry.name, entry);
-  }
-  const entries = [...newest.values()];
-  const areas = entries.filter(({ name }) => name.startsWith(".recv/"));
+  // A replacement that is not published takes its messages, too.
+  const entries = [...entriesIn(image, scmBytes)];
+  const areas = [...objectsIn(image, scmBytes).values()]
+    .filter(({ name }) => name.startsWith(".recv/"));
   return areas.flatMap((area) => [...pendingMessagesIn(image, area)]).filter(
     ({ at, data, generation }) =>
       entries.some((entry) =>

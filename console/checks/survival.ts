@@ -26,6 +26,8 @@ export interface PutResult {
   /** Completions of no outstanding request. */
   readonly unexpected: number;
   readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
+  /** What it has become the object of its name as; absent where it has not. */
+  readonly stored?: "complete" | "incomplete";
   readonly requests: Readonly<Record<string, number>>;
   /** Of a method that has its writes checked. */
   readonly verified?: VerifiedResult;

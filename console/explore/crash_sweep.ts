@@ -313,5 +313,6 @@ export class CrashSweep {
 }
 
 function isOfWrites({ note }: TimedRecord): boolean {
-  return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent";
+  return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent" ||
+    note.kind === "freed";
 }

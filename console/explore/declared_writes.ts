@@ -44,9 +44,10 @@ export function writeGroups(
     notes,
     ({ by, note }) => "id" in note ? groups.get(nameOf(by, note.id)) : undefined,
   );
+  const freed = notes.filter(({ node, note }) => note.kind === "freed" && node === host);
   return [...new Set(groups.values())].map((writes) => ({
     writes,
-    notes: ofGroup.get(writes) ?? [],
+    notes: [...ofGroup.get(writes) ?? [], ...freed].sort((x, y) => x.time - y.time),
     deciding: writes.filter((write) => write.promised === undefined && missable(write).length > 0),
   }));
 }

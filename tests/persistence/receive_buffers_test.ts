@@ -81,7 +81,8 @@ function instants(of: Run, count: number): number[] {
   });
 }
 
-const GET = `  - { on: a, run: get, from: b, name: ${FILE}, size: 2KiB, depth: 4, at: 3ms }`;
+const GET =
+  `  - { on: a, run: get, from: b, name: ${FILE}, size: 2KiB, depth: 4, partial: true, at: 3ms }`;
 
 function outputOf(rack: SimulatedRack): Uint8Array {
   const [output] = rack.reported("output");

@@ -101,6 +101,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     crc: { kind: "crc-maker" },
     rewrites: { kind: "count" },
     inline: { kind: "switch" },
+    claims: { kind: "switch" },
     ...TRANSFER,
     ...CLIENT,
   },
@@ -119,6 +120,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   get: {
     from: { kind: "host", required: true },
     name: { kind: "object", required: true },
+    partial: { kind: "switch" },
     ...TRANSFER,
     ...CLIENT,
   },

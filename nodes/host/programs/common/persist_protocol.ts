@@ -133,8 +133,16 @@ export type PersistMessage =
     readonly length: number;
     /** Disconnects the object's earlier requesters, whose outstanding requests then fail. */
     readonly alone?: true;
+    /** The object is written anew beside the old one, and replaces it by a `publish`. */
+    readonly replaces?: true;
   }
-  | { readonly type: "open-read"; readonly id: number; readonly name: string }
+  | {
+    readonly type: "open-read";
+    readonly id: number;
+    readonly name: string;
+    /** An incomplete object, too. */
+    readonly partial?: true;
+  }
   /** Objects in order of their names, from number `next` on. */
   | { readonly type: "list"; readonly id: number; readonly next: number }
   /** P-22: "the responder tells the requester its regions with a SEND". */
@@ -148,6 +156,10 @@ export type PersistMessage =
     readonly flow: 1 | 2;
     /** Offset of the object in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
+    /** The old object had to go before the new one is written, as there was no room for both. */
+    readonly withdrawn?: true;
+    /** An object that its requester did not make complete. */
+    readonly incomplete?: true;
     /** For `send-read`: the receive buffers, and the fields that a pending message must contain. */
     readonly ring?: RingPlace;
   }
@@ -156,12 +168,12 @@ export type PersistMessage =
     readonly type: "names";
     readonly id: number;
     readonly next: number;
-    readonly objects: readonly { readonly name: string; readonly length: number }[];
+    readonly objects: readonly ListedObject[];
   }
   | {
     readonly type: "refused";
     readonly id: number;
-    readonly why: "no-space" | "not-found" | "bad-request";
+    readonly why: typeof REFUSALS[number];
   }
   /**
    * S308: requests that the range of a WRITE is made persistent. `data`: that the responder's CPU
@@ -186,7 +198,16 @@ export type PersistMessage =
     readonly length: number;
     readonly then: Word;
   }
-  | PendingMessage;
+  | PendingMessage
+  /** All of a replacement is written: it becomes the object of its name; the answer repeats it. */
+  | { readonly type: "publish"; readonly id: number; readonly complete: boolean };
+
+/** An object, as a `names` message lists it. */
+export interface ListedObject {
+  readonly name: string;
+  readonly length: number;
+  readonly incomplete?: true;
+}
 
 const TYPES: readonly PersistMessage["type"][] = [
   "open-write",
@@ -201,6 +222,7 @@ const TYPES: readonly PersistMessage["type"][] = [
   "commit",
   "commit-data",
   "deposit",
+  "publish",
 ];
 /**
  * Types begin at 'P': with 8 and three zeros at the front, Wireshark would dissect an answer as
@@ -212,7 +234,11 @@ const FIRST_TYPE = 0x50;
  * RPC-over-RDMA message, a number below 5, and would then report missing fields.
  */
 const ID_BITS = TERMS_MAGIC;
-const REFUSALS = ["no-space", "not-found", "bad-request"] as const;
+const REFUSALS = ["no-space", "not-found", "bad-request", "incomplete"] as const;
+/** Flags beside the flow of a `region`. */
+const FLOW_BITS = 0x0f, WITHDRAWN = 0x10, INCOMPLETE = 0x20;
+/** Flag beside the length of a name. */
+const INCOMPLETE_NAME = 0x80;
 
 export const HEADER_BYTES = 32;
 /** Size of a message without payload: an `open` with the longest name. */
@@ -252,15 +278,17 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
     case "open-write":
     case "open-read": {
       const tail = new TextEncoder().encode(message.name);
-      const { length = 0, alone = false } = message.type === "open-write" ? message : {};
-      return encode(type, { id, small: alone ? 1 : 0, length, tail, nameBytes: tail.length });
+      const length = message.type === "open-write" ? message.length : 0;
+      return encode(type, { id, small: wayOf(message), length, tail, nameBytes: tail.length });
     }
     case "list":
       return encode(type, { id, word: message.next });
     case "region": {
       const { va, length, rkey, access } = message;
       const tail = encodeRegionTail(message);
-      return encode(type, { id, small: message.flow, va, length, rkey, word: access, tail });
+      const small = message.flow | (message.withdrawn ? WITHDRAWN : 0) |
+        (message.incomplete ? INCOMPLETE : 0);
+      return encode(type, { id, small, va, length, rkey, word: access, tail });
     }
     case "names":
       return encode(type, { id, word: message.next, tail: encodeNames(message.objects) });
@@ -271,6 +299,8 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
       return encode(type, { id, va: message.va, length: message.length });
     case "flushed":
       return encode(type, { id });
+    case "publish":
+      return encode(type, { id, small: message.complete ? 1 : 0 });
     case "commit":
     case "commit-data":
       return encode(type, {
@@ -289,25 +319,27 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
   }
 }
 
-function encodeNames(objects: readonly { name: string; length: number }[]): Uint8Array {
+function encodeNames(objects: readonly ListedObject[]): Uint8Array {
   const parts: number[] = [];
   for (const object of objects) {
     const name = new TextEncoder().encode(object.name);
     const length = new Uint8Array(8);
     new DataView(length.buffer).setBigUint64(0, BigInt(object.length));
-    parts.push(name.length, ...length, ...name);
+    parts.push(name.length | (object.incomplete ? INCOMPLETE_NAME : 0), ...length, ...name);
   }
   return Uint8Array.from(parts);
 }
 
-function decodeNames(bytes: Uint8Array): { name: string; length: number }[] {
+function decodeNames(bytes: Uint8Array): ListedObject[] {
   const view = viewOf(bytes);
-  const objects: { name: string; length: number }[] = [];
-  let at = 0;
-  while (at + 9 <= bytes.length && at + 9 + bytes[at]! <= bytes.length) {
-    const end = at + 9 + bytes[at]!;
+  const objects: ListedObject[] = [];
+  for (let at = 0; at + 9 <= bytes.length;) {
+    const first = bytes[at]!;
+    const end = at + 9 + (first & ~INCOMPLETE_NAME);
+    if (end > bytes.length) break;
     const name = new TextDecoder().decode(bytes.subarray(at + 9, end));
-    objects.push({ name, length: Number(view.getBigUint64(at + 1)) });
+    const length = Number(view.getBigUint64(at + 1));
+    objects.push({ name, length, ...((first & INCOMPLETE_NAME) !== 0 && { incomplete: true }) });
     at = end;
   }
   return objects;
@@ -334,17 +366,25 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       const nameBytes = view.getUint16(2);
       if (nameBytes > tail.length) return undefined;
       const name = new TextDecoder().decode(tail.subarray(0, nameBytes));
-      if (type === "open-read") return { type, id, name };
-      return { type, id, name, length, ...(small === 1 && { alone: true }) };
+      if (type === "open-read") return { type, id, name, ...(small === 1 && { partial: true }) };
+      const way = small === 1
+        ? { alone: true } as const
+        : small === 2 && { replaces: true } as const;
+      return { type, id, name, length, ...way };
     }
     case "list":
       return { type, id, next: word };
     case "region": {
-      if ((small !== 1 && small !== 2) || tail.length < 8) return undefined;
+      const flow = small & FLOW_BITS;
+      if ((flow !== 1 && flow !== 2) || tail.length < 8) return undefined;
       const scmOffset = Number(view.getBigUint64(HEADER_BYTES));
       const rkey = view.getUint32(16);
       const ring = decodeRing(tail);
-      return { type, id, va, length, rkey, access: word, flow: small, scmOffset, ...ring };
+      const flags = {
+        ...((small & WITHDRAWN) !== 0 && { withdrawn: true } as const),
+        ...((small & INCOMPLETE) !== 0 && { incomplete: true } as const),
+      };
+      return { type, id, va, length, rkey, access: word, flow, scmOffset, ...flags, ...ring };
     }
     case "names":
       return { type, id, next: word, objects: decodeNames(tail) };
@@ -366,9 +406,17 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       const crc = view.getUint32(HEADER_BYTES + 4);
       return { type, id, scmOffset: va, length, sequence, generation: word, epoch, crc };
     }
+    case "publish":
+      return { type, id, complete: small === 1 };
     default:
       return undefined;
   }
+}
+
+/** How an object is opened, as a number. */
+function wayOf(message: Extract<PersistMessage, { type: "open-write" | "open-read" }>): number {
+  if (message.type === "open-read") return message.partial ? 1 : 0;
+  return message.alone ? 1 : message.replaces ? 2 : 0;
 }
 
 /** Access flags of an object's region for a method (P-22). */

@@ -7,7 +7,7 @@ import { encodePendingMessage } from "./persist_protocol.ts";
 import { freeMemory } from "../persist/persistd_memory.ts";
 import { beginEpoch, createRing, findRings, type RecvRing, replay } from "./recv_ring.ts";
 import { createObject, openDirectory } from "./scm_directory.ts";
-import type { ClientMemory, Server } from "../persist/persistd_memory.ts";
+import type { Client, Server } from "../persist/persistd_memory.ts";
 
 const { scm } = new AddressMap({ dramBytes: 4096, scmBytes: 2 ** 18 });
 
@@ -67,9 +67,9 @@ describe("receive buffers of a requester that is gone", () => {
       const at = { id: 1, scmOffset: data.offset, sequence: 1, epoch: ring.epoch };
       const late = encodePendingMessage({ ...at, generation: data.generation }, Uint8Array.of(9));
       const store = (va: number, given: Uint8Array) => cpu.ntStore(va, given);
-      const memory = { ring } as ClientMemory;
+      const client = { memory: { ring }, terms: { method: "send-read" } } as unknown as Client;
       const server = { cpu, directory, copy: "nt-store", freeMemory: [] } as unknown as Server;
-      yield* freeMemory(server, { memory, method: "send-read" });
+      yield* freeMemory(server, client);
       // The IIO still had it when the queue pair was gone; then power fails.
       bytes.set(late, offsetOf(ring));
       count = yield* replay({ cpu, directory, store }, findRings(cpu, directory)[0]!);

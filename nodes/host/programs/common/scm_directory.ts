@@ -5,7 +5,13 @@
  * and where both are found the newer generation is valid.
  *
  *   line 0      magic, version, CRC
- *   128 B each  CRC 4, generation 4, offset 8, length 8, name's bytes 1, name ≤ 96
+ *   128 B each  CRC 4, state 2 bits, generation 30 bits, offset 8, length 8, name's bytes 1, name ≤ 96
+ *
+ * State, generation and CRC are one word, so an entry changes its state by one atomic update
+ * (P-41). A replacement is reserved as a `pending` entry with space of its own; publishing it makes
+ * it the object of its name, and the old one is readable until then. A replacement that is not
+ * published is dropped; where no object has its name it stays as `incomplete`, so that what was
+ * confirmed of it can be read.
  */
 import { OBJECT_NAME_BYTES_MAX } from "../../../../fabric/rack/plan/names.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
@@ -30,10 +36,20 @@ export interface ScmObject {
   readonly length: number;
   /** Distinguishes it from others of the same name or place; 0 for a region without an object. */
   readonly generation: number;
+  /** Absent for a region without an object. */
+  readonly state?: EntryState;
 }
 
-interface Entry extends ScmObject {
+/** An entry's state; its index is its code. */
+const STATES = ["complete", "pending", "incomplete"] as const;
+export type EntryState = typeof STATES[number];
+const GENERATION_BITS = 30;
+const GENERATION_MAX = 2 ** GENERATION_BITS - 1;
+
+/** An entry of the directory; {@link ScmDirectory} changes its state. */
+export interface Entry extends ScmObject {
   readonly slot: number;
+  state: EntryState;
 }
 
 /** Name prefix of receive buffers (`recv_ring.ts`), which requesters' objects cannot have. */
@@ -47,7 +63,10 @@ export interface ScmDirectory {
   readonly regions: Regions;
   /** Offset of the directory; undefined where SCM has no room for one. */
   readonly place: number | undefined;
+  /** Published entries: complete, or shown as incomplete. */
   readonly entries: Map<string, Entry>;
+  /** Replacements that are not published. */
+  readonly pending: Set<Entry>;
   /** By slot: whether it has a valid entry. */
   readonly taken: boolean[];
   generation: number;
@@ -66,7 +85,7 @@ function encodeEntry(entry: Entry): Uint8Array {
   const name = new TextEncoder().encode(entry.name);
   const bytes = new Uint8Array(ENTRY_BYTES);
   const view = new DataView(bytes.buffer);
-  view.setUint32(4, entry.generation);
+  view.setUint32(4, STATES.indexOf(entry.state) * 2 ** GENERATION_BITS + entry.generation);
   view.setBigUint64(8, BigInt(entry.offset));
   view.setBigUint64(16, BigInt(entry.length));
   bytes[24] = name.length;
@@ -83,7 +102,8 @@ function decodeEntry(bytes: Uint8Array, slot: number): Entry | undefined {
   }
   return {
     slot,
-    generation: view.getUint32(4),
+    state: STATES[view.getUint32(4) >>> GENERATION_BITS]!,
+    generation: view.getUint32(4) & GENERATION_MAX,
     offset: Number(view.getBigUint64(8)),
     length: Number(view.getBigUint64(16)),
     name: new TextDecoder().decode(bytes.subarray(25, 25 + bytes[24]!)),
@@ -102,8 +122,15 @@ function entryAddress(directory: ScmDirectory, slot: number): number {
 export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirectory> {
   const { scm } = cpu;
   const place = firstGap(takenByRegions(regions), { length: DIRECTORY_BYTES, end: scm.length });
-  const entries = new Map<string, Entry>();
-  const directory: ScmDirectory = { scm, regions, place, entries, taken: [], generation: 0 };
+  const directory: ScmDirectory = {
+    scm,
+    regions,
+    place,
+    entries: new Map(),
+    pending: new Set(),
+    taken: [],
+    generation: 0,
+  };
   if (place === undefined) return directory;
   const header = encodeHeader();
   const at = scm.address + place;
@@ -119,17 +146,34 @@ export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirect
     const entry = decodeEntry(bytes, slot);
     if (entry === undefined) continue;
     directory.generation = Math.max(directory.generation, entry.generation);
-    const other = directory.entries.get(entry.name);
-    if (other !== undefined && other.generation > entry.generation) continue;
-    if (other !== undefined) directory.taken[other.slot] = false;
-    directory.entries.set(entry.name, entry);
     directory.taken[slot] = true;
+    if (entry.state === "pending") directory.pending.add(entry);
+    else yield* addFound(cpu, directory, entry);
   }
   yield* cpu.settle();
   return directory;
 }
 
-interface Span {
+/** Of two entries of a name, the older one is cleared: it must not be found when the newer is gone. */
+function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
+  const { entries } = directory;
+  const other = entries.get(entry.name);
+  if (other === undefined || other.generation < entry.generation) entries.set(entry.name, entry);
+  if (other === undefined) return;
+  yield* clearEntry(cpu, directory, other.generation < entry.generation ? other : entry);
+}
+
+/**
+ * Ends the replacements of an earlier life, whose requesters are gone. After a power failure, before
+ * the first request.
+ */
+export function* dropReplacements(cpu: Cpu, directory: ScmDirectory): Steps<void> {
+  const newestFirst = [...directory.pending].sort((x, y) => y.generation - x.generation);
+  for (const entry of newestFirst) yield* abandonReplacement(cpu, directory, entry);
+}
+
+/** A range of SCM. */
+export interface Span {
   readonly offset: number;
   readonly length: number;
 }
@@ -156,8 +200,9 @@ function firstGap(
 function findSpace(
   directory: ScmDirectory,
   object: { readonly name: string; readonly length: number },
+  inUse: readonly Span[] = [],
 ): number | undefined {
-  const { regions, place, entries, scm } = directory;
+  const { regions, place, entries, pending, scm } = directory;
   const { name, length } = object;
   if (Object.hasOwn(regions, name)) {
     const { at, bytes } = regions[name]!;
@@ -167,6 +212,8 @@ function findSpace(
     ...takenByRegions(regions),
     { offset: place!, length: DIRECTORY_BYTES },
     ...entries.values(),
+    ...pending,
+    ...inUse,
   ];
   return firstGap(taken, { length, end: scm.length });
 }
@@ -189,10 +236,10 @@ export function objectAt(
   directory: ScmDirectory,
   range: { readonly offset: number; readonly length: number },
 ): ScmObject | undefined {
-  const { entries, regions } = directory;
+  const { entries, pending, regions } = directory;
   const end = range.offset + range.length;
   const holds = (each: Span) => each.offset <= range.offset && end <= each.offset + each.length;
-  for (const entry of entries.values()) if (holds(entry)) return entry;
+  for (const entry of [...entries.values(), ...pending]) if (holds(entry)) return entry;
   const named = Object.keys(regions).flatMap((name) => findObject(directory, name) ?? []);
   return named.find(holds);
 }
@@ -212,9 +259,44 @@ export function ringObjects(directory: ScmDirectory): ScmObject[] {
   return [...directory.entries.values()].filter(isRing);
 }
 
+/** The name in the directory; undefined where it is empty, too long or reserved. */
+function nameIn(object: { readonly name: string; readonly isRing?: true }): string | undefined {
+  if (object.isRing !== true && isRing(object)) return undefined;
+  const name = object.isRing ? RING_PREFIX + object.name : object.name;
+  const bytes = new TextEncoder().encode(name).length;
+  return bytes === 0 || bytes > NAME_BYTES_MAX ? undefined : name;
+}
+
+/** The lowest free slot; undefined where all are taken. */
+function freeSlot({ taken, place }: ScmDirectory): number | undefined {
+  let slot = 0;
+  while (taken[slot]) slot++;
+  return place === undefined || slot >= ENTRIES_MAX ? undefined : slot;
+}
+
+/** Changes the state of an entry, in one word: persistent when this returns. */
+function* changeState(
+  cpu: Cpu,
+  directory: ScmDirectory,
+  { entry, state }: { readonly entry: Entry; readonly state: EntryState },
+): Steps<void> {
+  entry.state = state;
+  yield* cpu.ntStore(entryAddress(directory, entry.slot), encodeEntry(entry).slice(0, 8));
+}
+
+/** Frees an entry's slot and space: its CRC is made wrong, in one word. */
+function* clearEntry(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
+  if (cpu.auditing) cpu.audit({ kind: "freed", at: entry.offset, length: entry.length });
+  // Never zeros, which would end the search at boot.
+  const cleared = encodeEntry(entry).slice(0, 8);
+  cleared[0]! ^= 1;
+  yield* cpu.ntStore(entryAddress(directory, entry.slot), cleared);
+  directory.taken[entry.slot] = false;
+}
+
 /**
- * The place of object `name` with `length` bytes: the old place where its length is equal, else a
- * new one. Persistent when this returns.
+ * An object that is written in its place: the old place where its length is equal, else a new one.
+ * Persistent when this returns.
  * @param object `isRing` creates an area for receive buffers, whose name no object can have. The
  * first `keeps` bytes (0) of a replaced object are copied before the directory names the new one.
  * @returns undefined where SCM or directory is full, or the name is empty, too long or reserved.
@@ -230,21 +312,19 @@ export function* createObject(
   },
 ): Steps<ScmObject | undefined> {
   const { length, keeps = 0 } = object;
-  if (object.isRing !== true && isRing(object)) return undefined;
-  const name = object.isRing ? RING_PREFIX + object.name : object.name;
-  const nameBytes = new TextEncoder().encode(name).length;
-  if (nameBytes === 0 || nameBytes > NAME_BYTES_MAX) return undefined;
+  const name = nameIn(object);
+  if (name === undefined) return undefined;
   const old = directory.entries.get(name);
-  if (old !== undefined && old.length === length) return old;
-  let slot = 0;
-  while (directory.taken[slot]) slot++;
-  if (directory.place === undefined || slot >= ENTRIES_MAX) return undefined;
-  const offset = findSpace(directory, object);
-  if (offset === undefined) return undefined;
-  directory.generation++;
-  const entry = { name, offset, length, slot, generation: directory.generation };
-  // Reserved before time passes: another request may arrive meanwhile.
-  directory.taken[slot] = true;
+  if (old !== undefined && old.length === length) {
+    // Which bytes of it are valid is up to those who write it in its place.
+    if (old.state !== "complete") {
+      yield* changeState(cpu, directory, { entry: old, state: "complete" });
+    }
+    return old;
+  }
+  const slot = freeSlot(directory), offset = findSpace(directory, object);
+  if (slot === undefined || offset === undefined) return undefined;
+  const entry = addEntry(directory, { name, offset, length, slot, state: "complete" });
   directory.entries.set(name, entry);
   if (old !== undefined && keeps > 0) {
     const { address } = directory.scm;
@@ -252,13 +332,100 @@ export function* createObject(
     yield* cpu.ntStore(address + offset, kept);
   }
   yield* cpu.ntStore(entryAddress(directory, slot), encodeEntry(entry));
-  if (old !== undefined) {
-    // One word, so the write is atomic: it makes the CRC wrong. Never zeros, which would end the
-    // search at boot.
-    const cleared = encodeEntry(old).slice(0, 8);
-    cleared[0]! ^= 1;
-    yield* cpu.ntStore(entryAddress(directory, old.slot), cleared);
-    directory.taken[old.slot] = false;
-  }
+  if (old !== undefined) yield* clearEntry(cpu, directory, old);
   return entry;
+}
+
+/** Reserves a slot before time passes: another request may arrive meanwhile. */
+function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): Entry {
+  directory.generation++;
+  directory.taken[entry.slot] = true;
+  return { ...entry, generation: directory.generation };
+}
+
+/** A named object that is to be written anew. */
+export interface Replacement {
+  readonly name: string;
+  readonly length: number;
+  /** Space that requesters have open, whether or not an object still has it. */
+  readonly inUse: readonly Span[];
+}
+
+/**
+ * Reserves space for a replacement. A region's object has one place: there the old object is
+ * replaced at once by an incomplete one. Persistent when this returns.
+ * @returns undefined where there is no room, or the name is empty, too long or reserved.
+ */
+export function* reserveReplacement(
+  cpu: Cpu,
+  directory: ScmDirectory,
+  object: Replacement,
+): Steps<Entry | undefined> {
+  const { length } = object;
+  const name = nameIn(object);
+  const slot = freeSlot(directory), offset = findSpace(directory, object, object.inUse);
+  if (name === undefined || slot === undefined || offset === undefined) return undefined;
+  const isFixed = Object.hasOwn(directory.regions, name);
+  const state = isFixed ? "incomplete" : "pending";
+  const entry = addEntry(directory, { name, offset, length, slot, state });
+  const old = isFixed ? directory.entries.get(name) : undefined;
+  if (isFixed) directory.entries.set(name, entry);
+  else directory.pending.add(entry);
+  yield* cpu.ntStore(entryAddress(directory, slot), encodeEntry(entry));
+  if (old !== undefined) yield* clearEntry(cpu, directory, old);
+  return entry;
+}
+
+/** Whether there is room for a replacement if the object that has its name goes first. */
+export function hasRoomWithout(
+  directory: ScmDirectory,
+  old: ScmObject,
+  object: Replacement,
+): boolean {
+  if (nameIn(object) === undefined) return false;
+  const entries = new Map(directory.entries);
+  entries.delete(old.name);
+  const inUse = object.inUse.filter((span) =>
+    span.offset + span.length <= old.offset || old.offset + old.length <= span.offset
+  );
+  return findSpace({ ...directory, entries }, object, inUse) !== undefined;
+}
+
+/** Makes a replacement the object of its name, in one word; then the old object's space is free. */
+export function* publishReplacement(
+  cpu: Cpu,
+  directory: ScmDirectory,
+  { entry, state }: { readonly entry: Entry; readonly state: "complete" | "incomplete" },
+): Steps<void> {
+  const old = directory.entries.get(entry.name);
+  directory.pending.delete(entry);
+  directory.entries.set(entry.name, entry);
+  yield* changeState(cpu, directory, { entry, state });
+  if (old !== undefined && old !== entry) yield* clearEntry(cpu, directory, old);
+}
+
+/** Ends a replacement that is not published; nothing where it is. */
+export function* abandonReplacement(
+  cpu: Cpu,
+  directory: ScmDirectory,
+  entry: Entry,
+): Steps<void> {
+  if (!directory.pending.delete(entry)) return;
+  if (!directory.entries.has(entry.name)) {
+    directory.entries.set(entry.name, entry);
+    return yield* changeState(cpu, directory, { entry, state: "incomplete" });
+  }
+  yield* clearEntry(cpu, directory, entry);
+}
+
+/** Removes an object: its space is free when this returns. */
+export function* withdrawObject(
+  cpu: Cpu,
+  directory: ScmDirectory,
+  name: string,
+): Steps<void> {
+  const entry = directory.entries.get(name);
+  if (entry === undefined) return;
+  directory.entries.delete(name);
+  yield* clearEntry(cpu, directory, entry);
 }

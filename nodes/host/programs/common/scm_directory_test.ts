@@ -3,13 +3,21 @@ import { describe, it } from "@std/testing/bdd";
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { VerbsRig } from "../../testing/verbs_testing.ts";
 import {
+  abandonReplacement,
   createObject,
   DIRECTORY_BYTES,
+  dropReplacements,
   findObject,
+  hasRoomWithout,
   listObjects,
   NAME_BYTES_MAX,
   OBJECT_ALIGNMENT,
   openDirectory,
+  publishReplacement,
+  type Regions,
+  reserveReplacement,
+  type ScmDirectory,
+  withdrawObject,
 } from "./scm_directory.ts";
 
 /** A machine that starts with what another's power failure has left. */
@@ -139,5 +147,130 @@ describe("createObject", () => {
       equal(rig.run(createObject(rig, directory, { name, length: 8 })), undefined);
     }
     ok(rig.run(createObject(rig, directory, { name: "x".repeat(NAME_BYTES_MAX), length: 8 })));
+  });
+});
+
+/** The next life's view of the objects, after it has ended the replacements of the earlier one. */
+function nextLife(rig: VerbsRig, regions: Regions = {}) {
+  const next = restarted(rig);
+  const directory = next.run(openDirectory(next, regions));
+  next.run(dropReplacements(next, directory));
+  return { next, directory };
+}
+
+function shown(directory: ScmDirectory): string {
+  return listObjects(directory).map(({ name, length, state }) => `${name} ${length} ${state}`)
+    .join(", ");
+}
+
+const FRESH = { name: "x", length: 700, inUse: [] } as const;
+
+describe("replacements", () => {
+  for (const length of [1000, 700]) {
+    it(`P-41: of ${length} B by 700 B, at any word: the old object until the new is published`, () => {
+      const outcomes = new Set<string>();
+      for (let words = 0, done = false; !done; words++) {
+        const rig = new VerbsRig();
+        const directory = rig.run(openDirectory(rig));
+        rig.run(createObject(rig, directory, { name: "x", length }));
+        const old = findObject(directory, "x")!;
+        let reserved: number | undefined, published = false;
+        done = untilPowerFails(rig, words, () => {
+          const entry = rig.run(reserveReplacement(rig, directory, FRESH))!;
+          reserved = entry.offset;
+          equal(findObject(directory, "x"), old);
+          rig.run(publishReplacement(rig, directory, { entry, state: "complete" }));
+          published = true;
+        });
+        const { directory: found } = nextLife(rig);
+        const [object, ...others] = listObjects(found);
+        same([others.length, found.pending.size], [0, 0], `${words} words`);
+        ok([old.offset, reserved].includes(object!.offset), `${words} words`);
+        if (published) equal(object!.offset, reserved);
+        equal(object!.length, object!.offset === old.offset ? length : 700);
+        equal(object!.state, "complete");
+        outcomes.add(object!.offset === old.offset ? "old" : "new");
+      }
+      same([...outcomes], ["old", "new"]);
+    });
+  }
+
+  it("P-41: what an earlier life has not published is incomplete where nothing has its name", () => {
+    const rig = new VerbsRig();
+    const directory = rig.run(openDirectory(rig));
+    rig.run(reserveReplacement(rig, directory, { ...FRESH, length: 600 }));
+    rig.run(reserveReplacement(rig, directory, FRESH));
+    equal(shown(directory), "");
+    const { next, directory: second } = nextLife(rig);
+    equal(shown(second), "x 700 incomplete");
+    equal(shown(nextLife(next).directory), "x 700 incomplete");
+  });
+
+  it("keeps the object that has the name, whatever is abandoned beside it", () => {
+    const rig = new VerbsRig();
+    const directory = rig.run(openDirectory(rig));
+    rig.run(createObject(rig, directory, { name: "x", length: 300 }));
+    const entry = rig.run(reserveReplacement(rig, directory, FRESH))!;
+    rig.run(abandonReplacement(rig, directory, entry));
+    equal(shown(directory), "x 300 complete");
+    equal(shown(nextLife(rig).directory), "x 300 complete");
+  });
+
+  it("P-41: a region's object is incomplete from the reservation on, at any word never torn", () => {
+    const regions = { x: { at: 0, bytes: 4096 } };
+    const outcomes = new Set<string>();
+    for (let words = 0, done = false; !done; words++) {
+      const rig = new VerbsRig();
+      const directory = rig.run(openDirectory(rig, regions));
+      rig.run(createObject(rig, directory, { name: "x", length: 1000 }));
+      let reserved = false;
+      done = untilPowerFails(rig, words, () => {
+        const entry = rig.run(reserveReplacement(rig, directory, FRESH))!;
+        reserved = true;
+        rig.run(publishReplacement(rig, directory, { entry, state: "complete" }));
+      });
+      const found = shown(nextLife(rig, regions).directory);
+      if (reserved) ok(found !== "x 1000 complete", `${words} words`);
+      outcomes.add(found);
+    }
+    same([...outcomes], ["x 1000 complete", "x 700 incomplete", "x 700 complete"]);
+  });
+
+  it("has no room beside a large object, and has it when that is gone", () => {
+    const rig = new VerbsRig();
+    const directory = rig.run(openDirectory(rig));
+    const large = { ...FRESH, length: Math.floor((rig.scm.length - DIRECTORY_BYTES) * 0.6) };
+    rig.run(createObject(rig, directory, large));
+    equal(rig.run(reserveReplacement(rig, directory, large)), undefined);
+    ok(hasRoomWithout(directory, findObject(directory, "x")!, large));
+    rig.run(withdrawObject(rig, directory, "x"));
+    equal(shown(nextLife(rig).directory), "");
+    ok(rig.run(reserveReplacement(rig, directory, large)));
+  });
+
+  it("gives out no space that a requester still has open", () => {
+    const rig = new VerbsRig();
+    const directory = rig.run(openDirectory(rig));
+    rig.run(createObject(rig, directory, { name: "x", length: 300 }));
+    const first = rig.run(reserveReplacement(rig, directory, FRESH))!;
+    rig.run(abandonReplacement(rig, directory, first));
+    const other = rig.run(reserveReplacement(rig, directory, { ...FRESH, inUse: [first] }))!;
+    ok(other.offset >= first.offset + first.length);
+    equal(rig.run(reserveReplacement(rig, directory, FRESH))!.offset, first.offset);
+  });
+
+  it("P-41: an object that was replaced does not come back when the newer one is gone", () => {
+    for (let words = 0, done = false; !done; words++) {
+      const rig = new VerbsRig();
+      const directory = rig.run(openDirectory(rig));
+      rig.run(createObject(rig, directory, { name: "x", length: 1000 }));
+      done = untilPowerFails(rig, words, () => {
+        const entry = rig.run(reserveReplacement(rig, directory, FRESH))!;
+        rig.run(publishReplacement(rig, directory, { entry, state: "complete" }));
+      });
+      const { next, directory: second } = nextLife(rig);
+      next.run(withdrawObject(next, second, "x"));
+      equal(shown(nextLife(next).directory), "", `${words} words`);
+    }
   });
 });

@@ -45,7 +45,8 @@ type Get = ReturnType<typeof createGet>;
 
 /**
  * The program. Options: `from`, `name` of the object, `size` of a message (4096), `depth` (16),
- * `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `output` (path, bytes: the path is
+ * `partial` (false: an incomplete object is refused), `completion`, `attempts`, `pauseUs`, `idleUs` as in
+ * `put`. Reports `output` (path, bytes: the path is
  * the object's name) and `result`.
  */
 export function* get(context: ProgramContext): Steps<void> {
@@ -54,11 +55,12 @@ export function* get(context: ProgramContext): Steps<void> {
   const name = textOption(options, "name");
   const messageBytes = countOption(options, "size", { least: 1, otherwise: 4096 });
   const depth = countOption(options, "depth", { least: 1, otherwise: RD_ATOMIC_MAX });
+  const partial = options.partial === true;
   const report = { program: "get", from, name, messageBytes, depth };
   const terms = { method: "read", policy: "persistence", messageBytes, depth } as const;
   yield* runClient(context, { to: from, terms, ...waitingOptions(context) }, {
     report,
-    prepare: (client) => prepare(client, { name, messageBytes, depth }),
+    prepare: (client) => prepare(client, { name, messageBytes, depth, partial }),
     *run(job) {
       const { startPs, endPs, error } = yield* measured(cpu, transfer(job));
       if (error === undefined) cpu.report("output", { path: name, bytes: job.bytes });
@@ -66,6 +68,7 @@ export function* get(context: ProgramContext): Steps<void> {
         ...report,
         ...outcomeOf(error),
         bytes: job.region.length,
+        ...(job.region.incomplete && { incomplete: true }),
         messages: job.count,
         scmOffset: job.region.scmOffset,
         requests: { read: job.count },
@@ -102,13 +105,14 @@ export function* fetchObject(
 
 function* prepare(
   client: PersistClient,
-  { name, messageBytes, depth }: {
+  { name, messageBytes, depth, partial = false }: {
     readonly name: string;
     readonly messageBytes: number;
     readonly depth: number;
+    readonly partial?: boolean;
   },
 ): Steps<Get | Failure> {
-  const region = yield* openObject(client, { name });
+  const region = yield* openObject(client, { name, partial });
   if (isFailure(region)) return region;
   const regions = yield* makeRegions(client.pd, [
     { bytes: depth * messageBytes, access: ["localWrite"] },

@@ -1,6 +1,7 @@
 /** Lists the objects in another host's SCM. */
 import type { Steps } from "../../cpu/program.ts";
 import type { ProgramContext } from "../../program_context.ts";
+import type { ListedObject } from "../common/persist_protocol.ts";
 import { textOption } from "../common/options.ts";
 import { outcomeOf } from "../common/summary.ts";
 import { ask, isFailure, type PersistClient, runClient, waitingOptions } from "./persist_client.ts";
@@ -23,7 +24,7 @@ export function* list(context: ProgramContext): Steps<void> {
 }
 
 function* objectsOf(client: PersistClient) {
-  const objects: { name: string; length: number }[] = [];
+  const objects: ListedObject[] = [];
   let next = 0;
   do {
     const answer = yield* ask(client, { type: "list", id: 0, next });

@@ -360,18 +360,37 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** Opens an object: for writing `length` bytes, exclusively where `alone`, or as it is. */
-export function* openObject(
-  client: PersistClient,
-  object: { readonly name: string; readonly length?: number; readonly alone?: true },
-): Steps<Region | Failure> {
-  const { name, length, alone } = object;
+/** How an object is opened: for writing `length` bytes, or as it is. */
+interface Opening {
+  readonly name: string;
+  readonly length?: number;
+  /** Exclusively. */
+  readonly alone?: true;
+  /** Beside the old object, until {@link publish}. */
+  readonly replaces?: true;
+  /** For reading, even if it is incomplete. */
+  readonly partial?: boolean;
+}
+
+export function* openObject(client: PersistClient, object: Opening): Steps<Region | Failure> {
+  const { name, length, alone, replaces, partial } = object;
+  const way = { ...(alone && { alone }), ...(replaces && { replaces }) };
   const message: PersistMessage = length === undefined
-    ? { type: "open-read", id: 0, name }
-    : { type: "open-write", id: 0, name, length, ...(alone && { alone }) };
+    ? { type: "open-read", id: 0, name, ...(partial && { partial }) }
+    : { type: "open-write", id: 0, name, length, ...way };
   const answer = yield* ask(client, message);
   if (isFailure(answer)) return answer;
   return answer.type === "region" ? answer : { error: "protocol" };
+}
+
+/** Makes a replacement, all of which is written, the object of its name. */
+export function* publish(
+  client: PersistClient,
+  { complete }: { readonly complete: boolean },
+): Steps<Failure | undefined> {
+  const answer = yield* ask(client, { type: "publish", id: 0, complete });
+  if (isFailure(answer)) return { error: `publish: ${answer.error}` };
+  return answer.type === "publish" ? undefined : { error: "publish: protocol" };
 }
 
 /**

@@ -86,9 +86,7 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
       return;
     }
     case "reset":
-      for (const { memory, terms: { method } } of server.clients.values()) {
-        yield* freeMemory(server, { memory, method });
-      }
+      for (const client of server.clients.values()) yield* freeMemory(server, client);
       server.clients.clear();
       server.roomLeft = server.room;
       server.pd = allocPd(server.device);

@@ -84,6 +84,7 @@ function* admit(
     recvMr,
     sendMr,
     region: undefined,
+    replacement: undefined,
     serving: undefined,
     emptied: [],
     nextSend: 0,
@@ -149,7 +150,7 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
   for (const mr of [client.region, client.recvMr, client.sendMr]) {
     if (mr !== undefined) yield* deregMr(mr);
   }
-  yield* freeMemory(server, { memory: client.memory, method: client.terms.method });
+  yield* freeMemory(server, client);
   server.roomLeft += 2 * client.memory.ring.slots;
 }
 
@@ -160,6 +161,8 @@ interface Given {
   readonly name?: string;
   /** No other requester may write it, under its name either. */
   readonly alone?: boolean;
+  /** Those that only read it may go on. */
+  readonly readersStay?: boolean;
 }
 
 /**
@@ -176,6 +179,7 @@ export function* dropOthers(server: Server, given: Given, client?: Client): Step
 
 function isInTheWay({ region, serving }: Client, given: Given): boolean {
   if (region === undefined) return false;
+  if (given.readersStay === true && (region.access & ACCESS.localWrite) === 0) return false;
   if (serving !== undefined && serving.object === given.name) {
     return given.alone === true && (region.access & ACCESS.localWrite) !== 0;
   }

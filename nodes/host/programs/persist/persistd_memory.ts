@@ -29,7 +29,12 @@ import {
   slotBytesFor,
   type Storing,
 } from "../common/recv_ring.ts";
-import type { ScmDirectory } from "../common/scm_directory.ts";
+import {
+  abandonReplacement,
+  dropReplacements,
+  type Entry,
+  type ScmDirectory,
+} from "../common/scm_directory.ts";
 import type { Cq, Mr, Pd, VerbError } from "../../verbs/objects.ts";
 
 /** Receive and send slots. */
@@ -48,6 +53,8 @@ export interface Client {
   readonly recvMr: Mr;
   readonly sendMr: Mr;
   region: Mr | undefined;
+  /** The replacement that it writes and has not published. */
+  replacement: Entry | undefined;
   /** The object that it writes, and this program's CPU time when it was opened. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
   /** Receive slots to post again. */
@@ -145,20 +152,30 @@ export function regRecvs(
 
 /**
  * The requester is gone: its pending messages are stored, as they may have been confirmed. Messages
- * that still arrive were not confirmed, and must not be stored later over newer data.
+ * that still arrive were not confirmed, and must not be stored later over newer data. What it has
+ * not published is no object.
  */
-export function* freeMemory(
-  server: Server,
-  { memory, method }: { readonly memory: ClientMemory; readonly method: Terms["method"] },
-): Steps<void> {
+export function* freeMemory(server: Server, client: Client): Steps<void> {
+  const { memory, terms: { method } } = client;
   if (method === "send-read") {
     yield* replay(storingOf(server), memory.ring);
     yield* beginEpoch(server.cpu, memory.ring);
   }
   server.freeMemory.push(memory);
+  yield* abandon(server, client);
 }
 
-/** After a boot, before the first request: stores the pending messages of an earlier life. */
+/** Ends the requester's replacement, if it has one. */
+export function* abandon({ cpu, directory }: Server, client: Client): Steps<void> {
+  const { replacement } = client;
+  client.replacement = undefined;
+  if (replacement !== undefined) yield* abandonReplacement(cpu, directory!, replacement);
+}
+
+/**
+ * After a boot, before the first request: stores the pending messages of an earlier life, and ends
+ * its replacements.
+ */
 export function* recover(server: Server): Steps<void> {
   const rings = findRings(server.cpu, server.directory!);
   let deposits = 0;
@@ -167,5 +184,6 @@ export function* recover(server: Server): Steps<void> {
     const memory = memoryOf(server.cpu, server.cpu.scm, ring);
     if (memory !== undefined) server.freeMemory.push(memory);
   }
+  yield* dropReplacements(server.cpu, server.directory!);
   if (deposits > 0) server.cpu.report("recovered", { deposits, rings: rings.length });
 }

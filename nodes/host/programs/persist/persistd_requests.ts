@@ -1,5 +1,5 @@
 /**
- * `persistd`'s handlers of requests: open, list, flush, store. Data of SENDs is stored in the order
+ * `persistd`'s handlers of requests: open, publish, list, flush, store. Data of SENDs is stored in the order
  * that the requester needs; a pending message (`send-read`) when it arrives, as no requester waits.
  */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
@@ -17,6 +17,7 @@ import {
   decodePendingMessage,
   encodeMessage,
   HEADER_BYTES,
+  type ListedObject,
   nameEntryBytes,
   NAMES_BYTES,
   type PersistMessage,
@@ -24,9 +25,27 @@ import {
   wordTailBytes,
 } from "../common/persist_protocol.ts";
 import { recordApplied, storePendingMessage } from "../common/recv_ring.ts";
-import { createObject, findObject, listObjects, type ScmObject } from "../common/scm_directory.ts";
+import {
+  createObject,
+  type Entry,
+  findObject,
+  hasRoomWithout,
+  listObjects,
+  publishReplacement,
+  type Replacement,
+  reserveReplacement,
+  type ScmDirectory,
+  type ScmObject,
+  withdrawObject,
+} from "../common/scm_directory.ts";
 import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
-import { type Client, type Server, storePersistent, storingOf } from "./persistd_memory.ts";
+import {
+  abandon,
+  type Client,
+  type Server,
+  storePersistent,
+  storingOf,
+} from "./persistd_memory.ts";
 
 /**
  * Bytes kept at the beginning of a replaced object that is opened exclusively: a line. So the next
@@ -85,6 +104,8 @@ export function* handleRecv(
       const data = at + HEADER_BYTES + wordTailBytes(message.then.bytes.length);
       return yield* commit(server, client, { ...message, at: data });
     }
+    case "publish":
+      return yield* publish(server, client, message);
     case "deposit":
       return yield* takePendingMessage(server, client, { at, bytes: completion.byteLen });
     default:
@@ -92,35 +113,25 @@ export function* handleRecv(
   }
 }
 
+type Open = Extract<PersistMessage, { type: "open-write" | "open-read" }>;
+
 /** Opens an object, registers its region with the method's access, sends the region (P-22). */
-function* open(
-  server: Server,
-  client: Client,
-  message: Extract<PersistMessage, { type: "open-write" | "open-read" }>,
-): Steps<void> {
+function* open(server: Server, client: Client, message: Open): Steps<void> {
   const { id, name } = message;
-  const directory = server.directory!;
-  const object = message.type === "open-read"
-    ? findObject(directory, name)
-    : message.length > 0
-    ? yield* createObject(server.cpu, directory, {
-      name,
-      length: message.length,
-      ...(message.alone && { keeps: KEPT_BYTES }),
-    })
-    : undefined;
-  if (object === undefined) {
-    const why = message.type === "open-read" ? "not-found" : "no-space";
-    return yield* answer(server, client, { type: "refused", id, why });
+  yield* abandon(server, client);
+  const opened = yield* objectFor(server, client, message);
+  if (typeof opened === "string") {
+    return yield* answer(server, client, { type: "refused", id, why: opened });
   }
+  const { object, withdrawn } = opened;
+  const { offset, length } = object;
+  const { scm } = server.cpu;
   if (message.type === "open-write") {
-    const place = { address: server.cpu.scm.address + object.offset, length: object.length };
-    yield* dropOthers(server, { ...place, name, alone: message.alone === true }, client);
+    const alone = message.alone === true || Object.hasOwn(server.directory!.regions, name);
+    yield* dropOthers(server, { address: scm.address + offset, length, name, alone }, client);
   }
   if (client.region !== undefined) yield* deregMr(client.region);
   const method = message.type === "open-read" ? "read" : client.terms.method;
-  const { offset, length } = object;
-  const { scm } = server.cpu;
   const region = yield* regMr(server.pd, scm, { offset, length, access: accessFor(method) });
   if (failed(region)) return yield* dropClient(server, client);
   client.region = region;
@@ -136,9 +147,113 @@ function* open(
     access: region.access,
     flow: server.terms.flow,
     scmOffset: offset,
+    ...(withdrawn && { withdrawn }),
+    ...(method === "read" && object.state === "incomplete" && { incomplete: true }),
     ...(method === "send-read" && { ring: { ...recvPlace, generation: object.generation } }),
   });
   client.serving = { object: object.name, workPs: server.cpu.workPs };
+}
+
+interface Opened {
+  readonly object: ScmObject;
+  readonly withdrawn?: true;
+}
+
+/** @returns why it is refused, where it is. */
+function* objectFor(
+  server: Server,
+  client: Client,
+  message: Open,
+): Steps<Opened | Extract<PersistMessage, { type: "refused" }>["why"]> {
+  const { name } = message;
+  const directory = server.directory!;
+  if (message.type === "open-read") {
+    const object = findObject(directory, name);
+    if (object === undefined) return "not-found";
+    return object.state === "incomplete" && message.partial !== true ? "incomplete" : { object };
+  }
+  const { length, alone, replaces } = message;
+  if (length === 0) return "no-space";
+  if (replaces) return (yield* replacementFor(server, client, { name, length })) ?? "no-space";
+  const kept = alone && { keeps: KEPT_BYTES };
+  const object = yield* createObject(server.cpu, directory, { name, length, ...kept });
+  return object === undefined ? "no-space" : { object };
+}
+
+/**
+ * Space for a replacement beside the old object. Where there is no room for both, the old one goes
+ * first: a failure then leaves neither, but never a mixture.
+ */
+function* replacementFor(
+  server: Server,
+  client: Client,
+  { name, length }: Pick<Replacement, "name" | "length">,
+): Steps<Opened | undefined> {
+  const { cpu } = server;
+  const directory = server.directory!;
+  const wanted = () => ({ name, length, inUse: spansInUse(server, client) });
+  let entry = yield* reserveReplacement(cpu, directory, wanted());
+  let withdrawn = false;
+  const old = directory.entries.get(name);
+  if (entry === undefined && old !== undefined && hasRoomWithout(directory, old, wanted())) {
+    withdrawn = true;
+    yield* dropOthers(server, placeOf(directory, old), client);
+    if (cpu.auditing) {
+      const { offset: at } = old;
+      cpu.audit({ kind: "object", state: "withdrawn", name, at, length: old.length });
+    }
+    yield* withdrawObject(cpu, directory, name);
+    entry = yield* reserveReplacement(cpu, directory, wanted());
+  }
+  if (entry === undefined) return undefined;
+  client.replacement = entry;
+  return { object: entry, ...(withdrawn && { withdrawn }) };
+}
+
+/** What other requesters have open: an object that was replaced may still be read. */
+function spansInUse({ clients, cpu }: Server, client: Client) {
+  return [...clients.values()].flatMap(({ region }) =>
+    region === undefined || region === client.region
+      ? []
+      : [{ offset: region.address - cpu.scm.address, length: region.length }]
+  );
+}
+
+function placeOf({ scm }: ScmDirectory, { offset, length }: ScmObject) {
+  return { address: scm.address + offset, length };
+}
+
+/**
+ * Makes the requester's replacement the object of its name, and says so when that is persistent.
+ * From now on the requester cannot write it. Who writes the old object in its place is disconnected.
+ */
+function* publish(
+  server: Server,
+  client: Client,
+  message: Extract<PersistMessage, { type: "publish" }>,
+): Steps<void> {
+  const { cpu } = server;
+  const { id, complete } = message;
+  const directory = server.directory!;
+  const entry: Entry | undefined = client.replacement;
+  if (entry === undefined || client.region === undefined) {
+    return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
+  }
+  reportServed(server, client);
+  yield* deregMr(client.region);
+  client.region = undefined;
+  client.replacement = undefined;
+  const old = directory.entries.get(entry.name);
+  if (old !== undefined && old !== entry) {
+    yield* dropOthers(server, { ...placeOf(directory, old), readersStay: true }, client);
+  }
+  const state = complete ? "complete" : "incomplete";
+  if (cpu.tracing) {
+    const text = `makes ${entry.name} the object of its name, ${state}: ${entry.length} B`;
+    cpu.trace({ step: "publish", text, ...keysOf(client, id) });
+  }
+  yield* publishReplacement(cpu, directory, { entry, state });
+  yield* answer(server, client, message);
 }
 
 function* list(
@@ -147,12 +262,13 @@ function* list(
   message: Extract<PersistMessage, { type: "list" }>,
 ): Steps<void> {
   const all = listObjects(server.directory!);
-  const objects: ScmObject[] = [];
+  const objects: ListedObject[] = [];
   let bytes = HEADER_BYTES;
   let next = message.next;
   while (next < all.length && bytes + nameEntryBytes(all[next]!.name) <= NAMES_BYTES) {
     bytes += nameEntryBytes(all[next]!.name);
-    objects.push(all[next]!);
+    const { name, length, state } = all[next]!;
+    objects.push({ name, length, ...(state === "incomplete" && { incomplete: true }) });
     next++;
   }
   const more = next < all.length ? next : 0;

@@ -18,6 +18,7 @@ import {
   type PersistClient,
   post,
   postRecvs,
+  publish,
   type Region,
   runClient,
   waitingOptions,
@@ -27,9 +28,12 @@ import { HEADER_BYTES, isPersistentWrite, policyOf } from "../common/persist_pro
 import { methodPlan, type Stage } from "./put_methods.ts";
 import { MADE_UP, madeUpBytes } from "../common/made_up.ts";
 import {
+  auditObject,
   auditStage,
+  promises,
   reportProgress,
   resultOf,
+  type Stored,
   tracePosts,
   traceRecvs,
   traceStage,
@@ -65,6 +69,7 @@ function readOptions(options: Options): PutOptions {
     level: wordOption(options, "level", { words: VERIFY_LEVELS, otherwise: PUT_DEFAULTS.level }),
     crcBy: wordOption(options, "crc", { words: CRC_MAKERS, otherwise: PUT_DEFAULTS.crcBy }),
     rewrites: countOption(options, "rewrites", { least: 0, otherwise: PUT_DEFAULTS.rewrites }),
+    claims: options.claims === true,
   };
 }
 
@@ -92,22 +97,21 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
  * KiB) of generated data; `name` of the object (the file's); `method` (persist-opcode), `size` of a
  * message (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts`
  * (10), `pauseUs` (200), `idleUs` (50000); for verified writes `level` (verify-crc), `crc` (card)
- * and `rewrites` (3). Reports `progress` and `result`.
+ * and `rewrites` (3); `claims: true`, which is wrong on purpose, takes the
+ * confirmations of every method for a promise. Reports `progress` and `result`.
  */
 export function* put(context: ProgramContext): Steps<void> {
   const { cpu, options: given } = context;
   const options = readOptions(given);
-  const { inline: _inline, level: _level, crcBy: _crcBy, rewrites: _rewrites, ...reported } =
-    options;
-  const report = { program: "put", ...reported };
+  const { to, name, file, method, messageBytes, depth: wanted } = options;
+  const report = { program: "put", to, file, name, method, messageBytes, depth: wanted };
   const data = dataOf(cpu, { options, given });
   if (data === undefined || data.length === 0) {
     cpu.report("result", { ...report, ...outcomeOf(`No input ${options.file}`) });
     return;
   }
-  const { to, method, messageBytes } = options;
   // Neither side needs more slots than there are messages.
-  const depth = Math.min(options.depth, Math.ceil(data.length / messageBytes));
+  const depth = Math.min(wanted, Math.ceil(data.length / messageBytes));
   const policy = policyOf(
     method,
     wordOption(given, "policy", { words: POLICIES, otherwise: "auto" }),
@@ -116,7 +120,11 @@ export function* put(context: ProgramContext): Steps<void> {
   yield* runClient(context, { to, terms, ...waitingOptions(context) }, {
     report,
     *prepare(client) {
-      const region = yield* openObject(client, { name: options.name, length: data.length });
+      const region = yield* openObject(client, {
+        name: options.name,
+        length: data.length,
+        replaces: true,
+      });
       if (isFailure(region)) return region;
       return yield* prepare(client, { options: { ...options, depth }, region, data });
     },
@@ -125,9 +133,25 @@ export function* put(context: ProgramContext): Steps<void> {
       const run = yield* measured(cpu, transfer(job, paceOf(job)));
       const after = yield* takeFigures(cpu);
       const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
-      return resultOf(job, { ...run, wire });
+      const stored = run.error === undefined ? yield* store(job) : { error: run.error };
+      return resultOf(job, { ...run, wire, ...stored });
     },
   });
+}
+
+/**
+ * Replaces the object of its name by what was written: complete where the method's confirmations
+ * promise persistence, else marked incomplete.
+ */
+function* store(put: Put): Steps<Stored> {
+  const { options: { claims }, cpu } = put;
+  const complete = claims || promises(put);
+  yield* cpu.settle();
+  auditObject(put, { state: "asked", complete });
+  const failure = yield* publish(put.client, { complete });
+  if (failure !== undefined) return failure;
+  auditObject(put, { state: "stored", complete });
+  return { error: undefined, stored: complete ? "complete" : "incomplete" };
 }
 
 /** Allocates the memory of a transfer whose object is open. */

@@ -34,6 +34,8 @@ export interface PutOptions {
   readonly crcBy: CrcMaker;
   /** How often a damaged message is written again before the `put` fails. */
   readonly rewrites: number;
+  /** Whether the object counts as complete where nothing promises that it survives. */
+  readonly claims: boolean;
 }
 
 type CrcMaker = typeof CRC_MAKERS[number];
@@ -44,6 +46,7 @@ export const PUT_DEFAULTS = {
   level: "verify-crc",
   crcBy: "card",
   rewrites: 3,
+  claims: false,
 } as const;
 
 /** Flags of a message. */

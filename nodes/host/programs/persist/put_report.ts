@@ -28,6 +28,22 @@ export function auditStage(put: Put, index: number, stage: Stage): void {
   cpu.audit({ kind: "persistent", id: index, promised: promises(put) });
 }
 
+/** Records what becomes of the object as a whole. */
+export function auditObject(
+  { cpu, options: { name, to }, region: { scmOffset: at }, data }: Put,
+  state: { readonly state: "asked" | "stored"; readonly complete: boolean },
+): void {
+  if (cpu.auditing) {
+    cpu.audit({ kind: "object", name, on: to, at, length: data.length, ...state });
+  }
+}
+
+/** Outcome of a transfer: what it has left as the object of its name, or why nothing. */
+export interface Stored {
+  readonly error: string | undefined;
+  readonly stored?: "complete" | "incomplete";
+}
+
 function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
   const { region, options: { messageBytes }, data } = put;
   const from = index * messageBytes;
@@ -70,7 +86,8 @@ function meaningOf(put: Put, stage: Stage): string {
   return "is sent";
 }
 
-function promises(put: Put): boolean {
+/** Whether the method's confirmations promise persistence at this responder. */
+export function promises(put: Put): boolean {
   return promisesPersistence(put.options.method, put.client.server);
 }
 
@@ -90,7 +107,7 @@ export function reportProgress(put: Put): void {
 
 export function resultOf(
   put: Put,
-  run: Measured & { readonly wire: { readonly frames: number; readonly bytes: number } },
+  run: Measured & Stored & { readonly wire: { readonly frames: number; readonly bytes: number } },
 ): Record<string, unknown> {
   const { options, count, data, region, client, requests } = put;
   const size = { messageBytes: options.messageBytes, totalBytes: data.length };
@@ -115,6 +132,9 @@ export function resultOf(
     confirmedMessages: promised ? put.persisted : 0,
     unexpected: put.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
+    /** What is now the object of its name: this one, or undefined where it was not published. */
+    stored: run.stored,
+    ...(region.withdrawn && { withdrawn: true }),
     requests: { ...requests },
     ...(put.verifying &&
       { verified: verifiedOf(put.verifying, options.level, rangesOf(put.flags, LOOKED_AT, size)) }),

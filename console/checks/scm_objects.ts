@@ -1,0 +1,56 @@
+/**
+ * The directory of objects in a host's SCM, decoded from the bytes alone: it shares no code with the
+ * service that writes it.
+ */
+import { viewOf } from "../../fabric/base/slab.ts";
+import { crc32 } from "../../fabric/wire/roce/icrc.ts";
+import type { ImageView } from "./run_record.ts";
+
+const DIRECTORY_BYTES = 65_536, ENTRY_BYTES = 128, ALIGNMENT = 256;
+/** "RCKM", then the version. */
+const MAGIC = 0x5243_4b4d, VERSION = 1;
+/** By the two highest bits of the word that has the generation, too. */
+const STATES = ["complete", "pending", "incomplete", "pending"] as const;
+const GENERATION_BITS = 30;
+
+export interface FoundEntry {
+  readonly name: string;
+  readonly state: typeof STATES[number];
+  readonly generation: number;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** All valid entries, those of replaced objects and of replacements included. */
+export function* entriesIn(image: ImageView, scmBytes: number): Generator<FoundEntry> {
+  for (let at = 0; at + DIRECTORY_BYTES <= scmBytes; at += ALIGNMENT) {
+    const header = viewOf(image.read(at, at + 16));
+    if (header.getUint32(4) !== MAGIC || header.getUint32(8) !== VERSION) continue;
+    for (let entry = at + ENTRY_BYTES; entry < at + DIRECTORY_BYTES; entry += ENTRY_BYTES) {
+      const bytes = image.read(entry, entry + ENTRY_BYTES);
+      if (bytes.every((byte) => byte === 0)) break;
+      const view = viewOf(bytes);
+      if (view.getUint32(0) !== crc32(bytes.subarray(4))) continue;
+      const word = view.getUint32(4);
+      yield {
+        name: new TextDecoder().decode(bytes.subarray(25, 25 + bytes[24]!)),
+        state: STATES[word >>> GENERATION_BITS]!,
+        generation: word % 2 ** GENERATION_BITS,
+        offset: Number(view.getBigUint64(8)),
+        length: Number(view.getBigUint64(16)),
+      };
+    }
+    return;
+  }
+}
+
+/** What a host's next life finds as the object of each name. */
+export function objectsIn(image: ImageView, scmBytes: number): Map<string, FoundEntry> {
+  const newest = new Map<string, FoundEntry>();
+  for (const entry of entriesIn(image, scmBytes)) {
+    if (entry.state === "pending") continue;
+    const other = newest.get(entry.name);
+    if (other === undefined || other.generation < entry.generation) newest.set(entry.name, entry);
+  }
+  return newest;
+}
