@@ -15,6 +15,7 @@ import { printResult } from "./output.ts";
 
 interface PowerFlags extends LiveFlags {
   readonly at?: string;
+  readonly acceptDamage?: boolean;
 }
 
 export function addPower(program: Command): void {
@@ -30,6 +31,7 @@ export function addPower(program: Command): void {
     .action(kill);
   addLiveOptions(program.command("start <node>"))
     .description("give a device its power back; or wait for timekeeper or nats to be back")
+    .option("--accept-damage", "go on with what there is of a host's damaged SCM file")
     .addHelpText(
       "after",
       "\nA host comes back with cold caches and its SCM; a card of it that failed comes back, too.\n" +
@@ -59,7 +61,9 @@ async function start(node: string, flags: PowerFlags): Promise<void> {
       const { pid, virtualPs } = await awaitService(link, node);
       printResult(flags, { node, pid, virtualPs }, `${node} is up, pid ${pid}`);
     } else {
-      const { nodes, started, at } = await startDevice(link, node);
+      const { nodes, started, at } = await startDevice(link, node, {
+        acceptDamage: flags.acceptDamage === true,
+      });
       const text = `${nodes.join(", ")}: power is back at ${formatTime(at)}`;
       printResult(flags, { node, started, atPs: at }, text);
     }

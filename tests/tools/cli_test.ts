@@ -114,9 +114,40 @@ describe("rack up", () => {
     await rack("kill", "b");
     const torn = contentOf(1_000);
     await Deno.writeFile(`${directory}/scm/b.scm`, torn);
-    await refused(2, /has just gone down: b ended .*\n.*the file has 1000 B/, "start", "b");
+    await refused(2, /Cannot use SCM file .*: the file has 1000 B/, "start", "b");
     assert.deepEqual(await Deno.readFile(`${directory}/scm/b.scm`), torn);
-    await rig.gone(2_000);
+    assert.equal(await stateOf("b"), "dead");
+  });
+
+  it("P-05: start refuses a host whose SCM is damaged until that is accepted, and the rack goes on", async () => {
+    await rig.file("data.bin", contentOf(30_000));
+    const { directory } = await up();
+    const harms: readonly (readonly [name: string, bytes: Uint8Array, said: RegExp])[] = [
+      ["b.scm", new Uint8Array(0), /b\.scm of host b is damaged: it is empty/],
+      ["b.scm.log", new Uint8Array(0), /b\.scm of host b is damaged: .*log has 0 B/],
+    ];
+    for (const [name, bytes, said] of harms) {
+      // Its last span is in the log when the power fails.
+      await rack("put", "--to", "b", "data.bin");
+      await rack("kill", "b");
+      const before = await Deno.readFile(`${directory}/scm/${name}`);
+      await Deno.writeFile(`${directory}/scm/${name}`, bytes);
+      await refused(2, said, "start", "b");
+      assert.equal(await stateOf("b"), "dead");
+      await Deno.writeFile(`${directory}/scm/${name}`, before);
+      await rack("start", "b");
+      await rack("get", "--from", "b", "data.bin", "copy.bin");
+      assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), contentOf(30_000));
+    }
+    await rack("kill", "b");
+    const scm = await Deno.readFile(`${directory}/scm/b.scm`);
+    scm[scm.length - 1]! ^= 1;
+    await Deno.writeFile(`${directory}/scm/b.scm`, scm);
+    await refused(2, /its page at \d+ is not what was written .*--accept-damage/, "start", "b");
+    await rack("start", "b", "--accept-damage");
+    await rack("get", "--from", "b", "data.bin", "copy.bin");
+    await rack("kill", "b");
+    await rack("start", "b");
   });
 
   it("goes on when timekeeper and nats are killed: the supervisor starts them again", async () => {

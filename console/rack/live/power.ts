@@ -3,6 +3,8 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
+import { isThere } from "../../base/files.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
 import { goneDown, type RackLink, type RackUp } from "./racks.ts";
 
@@ -54,17 +56,36 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
 }
 
 /**
- * Powers a device on; returns when that is recorded.
+ * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and
+ * the rack goes on without it, unless the damage is accepted.
+ * @throws Refusal, ScmFileError
  * @returns in `started` the partitions that were started; in `nodes` the devices that have power
  * again.
  */
-export async function startDevice(link: RackLink, node: string) {
+export async function startDevice(
+  link: RackLink,
+  node: string,
+  { acceptDamage = false }: { readonly acceptDamage?: boolean } = {},
+) {
   const entry = entryOf(link.rack, node);
+  if (!isProcessOf(link.rack.directory, entry.pid)) {
+    for (const name of entry.nodes) checkScm(link.rack, name, acceptDamage);
+  }
   const before = await countFaults(link);
   const options = { to: `start ${node}` };
   const { started } = await link.control.demand<{ started: string[] }>("boot", { node }, options);
   const { at } = await nextFault(link, { entry, action: "start", before });
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
+}
+
+/** @throws ScmFileError where the host could not begin with its SCM file. */
+function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boolean): void {
+  const node = file.plan.nodes.find((each) => each.name === name);
+  const path = `${directory}/scm/${name}.scm`;
+  if (node?.kind !== "host" || !isThere(`${path}.sums`)) return;
+  // The host's process removes it.
+  if (acceptDamage) return Deno.writeTextFileSync(`${path}.accept`, "");
+  ScmFile.open(path, { host: name, bytes: node.config.scmBytes }).close();
 }
 
 /** The process that a name stands for: its own, or that of the device. @throws Refusal */

@@ -2,7 +2,7 @@
  * Storage of an SCM's content between the lives of its host, and output commit (DESIGN §3): the
  * durable bytes of a span of virtual time are committed as a whole if the span was reported, and
  * discarded otherwise. `<path>` holds the content, sparse where nothing was written; `<path>.log`
- * holds the record of the last span. The only file here with I/O.
+ * holds the record of the last span, until it is merged. The only file here with I/O.
  *
  * A span is written in two steps: its record goes into the log; the next record implies that the
  * span was reported, so the earlier record is first merged into the content. Whenever the process
