@@ -4,6 +4,7 @@ import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
 import type { Checker, RunRecord } from "./run_record.ts";
 import { silence } from "./silence.ts";
+import { wholeObjects } from "./whole_objects.ts";
 import { answersInOrder, conservation, lineRate } from "./wire_checks.ts";
 import type { Finding } from "./finding.ts";
 
@@ -15,6 +16,7 @@ export const CHECKERS: readonly Checker[] = [
   replicatedLog,
   answersInOrder,
   lineRate,
+  wholeObjects,
 ];
 
 export interface Verdict {

@@ -186,5 +186,6 @@ export const EXPECTATIONS = [
   "durable-records-are-kept",
   "answers-in-order",
   "ports-keep-their-rate",
+  "objects-are-whole",
 ] as const;
 export type ExpectationName = typeof EXPECTATIONS[number];

@@ -14,6 +14,7 @@ import { PERSISTENCE } from "./persistence.ts";
 import { LOG_RECORDS } from "./replicated_log.ts";
 import { type Mutations, runOf, SCENARIOS } from "./runs.ts";
 import { SILENCE } from "./silence.ts";
+import { WHOLE_OBJECTS } from "./whole_objects.ts";
 
 /** By the checker whose promise they break. */
 const MUTATIONS: Readonly<Record<string, Mutations>> = {
@@ -24,6 +25,7 @@ const MUTATIONS: Readonly<Record<string, Mutations>> = {
   "durable-records-are-kept": LOG_RECORDS,
   "answers-in-order": ANSWERS,
   "ports-keep-their-rate": LINE_RATE,
+  "objects-are-whole": WHOLE_OBJECTS,
 };
 
 describe("P-41: a real run that was changed", () => {

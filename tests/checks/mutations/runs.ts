@@ -25,6 +25,15 @@ programs:
   - { on: e, run: log, to: [f, g], bytes: 8192, record: 256, depth: 4, linger: 1ms }
 `;
 
+/** An object that is replaced. */
+const REPLACED = `name: seen
+seed: 11
+hosts: { a: {}, b: { ddio: on, scm: { size: 1MiB } } }
+programs:
+  - { on: a, to: b, run: put, method: persist-opcode, bytes: 1600, name: x, size: 300 }
+  - { on: a, to: b, run: put, method: send-flush, bytes: 1500, name: x, size: 300, at: 1ms }
+`;
+
 /** Real runs. In the second, messages do not end with the eight bytes that SCM writes whole. */
 export const SCENARIOS = {
   calm: pair("run: put, method: write-send, bytes: 8KiB, size: 512, depth: 4", { ddio: "on" }),
@@ -49,6 +58,7 @@ export const SCENARIOS = {
   append: pair("run: append, method: persist-opcode, records: 12, size: 200, depth: 4", {
     ddio: "off",
   }),
+  replaced: REPLACED,
   log: LOG,
 } as const;
 
