@@ -23,12 +23,12 @@ function atRest(
   const rig = new Rig({ plan, partitions: PARTITIONS, term, stayUp: true });
   const names = PARTITIONS.map(({ name }) => name);
   if (term > 0) {
-    for (const name of names) rig.report(name, { term, grant: 0, taken: [] });
+    for (const name of names) rig.report(name, { term, grant: 0, digests: [], taken: [] });
     return rig;
   }
   rig.join(...names);
   if (paused) rig.keeper.pause();
-  for (const name of names) rig.report(name, { next: name === "a" ? next : NEVER });
+  for (const name of names) rig.report(name, { next: name === "a" ? next : NEVER, digests: [] });
   return rig;
 }
 
