@@ -139,7 +139,7 @@ export async function giveUpRights(directory: string): Promise<void> {
 const AROUND = surroundings(globalThis, console.error);
 
 /**
- * Loads the user's own programs from their bundled texts (`console/rack/bundle.ts`): what makes
+ * Loads the user's own programs from their bundled texts (`console/rack/own/bundle.ts`): what makes
  * instances of each, by its name in the scenario. Needs no permission. What programs print with
  * `console` goes to stderr.
  */

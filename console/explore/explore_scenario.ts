@@ -11,6 +11,7 @@ import {
   type PrepareOptions,
   readScenario,
 } from "../rack/prepare.ts";
+import { watchLoops } from "../rack/own/loop_watch.ts";
 import { createRunDirectory } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
@@ -54,9 +55,11 @@ export async function exploreScenario(
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
     const rack = await rackOf(one);
-    const verdict = await explore(rack, options.explore, ({ share, crashPoints }) => {
+    const loops = watchLoops(rack.plan, rack.own);
+    const watched = loops === undefined ? rack : { ...rack, replace: loops.watched };
+    const verdict = await explore(watched, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
-    });
+    }).finally(() => loops?.close());
     const command = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
       words: [quoted(scenario), ...choiceWords(choices, one)],

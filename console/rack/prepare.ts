@@ -6,7 +6,7 @@ import {
   type PartitionPlan,
   partitionsOf,
 } from "../../fabric/rack/build/topology.ts";
-import { bundleProgram, probeProgram } from "./bundle.ts";
+import { bundleProgram, probeProgram } from "./own/bundle.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -34,7 +34,7 @@ export interface Prepared {
   readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The user's own programs: name in the scenario → module text, see `bundle.ts`. */
+  /** The user's own programs: name in the scenario → module text, see `own/bundle.ts`. */
   readonly programs: Readonly<Record<string, string>>;
 }
 

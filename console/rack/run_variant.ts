@@ -12,6 +12,9 @@ import type { Broker } from "./nats_server.ts";
 import type { Refused } from "./refused.ts";
 import { RackError, Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeRunFile } from "./run_directory.ts";
+import type { CreateNode } from "../../fabric/partition/partition.ts";
+import type { FactoryOptions } from "../../nodes/make_host.ts";
+import { type LoopWatch, watchLoops } from "./own/loop_watch.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import {
   loadOwnPrograms,
@@ -154,11 +157,12 @@ export async function runSimulated(
     observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
     options.check === "wire" ? watch?.observer : undefined,
   ]);
+  const loops = watchLoops(plan, own);
   let span = 0;
   try {
     const simulator = new Simulator({
       plan,
-      create: nodeFactory({
+      create: watchedBy(loops, {
         plan,
         image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
         inputs: (host) => inputs.get(host) ?? {},
@@ -198,8 +202,14 @@ export async function runSimulated(
     if (watch === undefined) return outcome;
     return { ...outcome, record: recordOfWatched({ plan, directory, finals }, watch) };
   } finally {
+    loops?.close();
     for (const store of stores.values()) store.close();
   }
+}
+
+function watchedBy(loops: LoopWatch | undefined, options: FactoryOptions): CreateNode {
+  const create = nodeFactory(options);
+  return loops?.watched(create) ?? create;
 }
 
 const SLICE_PS = 100 * PS_PER_US;

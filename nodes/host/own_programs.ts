@@ -19,7 +19,7 @@ export interface OwnProgram {
 /** Makes an instance, with module variables of its own. @throws whatever its top level throws. */
 export type MakeProgram = () => OwnProgram;
 
-/** The default export of a bundled program (`console/rack/bundle.ts`): runs its top level. */
+/** The default export of a bundled program (`console/rack/own/bundle.ts`): runs its top level. */
 export type Instantiate = (
   module: { exports: Record<string, unknown> },
   exports: Record<string, unknown>,

@@ -158,6 +158,24 @@ describe("a top level that does not end", () => {
   });
 });
 
+describe("a program that never waits", () => {
+  it("is named after seconds, where it holds up the command, and Ctrl-C ends it", async () => {
+    const text =
+      "export default function* ({ cpu }) {\n  yield* cpu.sleep(1000);\n  for (;;);\n}\n";
+    const scenario = await own("endless", text);
+    for (const args of [["run", scenario, "--pack", "all"], ["explore", scenario]]) {
+      const command = rig.start(args, { detached: true });
+      setTimeout(() => command.interrupt(), 12_000);
+      const { stderr, wallMs } = await command.ended;
+      assert.match(
+        stderr,
+        /Found \.\/endless\.ts on a running for 5 s: expected a wait \(yield\*\)/,
+      );
+      assert.ok(wallMs < 20_000, `${wallMs} ms`);
+    }
+  });
+});
+
 describe("a function that is async", () => {
   it("is no program", async () => {
     const said = /found Promise: a program is a function\*, without async/;

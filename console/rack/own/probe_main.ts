@@ -3,7 +3,7 @@
  * standard input, and answers on standard output with why that failed, or with nothing. Started by
  * `bundle.ts`: top levels of users' files run here, not in the command.
  */
-import { loadOwnPrograms } from "../../nodes/files.ts";
+import { loadOwnPrograms } from "../../../nodes/files.ts";
 
 /** Why the program cannot be loaded; empty where it can. */
 async function probe(text: string): Promise<string> {

@@ -2,9 +2,9 @@
  * A user's own program as one module without imports: its file with all that it imports. The text
  * is loaded where nothing is allowed, any number of times; see `nodes/host/own_programs.ts`.
  */
-import { SHADOWED } from "../../nodes/host/own_programs.ts";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { fromFileUrl, projectFile, toFileUrl } from "../base/paths.ts";
+import { SHADOWED } from "../../../nodes/host/own_programs.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
 
 /** The fields of an error of esbuild that are used here. */
 interface BundleError {
@@ -79,7 +79,7 @@ export async function probeProgram(text: string, path: string): Promise<void> {
       ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
       "--v8-flags=--disallow-code-generation-from-strings",
       ...["--config", fromFileUrl(projectFile("deno.json"))],
-      fromFileUrl(projectFile("console/rack/probe_main.ts")),
+      fromFileUrl(projectFile("console/rack/own/probe_main.ts")),
     ],
     stdin: "piped",
     stdout: "piped",
