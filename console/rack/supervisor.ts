@@ -62,6 +62,8 @@ function slotOf(name: string, nodes: readonly string[]): Slot {
 const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
 const FINAL_MS = 5_000;
+/** Partitions without power when the run ended. */
+const ASIDE: ReadonlySet<MemberStatus["status"]> = new Set(["dead", "absent", "joining"]);
 const DEATH_AGAIN_MS = 100;
 const BROKER_BACK_MS = 5_000, BROKER_AGAIN_MS = 50;
 /** Starts of a process until one has joined. */
@@ -90,8 +92,6 @@ export class Supervisor {
   #down = false;
   #hasFinished = false;
   readonly #dead = new Set<string>();
-  /** Partitions that were killed when the run had ended, so that their reports are lost. */
-  readonly #endedLate = new Set<string>();
   readonly #cuts = new Set<string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
@@ -224,10 +224,16 @@ export class Supervisor {
    * is missing: without it nothing is known of their programs.
    */
   async finals(): Promise<FinalReply[]> {
-    const finals: FinalReply[] = [], missing = [...this.#endedLate];
+    const finals: FinalReply[] = [], missing: string[] = [];
+    const { why } = await this.control.status(FINAL_MS);
+    // A process that was started too late to take part has none.
+    const took = new Set(
+      why.filter(({ status }) => !ASIDE.has(status)).map((row) => row.partition),
+    );
     await Promise.all(
-      this.#slots.filter(({ child }) => child !== undefined).map(async ({ name }) => {
-        const final = await this.control.final(name, { attempts: FINAL_ATTEMPTS });
+      this.#slots.filter(({ name }) => took.has(name)).map(async ({ name, child }) => {
+        const attempts = child === undefined ? 0 : FINAL_ATTEMPTS;
+        const final = await this.control.final(name, { attempts });
         if (final === undefined) missing.push(name);
         else finals.push(final);
       }),
@@ -283,7 +289,6 @@ export class Supervisor {
     };
     this.#start(slot, program, (child, status) => {
       if (status.signal !== "SIGKILL") return void this.#fail(child, status);
-      if (this.#hasFinished) this.#endedLate.add(name);
       void this.#noticeDeath(name, instance);
     });
   }

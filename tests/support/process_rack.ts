@@ -4,6 +4,7 @@
  * transfer; that it was midway is seen to here, as a test of a run that was over proves nothing.
  * `RACKMESH_KEEP_RUNS=1` keeps the directory (see `leavings.ts`).
  */
+import { BusError } from "../../fabric/bus/bus.ts";
 import assert from "node:assert/strict";
 import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
 import type { Supervisor, SupervisorEvent } from "../../console/rack/supervisor.ts";
@@ -199,6 +200,8 @@ class Middle {
   #acting: Promise<void> | undefined;
   #acted = false;
   #actedBeforeEnd = false;
+  #isOver = false;
+  #failedAfterEnd = false;
 
   constructor(place: RunPlace, midway: Midway | undefined) {
     this.#place = place;
@@ -214,16 +217,22 @@ class Middle {
       this.#acted = true;
     });
     // Looked at in `wasMidway`; until then it is no unhandled rejection.
-    this.#acting.catch(() => {});
+    this.#acting.catch((error) => {
+      this.#failedAfterEnd = this.#isOver && error instanceof BusError;
+    });
   }
 
   finished(): void {
+    this.#isOver = true;
     this.#actedBeforeEnd = this.#acted;
   }
 
   async wasMidway(): Promise<boolean> {
     if (this.#midway === undefined) return true;
-    await this.#acting;
+    await this.#acting?.catch((error) => {
+      // The rack went down under it: it came too late.
+      if (!this.#failedAfterEnd) throw error;
+    });
     return this.#actedBeforeEnd;
   }
 }
