@@ -25,11 +25,13 @@ interface TransferFlags extends LiveFlags {
   readonly size?: string;
   readonly depth?: string;
   readonly timeout: string;
+  readonly partial?: boolean;
 }
 
 export function addTransfer(program: Command): void {
   transferCommand(program, "get <object> <file>", "read an object out of a host's SCM, by RDMA")
     .requiredOption("--from <host>", "whose SCM")
+    .option("--partial", "an incomplete object, too")
     .addHelpText("after", "\nExample:\n  rack get --from b data.bin ./copy.bin")
     .action(get);
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
@@ -75,13 +77,14 @@ async function transfer<T>(
 }
 
 async function get(object: string, file: string, flags: TransferFlags): Promise<void> {
-  const from = flags.from!;
+  const from = flags.from!, partial = flags.partial === true;
   const result = await transfer(
     flags,
-    (link, options) => getObject(link, { ...options, from, object, file }),
+    (link, options) => getObject(link, { ...options, from, object, file, partial }),
   );
   const { bytes } = result;
-  const text = `${object}: ${bytes} B from ${from} to ${file} in ${speed(bytes, result)}`;
+  const what = `${bytes} B${result.incomplete ? ", incomplete," : ""}`;
+  const text = `${object}: ${what} from ${from} to ${file} in ${speed(bytes, result)}`;
   // What the object is written to has nothing else in it.
   if (isOutput(file)) say(flags.json ? JSON.stringify(result) : text);
   else printResult(flags, result, text);
@@ -95,14 +98,15 @@ async function put(file: string, flags: TransferFlags): Promise<void> {
     flags,
     (link, options) => putObject(link, { ...options, to, file, content, name, method }),
   );
-  const { promises, confirmedMessages, messages } = result;
+  const { promises, confirmedMessages, messages, withdrawn = false } = result;
   const promised = promises
     ? `${confirmedMessages} of ${messages} messages persistent`
-    : "nothing of it is promised to be persistent by this method here";
+    : "nothing of it is promised to be persistent by this method here, so it is marked incomplete";
+  const gone = withdrawn ? "; the old object went first, as there was no room for both" : "";
   const { length } = content;
   const text = `${name}: ${length} B to ${to} by ${method} in ${
     speed(length, result)
-  }: ${promised}`;
+  }: ${promised}${gone}`;
   printResult(flags, result, text);
 }
 
@@ -121,6 +125,7 @@ async function ls(flags: TransferFlags): Promise<void> {
   const text = objects.length === 0 ? `${from} has no objects` : tableText([
     { title: "object", value: ({ name }) => name },
     { title: "bytes", value: ({ length }) => length },
+    { title: "state", value: ({ incomplete }) => incomplete ? "incomplete" : "complete" },
   ], objects);
   printResult(flags, result, text);
 }

@@ -42,12 +42,14 @@ export interface TransferResult {
 /** Reads an object out of a host's SCM into a file. @throws Refusal, RackError */
 export async function getObject(
   link: RackLink,
-  { from, object, file, ...options }: TransferOptions & {
+  { from, object, file, partial, ...options }: TransferOptions & {
     readonly from: string;
     readonly object: string;
     readonly file: string;
+    /** Otherwise an incomplete object is refused. */
+    readonly partial: boolean;
   },
-): Promise<TransferResult & { readonly file: string }> {
+): Promise<TransferResult & { readonly file: string; readonly incomplete?: true }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
   checkName(object);
   checkTarget(file);
@@ -55,7 +57,7 @@ export async function getObject(
     host,
     run: "get",
     title: `get ${object} ${from}`,
-    options: { from, name: object, ...sizesOf(options) },
+    options: { from, name: object, ...(partial && { partial }), ...sizesOf(options) },
   });
   const path = `${link.rack.directory}/outputs/${object.replaceAll(/[^\w.-]/g, "_")}`;
   const content = await Deno.readFile(path);
@@ -71,6 +73,8 @@ export interface PutOutcome extends TransferResult {
   readonly promises: boolean;
   readonly confirmedMessages: number;
   readonly messages: number;
+  /** Whether the object that had the name had to go first, as there was no room for both. */
+  readonly withdrawn?: boolean;
 }
 
 /** Makes bytes persistent in a host's SCM. @throws Refusal, RackError */
@@ -104,7 +108,11 @@ export async function listObjects(
   { from, ...options }: TransferOptions & { readonly from: string },
 ): Promise<{
   readonly host: string;
-  readonly objects: readonly { readonly name: string; readonly length: number }[];
+  readonly objects: readonly {
+    readonly name: string;
+    readonly length: number;
+    readonly incomplete?: true;
+  }[];
 }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
   const order = { host, run: "list", title: `list ${from}`, options: { from } };
@@ -292,7 +300,11 @@ function checked(reported: Reported, order: Order): Result {
   const confirmed = typeof value["confirmedMessages"] === "number"
     ? `; ${value["confirmedMessages"]} of ${value["messages"]} messages were confirmed`
     : "";
-  const hint = /not-found/.test(String(why)) ? "; rack ls lists the objects" : "";
+  const hint = /not-found/.test(String(why))
+    ? "; rack ls lists the objects"
+    : /: incomplete$/.test(String(why))
+    ? "; --partial reads what is there"
+    : "";
   throw new RackError(
     `${order.run} on ${order.host} failed: ${why}${confirmed}${hint}`,
     EXIT.failed,
