@@ -91,7 +91,7 @@ function judge(run: RunRecord, { host, name, puts, withdrawn }: Replaced): Findi
   const image = run.scm(host);
   if (node?.kind !== "host" || image === undefined || puts.length === 0) return [];
   const found = objectsIn(image, node.config.scmBytes).get(name);
-  const isCurrent = ({ stored, asked }: Replacement) =>
+  const isCurrent = ({ stored }: Replacement) =>
     stored === undefined ||
     !puts.some((other) => other.stored !== undefined && other.asked > stored);
   const current = puts.filter(isCurrent);

@@ -45,7 +45,11 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     onTrace: (time, node, step) => void lines.push({ time, node, ...step }),
   });
   // The run's power failure comes before all notes at its instant.
-  const run = { ...seen, notes: byTime([...seen.notes, ...violation.announced]) };
+  const notes = byTime([...seen.notes, ...violation.announced]);
+  // What a host gives back when it returns was in its SCM when the power failed.
+  const isAfter = ({ node, time, note }: TimedRecord) =>
+    note.kind === "freed" && time > at && hosts.includes(node);
+  const run = { ...seen, notes: notes.filter((each) => !isAfter(each)) };
   const shown = shownBy(rack, run, unconfirmed);
   if (shown === undefined) throw disagreement(unconfirmed, { faults, writebacks });
   const isEndless = violation.found.endsWith(WITHOUT_END);

@@ -16,8 +16,10 @@ import { type Judge, judgeGroup, openIn, type Settled, witnessOf } from "./judge
 import { groupsAt, writeGroups } from "./declared_writes.ts";
 import { persistence } from "../checks/persistence.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
+import { wholeObjects } from "../checks/whole_objects.ts";
 import { assertSameScm, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import { judgeLogs } from "./log_judge.ts";
+import { judgeObjects } from "./object_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
@@ -196,7 +198,7 @@ export class CrashSweep {
     const { counts } = this.#sweep;
     if (interrupted === undefined) {
       counts.crashPoints++;
-      const found = this.#judgeLogs(at);
+      const found = this.#judgeLogs(at) ?? this.#judgeObjects(at);
       if (found !== undefined) return found;
     }
     for (const crashed of interrupted === undefined ? this.#crashed : [interrupted.crashed]) {
@@ -221,6 +223,25 @@ export class CrashSweep {
       settled: this.#byHost(verdict.settled),
       checker: replicatedLog.name,
       found: verdict.finding.text,
+    };
+  }
+
+  #judgeObjects(at: Time): Violation | undefined {
+    const notes = this.#withSurvivors(this.#notedAt(at, "before"));
+    if (!notes.some(({ note }) => note.kind === "object")) return undefined;
+    const { recording, options, counts } = this.#sweep;
+    const run = this.#run?.run ?? recording;
+    const record = { ...recordOf(run, options.claims === true), notes };
+    const verdict = judgeObjects(record, this.#crashed.map(({ state }) => state));
+    if (verdict.isBounded) counts.bounded++;
+    if (verdict.finding === undefined) return undefined;
+    const { text, scm } = verdict.finding;
+    return {
+      ...this.#violationAt(at, undefined),
+      settled: this.#byHost(verdict.settled),
+      checker: wholeObjects.name,
+      found: text,
+      ...(scm && { scm }),
     };
   }
 

@@ -9,6 +9,7 @@ import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
+import { wholeObjects } from "../checks/whole_objects.ts";
 import { checksIn, findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
@@ -104,7 +105,7 @@ function hasQuestions(
 ): boolean {
   if (Object.values(own).some(hasHooks)) return true;
   const record = recordOf(recording, claims);
-  return [persistence, replicatedLog].some(({ subjects }) => subjects(record) > 0);
+  return [persistence, replicatedLog, wholeObjects].some(({ subjects }) => subjects(record) > 0);
 }
 
 /** Why a run without a violation proves little; undefined where it proves that there is none. */

@@ -74,7 +74,10 @@ function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
 }
 
 /** All ways to settle these cells. */
-function* combinations([cell, ...rest]: readonly Cell[], settled: Settled): Generator<Settled> {
+export function* combinations(
+  [cell, ...rest]: readonly Cell[],
+  settled: Settled,
+): Generator<Settled> {
   if (cell === undefined) return yield settled;
   for (const i of cell.alternatives.keys()) {
     yield* combinations(rest, new Map([...settled, [cell, i]]));
@@ -82,7 +85,7 @@ function* combinations([cell, ...rest]: readonly Cell[], settled: Settled): Gene
 }
 
 /** SCM as checkers see it. @param isOpen whether some cell is not settled. */
-function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
+export function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);
   if (!isOpen) return { read };
@@ -125,7 +128,7 @@ export function witnessOf(
 }
 
 /** Ways to settle all cells in which at most two differ from what is durable. */
-function* fewChoices(cells: readonly Cell[]): Generator<Settled> {
+export function* fewChoices(cells: readonly Cell[]): Generator<Settled> {
   const none = new Map<Cell, number>(cells.map((cell) => [cell, 0]));
   const picks = cells.flatMap((cell) =>
     cell.alternatives.map((_, i) => [cell, i] as const).filter(([, i]) => i > 0)

@@ -2,6 +2,7 @@
  * Which promise holds where: every method on every kind of responder, each explored. The confirmation of a
  * method is judged as a promise, so each unsafe cell has a counterexample.
  */
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -15,9 +16,10 @@ import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /**
  * One record; a record and the tail that counts it: never the tail without the record; plain WRITEs and
- * behind them a message by the method, which is taken to cover them (P-31).
+ * behind them a message by the method, which is taken to cover them (P-31); an object that replaces
+ * another one, complete as soon as the method claims it.
  */
-export const MATRIX_UPDATES = ["single", "compound", "mixed"] as const;
+export const MATRIX_UPDATES = ["single", "compound", "mixed", "replaced"] as const;
 const ARCHITECTURES = ["ddio", "ddio+ns"] as const;
 const DDIOS = ["off", "on"] as const;
 const DOMAINS = ["adr", "eadr", "wsp"] as const;
@@ -44,6 +46,14 @@ function updatesOf(method: MethodName): readonly MatrixPlace["update"][] {
   return MATRIX_UPDATES.filter((update) => update !== "mixed" || isMixed);
 }
 
+/** Replacing an object is the same wherever the receive buffers are that no data are in. */
+function receiveBuffersOf(
+  method: MethodName,
+  update: MatrixPlace["update"],
+): readonly MatrixPlace["receiveBuffer"][] {
+  return update === "replaced" && method !== "send-read" ? ["dram"] : RECEIVE_BUFFERS;
+}
+
 /** Every place, in the order of the table. */
 export function matrixPlaces(): MatrixPlace[] {
   return METHODS.flatMap((method) =>
@@ -51,7 +61,7 @@ export function matrixPlaces(): MatrixPlace[] {
       DOMAINS.flatMap((domain) =>
         ARCHITECTURES.flatMap((arch) =>
           DDIOS.flatMap((ddio) =>
-            RECEIVE_BUFFERS.map((receiveBuffer): MatrixPlace => ({
+            receiveBuffersOf(method, update).map((receiveBuffer): MatrixPlace => ({
               method,
               update,
               arch,
@@ -78,7 +88,12 @@ export function matrixScenario(place: MatrixPlace): string {
     single: `run: put, bytes: ${MESSAGE_BYTES}, size: ${MESSAGE_BYTES}, depth: 1`,
     compound: `run: append, records: 2, size: ${MESSAGE_BYTES}, depth: 1`,
     mixed: `program: ${MIXED}`,
+    replaced:
+      `run: put, bytes: ${MESSAGE_BYTES + 50}, size: 200, depth: 2, name: x, claims: true, ` +
+      "at: 1ms",
   };
+  const before =
+    `  - { on: a, to: b, run: put, bytes: ${MESSAGE_BYTES}, name: x, method: send-flush }`;
   return [
     "name: matrix",
     "seed: 7",
@@ -88,6 +103,7 @@ export function matrixScenario(place: MatrixPlace): string {
     "  a: {}",
     `  b: { ${host} }`,
     "programs:",
+    ...(update === "replaced" ? [before] : []),
     `  - { on: a, to: b, method: ${method}, ${sizes[update]} }`,
   ].join("\n") + "\n";
 }
@@ -102,9 +118,14 @@ function rackOf(place: MatrixPlace): ExploredRack {
 export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const rack = rackOf(place);
   const { notes } = runRack(rack);
-  const first = notes.find(({ note }) => note.kind === "writes");
+  const isFirst = place.update === "replaced"
+    ? ({ note }: TimedRecord) => note.kind === "object" && note.state === "stored"
+    : ({ note }: TimedRecord) => note.kind === "writes";
+  const first = notes.find(isFirst);
   if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
-  const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims: true, from: first.time };
+  // Of a replaced object the question is only whether it is whole, whatever its writes claim.
+  const claims = place.update !== "replaced";
+  const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims, from: first.time };
   const verdict = await explore(rack, options);
   const { crashPoints, counterexample } = verdict;
   const isVacuous = !notes.some(({ note }) => note.kind === "persistent");

@@ -7,12 +7,22 @@ import type { MatrixPlace } from "../../console/explore/matrix.ts";
 /** Methods that ask for the persistence of some bytes, not of all that was written before. */
 const NAMES_A_RANGE: readonly MatrixPlace["method"][] = ["write-send", "write-flush"];
 
+/** Methods that do not have the CPU flush or store their data. */
+const BY_WRITES_ALONE: readonly MatrixPlace["method"][] = ["write-only", "write-read"];
+
 /** Why what the method takes for persistence is not that here; undefined where it is. */
 export function whyUnsafe(place: MatrixPlace): string | undefined {
   const { method, receiveBuffer, update } = place;
   const leaves = whatMovesIt(place);
   if (update === "mixed" && leaves === "the CPU" && NAMES_A_RANGE.includes(method)) {
     return "P-11, P-50: a mark and a FLUSH name a range, and the CPU flushes that one alone";
+  }
+  if (update === "replaced") {
+    // Everything else is in memory when the CPU has taken the SEND that asks for the new object: what the
+    // CPU stored itself, and what this SEND has pushed out of the I/O controller.
+    return leaves === "the CPU" && BY_WRITES_ALONE.includes(method)
+      ? "P-12, P-04: the object becomes complete though its bytes may still be in the cache"
+      : undefined;
   }
   switch (method) {
     case "write-only":

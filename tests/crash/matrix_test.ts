@@ -9,9 +9,11 @@ import { whyUnsafe } from "./matrix_rules.ts";
 const UNMIXED = ["send-flush", "send-read"] as const;
 
 describe("The matrix of promises", () => {
-  it("is of every method, single, compound and behind plain WRITEs, on every kind of responder", () => {
+  it("is of every method, single, compound, behind plain WRITEs and in a put over an object, on every kind of responder", () => {
     const places = matrixPlaces();
-    assert.equal(places.length, (METHODS.length * 3 - UNMIXED.length) * 3 * 2 * 2 * 2);
+    const hosts = 3 * 2 * 2;
+    const replaced = (METHODS.length + 1) * hosts;
+    assert.equal(places.length, (METHODS.length * 3 - UNMIXED.length) * hosts * 2 + replaced);
     assert.equal(new Set(places.map((place) => JSON.stringify(place))).size, places.length);
   });
 
