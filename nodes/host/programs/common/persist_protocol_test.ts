@@ -27,7 +27,10 @@ const flow = fc.constantFrom(1, 2);
 function message(): fc.Arbitrary<PersistMessage> {
   const of = <Type extends PersistMessage["type"]>(type: Type) => fc.constant(type);
   const then = fc.record({ va: WIDE, bytes: fc.uint8Array({ maxLength: WORD_BYTES_MAX }) });
-  const objects = fc.array(fc.record({ name: NAME, length: WIDE }), { maxLength: 8 });
+  const object = fc.record({ name: NAME, length: WIDE, incomplete: fc.constant(true as const) }, {
+    requiredKeys: ["name", "length"],
+  });
+  const objects = fc.array(object, { maxLength: 8 });
   return fc.oneof(
     fc.record({ type: of("open-write"), id: WORD, name: NAME, length: WIDE }),
     fc.record({
@@ -37,7 +40,20 @@ function message(): fc.Arbitrary<PersistMessage> {
       length: WIDE,
       alone: fc.constant(true as const),
     }),
-    fc.record({ type: of("open-read"), id: WORD, name: NAME }),
+    fc.record({
+      type: of("open-write"),
+      id: WORD,
+      name: NAME,
+      length: WIDE,
+      replaces: fc.constant(true as const),
+    }),
+    fc.record(
+      { type: of("open-read"), id: WORD, name: NAME, partial: fc.constant(true as const) },
+      {
+        requiredKeys: ["type", "id", "name"],
+      },
+    ),
+    fc.record({ type: of("publish"), id: WORD, complete: fc.boolean() }),
     fc.record({ type: of("list"), id: WORD, next: WORD }),
     fc.record({
       type: of("region"),
@@ -48,6 +64,8 @@ function message(): fc.Arbitrary<PersistMessage> {
       access: WORD,
       flow,
       scmOffset: WIDE,
+      withdrawn: fc.constant(true as const),
+      incomplete: fc.constant(true as const),
       ring: fc.record({ va: WIDE, rkey: WORD, epoch: WORD, generation: WORD }),
     }, { requiredKeys: ["type", "id", "va", "length", "rkey", "access", "flow", "scmOffset"] }),
     fc.record({ type: of("names"), id: WORD, next: WORD, objects }),
