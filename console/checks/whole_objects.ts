@@ -16,7 +16,7 @@ export const wholeObjects: Checker = {
     "never neither after one was stored.",
   looked: (run) => `${countOf(storedIn(run), "object")} stored`,
   subjects: storedIn,
-  without: "no put has stored an object",
+  without: "no put has stored a complete object",
   check: (run) => [...replacedIn(run).values()].flatMap((puts) => judge(run, puts)),
 };
 
@@ -38,9 +38,11 @@ interface Replaced {
   withdrawn: number;
 }
 
+/** Objects that were stored as complete: an incomplete one promises nothing. */
 function storedIn(run: RunRecord): number {
   return [...replacedIn(run).values()].reduce(
-    (sum, { puts }) => sum + puts.filter(({ stored }) => stored !== undefined).length,
+    (sum, { puts }) =>
+      sum + puts.filter(({ stored, note }) => stored !== undefined && note.complete).length,
     0,
   );
 }
