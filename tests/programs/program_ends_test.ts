@@ -91,7 +91,7 @@ export default function* (context) {
 describe("a program that has not ended", () => {
   it("fails the run: what it waits for, where in its file and since when; in every packing", async () => {
     const text =
-      /FAIL programs-run-through: ends: a: \.\/waits-a\.ts#\d has not ended: it waits for a completion \(waitCompletion\) since [\d.]+ us, at waits-a\.ts:14:16/;
+      /FAIL programs-run-through: ends: a: \.\/waits-a\.ts#\d has not ended: it waits for a completion \(waitCompletion\) since [\d.]+ us, at waits-a\.ts:14:\d+/;
     const packed = await run("waits", { a: WAITS });
     fails(packed, text);
     const apart = await run("waits", { a: WAITS }, []);
