@@ -160,7 +160,7 @@ describe("the cache", () => {
     assert.equal(runs.find(({ path }) => path === directory)?.state, "another user's");
     const { code, stderr } = await run("down", "--all");
     assert.deepEqual([code, /left up, as they are another user's/.test(stderr)], [0, true], stderr);
-    assert.match(await rack("runs", "rm", "--all"), /1 kept/);
+    assert.match(await rack("runs", "rm", "--all"), /0 removed, \d kept/);
     assert.equal(rig.processes().length, 8);
     await Deno.chown(directory, 0, 0);
     await rack("down");
