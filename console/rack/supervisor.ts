@@ -46,6 +46,12 @@ export type SupervisorEvent =
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
 
+/** A process of a partition. */
+export interface DeviceProcess {
+  readonly instance: string;
+  readonly pid: number;
+}
+
 /** A process that is started again when it has ended. */
 interface Slot {
   readonly name: string;
@@ -92,7 +98,8 @@ export class Supervisor {
   #down = false;
   #hasFinished = false;
   readonly #dead = new Set<string>();
-  readonly #cuts = new Set<string>();
+  /** Orders to kill by their tokens, with the process that each has killed. */
+  readonly #cuts = new Map<string, string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
   constructor(options: SupervisorOptions) {
@@ -179,9 +186,11 @@ export class Supervisor {
 
   /**
    * Powers a device on, and with a host also its card if that has no power (a power cycle).
-   * @returns the partitions that were started, or why there are none.
+   * @returns the partitions that were started, with the device's process; or why there are none.
    */
-  boot(name: string): { readonly started: readonly string[] } | { readonly refusal: string } {
+  boot(
+    name: string,
+  ): { readonly started: readonly string[] } & DeviceProcess | { readonly refusal: string } {
     const { plan } = this.#options.runFile;
     const slot = this.#slot(name);
     if (slot === undefined) return { refusal: `there is no device ${name}` };
@@ -190,18 +199,20 @@ export class Supervisor {
       node.kind === "rnic" && slot.nodes.includes(node.config.host)
     ).map((card) => card.name);
     const started = [name, ...cards].filter((each) => this.startPartition(each));
-    return { started };
+    return { started, instance: slot.instance, pid: this.#child(name)!.pid };
   }
 
   /**
    * {@link kill}, as ordered over the bus: executed once for each token, as orders may be repeated.
    */
-  #cut(node: string, token: string): { killed: readonly string[] } | { refusal: string } {
+  #cut(node: string, token: string): { instance: string } | { refusal: string } {
     const slot = this.#slot(node);
     if (slot === undefined) return { refusal: `there is no device ${node}` };
-    if (!this.#cuts.has(token) && !this.kill(slot.name)) return { refusal: "it has no power" };
-    this.#cuts.add(token);
-    return { killed: slot.nodes };
+    const before = this.#cuts.get(token);
+    if (before !== undefined) return { instance: before };
+    if (!this.kill(slot.name)) return { refusal: "it has no power" };
+    this.#cuts.set(token, slot.instance);
+    return { instance: slot.instance };
   }
 
   processes(): ProcessEntry[] {

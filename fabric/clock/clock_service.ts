@@ -366,7 +366,7 @@ export class ClockService {
     if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
     const faults = this.#recorded.slice(from as number)
       .map(({ at, action, partition, nodes }) => ({ at, action, partition, nodes }));
-    return { ok: true, count: this.#recorded.length, faults };
+    return { ok: true, count: this.#recorded.length, faults, powered: this.timekeeper.powered };
   }
 
   /** `{ token, fault }`: a fault of a cable. To be repeated with the token until it is answered. */

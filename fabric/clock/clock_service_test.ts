@@ -84,8 +84,23 @@ describe("ClockService", () => {
     assert.equal(service.timekeeper.finished, false);
   });
 
+  it("answers with the processes that have power", async () => {
+    service.stop();
+    service = restarted(broker, { term: 0 });
+    assert.partialDeepStrictEqual(await ask("faults", { from: 0 }), { powered: {} });
+    service.timekeeper.join({ partition: "a", instance: "a-1" });
+    assert.partialDeepStrictEqual(await ask("faults", { from: 0 }), { powered: { a: "a-1" } });
+    service.timekeeper.died("a", "a-1");
+    assert.deepEqual((await ask("faults", { from: 0 }) as { powered: unknown }).powered, {});
+  });
+
   it("answers with the record of power failures and returns, from a number on", async () => {
-    assert.deepEqual(await ask("faults", { from: 0 }), { ok: true, count: 0, faults: [] });
+    assert.deepEqual(await ask("faults", { from: 0 }), {
+      ok: true,
+      count: 0,
+      faults: [],
+      powered: {},
+    });
     broker = createMemoryBroker({ seed: 1 });
     const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
     const node = { name: "a", kind: "switch", config } as const;
@@ -104,7 +119,12 @@ describe("ClockService", () => {
     });
     bus = broker.connect({ onError });
     const start = { at: 9, action: "start", partition: "p", nodes: ["a"] };
-    assert.deepEqual(await ask("faults", { from: 1 }), { ok: true, count: 2, faults: [start] });
+    assert.deepEqual(await ask("faults", { from: 1 }), {
+      ok: true,
+      count: 2,
+      faults: [start],
+      powered: {},
+    });
     assert.deepEqual(service.timekeeper.died("p", "p-2"), true);
     const { count, faults } = await ask("faults", { from: 2 }) as {
       count: number;

@@ -151,6 +151,14 @@ export class Timekeeper {
     return this.#membership.died(member, instance);
   }
 
+  /** The processes that have power, by partition. */
+  get powered(): Record<string, string> {
+    const up = this.#parts.members.filter(({ status }) =>
+      status === "idle" || status === "running"
+    );
+    return Object.fromEntries(up.map(({ name, instance }) => [name, instance]));
+  }
+
   /** Whether no process of the partition has been here yet: the run waits for the first one. */
   awaitsFirst(partition: string): boolean {
     return this.#parts.byName.get(partition)?.status === "absent";

@@ -5,6 +5,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
+import { type DeviceProcess, RackError } from "../supervisor.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
 import { goneDown, type RackLink, type RackUp } from "./racks.ts";
 
@@ -41,8 +42,16 @@ export async function killDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
   const before = await countFaults(link);
   const order = { node, token: crypto.randomUUID() };
-  await link.control.demand("kill", order, { repeats: true, to: `kill ${node}` });
-  const { at } = await nextFault(link, { entry, action: "kill", before });
+  const options = { repeats: true, to: `kill ${node}` };
+  const { instance } = await link.control.demand<{ instance: string }>("kill", order, options);
+  const at = await recordedSince(link, before, ({ faults, powered }) => {
+    const kill = faults.find(isOf(entry, "kill"));
+    if (kill !== undefined) return kill.at;
+    const present = powered[entry.name] ?? instance;
+    if (present === instance) return undefined;
+    const found = `it had not come up yet; its process was killed, and is started again`;
+    throw refusal("", { found: `Cannot kill ${node}: ${found}` });
+  });
   return { nodes: entry.nodes, at };
 }
 
@@ -73,8 +82,17 @@ export async function startDevice(
   }
   const before = await countFaults(link);
   const options = { to: `start ${node}` };
-  const { started } = await link.control.demand<{ started: string[] }>("boot", { node }, options);
-  const { at } = await nextFault(link, { entry, action: "start", before });
+  const { started, instance, pid } = await link.control.demand<
+    { readonly started: readonly string[] } & DeviceProcess
+  >("boot", { node }, options);
+  const at = await recordedSince(link, before, ({ faults, powered }, isThere) => {
+    const start = faults.find(isOf(entry, "start"));
+    if (start !== undefined) return start.at;
+    // Its first process had been killed before it came up: this one begins with the run.
+    if (powered[entry.name] === instance) return 0;
+    if (isThere) return undefined;
+    throw new RackError(`Found that the process of ${node} ended before the device had power`);
+  }, pid);
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
 }
 
@@ -103,6 +121,12 @@ type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
 interface Faults {
   readonly faults: readonly Fault[];
   readonly count: number;
+  /** The process that has power, by partition. */
+  readonly powered: Readonly<Record<string, string>>;
+}
+
+function isOf({ name }: ProcessEntry, action: Fault["action"]): (fault: Fault) => boolean {
+  return (fault) => fault.partition === name && fault.action === action;
 }
 
 async function countFaults({ control }: RackLink): Promise<number> {
@@ -113,19 +137,22 @@ async function countFaults({ control }: RackLink): Promise<number> {
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Polls the timekeeper until the record has it. @throws Error where the rack goes down meanwhile.
+ * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record
+ * where the process never had power: it was killed while the rack came up.
+ * @param pid `find` is called with whether this process was there before the record was read.
+ * @throws what `find` throws; Error where the rack goes down meanwhile.
  */
-async function nextFault(
+async function recordedSince(
   { rack, control }: RackLink,
-  change: { entry: ProcessEntry; action: RecordedFault["action"]; before: number },
-): Promise<Fault> {
+  before: number,
+  find: (record: Faults, isThere: boolean) => Time | undefined,
+  pid: number | null = null,
+): Promise<Time> {
   for (;;) {
-    const answer = await control.attempt<Faults>("faults", { from: change.before });
-    const faults = answer !== undefined && "ok" in answer ? answer.ok.faults : [];
-    const fault = faults.find(({ partition, action }) =>
-      partition === change.entry.name && action === change.action
-    );
-    if (fault !== undefined) return fault;
+    const isThere = isProcessOf(rack.directory, pid);
+    const answer = await control.attempt<Faults>("faults", { from: before });
+    const at = answer !== undefined && "ok" in answer ? find(answer.ok, isThere) : undefined;
+    if (at !== undefined) return at;
     if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
       throw goneDown(rack.id, rack.directory);
     }

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import type { Bus } from "../../../fabric/bus/bus.ts";
+import { encode } from "../../../fabric/bus/codec.ts";
+import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
+import { patternOf } from "../../../fabric/bus/subjects.ts";
+import { RackError } from "../supervisor.ts";
+import { ControlClient } from "./control.ts";
+import { killDevice, startDevice } from "./power.ts";
+import type { RackLink, RackUp } from "./racks.ts";
+
+describe("power of a device whose first process is killed while the rack comes up", () => {
+  const NONE = { faults: [], count: 0 };
+  let directory: string;
+  let supervisor: Deno.ChildProcess;
+  let rack: Bus;
+  let bus: Bus;
+  let link: RackLink;
+
+  beforeEach(async () => {
+    directory = await Deno.makeTempDir();
+    const entry = { name: "tor", kind: "partition", pid: null, nodes: ["tor"] };
+    await Deno.writeTextFile(`${directory}/processes.json`, JSON.stringify([entry]));
+    // Any process that names the run's directory counts as one of the run.
+    const args = ["-c", "read line", `${directory}/run.json`];
+    supervisor = new Deno.Command("sh", { args, stdin: "piped" }).spawn();
+    const broker = createMemoryBroker();
+    const onError = (error: Error) => assert.fail(error);
+    rack = broker.connect({ onError });
+    bus = broker.connect({ onError });
+    const up = { id: "r", directory, supervisor: { pid: supervisor.pid } } as unknown as RackUp;
+    link = {
+      rack: { ...up, file: { plan: { nodes: [{ name: "tor", kind: "switch" }] } } } as never,
+      bus,
+      control: new ControlClient(bus, "r"),
+    };
+  });
+
+  afterEach(async () => {
+    await supervisor.stdin.close();
+    await supervisor.status;
+    await bus.close();
+    await rack.close();
+    await Deno.remove(directory, { recursive: true });
+  });
+
+  /** Answers a verb with these, one after the other, and with the last one for ever. */
+  function answers(verb: string, ...replies: readonly unknown[]): void {
+    let asked = 0;
+    rack.subscribe(patternOf({ kind: "control", run: "r", verb }), (_payload, _, reply) => {
+      reply?.(encode({ ok: true, ...replies[Math.min(asked++, replies.length - 1)]! }));
+    });
+  }
+
+  it("start returns the run's begin, where no return of power is on record", async () => {
+    answers("boot", { started: ["tor"], instance: "tor-2", pid: supervisor.pid });
+    answers("faults", { ...NONE, powered: {} }, { ...NONE, powered: {} }, {
+      ...NONE,
+      powered: { tor: "tor-2" },
+    });
+    assert.equal((await startDevice(link, "tor")).at, 0);
+  });
+
+  it("start ends where the new process has ended, too", async () => {
+    answers("boot", { started: ["tor"], instance: "tor-2", pid: 0 });
+    answers("faults", { ...NONE, powered: { tor: "tor-1" } });
+    await assert.rejects(startDevice(link, "tor"), (error) => {
+      assert.ok(error instanceof RackError);
+      const message = "Found that the process of tor ended before the device had power";
+      assert.equal(error.message, message);
+      return true;
+    });
+  });
+
+  it("kill ends where another process has come up in its place", async () => {
+    answers("kill", { instance: "tor-1" });
+    answers("faults", { ...NONE, powered: {} }, { ...NONE, powered: { tor: "tor-1" } }, {
+      ...NONE,
+      powered: { tor: "tor-2" },
+    });
+    await assert.rejects(
+      killDevice(link, "tor"),
+      /Cannot kill tor: it had not come up yet; its process was killed, and is started/,
+    );
+  });
+
+  it("both return the instant that is on record", async () => {
+    answers("kill", { instance: "tor-1" });
+    answers("boot", { started: ["tor"], instance: "tor-2", pid: supervisor.pid });
+    const fault = (action: string, at: number) => ({
+      at,
+      action,
+      partition: "tor",
+      nodes: ["tor"],
+    });
+    const faults = [fault("kill", 5), fault("start", 9)];
+    answers("faults", { faults, count: 2, powered: { tor: "tor-2" } });
+    assert.equal((await killDevice(link, "tor")).at, 5);
+    assert.equal((await startDevice(link, "tor")).at, 9);
+  });
+});
