@@ -137,6 +137,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
   }).spawn();
 }
 
+/** So long may no further process join: a rack of many processes takes longer in all. */
 const JOIN_MS = 60_000;
 /** Timeout of one status request. A rack that ends meanwhile does not answer. */
 const STATUS_MS = 500;
@@ -145,7 +146,7 @@ async function untilJoined(
   { rack, control }: RackLink,
   { signal, onProgress, throwIfGone }: BringUpOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
-  const deadline = performance.now() + JOIN_MS;
+  let most = 0, deadline = performance.now() + JOIN_MS;
   for (;;) {
     signal?.throwIfAborted();
     throwIfGone();
@@ -155,9 +156,18 @@ async function untilJoined(
     });
     if (status === undefined) continue;
     const { why } = status;
-    const here = why.filter(({ status }) => status !== "absent" && status !== "unknown").length;
-    if (here === why.length) return;
+    const missing = why.filter(({ status }) => status === "absent" || status === "unknown");
+    if (missing.length === 0) return;
+    const here = why.length - missing.length;
     onProgress?.(`${rack.id}: ${here} of ${why.length} processes`, here / why.length);
+    if (here > most) [most, deadline] = [here, performance.now() + JOIN_MS];
+    if (performance.now() > deadline) {
+      const names = missing.map(({ partition }) => partition).join(", ");
+      throw new RackError(
+        `Found that ${names} has not joined the rack within ${JOIN_MS / 1_000} s: see ` +
+          `${rack.directory}/logs`,
+      );
+    }
     await sleep(LOOK_AGAIN_MS);
   }
 }
