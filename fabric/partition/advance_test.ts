@@ -112,10 +112,22 @@ describe("Partition.advance", () => {
       seen.push(`${node}:${step}`);
       return seen.length === 2;
     };
-    assert.equal(partition.advance(NEVER, stops).reached, 9_000);
+    assert.equal(partition.advance(NEVER, { stopOn: stops }).reached, 9_000);
     assert.deepEqual(heard.slice(2), ["b/0 message:1 @8000", "b/0 message:1 @9000"]);
     assert.deepEqual(partition.advance(NEVER), { events: 1, reached: NEVER });
     assert.deepEqual(seen, ["b:S907", "b:S907"]);
+  });
+
+  it("ends with the instant of the last event that it may process", () => {
+    const { partition, heard } = createRig({});
+    for (const [at, counter] of [[8_000, 1], [9_000, 1], [9_000, 2], [9_500, 1]] as const) {
+      partition.accept(messageFromC(at, { counter }));
+    }
+    // Two nodes get power at 0.
+    const first = partition.advance(NEVER, { eventsMost: 4 });
+    assert.deepEqual(first, { events: 5, reached: 9_500 }, "an instant is whole");
+    assert.deepEqual(partition.advance(NEVER, { eventsMost: 1 }), { events: 1, reached: NEVER });
+    assert.equal(heard.at(-1), "b/0 message:1 @9500");
   });
 
   it("refuses what departs sooner than the node's processing allows, and a port that there is not", () => {

@@ -49,8 +49,13 @@ export type OnAudit = (time: Time, node: string, by: string, note: AuditRecord) 
 
 export interface Advance {
   readonly events: number;
-  /** All events before this have happened: the horizon, or where an answer may arrive. */
+  /** All events before this have happened: the horizon, or an earlier instant to stop at. */
   readonly reached: Time;
+}
+
+export interface AdvanceOptions {
+  readonly stopOn?: ((node: string, step: TraceStep) => boolean) | undefined;
+  readonly eventsMost?: number;
 }
 
 /** A program that has not ended, among the reports of the programs that have. */
@@ -197,11 +202,13 @@ export class Partition {
   /**
    * Processes the events before `horizon`, up to the first instant at which a peer could answer
    * what was sent meanwhile, or to the event of the first trace step that satisfies `stopOn`.
+   * @param options.eventsMost at the first instant after so many events it stops, too.
    */
-  advance(horizon: Time, stopOn?: (node: string, step: TraceStep) => boolean): Advance {
+  advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {
     const outgoing = this.#outgoing;
     outgoing.limit = NEVER;
     this.#stopOn = stopOn;
+    let left = eventsMost, last = -1;
     const before = this.#events;
     const queue = this.#queue;
     const deadlines = this.#deadlines;
@@ -211,6 +218,11 @@ export class Partition {
       // A message precedes a deadline of the same instant (see EVENT_KINDS).
       const time = wakeAt < messageAt ? wakeAt : messageAt;
       if (time >= horizon || time >= outgoing.limit) break;
+      if (left-- <= 0 && time > last) {
+        outgoing.limit = time;
+        break;
+      }
+      last = time;
       if (wakeAt < messageAt) this.#wake(this.#bySlot[deadlines.slot]!, wakeAt);
       else this.#deliver(queue.pop());
     }

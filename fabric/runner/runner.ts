@@ -55,6 +55,11 @@ export interface RunnerOptions
 const RESEND_FIRST_MS = 20;
 const RESEND_AGAIN_MS = 200;
 const JOIN_AGAIN_MS = 250;
+/**
+ * A program that never rests, on a rack in which nothing else happens, would keep its process in one
+ * span for ever: no pause, no power failure, no heartbeat. So many events take some 50 ms.
+ */
+const SPAN_EVENTS_MOST = 10_000;
 /** The interval of heartbeats. */
 export const ALIVE_MS = 500;
 
@@ -264,14 +269,14 @@ export class Runner {
     }
     let stopped = false;
     const wanted = grant.stopOn;
-    const advance = partition.advance(
-      grant.horizon,
-      wanted === "" ? undefined : (node, { step }) => {
+    const advance = partition.advance(grant.horizon, {
+      eventsMost: SPAN_EVENTS_MOST,
+      stopOn: wanted === "" ? undefined : (node, { step }) => {
         const hit = step === wanted || `${node}:${step}` === wanted;
         stopped ||= hit;
         return hit;
       },
-    );
+    });
     this.#reached = advance.reached;
     partition.takeDurable((host, writes) => {
       const store = this.#options.stores.get(host);

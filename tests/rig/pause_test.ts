@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { Supervisor } from "../../console/rack/supervisor.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { CommandRig } from "../support/command.ts";
 import { lifeLine, RackBench, type Ran, type RunOf } from "../support/process_rack.ts";
 
 const RUN: RunOf = {
@@ -60,5 +61,33 @@ describe("A process that is stopped", () => {
     await assert.rejects(bench.run({ ...RUN, midway: { share: 0.2, act } }), /was taken down/);
     assert.ok(pid);
     assert.throws(() => Deno.statSync(`/proc/${pid}`), Deno.errors.NotFound);
+  });
+});
+
+const POLLS = `export default function* polls({ cpu }) {
+  for (;;) yield* cpu.sleep(1_000);
+}
+`;
+
+describe("A program that never rests, on a rack in which nothing else happens", () => {
+  it("does not keep the rack from pausing, from a power failure, and from a return", async () => {
+    const rig = await CommandRig.open();
+    try {
+      await rig.file("polls.ts", POLLS);
+      const scenario = await rig.file(
+        "polls.yaml",
+        "name: polls\nhosts: { a: {}, b: {} }\n" +
+          "programs: [{ on: a, program: ./polls.ts, service: true }]\n",
+      );
+      const orders = [["up", scenario], ["kill", "b"], ["start", "b"], ["pause"], ["down"]];
+      for (const args of orders) {
+        const { code, stderr } = await rig.run(args, { cwd: rig.cache });
+        assert.equal(code, 0, `${args[0]}: ${stderr}`);
+      }
+    } finally {
+      await rig.run(["down", "--all"]);
+      await rig.gone(5_000);
+      await rig.close();
+    }
   });
 });
