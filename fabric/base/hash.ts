@@ -5,9 +5,11 @@ import { bufferViewOf } from "./slab.ts";
 export const PRIME1 = 0x9e37_79b1, PRIME4 = 0x27d4_eb2f;
 const PRIME2 = 0x85eb_ca6b, PRIME3 = 0xc2b2_ae35;
 
-/** Hash of bytes, in [0, 2^32). Four lanes of four bytes each, for the processor's parallelism. */
-export function hashBytes(bytes: Uint8Array, seed: number): number {
-  const length = bytes.length;
+/**
+ * Hash of the first `length` bytes, in [0, 2^32). Four lanes of four bytes each, for the processor's
+ * parallelism.
+ */
+export function hashBytes(bytes: Uint8Array, seed: number, length = bytes.length): number {
   const view = bufferViewOf(bytes);
   let a = seed | 0, b = a ^ PRIME1, c = a ^ PRIME2, d = a ^ PRIME3;
   let at = bytes.byteOffset;

@@ -22,9 +22,13 @@ const cbor = new Encoder({
 /** Encodes plain data, whole numbers exactly up to 2^53. The encoder never overwrites the result. */
 export function encode(value: unknown): Uint8Array<ArrayBuffer> {
   assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
-  const bytes = cbor.encode(value);
-  // Converts to a plain view: the slice() of a Buffer does not copy, unlike that of a Uint8Array.
-  return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+  return plainView(cbor.encode(value), 0);
+}
+
+/** A view of a `Buffer` from its byte `from` on: unlike the `Buffer`'s own, its slice() copies. */
+function plainView(bytes: Uint8Array, from: number): Uint8Array<ArrayBuffer> {
+  const { buffer, byteOffset, byteLength } = bytes;
+  return new Uint8Array(buffer as ArrayBuffer, byteOffset + from, byteLength - from);
 }
 
 /**
@@ -33,9 +37,13 @@ export function encode(value: unknown): Uint8Array<ArrayBuffer> {
  * strings in the result are views of `bytes`, which therefore must not change afterwards.
  */
 export function decode(bytes: Uint8Array): unknown {
+  return decodeView(plainView(bytes, 0));
+}
+
+function decodeView(bytes: Uint8Array): unknown {
   if (!isPlain(bytes)) return undefined;
   try {
-    return cbor.decode(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    return cbor.decode(bytes);
   } catch {
     return undefined;
   }
@@ -45,18 +53,22 @@ export function decode(bytes: Uint8Array): unknown {
 const UINT32 = 0x1a;
 const SEAL_BYTES = 5;
 const SEED = 0x5ea1;
+/** Its place while the message is encoded; any number that takes 32 bits. */
+const NO_CHECKSUM = 0xffff_ffff;
+/** Head of an array of two items, in one byte. */
+const PAIR_BYTES = 1;
 
 /**
  * {@link encode}, and a checksum of the bytes as a second item. Without it, one bit that is turned over
  * in a grant or report is another number, and time stands still for ever.
+ *
+ * Both items are encoded at once, as an array whose head is left out: a copy would cost as much as the rest.
  */
 export function encodeSealed(value: unknown): Uint8Array<ArrayBuffer> {
-  const bytes = encode(value);
-  const { length } = bytes;
-  const sealed = new Uint8Array(length + SEAL_BYTES);
-  sealed.set(bytes);
-  sealed[length] = UINT32;
-  const hash = hashBytes(bytes, SEED);
+  assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
+  const sealed = plainView(cbor.encode([value, NO_CHECKSUM]), PAIR_BYTES);
+  const length = sealed.length - SEAL_BYTES;
+  const hash = hashBytes(sealed, SEED, length);
   for (let i = 0; i < 4; i++) sealed[length + 1 + i] = hash >>> (24 - 8 * i);
   return sealed;
 }
@@ -65,12 +77,11 @@ export function encodeSealed(value: unknown): Uint8Array<ArrayBuffer> {
 export function decodeSealed(sealed: Uint8Array): unknown {
   const length = sealed.length - SEAL_BYTES;
   if (length < 1 || sealed[length] !== UINT32) return undefined;
-  const bytes = sealed.subarray(0, length);
-  const hash = hashBytes(bytes, SEED);
+  const hash = hashBytes(sealed, SEED, length);
   for (let i = 0; i < 4; i++) {
     if (sealed[length + 1 + i] !== ((hash >>> (24 - 8 * i)) & 0xff)) return undefined;
   }
-  return decode(bytes);
+  return decodeView(new Uint8Array(sealed.buffer, sealed.byteOffset, length));
 }
 
 /** Remaining items per open container; shared, as only one scan runs at a time. */

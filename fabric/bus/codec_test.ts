@@ -178,6 +178,21 @@ describe("encodeSealed and decodeSealed", () => {
     );
   });
 
+  it("are the value and a checksum of 32 bits behind it, whatever the checksum", () => {
+    for (let value = 0; value < 1_000; value++) {
+      const item = encode(value), sealed = encodeSealed(value);
+      assert.deepEqual(sealed.subarray(0, item.length), item);
+      assert.equal(sealed.length, item.length + 5);
+      assert.equal(sealed[item.length], 0x1a);
+    }
+  });
+
+  it("leave earlier messages as they are", () => {
+    const messages = Array.from({ length: 1_000 }, (_, i) => [i, "x".repeat(i)]);
+    const sealed = messages.map(encodeSealed);
+    assert.deepEqual(sealed.map(decodeSealed), messages);
+  });
+
   it("refuse a message of which a bit is turned over, whichever, or whose end is cut off", () => {
     const sealed = encodeSealed([3, "a-rnic", 1, 0, 181_651, Infinity, [["tor", 0, 4]], false]);
     for (let bit = 0; bit < 8 * sealed.length; bit++) {
