@@ -155,11 +155,23 @@ export async function loadOwnPrograms(
   return own;
 }
 
+/**
+ * The file of a program's output. @param output.order of the program, where one has started it: several
+ * may read objects of one name at once, from different hosts.
+ */
+export function outputFile(
+  directory: string,
+  { path, order }: { readonly path: string; readonly order?: number },
+): string {
+  const prefix = order === undefined ? "" : `${order}-`;
+  return `${directory}/outputs/${prefix}${path.replaceAll(/[^\w.-]/g, "_")}`;
+}
+
 /** Writes an output file of a program: `{ path, bytes }`, under the run's `outputs/`. */
-export function writeOutput(runFile: RunFile, value: unknown): void {
-  const { path, bytes } = value as { path?: unknown; bytes?: unknown };
+export function writeOutput({ directory }: RunFile, value: unknown): void {
+  const { path, bytes, order } = Object(value) as Readonly<Record<string, unknown>>;
   if (typeof path !== "string" || !(bytes instanceof Uint8Array)) return;
-  const file = `${runFile.directory}/outputs/${path.replaceAll(/[^\w.-]/g, "_")}`;
+  const file = outputFile(directory, { path, ...(typeof order === "number" && { order }) });
   try {
     Deno.writeFileSync(file, bytes, { mode: 0o600 });
   } catch (cause) {

@@ -1,6 +1,7 @@
 /** Several commands on one rack at once, racks of one name, and racks that come and go. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 
@@ -14,6 +15,8 @@ programs:
   - { on: a, run: bulk, to: b, time: 2s }
 `;
 const ANSWER_MS = 60_000;
+/** Until orders have reached a paused rack; a later one only makes the test weaker. */
+const HANDED_MS = 2_000;
 /** `RACKMESH_CYCLES`: the 50 of the soak. */
 const CYCLES = Number(Deno.env.get("RACKMESH_CYCLES") ?? 5);
 
@@ -61,6 +64,37 @@ describe("Two commands that pause, step and resume one rack at once", () => {
     assert.equal(code, 1, stderr);
     const { stdout } = await rack("why");
     assert.match(stdout, /paused/);
+  });
+});
+
+/** The second host has an object of the first one's name, and one whose name is written alike. */
+const THREE = `
+name: three
+hosts: { a: {}, b: {}, c: {} }
+`;
+
+describe("Two commands that get objects of one name at once", () => {
+  it("each have the bytes of their own, and leave no copy in the run's directory", async () => {
+    const path = (name: string) => `${rig.cache}/${name}`;
+    const up = await rack("up", await rig.file("three.yaml", THREE), "--pack", "machine", "--json");
+    const objects = [["b", "x y"], ["c", "x y"], ["c", "x_y"]] as const;
+    for (const [i, [host, name]] of objects.entries()) {
+      await rack("put", await rig.file(`in${i}`, `${i}`.repeat(5_000)), "--to", host, "--as", name);
+    }
+    await rack("pause");
+    const gets = Promise.all(
+      objects.map(([host, name], i) =>
+        rack("get", name, path(`out${i}`), "--from", host, "--on", "a")
+      ),
+    );
+    // On a paused rack orders gather, and then begin together.
+    await sleep(HANDED_MS);
+    await rack("resume");
+    await gets;
+    for (const i of objects.keys()) {
+      assert.equal(await Deno.readTextFile(path(`out${i}`)), `${i}`.repeat(5_000));
+    }
+    assert.deepEqual([...Deno.readDirSync(`${JSON.parse(up.stdout).directory}/outputs`)], []);
   });
 });
 

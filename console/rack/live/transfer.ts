@@ -12,6 +12,7 @@ import { isObjectName, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/na
 import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { outputFile } from "../../../nodes/files.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../reports/method_report.ts";
 import { RackError } from "../supervisor.ts";
@@ -53,14 +54,16 @@ export async function getObject(
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
   checkName(object);
   checkTarget(file);
-  const result = await runProgram(link, options, {
+  const { number, result } = await runProgram(link, options, {
     host,
     run: "get",
     title: `get ${object} ${from}`,
     options: { from, name: object, ...(partial && { partial }), ...sizesOf(options) },
   });
-  const path = `${link.rack.directory}/outputs/${object.replaceAll(/[^\w.-]/g, "_")}`;
-  const content = await Deno.readFile(path);
+  const output = outputFile(link.rack.directory, { path: object, order: number });
+  const content = await Deno.readFile(output);
+  // A rack that stays up would keep a copy of each object that was ever read.
+  await Deno.remove(output);
   await replaceFile(file, content).catch((cause) => {
     throw new RackError(`Cannot write ${file}: ${(cause as Error).message}`);
   });
@@ -90,7 +93,7 @@ export async function putObject(
 ): Promise<PutOutcome> {
   const host = hostFor(link, { peer: to, option: "--to", on: options.on });
   checkName(name);
-  const result = await runProgram(link, options, {
+  const { result } = await runProgram(link, options, {
     host,
     run: "put",
     title: `put ${name} ${to}`,
@@ -116,7 +119,7 @@ export async function listObjects(
 }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
   const order = { host, run: "list", title: `list ${from}`, options: { from } };
-  const result = await runProgram(link, options, order);
+  const { result } = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
 }
 
@@ -159,12 +162,15 @@ interface Order {
 
 type Result = Readonly<Record<string, unknown>>;
 
-/** Starts a program and waits for its result. @throws RackError where it fails or none comes. */
+/**
+ * Starts a program and waits for its result. @returns with the number of the order.
+ * @throws RackError where it fails or none comes.
+ */
 async function runProgram(
   link: RackLink,
   { timeoutSeconds, onProgress, onHeld }: TransferOptions,
   order: Order,
-): Promise<Result> {
+): Promise<{ readonly number: number; readonly result: Result }> {
   const { host, run, title } = order;
   const deadline = performance.now() + 1_000 * timeoutSeconds;
   const reports = listen(link, host);
@@ -175,7 +181,7 @@ async function runProgram(
       const { result, share } = reports.latest(number);
       const isLook = look % KEPT_EVERY === 0;
       const reported = result ?? (isLook ? await keptResult(link, { host, number }) : undefined);
-      if (reported !== undefined) return checked(reported, order);
+      if (reported !== undefined) return { number, result: checked(reported, order) };
       if (isLook) {
         const status = await link.control.status();
         if (isDead(status, link, host)) {
