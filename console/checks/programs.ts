@@ -15,7 +15,10 @@ export function failuresOf(reports: readonly Report[]): string[] {
 
 /** Why a program failed. A result with its progress, after a fault of the rack, is no failure. */
 function failureOf(topic: string, value: unknown): string | undefined {
-  const { program, object, message, status, error, reason } = value as Record<string, unknown>;
+  const { program, object, message, status, error, reason } = Object(value) as Record<
+    string,
+    unknown
+  >;
   if (topic === "program-failed") return String(message);
   if (topic === "unfinished") return unfinishedText(value as UnfinishedProgram);
   const hasBegun = (program === "put" || program === "append") && object !== undefined;

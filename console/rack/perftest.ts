@@ -81,7 +81,7 @@ function endsOf(
 function resultOf(outcome: Outcome): PerftestResult {
   const reports = outcome.finals.flatMap((final) => final.reports);
   for (const { topic, value } of reports) {
-    const { program } = value as { program?: unknown };
+    const { program } = Object(value) as { program?: unknown };
     if (topic === "result" && program === "perftest") return value as PerftestResult;
   }
   const failure = reports.find(({ topic }) => topic === "program-failed");

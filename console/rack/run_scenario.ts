@@ -175,6 +175,6 @@ async function busFor(
 }
 
 function shareOf(progress: unknown): number {
-  const { written, messages } = progress as { written?: unknown; messages?: unknown };
+  const { written, messages } = Object(progress) as { written?: unknown; messages?: unknown };
   return typeof written === "number" && typeof messages === "number" ? written / messages : 0;
 }

@@ -127,7 +127,7 @@ async function rowOf(
 function servedPs(finals: readonly FinalReply[], { to, object }: PutResult): Time {
   for (const { reports } of finals) {
     for (const { node, topic, value } of reports) {
-      const served = value as { object?: unknown; cpuPs?: unknown };
+      const served = Object(value) as { object?: unknown; cpuPs?: unknown };
       if (topic !== "served" || node !== to || served.object !== object.name) continue;
       return typeof served.cpuPs === "number" ? served.cpuPs : 0;
     }

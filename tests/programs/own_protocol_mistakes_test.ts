@@ -48,6 +48,22 @@ async function refused(args: readonly string[], said: RegExp): Promise<void> {
 }
 
 describe("a protocol of one's own: what it reports", () => {
+  it("may be of any form under any topic that is a program's own", async () => {
+    const topics = ["result", "served", "recovered", "progress", "output", "mine"];
+    const text = `export default function* ({ cpu }) {
+  for (const topic of ${JSON.stringify(topics)}) {
+    for (const value of [null, 7, "x", [null]]) cpu.report(topic, value);
+  }
+}\n`;
+    await runOf("forms", text, 0);
+  });
+
+  it("is refused under a topic by which the run is judged", async () => {
+    const text = "export default function* ({ cpu }) { cpu.report('held', null); }\n";
+    const { stdout } = await runOf("judged", text, 1);
+    assert.match(stdout, /own: b: Cannot report: found topic "held", expected another topic/);
+  });
+
   it("is shown and kept where it has bytes and bigints in it", async () => {
     const text = "export default function* ({ cpu }) {\n" +
       "  cpu.report('result', { va: 2n ** 40n, bytes: Uint8Array.of(1, 255) });\n}\n";

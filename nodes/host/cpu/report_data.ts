@@ -17,9 +17,18 @@ export const REPORT_LIMITS = {
 /** The topic of an output file, which is written and not sent: its size has no limit. */
 const OUTPUT = "output";
 
+/** Topics of the host, its card and the partition: the run is judged by them. */
+const RESERVED: readonly string[] = [
+  "program-ended",
+  "program-failed",
+  "unfinished",
+  "rnic-event",
+  "held",
+];
+
 /**
- * Checks a report. @throws TypeError where it is no plain data; RangeError beyond a limit. Both say
- * what was found and what was expected.
+ * Checks a report. @throws TypeError where it is no plain data, or its topic is not for programs;
+ * RangeError beyond a limit. Both say what was found and what was expected.
  */
 export function checkReport(topic: unknown, value: unknown): void {
   if (typeof topic !== "string" || topic === "" || topic.length > REPORT_LIMITS.topicLength) {
@@ -28,6 +37,10 @@ export function checkReport(topic: unknown, value: unknown): void {
       : `a ${typeof topic}`;
     const expected = `a text of 1 to ${REPORT_LIMITS.topicLength} characters`;
     throw new TypeError(`Cannot report: found ${found} as topic, expected ${expected}`);
+  }
+  if (RESERVED.includes(topic)) {
+    const expected = `another topic: the host and its card report ${RESERVED.join(", ")}`;
+    throw new TypeError(`Cannot report: found topic "${topic}", expected ${expected}`);
   }
   const found = value === undefined ? "undefined" : notPlain(value);
   if (found !== undefined) {

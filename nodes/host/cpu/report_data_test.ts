@@ -66,5 +66,12 @@ describe("checkReport", () => {
     refused("result", undefined, /"result": found undefined, expected plain data/);
     refused(Symbol("x"), 1, /found a symbol as topic, expected a text of 1 to 64 characters/);
     refused("", 1, /found "" as topic/);
+    for (const topic of ["program-ended", "program-failed", "unfinished", "rnic-event", "held"]) {
+      refused(
+        topic,
+        {},
+        /found topic "[\w-]+", expected another topic: the host and its card report/,
+      );
+    }
   });
 });
