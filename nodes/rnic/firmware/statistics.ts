@@ -9,6 +9,10 @@ export function statisticsOf(device: Device): Record<string, number> {
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;
   all["cachedQueues"] = device.cache.size;
+  all["queuePairs"] = device.queuePairs.size;
+  all["completionQueues"] = device.completionQueues.size;
+  all["sharedReceiveQueues"] = device.sharedReceiveQueues.size;
+  all["memoryRegions"] = device.regions.slots.filter((slot) => slot !== undefined).length;
   for (const [reason, count] of [...device.drops].sort(([x], [y]) => (x < y ? -1 : 1))) {
     all[`drop-${reason}`] = count;
   }

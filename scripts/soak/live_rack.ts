@@ -1,0 +1,101 @@
+/**
+ * A rack that `rack up` has brought up, with a cache of its own: the command as processes, each bound
+ * in time, and a connection of this process for orders by the thousand.
+ */
+import { USERS } from "../../fabric/bus/access.ts";
+import type { Bus } from "../../fabric/bus/bus.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import { after } from "../../fabric/bus/wall_time.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { ControlClient } from "../../console/rack/live/control.ts";
+import { findUp, type RackLink } from "../../console/rack/live/racks.ts";
+import { findProcesses, readProcesses } from "../../console/rack/process_table.ts";
+
+/** A command that has ended, or was ended as it took too long. */
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly isHung: boolean;
+}
+
+/** The longest that any command or order may take: the machine may be busy with other work. */
+export const ORDER_S = 90;
+const COMMAND_MS = (ORDER_S + 60) * 1_000;
+
+const RACK = fromFileUrl(projectFile("scripts/rack"));
+
+/** Runs the `rack` command to its end, for {@link COMMAND_MS} at most. */
+export async function rackCommand(
+  args: readonly string[],
+  { cache, limitMs = COMMAND_MS }: { readonly cache: string; readonly limitMs?: number },
+): Promise<Ended> {
+  const child = new Deno.Command(RACK, {
+    args: [...args],
+    env: {
+      RACKMESH_CACHE: cache,
+      NO_COLOR: "1",
+      PATH: `${Deno.execPath().replace(/\/[^/]*$/, "")}:${Deno.env.get("PATH") ?? ""}`,
+    },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let isHung = false;
+  const cancel = after(limitMs, () => {
+    isHung = true;
+    child.kill("SIGKILL");
+  });
+  const { code, stdout, stderr } = await child.output();
+  cancel();
+  const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  return { code, stdout: out!, stderr: err!, isHung };
+}
+
+export class LiveRack {
+  readonly cache: string;
+  readonly link: RackLink;
+  readonly #bus: Bus;
+
+  private constructor(cache: string, link: RackLink) {
+    this.cache = cache;
+    this.link = link;
+    this.#bus = link.bus;
+  }
+
+  /** Brings a rack up in an empty cache; the process's own `RACKMESH_CACHE` has to name it. */
+  static async up(cache: string, scenario: string): Promise<LiveRack> {
+    const { code, stderr } = await rackCommand(["up", scenario], { cache });
+    if (code !== 0) throw new Error(`rack up ended with code ${code}: ${stderr}`);
+    const rack = await findUp();
+    const { run } = rack.file;
+    const bus = await connectNats({
+      ...rack.supervisor,
+      run,
+      name: USERS.supervisor,
+      onError: () => {},
+    });
+    return new LiveRack(cache, { rack, bus, control: new ControlClient(bus, run) });
+  }
+
+  rack(...args: readonly string[]): Promise<Ended> {
+    return rackCommand(args, this);
+  }
+
+  /** The process of that name, undefined where it has none. */
+  pidOf(name: string): number | undefined {
+    return readProcesses(this.link.rack.directory).find((each) => each.name === name)?.pid ??
+      undefined;
+  }
+
+  /** Takes it down by the command. @returns what is wrong with that, if anything. */
+  async down(): Promise<string | undefined> {
+    await this.#bus.close();
+    const { code, stderr } = await rackCommand(["down", "--all"], this);
+    const left = findProcesses(`${this.cache}/runs`);
+    for (const { pid } of left) Deno.kill(pid, "SIGKILL");
+    if (code !== 0) return `rack down ended with code ${code}: ${stderr}`;
+    if (left.length === 0) return undefined;
+    return `rack down left ${left.length} processes: ${left.map(({ kind }) => kind).join(", ")}`;
+  }
+}

@@ -1,0 +1,85 @@
+/** Samples of what a rack holds: memory and descriptors of its processes, objects of its devices. */
+import { readProcesses, residentBytes } from "../../console/rack/process_table.ts";
+import type { LiveRack } from "./live_rack.ts";
+import { type Growth, growthOf, type Sample } from "./growth.ts";
+
+export interface FlatRow extends Growth {
+  readonly name: string;
+  readonly what: "resident MB" | "descriptors" | "verbs objects" | "allocated KiB";
+  readonly isFlat: boolean;
+}
+
+/** What a measure may grow by from the first quarter to the last. V8 returns memory when it likes. */
+const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
+  "resident MB": 16,
+  "descriptors": 4,
+  "verbs objects": 0,
+  "allocated KiB": 0,
+};
+
+const FINAL_ATTEMPTS = 3;
+/** Statistics of an RNIC: what programs make with verbs. */
+const OBJECTS = [
+  "queuePairs",
+  "completionQueues",
+  "sharedReceiveQueues",
+  "memoryRegions",
+] as const;
+
+export class Samples {
+  readonly #series = new Map<string, Sample[]>();
+  #taken = 0;
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  /** Takes one of a rack at rest; what has no power at present is left out. */
+  async take({ link }: LiveRack, transfers: number): Promise<void> {
+    this.#taken++;
+    const add = (name: string, what: FlatRow["what"], value: number) => {
+      const key = `${name}/${what}`;
+      const series = this.#series.get(key) ?? [];
+      this.#series.set(key, series);
+      series.push({ transfers, value });
+    };
+    for (const { name, pid } of readProcesses(link.rack.directory)) {
+      const bytes = pid === null ? 0 : residentBytes(pid);
+      if (bytes === 0) continue;
+      add(name, "resident MB", bytes / 1e6);
+      const descriptors = descriptorsOf(pid!);
+      if (descriptors !== undefined) add(name, "descriptors", descriptors);
+    }
+    for (const { name } of link.rack.file.partitions) {
+      const final = await link.control.final(name, { attempts: FINAL_ATTEMPTS });
+      for (const [node, all] of Object.entries(final?.statistics ?? {})) {
+        const objects = OBJECTS.map((each) => all[each]).filter((each) => each !== undefined);
+        if (objects.length > 0) {
+          add(node, "verbs objects", objects.reduce((sum, each) => sum + each, 0));
+        }
+        const allocated = all["dramAllocatedBytes"];
+        if (allocated !== undefined) add(node, "allocated KiB", allocated / 1024);
+      }
+    }
+  }
+
+  /** Empty where there are too few samples to tell. */
+  rows(): FlatRow[] {
+    return [...this.#series].flatMap(([key, series]): FlatRow[] => {
+      const [name, what] = key.split("/") as [string, FlatRow["what"]];
+      const growth = growthOf(series);
+      return growth === undefined
+        ? []
+        : [{ name, what, ...growth, isFlat: growth.growth <= LIMITS[what] }];
+    });
+  }
+}
+
+/** Undefined where the process has ended. */
+function descriptorsOf(pid: number): number | undefined {
+  try {
+    return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
+  } catch {
+    return undefined;
+  }
+}
