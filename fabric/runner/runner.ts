@@ -82,8 +82,11 @@ export class Runner {
   #resendTimer: ReturnType<typeof setTimeout> | undefined;
   #joinTimer: ReturnType<typeof setInterval> | undefined;
   #aliveTimer: ReturnType<typeof setInterval> | undefined;
-  /** Link changes and program starts that were carried out: a new timekeeper may repeat them. */
-  readonly #carriedOut = new Set<string>();
+  /**
+   * The last of each kind of news that was carried out, by its number, which only grows: a new
+   * timekeeper may repeat news. Kinds are few however long the rack stays up.
+   */
+  readonly #carriedOut = new Map<string, number>();
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -248,15 +251,16 @@ export class Runner {
     const partition = this.#partition!;
     this.#waiting = undefined;
     for (const [peer, count] of grant.confirmed) this.#buffer.confirm(peer, count);
+    // First: that a life has ended is told before what a later one says.
+    for (const change of grant.links) this.#accept(noticeOf(change));
     for (const [peer, incarnation, count] of grant.expect) {
       for (const event of this.#buffer.take(peer, incarnation, count)) {
         this.#refusePast(event, { peer, incarnation });
         this.#accept(event);
       }
     }
-    for (const change of grant.links) this.#accept(noticeOf(change));
     for (const order of grant.runs) {
-      if (this.#first(`run ${order.counter}`)) {
+      if (this.#first("run", order.counter)) {
         partition.run(order.host, {
           time: order.at,
           counter: order.counter,
@@ -265,7 +269,7 @@ export class Runner {
       }
     }
     for (const fault of grant.cables) {
-      if (this.#first(`cable ${fault.id}`)) partition.addLinkFault(fault);
+      if (this.#first("cable", fault.id)) partition.addLinkFault(fault);
     }
     let stopped = false;
     const wanted = grant.stopOn;
@@ -314,13 +318,13 @@ export class Runner {
     }
     const { input, source, sourceLife, target } = event;
     const known = input.kind === "link" &&
-      !this.#first(`link ${source} ${sourceLife} ${target} ${input.port} ${input.up}`);
+      !this.#first(`link ${source} ${target} ${input.port}`, 2 * sourceLife + (input.up ? 0 : 1));
     if (!known) this.#partition!.accept(event);
   }
 
-  #first(key: string): boolean {
-    if (this.#carriedOut.has(key)) return false;
-    this.#carriedOut.add(key);
+  #first(kind: string, number: number): boolean {
+    if (number <= (this.#carriedOut.get(kind) ?? -1)) return false;
+    this.#carriedOut.set(kind, number);
     return true;
   }
 

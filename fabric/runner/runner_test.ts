@@ -352,6 +352,17 @@ describe("Runner, granted", () => {
     ]);
   });
 
+  it("hears of the end of a neighbour's life though the next one has spoken already", () => {
+    const { welcome, grant, heard, fromC } = rigOf();
+    welcome();
+    const ended = { at: 1_000, target: 1, port: 1, up: false, source: 2, sourceLife: 0 };
+    fromC([powerOfC(2_000, { up: true, sourceLife: 1 })], { incarnation: 1 });
+    grant(1, { links: [ended], expect: [["c", 1, 1]] });
+    // A new timekeeper tells it all again.
+    grant(2, { term: 2, links: [ended, { ...ended, at: 2_000, up: true, sourceLife: 1 }] });
+    assert.deepEqual(heard.slice(2), ["b/0 down:1 @1000", "b/0 up:1 @2000"]);
+  });
+
   it("brings what a program needs before it starts it", async () => {
     const program = { run: "mine", at: 0, service: false, options: {} };
     const loaded = Promise.withResolvers<void>();

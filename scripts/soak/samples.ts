@@ -63,6 +63,12 @@ export class Samples {
     }
   }
 
+  /** Of all processes, when the last sample was taken. */
+  residentMb(): number {
+    return [...this.#series].filter(([key]) => key.endsWith("/resident MB"))
+      .reduce((sum, [, series]) => sum + series.at(-1)!.value, 0);
+  }
+
   /** Empty where there are too few samples to tell. */
   rows(): FlatRow[] {
     return [...this.#series].flatMap(([key, series]): FlatRow[] => {

@@ -123,7 +123,7 @@ async function soakRack(
         say(
           `${((now - began) / 60_000).toFixed(1)} min, ${done()} transfers, ${
             formatTime(virtual)
-          } of virtual time, ${failures.length} failures`,
+          } of virtual time, ${samples.residentMb().toFixed(0)} MB, ${failures.length} failures`,
         );
       }
     }
