@@ -94,19 +94,19 @@ export interface LogRecord {
 }
 
 /**
- * An object that a program replaces as a whole. `asked`: all of it is written, and the program is about
- * to ask the host's service to make it the object of its name. `stored`: the service has confirmed
+ * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: all of it is
+ * written, and the program is about to ask the host's service to make it the object of its name. `stored`: the service has confirmed
  * that. `withdrawn`, by the service: it is about to remove the object before a new one is written.
  */
 export interface ObjectRecord {
   readonly kind: "object";
-  readonly state: "asked" | "stored" | "withdrawn";
+  readonly state: "begun" | "asked" | "stored" | "withdrawn";
   readonly name: string;
   /** The host whose SCM has it (the program's own where absent), its offset there, its length. */
   readonly on?: string;
   readonly at: number;
   readonly length: number;
-  /** Absent where it is withdrawn; false for one that is only to be shown as incomplete. */
+  /** Absent where it is begun or withdrawn; false for one that is only to be shown as incomplete. */
   readonly complete?: boolean;
 }
 

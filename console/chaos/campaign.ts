@@ -4,6 +4,7 @@
  */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { lacksInput, readScenario } from "../rack/prepare.ts";
@@ -18,6 +19,7 @@ import {
 } from "./draw.ts";
 import { GOALS } from "./goals.ts";
 import { type Reference, referenceOf } from "./progress.ts";
+import { drawPuts, putsText, withPuts, writePutFiles } from "./puts.ts";
 import { type RoundResult, runRound, runUndisturbed, simulate } from "./round.ts";
 
 export interface CampaignOptions {
@@ -80,6 +82,8 @@ interface Campaign extends CampaignOptions {
   /** Name on the bus, a subject token. */
   readonly run: string;
   readonly field: Field;
+  /** Files of the rounds' puts. */
+  readonly putFiles: readonly string[];
   /** Undisturbed runs by the choices of the rack: they hardly depend on the seed. */
   readonly references: Map<string, { readonly reference: Reference; readonly deadlineMs: number }>;
 }
@@ -103,7 +107,9 @@ export async function startCampaign(
     throw refusal("--pack", { found: '"machine"', expected });
   }
   const references: Campaign["references"] = new Map();
-  const campaign: Campaign = { ...options, fixed, scenario, directory, run, field, references };
+  const putFiles = await writePutFiles(directory);
+  const own = { scenario, directory, run, field, putFiles, references };
+  const campaign: Campaign = { ...options, fixed, ...own };
   await assertEnds(drawRound(from, campaign), campaign);
   const rounds: RoundReport[] = [];
   const began = performance.now();
@@ -201,12 +207,17 @@ async function reportOn(
   const { scenario } = campaign;
   const directory = `${campaign.directory}/round-${draft.number}`;
   await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
-  const prepared = await prepareRound(scenario, draft);
-  const result = await runRound({ draft, prepared }, {
+  const { reference, deadlineMs } = await referenceFor(draft, campaign);
+  const { plan } = await prepareRound(scenario, draft);
+  const { seed, putFiles: files } = campaign;
+  const puts = drawPuts(rngFor(seed, `puts ${draft.number}`), { plan, ...reference, files });
+  const prepared = await prepareRound(scenario, draft, { morePrograms: puts });
+  const result = await runRound({ draft, prepared, puts }, {
     scenario,
     directory,
     run: `${campaign.run}-${draft.number}`,
-    ...await referenceFor(draft, campaign),
+    reference: withPuts(reference, puts),
+    deadlineMs,
     ...(campaign.signal && { signal: campaign.signal }),
   });
   const failed = result.untold === null ? "held" : "untold";
@@ -215,7 +226,7 @@ async function reportOn(
   if (!keeps) await Deno.remove(directory, { recursive: true });
   return {
     round: draft.number,
-    what: draftText(draft, prepared.label),
+    what: `${draftText(draft, prepared.label)}${putsText(puts)}`,
     outcome,
     ...result,
     command: await replayCommand(scenario, draft, directory),

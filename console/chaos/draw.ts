@@ -107,7 +107,9 @@ export async function fieldOf(scenario: string, fixed: VariantChoices): Promise<
 export async function prepareRound(
   scenario: string,
   draft: RoundDraft,
-  more: Pick<PrepareOptions, "faults" | "linkFaults"> & { readonly packing?: Packing } = {},
+  more: Pick<PrepareOptions, "faults" | "linkFaults" | "morePrograms"> & {
+    readonly packing?: Packing;
+  } = {},
 ): Promise<Prepared> {
   const { choices, packing, seed } = draft;
   const [prepared] = await prepare(scenario, { ...choices, packing, seed, ...more });

@@ -4,6 +4,8 @@
  */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import { objectsIn } from "../checks/scm_objects.ts";
 import { type NotedWrite, UNIT_BYTES } from "../checks/values.ts";
 import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
 import type { RoundOutcome } from "./progress.ts";
@@ -41,6 +43,14 @@ export const GOALS: readonly Goal[] = [
     goal(`of a message: ${shape}`, (round) => shapes(round).has(shape))
   ),
   goal("a whole message that nobody was promised", (round) => shapes(round).has("unpromised")),
+
+  // A put over an object that was stored.
+  goal("put: an object is replaced", (round) => putEnds(round).has("replaced")),
+  goal("put: cut short over an object", (round) => putEnds(round).has("cut short")),
+  goal("put: cut short while it is published", (round) => putEnds(round).has("asked")),
+  goal("put: the old object is there", (round) => putEnds(round).has("old")),
+  goal("put: the new object is there, unconfirmed", (round) => putEnds(round).has("unconfirmed")),
+  goal("put: an incomplete object is there", (round) => putEnds(round).has("incomplete")),
 
   // DESIGN §3, output commit: the last record of a killed process.
   goal("SCM: the last span is kept", (round) => settled(round, "kept")),
@@ -151,6 +161,56 @@ function shapeOf(found: Uint8Array, written: Uint8Array, isPromised: boolean): S
   if (last < 0) return "none";
   if (last > first) return "hole";
   return first * UNIT_BYTES >= written.length - 64 ? "all but its end" : "prefix";
+}
+
+type PutEnd = "replaced" | "cut short" | "asked" | "old" | "unconfirmed" | "incomplete";
+
+interface NotedPut {
+  readonly by: string;
+  readonly at: number;
+  readonly isOverObject: boolean;
+  state: "begun" | "asked" | "stored";
+}
+
+/** How puts over objects have ended. */
+function putEnds({ record }: RoundOutcome): Set<PutEnd> {
+  const ends = new Set<PutEnd>();
+  for (const [host, objects] of putsOf(record.notes)) {
+    const node = record.plan.nodes.find(({ name }) => name === host);
+    const image = record.scm(host);
+    if (node?.kind !== "host" || image === undefined) continue;
+    const found = objectsIn(image, node.config.scmBytes);
+    for (const [name, puts] of objects) {
+      const over = puts.filter(({ isOverObject }) => isOverObject);
+      if (over.length === 0) continue;
+      const there = found.get(name);
+      const put = puts.findLast(({ at }) => at === there?.offset);
+      if (over.some(({ state }) => state === "stored")) ends.add("replaced");
+      if (over.some(({ state }) => state === "begun")) ends.add("cut short");
+      if (over.some(({ state }) => state === "asked")) ends.add("asked");
+      if (there?.state === "incomplete") ends.add("incomplete");
+      else if (put?.state === "asked") ends.add("unconfirmed");
+      else if (put?.state === "stored" && over.at(-1)!.state !== "stored") ends.add("old");
+    }
+  }
+  return ends;
+}
+
+/** Host → object → its puts, in the order in which they began. */
+function putsOf(notes: RunRecord["notes"]): Map<string, Map<string, NotedPut[]>> {
+  const hosts = new Map<string, Map<string, NotedPut[]>>();
+  for (const { by, note } of notes) {
+    if (note.kind !== "object" || note.on === undefined || note.state === "withdrawn") continue;
+    const objects = hosts.get(note.on) ?? new Map<string, NotedPut[]>();
+    hosts.set(note.on, objects);
+    const puts = objects.get(note.name) ?? [];
+    objects.set(note.name, puts);
+    const isOverObject = puts.some(({ state }) => state === "stored");
+    const put = puts.find((each) => each.by === by);
+    if (put === undefined) puts.push({ by, at: note.at, isOverObject, state: note.state });
+    else put.state = note.state;
+  }
+  return hosts;
 }
 
 function settled(round: RoundOutcome, fate: RoundOutcome["settled"][number]["fate"]): boolean {

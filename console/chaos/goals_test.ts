@@ -7,6 +7,7 @@ import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import type { ChaosAction } from "./chaos_actions.ts";
 import type { RoundOutcome } from "./progress.ts";
 import { firedBy, GOALS } from "./goals.ts";
+import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const TEXT = "name: pair\nhosts: { a: {}, b: {} }\nprograms: []\n";
@@ -84,6 +85,51 @@ describe("firedBy", () => {
     assert.deepEqual(shape([[0, 200]]), ["a whole message that nobody was promised"]);
     const promise = noted({ kind: "persistent", id: 1, promised: true });
     assert.deepEqual(shape([[0, 200]], promise), []);
+  });
+
+  it("P-41: tells how puts over an object have ended", () => {
+    // Where the directory of objects begins: its header, then its entries.
+    const objects = (...found: [at: number, state: "complete" | "incomplete"][]) => {
+      const bytes = new Uint8Array(128 * 1024), view = new DataView(bytes.buffer);
+      [0x5243_4b4d, 1].forEach((word, i) => view.setUint32(4 + 4 * i, word));
+      for (const [i, [at, state]] of found.entries()) {
+        const entry = new DataView(bytes.buffer, 128 * (i + 1), 128);
+        entry.setUint32(4, (state === "complete" ? 0 : 2) * 2 ** 30 + i + 1);
+        entry.setBigUint64(8, BigInt(at));
+        entry.setBigUint64(16, 64n);
+        bytes.set([1, "x".charCodeAt(0)], 128 * (i + 1) + 24);
+        entry.setUint32(0, crc32(bytes.subarray(128 * (i + 1) + 4, 128 * (i + 2))));
+      }
+      return bytes;
+    };
+    const put = (by: string, at: number, ...states: ("begun" | "asked" | "stored")[]) =>
+      states.map((state): TimedRecord => ({
+        time: 1,
+        node: "a",
+        by,
+        note: { kind: "object", state, name: "x", on: "b", at, length: 64 },
+      }));
+    const first = put("put#1", 4096, "begun", "asked", "stored");
+    const ends = (found: Uint8Array, ...more: TimedRecord[]) =>
+      firedBy(round({ notes: [...first, ...more], found }));
+    const old = objects([4096, "complete"]), both = objects([4096, "complete"], [8192, "complete"]);
+    assert.deepEqual(ends(old), []);
+    assert.deepEqual(ends(both, ...put("put#2", 8192, "begun", "asked", "stored")), [
+      "put: an object is replaced",
+    ]);
+    assert.deepEqual(ends(old, ...put("put#2", 8192, "begun")), [
+      "put: cut short over an object",
+      "put: the old object is there",
+    ]);
+    assert.deepEqual(ends(both, ...put("put#2", 8192, "begun", "asked")), [
+      "put: cut short while it is published",
+      "put: the new object is there, unconfirmed",
+    ]);
+    const odd = objects([4096, "complete"], [8192, "incomplete"]);
+    assert.deepEqual(ends(odd, ...put("put#2", 8192, "begun", "asked")), [
+      "put: cut short while it is published",
+      "put: an incomplete object is there",
+    ]);
   });
 
   it("tells what a replicated log went through", () => {

@@ -6,10 +6,11 @@ import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
 import { RackError, type Supervisor, type SupervisorEvent } from "../rack/supervisor.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";
 import { checkAll } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
-import { recordedIn } from "../rack/fault_lines.ts";
+import { programLine, recordedIn } from "../rack/fault_lines.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { checkProtocols } from "../reports/protocol_checks.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "../rack/run_variant.ts";
@@ -41,6 +42,7 @@ export interface RoundOptions {
 /** A rack, and the actions to be taken on it. */
 interface Round {
   readonly draft: RoundDraft;
+  /** With the round's puts. */
   readonly prepared: Prepared;
   readonly actions: readonly ChaosAction[];
 }
@@ -63,13 +65,16 @@ export interface RoundResult {
 
 /** Runs a round to its end. Rejects only where the command itself fails. */
 export async function runRound(
-  { draft, prepared }: Pick<Round, "draft" | "prepared">,
+  { draft, prepared, puts }: Pick<Round, "draft" | "prepared"> & {
+    readonly puts: readonly ProgramScenario[];
+  },
   options: RoundOptions,
 ): Promise<RoundResult> {
   const began = performance.now();
   const { plan, partitions } = prepared;
   const actions = drawActions(draft.rng, { plan, partitions, ...options.reference });
-  const ran = await runUnderChaos({ draft, prepared, actions }, options);
+  const ran = await runUnderChaos({ draft, prepared, actions }, options)
+    .finally(() => recordPrograms(options.directory, puts));
   const blows = ran.injected.map(({ action, wallMs, hit }) => {
     return { what: `${actionText(action, prepared.plan)}${hit ? "" : " (missed)"}`, wallMs, hit };
   });
@@ -77,6 +82,13 @@ export async function runRound(
     ? await judge(ran, { draft, prepared, options })
     : { ...ran.failure, replay: "none", replayShows: null, digest: null, fired: [] } as const;
   return { blows, ...judged, wallMs: Math.round(performance.now() - began) };
+}
+
+/** What a replay needs besides the scenario, behind what the timekeeper has recorded. */
+function recordPrograms(directory: string, programs: readonly ProgramScenario[]): void {
+  const lines = programs.map((program) => `${programLine(program)}\n`).join("");
+  if (lines === "") return;
+  Deno.writeTextFileSync(`${directory}/faults.jsonl`, lines, { append: true, mode: 0o600 });
 }
 
 interface Ended {

@@ -1,6 +1,7 @@
 /**
  * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables,
- * and the early cache write-backs of a counterexample of `rack explore`.
+ * the early cache write-backs of a counterexample of `rack explore`, and the programs that a round of
+ * `rack chaos` adds to its scenario.
  */
 import { z } from "zod";
 import { textIfThere } from "../base/files.ts";
@@ -8,8 +9,10 @@ import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 
-export interface ReplayedFaults extends Required<Pick<PrepareOptions, "faults" | "writebacks">> {
+export interface ReplayedFaults
+  extends Required<Pick<PrepareOptions, "faults" | "writebacks" | "morePrograms">> {
   readonly linkFaults: readonly LinkFaultPlan[];
 }
 
@@ -30,6 +33,13 @@ const lineSchema = z.discriminatedUnion("action", [
     data: z.hex().optional(),
   }).refine(({ scm: [from, to], data }) => data === undefined || data.length === 2 * (to - from), {
     path: ["data"],
+  }),
+  z.object({
+    action: z.literal("program"),
+    at: instant,
+    nodes: z.tuple([z.string()]),
+    run: z.string(),
+    options: z.record(z.string(), z.json()),
   }),
 ]);
 
@@ -56,7 +66,7 @@ export function recordedIn(directory: string): ReplayedFaults {
 /** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
-  const linkFaults: LinkFaultPlan[] = [];
+  const linkFaults: LinkFaultPlan[] = [], morePrograms: ProgramScenario[] = [];
   const known = new Set<string>(), dead = new Set<string>();
   for (const [i, each] of text.split("\n").entries()) {
     if (each === "") continue;
@@ -67,6 +77,9 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
     notePower(line, { dead, place });
     const { action, at } = line;
     if (action === "link") linkFaults.push(line.fault);
+    if (action === "program") {
+      morePrograms.push({ on: line.nodes[0], run: line.run, at, options: line.options });
+    }
     for (const node of line.nodes) {
       if (action === "kill" || action === "start") faults.push({ at, action, node });
       if (action !== "writeback") continue;
@@ -75,7 +88,12 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
       writebacks.push({ at, node, from, to, buffered, ...(data !== undefined && { data }) });
     }
   }
-  return { faults, writebacks, linkFaults };
+  return { faults, writebacks, linkFaults, morePrograms };
+}
+
+/** The line that {@link readFaultLines} parses into this program. */
+export function programLine({ on, run, at, options }: ProgramScenario): string {
+  return JSON.stringify({ at, action: "program", nodes: [on], run, options });
 }
 
 /** The line that {@link readFaultLines} parses into this write-back. */

@@ -21,6 +21,7 @@ describe("A record of faults", () => {
       ],
       writebacks: [early, stored],
       linkFaults: [],
+      morePrograms: [],
     });
   });
 

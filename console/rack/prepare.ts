@@ -50,6 +50,8 @@ export interface PrepareOptions extends VariantChoices {
   /** Cable faults in addition to the scenario's; `none`: no cable fault at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   readonly programs?: readonly ProgramScenario[];
+  /** Programs besides the scenario's, which no choice changes; their paths are absolute. */
+  readonly morePrograms?: readonly ProgramScenario[];
   /** Changes a program of the scenario; undefined leaves it out. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
@@ -107,7 +109,8 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
   const base = await baseOf(path);
   const bundled = new Map<string, Promise<string>>();
   const prepared: Prepared[] = [];
-  for (const variant of variants(scenario, options)) {
+  for (const { programs, ...rest } of variants(scenario, options)) {
+    const variant = { ...rest, programs: [...programs, ...options.morePrograms ?? []] };
     checkMethods(variant);
     const plan = withFaults(makePlan(variant), options);
     prepared.push({

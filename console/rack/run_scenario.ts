@@ -5,6 +5,7 @@ import type { MemberStatus } from "../../fabric/clock/record.ts";
 import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   captureFiles,
   fileName,
@@ -66,13 +67,18 @@ export async function runScenario(
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
   const prepared = await prepare(scenario, { ...options.prepare, ...faults });
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
-  const stranger = [...faults?.faults ?? [], ...faults?.writebacks ?? []]
-    .find(({ node }) => !nodes.includes(node));
+  const { faults: power = [], writebacks = [], morePrograms = [] } = faults ?? {};
+  const named = [...[...power, ...writebacks].map(({ node }) => node), ...morePrograms.map(onOf)];
+  const stranger = named.find((node) => !nodes.includes(node));
   if (stranger !== undefined) {
     const expected = `a node of this rack (${listOf(nodes)})`;
-    throw new Refusal([{ file: faultsFile!, path: "", found: stranger.node, expected }]);
+    throw new Refusal([{ file: faultsFile!, path: "", found: stranger, expected }]);
   }
   return await runAll(prepared, options);
+}
+
+function onOf({ on }: ProgramScenario): string {
+  return on;
 }
 
 async function runAll(

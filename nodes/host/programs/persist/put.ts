@@ -129,6 +129,7 @@ export function* put(context: ProgramContext): Steps<void> {
       return yield* prepare(client, { options: { ...options, depth }, region, data });
     },
     *run(job) {
+      auditObject(job, { state: "begun" });
       const before = yield* takeFigures(cpu);
       const run = yield* measured(cpu, transfer(job, paceOf(job)));
       const after = yield* takeFigures(cpu);

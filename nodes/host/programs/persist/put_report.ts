@@ -31,7 +31,9 @@ export function auditStage(put: Put, index: number, stage: Stage): void {
 /** Records what becomes of the object as a whole. */
 export function auditObject(
   { cpu, options: { name, to }, region: { scmOffset: at }, data }: Put,
-  state: { readonly state: "asked" | "stored"; readonly complete: boolean },
+  state:
+    | { readonly state: "begun" }
+    | { readonly state: "asked" | "stored"; readonly complete: boolean },
 ): void {
   if (cpu.auditing) {
     cpu.audit({ kind: "object", name, on: to, at, length: data.length, ...state });

@@ -1,0 +1,91 @@
+/**
+ * Puts that a round adds to the programs of its scenario: one object of one host, which is written
+ * again and again, by any method and from any other host, while devices lose their power.
+ * `objects-are-whole` judges what is left of it.
+ */
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
+import type { Rng } from "../../fabric/base/rng.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { pick, type RunTimes } from "./chaos_actions.ts";
+import type { Reference } from "./progress.ts";
+
+/** The object's name. */
+export const PUT_OBJECT = "chaos.bin";
+
+/** Lengths of what is put: two of one length, then shorter and longer ones. */
+const LENGTHS = [3_000, 3_000, 4_100, 700, 20_000];
+const MESSAGE_BYTES = [256, 700, 4096], DEPTHS = [1, 3, 16];
+const MORE_MAX = 4;
+/** A put connects for so long, then writes for so long, and begins at most so long after the one before. */
+const CONNECT_PS = 100 * PS_PER_US, WRITE_PS = 50 * PS_PER_US, APART_PS = 100 * PS_PER_US;
+/** A smaller SCM may be needed by the scenario. */
+const SCM_BYTES_MIN = 4 << 20;
+
+/** Writes the files that rounds put: their paths. */
+export async function writePutFiles(directory: string): Promise<string[]> {
+  return await Promise.all(LENGTHS.map(async (length, salt) => {
+    const path = `${directory}/put-${salt}.bin`;
+    const byteAt = (i: number) => (i * 31 + (i >> 8) + salt * 50) % 251 + 1;
+    await Deno.writeFile(path, Uint8Array.from({ length }, (_, i) => byteAt(i)), { mode: 0o600 });
+    return path;
+  }));
+}
+
+/** What puts are drawn for. */
+export interface PutTarget extends Pick<RunTimes, "from"> {
+  readonly plan: RackPlan;
+  /** Of {@link writePutFiles}. */
+  readonly files: readonly string[];
+}
+
+/**
+ * In two rounds of three: a first put as early as can be, and some over its object. None for a user's
+ * own protocol, which may use SCM as it likes, and for a run that ends at a time.
+ */
+export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramScenario[] {
+  const hosts = plan.nodes.flatMap((node) => node.kind === "host" ? [node] : []);
+  const programs = hosts.flatMap(({ config }) => config.programs);
+  const targets = hosts.filter(({ config: { programs, scmBytes } }) =>
+    scmBytes >= SCM_BYTES_MIN && programs.some(({ run }) => run === "persistd")
+  );
+  const isOff = plan.until !== null || hosts.length < 2 || targets.length === 0 ||
+    programs.some(({ run }) => isOwnProgram(run));
+  if (isOff || rng.below(3) === 0) return [];
+  const to = pick(rng, targets).name;
+  const others = hosts.map(({ name }) => name).filter((name) => name !== to);
+  const put = (at: number, method: typeof PUT_METHODS[number]): ProgramScenario => {
+    const options = { to, name: PUT_OBJECT, file: pick(rng, files), method };
+    const sizes = { size: pick(rng, MESSAGE_BYTES), depth: pick(rng, DEPTHS) };
+    return { on: pick(rng, others), run: "put", at, options: { ...options, ...sizes } };
+  };
+  // Its confirmation is a promise on every kind of host.
+  const puts = [put(0, "send-flush")];
+  for (
+    let left = 1 + rng.below(MORE_MAX), at = Math.max(0, from - CONNECT_PS / 2);
+    left > 0;
+    left--
+  ) {
+    puts.push(put(at, pick(rng, PUT_METHODS)));
+    at += rng.below(APART_PS);
+  }
+  return puts;
+}
+
+/** What is to be expected of a run with these puts as well; half of its actions are taken during them. */
+export function withPuts(reference: Reference, puts: readonly ProgramScenario[]): Reference {
+  const [, second] = puts, last = puts.at(-1);
+  if (second === undefined || last === undefined) return reference;
+  const results = new Map(reference.results);
+  for (const { on } of puts) results.set(on, (results.get(on) ?? 0) + 1);
+  const busy = { from: second.at + CONNECT_PS, to: last.at + CONNECT_PS + WRITE_PS };
+  return { ...reference, results, busy, length: Math.max(reference.length, busy.to) };
+}
+
+/** In a few words, for the line of a round. */
+export function putsText(puts: readonly ProgramScenario[]): string {
+  const { to } = puts[0]?.options ?? {};
+  return puts.length === 0 ? "" : `; ${puts.length} puts of ${PUT_OBJECT} to ${to}`;
+}
