@@ -1,7 +1,7 @@
 /** `rack events`: what happens to a rack that is up, as lines of JSON. */
 import type { Command } from "commander";
 import { rackEvents } from "../../console/rack/live/events.ts";
-import { withRack } from "../../console/rack/live/racks.ts";
+import { findUp, linkedTo } from "../../console/rack/live/racks.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { addRunOption, type LiveFlags } from "./options.ts";
@@ -34,7 +34,8 @@ function shortly(key: string, value: unknown): unknown {
 async function events({ run }: LiveFlags): Promise<void> {
   const signal = onInterrupt("no more events");
   try {
-    await withRack(run, async (link) => {
+    // The rack's end is the last event.
+    await linkedTo(await findUp(run), async (link) => {
       for await (const event of rackEvents(link, signal)) print(JSON.stringify(event, shortly));
     });
   } catch (error) {

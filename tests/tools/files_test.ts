@@ -228,6 +228,9 @@ describe("a full disk under a rack that is up", () => {
     );
     assert.match(stdout, /^code 2$/m, stderr);
     assert.match(stdout, /b ended by itself.*Cannot write .*b\.scm.*: No space left/);
+    // At once: a command asks a rack that has gone down for ten seconds.
+    assert.match(stderr, /has just gone down: b ended by itself.*\nCannot write .*No space left/);
+    assert.doesNotMatch(stderr, /No answer from/);
     assert.doesNotMatch(stderr, /\n\s+at /);
   });
 });

@@ -13,6 +13,7 @@ import {
   type RunRow,
   type SupervisorFile,
 } from "../run_directory.ts";
+import { isProcessOf } from "../process_table.ts";
 import { ControlClient } from "./control.ts";
 
 export interface RackUp {
@@ -89,18 +90,39 @@ function openRack(row: RunRow): RackUp {
 /** The error for a rack that has just ended, with the reason where it ended by itself. */
 export function goneDown(id: string, directory: string): Error {
   const end = readEnd(directory);
-  if (end === undefined) return refusal("", { found: `${id} has just gone down` });
+  if (end === undefined) return new RackError(`${id} has just gone down`);
   return new RackError(`${id} has just gone down: ${end.message}`, end.code);
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Connects to the chosen rack (see {@link findUp}) and runs a function with the connection. */
+/**
+ * Connects to the chosen rack (see {@link findUp}) and runs a function with the connection.
+ * @throws RackError as soon as the rack has gone down meanwhile.
+ */
 export async function withRack<T>(
   run: string | undefined,
   action: (link: RackLink) => Promise<T>,
 ): Promise<T> {
-  return await linkedTo(await findUp(run), action);
+  const rack = await findUp(run);
+  const watch = watchEnd(rack);
+  return await linkedTo(rack, (link) => Promise.race([action(link), watch.gone]))
+    .finally(() => watch.stop());
+}
+
+const LOOK_AGAIN_MS = 50;
+
+/** Rejects when the rack's supervisor has ended: a request would wait for its answer in vain. */
+function watchEnd({ id, directory, supervisor }: RackUp) {
+  const { promise: gone, reject } = Promise.withResolvers<never>();
+  // Raced later; until then it is no unhandled rejection.
+  gone.catch(() => {});
+  const timer = setInterval(() => {
+    if (isProcessOf(directory, supervisor.pid)) return;
+    clearInterval(timer);
+    reject(goneDown(id, directory));
+  }, LOOK_AGAIN_MS);
+  return { gone, stop: () => clearInterval(timer) };
 }
 
 /**
