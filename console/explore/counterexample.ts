@@ -4,17 +4,13 @@
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
-import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
-import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
-import { WITHOUT_END } from "../../nodes/host/recovery/recovery_machine.ts";
-import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { writebackLine } from "../rack/fault_lines.ts";
-import { checksIn, findingsOf, viewOf } from "../reports/protocol_checks.ts";
-import { byTime, faultsWith, victimOf } from "./post_crash_run.ts";
-import { Overlay, type Readable } from "./history.ts";
+import { endOf, inOrder, judgeProtocols } from "../reports/protocol_checks.ts";
+import { byTime, faultsWith } from "./post_crash_run.ts";
 import { ladderAt } from "./ladder.ts";
-import { othersOf, recordOf, unsoundness } from "./survivors.ts";
+import { leftOf, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import { OWN_CHECK, type Violation } from "./crash_sweep.ts";
 import { type AnnouncedWrite, placesOf } from "./places.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
@@ -32,11 +28,7 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
   const { violation, recording } = unconfirmed;
   const { hosts, at, again } = violation;
   const writebacks = writebacksOf(violation);
-  const failed = faultsWith(rack.plan.faults, { hosts, at });
-  const ended = runRack(rack, { faults: failed, writebacks });
-  const back = returnsOf(rack, violation, ended.endPs);
-  const isOwn = violation.checker === OWN_CHECK;
-  const faults = isOwn ? failed : [...failed, ...back];
+  const faults = faultsWith(rack.plan.faults, { hosts, at });
   const lines: TraceLine[] = [];
   const seen = runRack(rack, {
     faults,
@@ -45,19 +37,9 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     onTrace: (time, node, step) => void lines.push({ time, node, ...step }),
   });
   // The run's power failure comes before all notes at its instant.
-  const notes = byTime([...seen.notes, ...violation.announced]);
-  // What a host gives back when it returns was in its SCM when the power failed.
-  const isAfter = ({ node, time, note }: TimedRecord) =>
-    note.kind === "freed" && time > at && hosts.includes(node);
-  const run = { ...seen, notes: notes.filter((each) => !isAfter(each)) };
+  const run = { ...seen, notes: byTime([...seen.notes, ...violation.announced]) };
   const shown = shownBy(rack, run, unconfirmed);
   if (shown === undefined) throw disagreement(unconfirmed, { faults, writebacks });
-  const isEndless = violation.found.endsWith(WITHOUT_END);
-  const replayed = isEndless
-    ? undefined
-    : isOwn
-    ? replayOf(rack, { faults: [...failed, ...back], writebacks })
-    : faults;
   const scm = shown.scm ?? violation.scm;
   const about = writesAbout(run.notes, { violation, scm });
   // Some may have lost their power by the scenario before.
@@ -66,10 +48,8 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     hosts,
     atPs: at,
     writebacks,
-    faults: replayed ?? failed,
-    // Without the declarations of that instant, checkers take begun writes for bytes from nowhere.
-    isReplayable: replayed !== undefined && again === undefined &&
-      (isOwn || violation.announced.length === 0),
+    faults,
+    isReplayable: again === undefined && isShownAlone(rack, seen, violation),
     places: placesOf(recording, { run, hosts, at, writes: about }),
     promised: about.flatMap((write) => promisesOf(run.notes, write, at)),
     checker: violation.checker,
@@ -77,6 +57,17 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     ...(again !== undefined && { again }),
     ladder: ladderAt(lines, { plan: run.plan, hosts: fallen, at, scm }),
   };
+}
+
+/**
+ * Whether `rack run` with the faults finds it, too. It does not have the declarations of the instant itself,
+ * so its checkers take begun writes for bytes from nowhere; and of hosts that keep their power it has what
+ * a power failure would leave, where a protocol's check in the explorer sees what their cores see.
+ */
+function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
+  if (violation.checker !== OWN_CHECK) return violation.announced.length === 0;
+  const verdicts = judgeProtocols(endOf(recordOf(run, false), rack.own));
+  return verdicts.some(({ findings }) => findings.length > 0);
 }
 
 /** Lines of a `faults.jsonl` with which `rack run --faults` replays the counterexample. */
@@ -93,38 +84,6 @@ function writebacksOf({ settled, early }: Violation): WritebackPlan[] {
     }
   }
   return plans.sort((x, y) => x.at - y.at || x.from - y.from);
-}
-
-/**
- * Returns of hosts when all others are done: of those whose RNIC keeps writes for them (`wsp`), which are
- * in SCM only then, and of those whose protocol recovers.
- */
-function returnsOf(
-  rack: ExploredRack,
-  { hosts, at, checker }: Violation,
-  endPs: Time,
-): FaultPlan[] {
-  const backAt = Math.max(endPs, at) + PS_PER_US;
-  return hosts.filter((host) => {
-    const { config } = victimOf(rack.plan, host);
-    const recovers = config.programs.some(({ run }) => rack.own[run]?.().recover !== undefined);
-    return config.domain === "wsp" || (checker === OWN_CHECK && recovers);
-  }).map((node): FaultPlan => ({ at: backAt, action: "start", node }));
-}
-
-/**
- * The faults, if the protocol's own check fails in a run with them, in which the hosts come back and
- * recover. (It may pass there: the hosts go on, and may repair the data.)
- */
-function replayOf(
-  rack: ExploredRack,
-  faulty: { readonly faults: readonly FaultPlan[]; readonly writebacks: readonly WritebackPlan[] },
-): readonly FaultPlan[] | undefined {
-  const record = recordOf(runRack(rack, faulty), false);
-  const isWrong = checksIn(rack.own).some(([program, check]) =>
-    findingsOf(check, viewOf(record)(program)).length > 0
-  );
-  return isWrong ? faulty.faults : undefined;
 }
 
 interface Shown {
@@ -144,26 +103,12 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
   const noneOpen = { in: () => [] };
   const { breach } = judge.judge({
     at,
-    cut: hosts.map((host) => ({ host, image: leftOf(run, host), cells: noneOpen })),
+    cut: hosts.map((host) => ({ host, image: leftOf(run, host)!, cells: noneOpen })),
     others: othersOf(run, { but: hosts }),
-    reports: run.reports,
-    notes: run.notes,
+    reports: inOrder(run.plan, run.reports),
+    notes: inOrder(run.plan, run.notes),
   }, { most: options.choices, seed: rack.plan.seed });
   return breach === undefined ? undefined : { found: breach.found };
-}
-
-/** SCM of a host that has not come back, with the writes that its RNIC keeps for it (`wsp`). */
-function leftOf(run: RackRun, host: string): Readable {
-  const left = new Overlay(run.scm.get(host)!);
-  const { rnic } = victimOf(run.plan, host).config;
-  const diedAt = run.lives.get(host)?.at(-1)?.to ?? Infinity;
-  const held = run.reports.findLast(({ node, topic, time }) =>
-    node === rnic && topic === "held" && time >= diedAt
-  );
-  for (const { address, data } of (held?.value as HeldWrites | undefined)?.writes ?? []) {
-    if (address >= SCM_BASE) left.write(address - SCM_BASE, Uint8Array.fromHex(data));
-  }
-  return left;
 }
 
 function disagreement(

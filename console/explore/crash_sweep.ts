@@ -18,6 +18,7 @@ import { persistence } from "../checks/persistence.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
 import { wholeObjects } from "../checks/whole_objects.ts";
 import { assertSameScm, othersOf, recordOf, unsoundness } from "./survivors.ts";
+import { type EndedHost, inOrder } from "../reports/protocol_checks.ts";
 import { judgeLogs } from "./log_judge.ts";
 import { judgeObjects } from "./object_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
@@ -64,6 +65,8 @@ interface Interrupted {
   readonly crashed: CrashedHost;
   readonly interruption: Interruption;
 }
+
+const NO_OTHERS: ReadonlyMap<string, EndedHost> = new Map();
 
 /** Name of the checker in a protocol's own file. */
 export const OWN_CHECK = "check";
@@ -312,12 +315,16 @@ export class CrashSweep {
       this.#crashed.some(({ victim }) => victim.host === node || victim.config.rnic === node);
     const reports = recording.reports.filter((report) => report.time < at && isOwn(report));
     const own = this.#notedAt(at, interrupted === undefined ? "before" : "amid");
+    const others = run === undefined ? NO_OTHERS : othersOf(run.run, { but: this.#hosts });
+    const failures = [...others].flatMap(([host, { since }]) =>
+      since === undefined ? run!.run.lives.get(host)!.at(-1)!.to : []
+    );
     const verdict = this.#protocol.judge({
-      at,
+      at: Math.max(at, ...failures),
       cut: this.#crashed.map(({ state }) => state),
-      others: run === undefined ? new Map() : othersOf(run.run, { but: this.#hosts }),
-      reports: byTime([...reports, ...run?.reports ?? []]),
-      notes: this.#withSurvivors(own),
+      others,
+      reports: inOrder(rack.plan, [...reports, ...run?.reports ?? []]),
+      notes: inOrder(rack.plan, this.#withSurvivors(own)),
     }, { most: options.choices, seed: rack.plan.seed });
     counts.crashPoints += verdict.paths;
     if (verdict.isBounded) counts.bounded++;

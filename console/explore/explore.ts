@@ -10,7 +10,7 @@ import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
 import { wholeObjects } from "../checks/whole_objects.ts";
-import { checksIn, findingsOf, viewOf } from "../reports/protocol_checks.ts";
+import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
 import { type Counts, CrashSweep } from "./crash_sweep.ts";
@@ -86,12 +86,11 @@ function plainFailure(
   { claims = false }: ExploreOptions,
 ): string | undefined {
   const record = recordOf(recording, claims);
-  const view = viewOf(record);
   const [found] = [
     ...failuresOf([...record.reports, ...recording.unfinished]),
     ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
-    ...checksIn(rack.own).flatMap(([program, check]) =>
-      findingsOf(check, view(program)).map((text) => `${program}: ${text}`)
+    ...judgeProtocols(endOf(record, rack.own)).flatMap(({ program, findings }) =>
+      findings.map((text) => `${program}: ${text}`)
     ),
   ];
   return found === undefined ? undefined : `the plain run failed: ${found}`;

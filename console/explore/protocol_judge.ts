@@ -4,18 +4,14 @@
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { hasHooks } from "../../nodes/host/own_programs.ts";
-import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
-import type { Check, CrashedHost, Reported } from "../../nodes/host/recovery/protocol.ts";
-import { checksIn, optionsOf, recoveredIn, textsOf } from "../reports/protocol_checks.ts";
+import type { Reported } from "../../nodes/host/recovery/protocol.ts";
+import { type EndedHost, judgeProtocols } from "../reports/protocol_checks.ts";
 import { Cells, type Picker, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { forEachPath, type Trail } from "./paths.ts";
-import { victimOf } from "./post_crash_run.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
 /** A rack right after a power failure. */
@@ -23,18 +19,11 @@ export interface CrashedRack {
   readonly at: Time;
   /** Hosts that lost power. */
   readonly cut: readonly CrashState[];
-  /** All other hosts. */
-  readonly others: ReadonlyMap<string, OtherHost>;
+  /** All other hosts: they go on, or the scenario has cut them. */
+  readonly others: ReadonlyMap<string, EndedHost>;
+  /** Both in order: see `inOrder` of `protocol_checks.ts`. */
   readonly reports: readonly Reported[];
   readonly notes: readonly TimedRecord[];
-}
-
-/** A host that is not cut: it goes on, or the scenario has cut it. */
-export interface OtherHost {
-  /** SCM as its cores see it in the end; where it has no power then, as the failure has left it. */
-  readonly memory: Readable;
-  /** When the scenario took its power, the last time; undefined where it kept it. */
-  readonly diedAt: Time | undefined;
 }
 
 export interface ProtocolVerdict {
@@ -109,17 +98,7 @@ export class ProtocolJudge {
    * @param recovering takes the recoveries that were run, where they are to be cut again.
    */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): string | undefined {
-    const hosts = new Map<string, EndedHost>();
-    for (const [host, { memory, diedAt }] of crash.others) {
-      const survived = diedAt === undefined;
-      hosts.set(host, {
-        survived,
-        // At its own boot, in the run.
-        recovered: (program) =>
-          survived ? undefined : recoveredIn(crash.reports, { host, program }),
-        scm: (offset, length) => memory.read(offset, offset + length),
-      });
-    }
+    const hosts = new Map(crash.others);
     for (const state of crash.cut) {
       const { host } = state;
       const found = {
@@ -128,63 +107,14 @@ export class ProtocolJudge {
           return viewOf(state, this.pick).read(from, to);
         },
       };
-      const log = new HistoryLog();
-      const ended = this.#recover(host, found, recovering && log);
-      if (typeof ended === "string") return ended;
-      hosts.set(host, ended);
-      recovering?.push({ host, found, log });
+      const log = recovering && new HistoryLog();
+      hosts.set(host, { since: undefined, memory: found, ...(log && { log }) });
+      if (log !== undefined) recovering?.push({ host, found, log });
     }
-    return this.#check(crash, hosts);
-  }
-
-  #check(
-    { at, others, reports, notes }: CrashedRack,
-    hosts: ReadonlyMap<string, EndedHost>,
-  ): string | undefined {
-    const names = this.#rack.plan.nodes.map(({ name }) => name);
-    const cut = names.filter((name) => hosts.get(name)?.survived === false);
-    const failures = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
-    const rack = { cut, at: Math.max(at, ...failures), reports, notes };
-    for (const [program, check] of checksIn(this.#rack.own)) {
-      let answer: ReturnType<Check>;
-      try {
-        answer = check({ ...rack, hosts: seenBy(program, { plan: this.#rack.plan, hosts }) });
-      } catch (error) {
-        return `check failed: ${messageOf(error)}`;
-      }
-      const texts = textsOf(answer);
-      if (texts.length > 0) return texts.join("; ");
-    }
-    return undefined;
-  }
-
-  /** @returns the host after its recovery, or why that failed. */
-  #recover(
-    host: string,
-    memory: Readable,
-    log: HistoryLog | undefined,
-  ): EndedHost | string {
-    const { domain, scmBytes, programs } = victimOf(this.#rack.plan, host).config;
-    const written = new Overlay(memory);
-    const image: RecoveryImage = {
-      read: (offset, length) => written.read(offset, offset + length),
-      write: (offset, bytes) => written.write(offset, bytes),
-    };
-    const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
-    const boot = new RecoveryBoot({ host, domain, scm, image, ...(log && { log }) });
-    const answers = new Map<string, unknown>();
-    for (const { run, options } of programs) {
-      // Each once and of a new instance, as at the host's boot.
-      if (answers.has(run)) continue;
-      const recover = this.#rack.own[run]?.().recover;
-      if (recover === undefined) continue;
-      try {
-        answers.set(run, boot.recover(recover, options));
-      } catch (error) {
-        return `recover failed on ${host}: ${messageOf(error)}`;
-      }
-    }
-    return { survived: false, recovered: (program) => answers.get(program), scm: boot.read };
+    const { plan, own } = this.#rack;
+    const { at, reports, notes } = crash;
+    const verdicts = judgeProtocols({ plan, own, at, hosts, reports, notes });
+    return verdicts.find(({ findings }) => findings.length > 0)?.findings.join("; ");
   }
 
   /** Another power failure at each instant of a recovery, and another recovery. */
@@ -225,30 +155,4 @@ export class ProtocolJudge {
     }
     return { paths, isBounded, breach: undefined };
   }
-}
-
-interface EndedHost extends Pick<CrashedHost, "survived" | "scm"> {
-  /** What a program's recovery has answered. */
-  readonly recovered: (program: string) => unknown;
-}
-
-/** The hosts as the check of a program sees them. */
-function seenBy(
-  program: string,
-  { plan, hosts }: {
-    readonly plan: RackPlan;
-    readonly hosts: ReadonlyMap<string, EndedHost>;
-  },
-): Record<string, CrashedHost> {
-  const seen: Record<string, CrashedHost> = {};
-  for (const [host, ended] of hosts) {
-    const { survived, scm } = ended;
-    const options = optionsOf(plan, { host, program });
-    seen[host] = { survived, options, scm, recovered: ended.recovered(program) };
-  }
-  return seen;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,30 +1,49 @@
 /** A run after a power failure: its surviving hosts, its record for checkers, its soundness. */
 import { CHECKERS } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
-import type { PostCrashRun, Victim } from "./post_crash_run.ts";
-import { CrashCursor, type Entry, Pages, type Readable } from "./history.ts";
-import type { OtherHost } from "./protocol_judge.ts";
+import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
+import type { EndedHost } from "../reports/protocol_checks.ts";
+import { type PostCrashRun, type Victim, victimOf } from "./post_crash_run.ts";
+import { CrashCursor, type Entry, Overlay, Pages, type Readable } from "./history.ts";
 import type { RackRun } from "./rerun.ts";
 
-const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, OtherHost>>();
+const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, EndedHost>>();
 
 /** Other hosts than those that are cut, at the end of a run. @param run with the histories of memories. */
 export function othersOf(
   run: RackRun,
   { but }: { readonly but: readonly string[] },
-): ReadonlyMap<string, OtherHost> {
+): ReadonlyMap<string, EndedHost> {
   const known = OTHERS.get(run);
   if (known !== undefined) return known;
-  const others = new Map<string, OtherHost>();
+  const others = new Map<string, EndedHost>();
   for (const [host, { entries }] of run.histories) {
-    const lives = run.lives.get(host);
-    if (lives === undefined || but.includes(host)) continue;
-    const diedAt = lives.findLast(({ to }) => to !== Infinity)?.to;
-    const left = lives.at(-1)?.to === Infinity ? undefined : run.scm.get(host);
-    others.set(host, { memory: left ?? seenByCores(entries), diedAt });
+    const life = run.lives.get(host)?.at(-1);
+    if (life === undefined || but.includes(host)) continue;
+    const hasPower = life.to === Infinity;
+    others.set(host, {
+      since: hasPower ? life.from : undefined,
+      memory: hasPower ? seenByCores(entries) : leftOf(run, host)!,
+    });
   }
   OTHERS.set(run, others);
   return others;
+}
+
+/** SCM of a host at the end of a run, with the writes that its RNIC keeps for it (`wsp`). */
+export function leftOf(run: RackRun, host: string): Readable | undefined {
+  const scm = run.scm.get(host);
+  if (scm === undefined) return undefined;
+  const { rnic } = victimOf(run.plan, host).config;
+  const held = run.reports.findLast(({ node, topic }) => node === rnic && topic === "held");
+  const writes = (held?.value as HeldWrites | undefined)?.writes ?? [];
+  if (writes.length === 0) return scm;
+  const left = new Overlay(scm);
+  for (const { address, data } of writes) {
+    if (address >= SCM_BASE) left.write(address - SCM_BASE, Uint8Array.fromHex(data));
+  }
+  return left;
 }
 
 function seenByCores(entries: readonly Entry[]): Readable {
@@ -43,7 +62,7 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
     lives: run.lives,
     reports: run.reports,
     notes: run.notes,
-    scm: (host) => run.scm.get(host),
+    scm: (host) => leftOf(run, host),
     ...(run.isCutOff && { until: run.endPs }),
     claims,
   };

@@ -1,40 +1,172 @@
-/** Runs `check` of a user's protocol on the run, at the end of `rack run`. */
+/**
+ * Runs the `recover` and the `check` of users' protocols on a rack: at the end of `rack run`, and after each
+ * power failure of `rack explore`. Hosts without power recover here, on a recovery machine over what
+ * their SCM holds, so a run need not start them again.
+ */
+import type { TimedRecord } from "../../fabric/audit.ts";
+import { assert } from "../../fabric/base/assert.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { loadOwnPrograms } from "../../nodes/files.ts";
+import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
-import type { Check, CrashedHost, CrashView } from "../../nodes/host/recovery/protocol.ts";
-import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type {
+  Check,
+  CrashedHost,
+  CrashView,
+  Reported,
+} from "../../nodes/host/recovery/protocol.ts";
+import { RecoveryBoot } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { RunRecord } from "../checks/run_record.ts";
+import { Overlay, type Readable } from "../explore/history.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
-/** The violations that a protocol's check has found; empty where there are none. */
+/** The violations that a protocol's recovery or check has found; empty where there are none. */
 export interface ProtocolVerdict {
   /** The protocol, as the scenario names it. */
   readonly program: string;
   readonly findings: readonly string[];
-  /** Whether a host was without power when the check looked. */
+  /** Whether a host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
 }
 
-/** Runs the check of every protocol of a scenario that has one. */
+/** A rack when the checks look at it. */
+export interface EndedRack {
+  readonly plan: RackPlan;
+  readonly own: Readonly<Record<string, MakeProgram>>;
+  /** When power failed last among the hosts that have none; with power everywhere, the end. */
+  readonly at: Time;
+  readonly hosts: ReadonlyMap<string, EndedHost>;
+  /** Both {@link inOrder}. */
+  readonly reports: readonly Reported[];
+  readonly notes: readonly TimedRecord[];
+}
+
+export interface EndedHost {
+  /** When its last life began: 0 where it kept its power; undefined where it has none. */
+  readonly since: Time | undefined;
+  /** Its SCM; where it has no power, as the failure has left it. */
+  readonly memory: Readable;
+  /** Observes its recovery. */
+  readonly log?: MemoryLog;
+}
+
+/** Judges the protocols of a scenario at the end of a run. */
 export async function checkProtocols(
   prepared: Pick<Prepared, "programs">,
   record: RunRecord,
 ): Promise<ProtocolVerdict[]> {
-  const view = viewOf(record);
-  return checksIn(await loadOwnPrograms(prepared)).map(([program, check]) => {
-    const seen = view(program);
-    return { program, findings: findingsOf(check, seen), sawCut: seen.cut.length > 0 };
+  return judgeProtocols(endOf(record, await loadOwnPrograms(prepared)));
+}
+
+/** The rack at the end of a run. */
+export function endOf(
+  { plan, lives, reports, notes, until, scm }: RunRecord,
+  own: EndedRack["own"],
+): EndedRack {
+  const hosts = new Map<string, EndedHost>();
+  const failures: Time[] = [];
+  for (const { name, kind } of plan.nodes) {
+    if (kind !== "host") continue;
+    const { from = 0, to = Infinity } = lives.get(name)?.at(-1) ?? {};
+    if (to !== Infinity) failures.push(to);
+    const image = scm(name);
+    hosts.set(name, {
+      since: to === Infinity ? from : undefined,
+      memory: { read: (at, end) => image?.read(at, end) ?? new Uint8Array(end - at) },
+    });
+  }
+  const said = [...reports, ...notes].map(({ time }) => time);
+  const end = said.reduce((last, time) => Math.max(last, time), until ?? 0);
+  return {
+    plan,
+    own,
+    at: failures.length > 0 ? Math.max(...failures) : end,
+    hosts,
+    reports: inOrder(plan, reports),
+    notes: inOrder(plan, notes),
+  };
+}
+
+/** By time, at one instant by node: an order that the packing of the rack does not change. */
+export function inOrder<Timed extends { readonly time: Time; readonly node: string }>(
+  { nodes }: RackPlan,
+  all: readonly Timed[],
+): Timed[] {
+  const index = new Map(nodes.map(({ name }, i) => [name, i]));
+  return all.toSorted((x, y) => x.time - y.time || index.get(x.node)! - index.get(y.node)!);
+}
+
+/** Each protocol that checks, or whose recovery fails. */
+export function judgeProtocols(rack: EndedRack): ProtocolVerdict[] {
+  const { plan, own, hosts } = rack;
+  const names = plan.nodes.map(({ name }) => name).filter((name) => hosts.has(name));
+  const booted = new Map(names.map((name) => [name, bootOf(rack, name)]));
+  const cut = names.filter((name) => hosts.get(name)!.since === undefined);
+  const sawCut = names.some((name) => hosts.get(name)!.since !== 0);
+  return Object.entries(own).flatMap(([program, make]): ProtocolVerdict[] => {
+    const failed = names.flatMap((name) => booted.get(name)!.failures.get(program) ?? []);
+    if (failed.length > 0) return [{ program, findings: failed, sawCut }];
+    const { check } = make();
+    if (check === undefined) return [];
+    const { at, reports, notes } = rack;
+    const seen = names.map((name): [string, CrashedHost] => {
+      const { answers, scm } = booted.get(name)!;
+      const survived = hosts.get(name)!.since === 0;
+      const options = optionsOf(plan, { host: name, program });
+      return [name, { survived, options, recovered: answers(program), scm }];
+    });
+    const view = { cut, at, reports, notes, hosts: Object.fromEntries(seen) };
+    return [{ program, findings: findingsOf(check, view), sawCut }];
   });
 }
 
-/** The checks among the exports of protocols, each of a new instance. */
-export function checksIn(
-  own: Readonly<Record<string, MakeProgram>>,
-): (readonly [program: string, check: Check])[] {
-  return Object.entries(own).flatMap(([program, make]) => {
-    const { check } = make();
-    return check === undefined ? [] : [[program, check] as const];
-  });
+/** A host after its last boot: what its protocols' recoveries have answered, and its SCM. */
+interface Booted {
+  readonly answers: (program: string) => unknown;
+  /** By program, in words. */
+  readonly failures: ReadonlyMap<string, string>;
+  readonly scm: CrashedHost["scm"];
+}
+
+function bootOf({ plan, own, hosts, reports }: EndedRack, host: string): Booted {
+  const { since, memory, log } = hosts.get(host)!;
+  if (since === undefined) return recover(own, { ...hostIn(plan, host), host, memory, log });
+  return {
+    answers: (program) => recoveredIn(reports, { host, program, since }),
+    failures: new Map(),
+    scm: (offset, length) => memory.read(offset, offset + length),
+  };
+}
+
+/** A boot after a power failure, reduced to what the protocols' recoveries need of it. */
+function recover(
+  own: EndedRack["own"],
+  { host, domain, scmBytes, programs, memory, log }:
+    & Pick<HostPlan, "domain" | "scmBytes" | "programs">
+    & { readonly host: string; readonly memory: Readable; readonly log: MemoryLog | undefined },
+): Booted {
+  const written = new Overlay(memory);
+  const image = {
+    read: (offset: number, length: number) => written.read(offset, offset + length),
+    write: (offset: number, bytes: Uint8Array) => written.write(offset, bytes),
+  };
+  const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
+  const boot = new RecoveryBoot({ host, domain, scm, image, ...(log && { log }) });
+  const answers = new Map<string, unknown>(), failures = new Map<string, string>();
+  for (const { run, options } of programs) {
+    // Each once and of a new instance, as at the host's boot.
+    if (answers.has(run) || failures.has(run)) continue;
+    const recover = own[run]?.().recover;
+    if (recover === undefined) continue;
+    try {
+      answers.set(run, boot.recover(recover, options));
+    } catch (error) {
+      failures.set(run, `recover failed on ${host}: ${messageOf(error)}`);
+    }
+  }
+  return { answers: (program) => answers.get(program), failures, scm: boot.read };
 }
 
 /** The answer of a check, or its exception, as a list. */
@@ -42,14 +174,14 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
   try {
     return textsOf(check(view));
   } catch (error) {
-    return [`check throws ${error instanceof Error ? error.message : String(error)}`];
+    return [`check throws ${messageOf(error)}`];
   }
 }
 
 /**
  * The violations in the answer of a user's check; an answer of another type is a violation itself.
  */
-export function textsOf(answer: unknown): readonly string[] {
+function textsOf(answer: unknown): readonly string[] {
   if (answer === undefined || answer === null) return [];
   if (typeof answer === "string") return [answer];
   const isTexts = Array.isArray(answer) && answer.every((text) => typeof text === "string");
@@ -60,51 +192,36 @@ export function textsOf(answer: unknown): readonly string[] {
   ];
 }
 
-/** The rack at the end of a run, as a program's check sees it. */
-export function viewOf(record: RunRecord): (program: string) => CrashView {
-  const { plan, lives, reports, notes, until } = record;
-  const names = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
-  const deathsOf = (name: string) =>
-    (lives.get(name) ?? []).map(({ to }) => to).filter((to) => to !== Infinity);
-  const cut = names.filter((name) => deathsOf(name).length > 0);
-  const at = cut.length > 0
-    ? Math.max(...cut.flatMap(deathsOf))
-    : Math.max(until ?? 0, reports.at(-1)?.time ?? 0, notes.at(-1)?.time ?? 0);
-  return (program) => ({
-    cut,
-    at,
-    reports,
-    notes,
-    hosts: Object.fromEntries(names.map((name): [string, CrashedHost] => {
-      return [name, {
-        survived: !cut.includes(name),
-        options: optionsOf(plan, { host: name, program }),
-        recovered: recoveredIn(reports, { host: name, program }),
-        scm: (offset, length) =>
-          record.scm(name)?.read(offset, offset + length) ?? new Uint8Array(length),
-      }];
-    })),
-  });
-}
-
 /** The options of a host's first program of a file; without one, none. */
-export function optionsOf(
+function optionsOf(
   plan: RackPlan,
   { host, program }: { readonly host: string; readonly program: string },
 ): Readonly<Record<string, unknown>> {
-  const node = plan.nodes.find(({ name }) => name === host);
-  const programs = node?.kind === "host" ? node.config.programs : [];
-  return programs.find(({ run }) => run === program)?.options ?? {};
+  return hostIn(plan, host).programs.find(({ run }) => run === program)?.options ?? {};
 }
 
-/** The answer of a program's recovery when its host was last booted; undefined where it was not. */
-export function recoveredIn(
-  reports: RunRecord["reports"],
-  { host, program }: { readonly host: string; readonly program: string },
+function hostIn({ nodes }: RackPlan, host: string): HostPlan {
+  const node = nodes.find(({ name }) => name === host);
+  assert(node?.kind === "host", `${host} is no host`);
+  return node.config;
+}
+
+/** The answer of a program's recovery at a boot, or later; undefined where there is none. */
+function recoveredIn(
+  reports: EndedRack["reports"],
+  { host, program, since }: {
+    readonly host: string;
+    readonly program: string;
+    readonly since: Time;
+  },
 ): unknown {
-  const found = reports.findLast(({ node, topic, value }) =>
-    node === host && topic === "recovered" &&
+  const found = reports.findLast(({ time, node, topic, value }) =>
+    time >= since && node === host && topic === "recovered" &&
     (value as { program?: unknown } | null)?.program === program
   );
   return (found?.value as { recovered?: unknown } | undefined)?.recovered;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

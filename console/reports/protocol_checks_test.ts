@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { HistoryLog } from "../explore/history.ts";
 import type { Check, CrashView } from "../../nodes/host/recovery/protocol.ts";
-import { recordOf } from "../checks/record_testing.ts";
-import { findingsOf, viewOf } from "./protocol_checks.ts";
+import type { OwnProgram } from "../../nodes/host/own_programs.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
+import { imageOf, recordOf } from "../checks/record_testing.ts";
+import { endOf, findingsOf, judgeProtocols } from "./protocol_checks.ts";
 
 const view: CrashView = { cut: [], at: 0, hosts: {}, reports: [], notes: [] };
 
@@ -34,31 +40,120 @@ describe("what a user's check answers", () => {
   });
 });
 
-describe("the rack at the end of a run, as a user's check sees it", () => {
-  const reports = [{ time: 300, node: "a", topic: "result", value: {} }];
-  const view = (power: Parameters<typeof recordOf>[0]["power"]) =>
-    viewOf(recordOf({ reports, ...(power && { power }) }))("./mine.ts");
+const TEXT = `
+name: two
+hosts: { a: {}, b: { scm: { size: 64KiB } } }
+programs: [{ on: b, program: ./mine.ts, keeps: 3 }]
+`;
+const PLAN = makePlan(variants(parseScenario(TEXT, "two.yaml"))[0]!);
+const KILL: FaultPlan = { at: 400, action: "kill", node: "b" };
+const BACK: FaultPlan = { at: 500, action: "start", node: "b" };
+/** What b has said before its power failed, and at its boot and after it. */
+const SAID = { time: 300, node: "b", topic: "stored", value: { count: 7 } };
+const recoveredAt = (time: number, recovered: unknown) => {
+  return { time, node: "b", topic: "recovered", value: { program: "./mine.ts", recovered } };
+};
 
-  it("has lost a host that lost its power when all had been said, and says when", () => {
-    const { cut, at, hosts } = view([{ at: 400, action: "kill", node: "b" }]);
-    assert.deepEqual([cut, at, hosts["a"]?.survived, hosts["b"]?.survived], [
-      ["b"],
-      400,
-      true,
-      false,
-    ]);
+/** The first byte of b's SCM counts what it keeps. */
+const OWN: OwnProgram = {
+  *program() {},
+  // deno-lint-ignore require-yield -- it only looks
+  *recover({ cpu }) {
+    return cpu.load(cpu.scm.address, 1)[0];
+  },
+};
+
+/** What a check sees of a run in which b keeps 7, and 9 in the end. */
+function seen(power: readonly FaultPlan[], own: Partial<OwnProgram> = {}) {
+  const views: CrashView[] = [];
+  const check: Check = (view) => void views.push(view);
+  const reports = [SAID, recoveredAt(600, 7), { ...SAID, time: 900, value: { count: 9 } }];
+  const b = imageOf({ 0: Uint8Array.of(9) });
+  const record = recordOf({ plan: PLAN, reports, power, b });
+  const verdicts = judgeProtocols(
+    endOf(record, { "./mine.ts": () => ({ ...OWN, check, ...own }) }),
+  );
+  return { view: views[0], verdicts };
+}
+
+function told({ cut, at, hosts: { a, b } }: CrashView) {
+  return { cut, at, survived: [a!.survived, b!.survived], recovered: b!.recovered };
+}
+
+describe("the rack at the end of a run, as a user's check sees it", () => {
+  it("has a host without power, which recovers from what its SCM holds, and says since when", () => {
+    const { view, verdicts } = seen([KILL]);
+    assert.deepEqual(told(view!), { cut: ["b"], at: 400, survived: [true, false], recovered: 9 });
+    assert.deepEqual(verdicts, [{ program: "./mine.ts", findings: [], sawCut: true }]);
   });
 
-  it("has lost it though it has come back", () => {
-    const { cut, at } = view([
-      { at: 100, action: "kill", node: "b" },
-      { at: 200, action: "start", node: "b" },
-    ]);
-    assert.deepEqual([cut, at], [["b"], 100]);
+  it("has cut no host that is back, which has the answer of its last boot", () => {
+    const { view, verdicts } = seen([KILL, BACK]);
+    assert.deepEqual(told(view!), { cut: [], at: 900, survived: [true, false], recovered: 7 });
+    assert.equal(verdicts[0]!.sawCut, true);
+    const again = seen([KILL, BACK, { ...KILL, at: 1000 }, { ...BACK, at: 1100 }]);
+    assert.equal(
+      again.view!.hosts["b"]!.recovered,
+      undefined,
+      "its last boot has not answered yet",
+    );
+    const gone = seen([KILL, BACK, { ...KILL, at: 1000 }]);
+    assert.deepEqual(
+      told(gone.view!),
+      { cut: ["b"], at: 1000, survived: [true, false], recovered: 9 },
+    );
   });
 
   it("is whole at its end where nothing happened", () => {
-    const { cut, at } = view([]);
-    assert.deepEqual([cut, at], [[], 300]);
+    const { view, verdicts } = seen([]);
+    const { recovered: _, ...others } = told(view!);
+    assert.deepEqual(others, { cut: [], at: 900, survived: [true, true] });
+    assert.equal(verdicts[0]!.sawCut, false);
+    assert.deepEqual(view!.hosts["b"]!.options, { keeps: 3 });
+    assert.deepEqual(view!.hosts["a"]!.options, {});
+  });
+
+  it("has the memory that the recovery leaves, and the run's stays as it is", () => {
+    const check: Check = ({ hosts }) => `${hosts["b"]!.scm(0, 2)}`;
+    const { verdicts } = seen([KILL], {
+      *recover({ cpu }) {
+        yield* cpu.ntStore(cpu.scm.address + 1, Uint8Array.of(5));
+      },
+      check,
+    });
+    assert.deepEqual(verdicts[0]!.findings, ["9,5"]);
+  });
+
+  it("is judged though nothing checks it, where a recovery fails", () => {
+    const { check: _, ...bare } = OWN;
+    const judged = (recover: OwnProgram["recover"]) => {
+      const own = { "./mine.ts": () => ({ ...bare, ...(recover && { recover }) }) };
+      return judgeProtocols(endOf(recordOf({ plan: PLAN, power: [KILL] }), own));
+    };
+    assert.deepEqual(judged(OWN.recover), []);
+    // deno-lint-ignore require-yield -- it fails at once
+    const [failed] = judged(function* () {
+      throw new Error("no log");
+    });
+    assert.deepEqual(failed!.findings, ["recover failed on b: no log"]);
+    const [endless] = judged(function* ({ cpu }) {
+      for (;;) yield* cpu.settle();
+    });
+    assert.match(endless!.findings.join(), /recover failed on b: .* waits without end/);
+  });
+
+  it("tells a log what a recovery does", () => {
+    const log = new HistoryLog();
+    const end = endOf(recordOf({ plan: PLAN, power: [KILL] }), {
+      "./mine.ts": () => ({
+        *program() {},
+        *recover({ cpu }) {
+          yield* cpu.ntStore(cpu.scm.address, Uint8Array.of(1));
+        },
+      }),
+    });
+    const hosts = new Map(end.hosts).set("b", { ...end.hosts.get("b")!, log });
+    assert.deepEqual(judgeProtocols({ ...end, hosts }), []);
+    assert.deepEqual(log.entries.map(({ kind }) => kind), ["durable"]);
   });
 });

@@ -155,14 +155,17 @@ export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recove
 
 /** The tail must never count a missing record, and must count every reported one. */
 export function check({ cut, hosts, reports }: CrashView): string | undefined {
-  const progress = reports.findLast(({ topic }) => topic === "progress")?.value;
-  const reported = (progress as { written: number } | undefined)?.written ?? 0;
-  for (const host of cut) {
-    const found = hosts[host]?.recovered as Recovered | null | undefined;
+  for (const [host, { recovered }] of Object.entries(hosts)) {
+    const found = recovered as Recovered | null | undefined;
     if (found === null || found === undefined) continue;
     if (found.broken !== null) return `the tail counts record ${found.broken}, which is not whole`;
-    if (found.records < reported) {
-      return `${reported} records were reported, ${found.records} found`;
+    // A host that has its power back has recovered in the middle of the run.
+    const boot = reports.findLast(({ node, topic }) => node === host && topic === "recovered");
+    const until = cut.includes(host) ? Infinity : boot!.time;
+    const said = reports.findLast(({ topic, time }) => topic === "progress" && time < until);
+    const { written } = (said?.value ?? { written: 0 }) as { readonly written: number };
+    if (found.records < written) {
+      return `${written} records were reported, ${found.records} found`;
     }
   }
   return undefined;

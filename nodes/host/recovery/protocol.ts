@@ -7,9 +7,10 @@
  *     export function check(view: CrashView): string | undefined { … }
  *
  * `recover` runs on a host of the protocol after power-on, before any program: at each later boot
- * of a run, and on every image of `rack explore`. It may repair the data, and the next power
- * failure may interrupt it. It has no state outside SCM. `check` receives the results of the
- * recoveries and returns the violations in words; nothing where there are none.
+ * of a run; at its end on each host without power; and on every image of `rack explore`. It may
+ * repair the data, and the next power failure may interrupt it. It has no state outside SCM.
+ * `check` receives the results of the recoveries and returns the violations in words; nothing where
+ * there are none.
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -33,15 +34,18 @@ export type Recover = (context: RecoveryContext) => Steps<unknown>;
 
 /** A host of the rack, for a check. */
 export interface CrashedHost {
-  /** Whether it kept its power. */
+  /** Whether it kept its power: one that does not, and is not in `cut`, has it back. */
   readonly survived: boolean;
   /** The options of its first program of this file; empty where it runs none. */
   readonly options: Readonly<Record<string, unknown>>;
-  /** The result of `recover`; undefined without one, and where the host kept its power. */
+  /**
+   * The result of `recover` at its last boot: of a host in `cut` as though it got its power now, else
+   * in the run; undefined without one, and where the host kept its power.
+   */
   readonly recovered: unknown;
   /**
-   * Bytes of its SCM: after the recovery; for a host that kept its power, as its cores see them; at
-   * the end of a run, as a power failure then would leave them.
+   * Bytes of its SCM: of a host in `cut` after the recovery; of one with power as its cores see them
+   * or, at the end of a run, as a power failure then would leave them.
    */
   scm(offset: number, length: number): Uint8Array;
 }
@@ -53,13 +57,16 @@ export interface Reported {
   readonly value: unknown;
 }
 
-/** The rack after a power failure, when the failed hosts have recovered. */
+/** The rack after a power failure, or at the end of a run, when the failed hosts have recovered. */
 export interface CrashView {
-  /** Hosts that lost power, and the time in ps; none, and the end, for a run without failures. */
+  /** Hosts without power, and when it failed in ps; none, and the end, where all have power. */
   readonly cut: readonly string[];
   readonly at: Time;
   readonly hosts: Readonly<Record<string, CrashedHost>>;
-  /** All reports, also those of surviving hosts after the failure. */
+  /**
+   * All reports by time, also those before a host's power failure and those of surviving hosts after
+   * it. A boot reports its recovery's result under the topic `recovered`.
+   */
   readonly reports: readonly Reported[];
   /** Audit records of programs (`cpu.audit`). */
   readonly notes: readonly TimedRecord[];
