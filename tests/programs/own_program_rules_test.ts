@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
-import { CommandRig, type Ended } from "../support/command.ts";
+import { CommandRig, type Ended, forEachAtOnce } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
 
 let rig: CommandRig;
 
@@ -12,235 +13,237 @@ beforeAll(async () => {
 
 afterAll(() => rig.close());
 
-/** A scenario in which `hosts` run the program, and host b loses its power where there are faults. */
-async function own(
-  name: string,
-  text: string,
-  { hosts = "a", faults = "" }: { readonly hosts?: string; readonly faults?: string } = {},
-): Promise<string> {
+/** A line of a scenario's programs: host `on` runs the program of the name. */
+async function program(name: string, text: string, on = "a"): Promise<string> {
   await rig.file(`${name}.ts`, text);
+  return `  - { on: [${on}], program: ${JSON.stringify(`./${name}.ts`)}, restart: true }\n`;
+}
+
+/** A scenario of these programs, in which host b loses its power where there are faults. */
+async function own(name: string, programs: readonly string[], faults = ""): Promise<string> {
   return await rig.file(
     `${name}.yaml`,
-    `name: own\nhosts: { a: {}, b: { ddio: off } }\nprograms:\n` +
-      `  - { on: [${hosts}], program: ./${name}.ts, restart: true }\n${faults}`,
+    `name: own\nhosts: { a: {}, b: { ddio: off } }\nprograms:\n${programs.join("")}${faults}`,
   );
 }
 
-/** Runs it in each packing. */
-async function everywhere(
-  scenario: string,
-  packings: readonly string[] = PACKINGS,
-  ...options: string[]
-): Promise<Ended[]> {
-  const ended: Ended[] = [];
-  for (const pack of packings) {
-    ended.push(await rig.run(["run", scenario, "--pack", pack, ...options]));
-  }
-  return ended;
-}
-
-/** The program fails with this text, word for word the same in every packing. */
-async function failsAlike(name: string, text: string, said: RegExp, options = {}): Promise<void> {
-  const found = new Set<string>();
-  for (
-    const { code, stdout, stderr } of await everywhere(await own(name, text, options), [
-      "node",
-      "all",
-    ])
-  ) {
-    assert.equal(code, 1, stdout + stderr);
-    assert.match(stdout, said);
-    found.add(stdout.split("\n").find((line) => line.startsWith("FAIL"))!);
-  }
-  assert.equal(found.size, 1, [...found].join("\n"));
-}
-
+const WHOLE = "export default function* () {}\n";
 const CUT = "faults: [{ at: 200us, kill: b }, { at: 300us, start: b }]\n";
 
-describe("a module's variables", () => {
-  it("are a host's own, and new in each of its lives, in every packing", async () => {
+describe("programs that do what they may", () => {
+  const NAMES = ["a#b", "a?b", "a%41", "a\\b", "a'\"b", "a b"];
+  /** The document of a run in each packing. */
+  const documents: { digest: string; scenario: string; results: { value: Said }[] }[] = [];
+
+  interface Said {
+    readonly counted?: unknown;
+    readonly text?: string;
+  }
+
+  beforeAll(async () => {
     await rig.file("part.ts", "let calls = 0;\nexport const count = () => ++calls;\n");
-    const text = "import { count } from './part.ts';\nlet runs = 0;\n" +
+    const counting = "import { count } from './part.ts';\nlet runs = 0;\n" +
       "export default function* ({ cpu }) {\n" +
       "  cpu.report('result', { counted: [++runs, count(), globalThis.seen = (globalThis.seen ?? 0) + 1] });\n" +
       "  yield* cpu.sleep(cpu.random() < runs ? 1000 : 2000);\n}\n";
-    const scenario = await own("counting", text, { hosts: "a, b", faults: CUT });
-    const digests = new Set<string>();
-    for (const { code, stdout, stderr } of await everywhere(scenario, PACKINGS, "--json")) {
+    const prints = "console.log('at the top');\n" +
+      "export default function* () { console.log('inside'); console.table([1]); }\n";
+    const programs = [
+      await program("counting", counting, "a, b"),
+      await program("prints", prints),
+    ];
+    for (const name of NAMES) {
+      await rig.file(`part ${name}.ts`, `export const text = ${JSON.stringify(name)};\n`);
+      const text = `import { text } from ${JSON.stringify(`./part ${name}.ts`)};\n` +
+        "export default function* ({ cpu }) { cpu.report('result', { text }); }\n";
+      programs.push(await program(name, text));
+    }
+    const scenario = await own("may", programs, CUT);
+    await forEachAtOnce(PACKINGS, async (pack) => {
+      const { code, stdout, stderr } = await rig.run(["run", scenario, "--pack", pack, "--json"]);
       assert.equal(code, 0, stdout + stderr);
-      const { digest, results } = JSON.parse(stdout);
-      digests.add(digest);
-      const counted = results.map(({ value }: { value: { counted: unknown } }) => value.counted);
+      documents.push(JSON.parse(stdout));
+    });
+  });
+
+  it("have module variables of their host, new in each of its lives, in every packing", () => {
+    for (const { results } of documents) {
+      const counted = results.flatMap(({ value }) => value.counted === undefined ? [] : [value]);
       // As processes, the first life of host b takes its report with it.
       assert.ok(counted.length >= 2);
-      for (const each of counted) assert.deepEqual(each, [1, 1, 1]);
+      for (const { counted: each } of counted) assert.deepEqual(each, [1, 1, 1]);
     }
-    assert.equal(digests.size, 1);
+    assert.equal(new Set(documents.map(({ digest }) => digest)).size, 1);
+  });
+
+  it("print, and that does not stand in front of --json", () => {
+    assert.deepEqual(documents.map(({ scenario }) => scenario), PACKINGS.map(() => "own"));
+  });
+
+  it(`may have any character in their paths: ${NAMES.join(" ")}`, () => {
+    for (const { results } of documents) {
+      const texts = results.flatMap(({ value }) => value.text ?? []);
+      assert.deepEqual(texts.sort(), NAMES.toSorted());
+    }
   });
 });
 
-describe("a global that depends on the machine", () => {
-  const uses: readonly (readonly [name: string, use: string, said: RegExp])[] = [
-    [
-      "timer",
+describe("programs that do what they may not", () => {
+  /** Each use, and what its program fails with. */
+  const uses: Readonly<Record<string, readonly [use: string, said: RegExp]>> = {
+    timer: [
       "setTimeout(() => { throw new Error('late'); }, 1)",
       /found setTimeout: .*cpu\.sleep/,
     ],
-    ["rejection", "Promise.reject(new Error('x'))", /found Promise: .*yield\*/],
-    ["chance", "Math.random()", /found Math\.random: .*cpu\.random/],
-    ["clock", "new Date()", /found Date: .*cpu\.now/],
-    ["files", "Deno.readTextFileSync('/etc/passwd')", /found Deno: /],
-    ["process", "process.exit(0)", /found process: /],
-    ["closing", "globalThis.close()", /found close: /],
-    [
-      "hidden",
+    rejection: ["Promise.reject(new Error('x'))", /found Promise: .*yield\*/],
+    chance: ["Math.random()", /found Math\.random: .*cpu\.random/],
+    clock: ["new Date()", /found Date: .*cpu\.now/],
+    files: ["Deno.readTextFileSync('/etc/passwd')", /found Deno: /],
+    process: ["process.exit(0)", /found process: /],
+    closing: ["globalThis.close()", /found close: /],
+    hidden: [
       "Object.getPrototypeOf(globalThis).Deno.exit(0)",
       /Cannot read properties of undefined/,
     ],
-    [
-      "made",
+    made: [
       "(function* () {}).constructor('return Deno')()",
       /Code generation from strings disallowed/,
     ],
-    ["asynchronous", "(async () => 1)()", /found Promise: .*without async/],
-  ];
-  for (const [name, use, said] of uses) {
-    it(`fails the program with one sentence: ${use}`, async () => {
+    asynchronous: ["(async () => 1)()", /found Promise: .*without async/],
+  };
+  /** Whole files, and what their program fails with. */
+  const files: Readonly<Record<string, readonly [text: string, said: RegExp, on?: string]>> = {
+    later: [
+      "export default async function () {}\n",
+      /found Promise: a program is a function\*, without async.*\n.*\/later\.ts:1:/,
+    ],
+    steps: ["export default async function* () {}\n", /must be a generator function/],
+    recovers: [
+      `${WHOLE}export async function recover() {}\n`,
+      /found Promise: .*\n.*\/recovers\.ts:2:/,
+      "b",
+    ],
+    checks: [
+      `${WHOLE}export const check = async () => undefined;\n`,
+      /checks\.ts: check throws found Promise: /,
+    ],
+  };
+  let scenario: string;
+  let ended: readonly Ended[];
+
+  beforeAll(async () => {
+    await rig.file("deep.ts", "\n\nexport function wait() {\n  setTimeout(() => {}, 1);\n}\n");
+    const programs = [
+      await program(
+        "shown",
+        "import { wait } from './deep.ts';\n\nexport default function* () {\n  wait();\n}\n",
+      ),
+    ];
+    for (const [name, [use]] of Object.entries(uses)) {
       const text =
         `export default function* ({ cpu }) {\n  yield* cpu.sleep(1000);\n  ${use};\n}\n`;
-      await failsAlike(name, text, said);
-      const ended = await rig.run(["explore", `${rig.cache}/${name}.yaml`]);
-      assert.match(ended.stderr + ended.stdout, said);
-      assert.notEqual(ended.code, 0);
+      programs.push(await program(name, text));
+    }
+    for (const [name, [text, , on]] of Object.entries(files)) {
+      programs.push(await program(name, text, on));
+    }
+    scenario = await own("may_not", programs, CUT);
+    ended = await Promise.all(
+      ["node", "all"].map((pack) => rig.run(["run", scenario, "--pack", pack])),
+    );
+  });
+
+  for (const [name, [use, said]] of Object.entries(uses)) {
+    it(`fail with one sentence and its place: ${use}`, () => {
+      const found = new RegExp(`: a: ${said.source}.*\\n(?: {4}at .*\\n)*? {4}at .*/${name}\\.ts:`);
+      for (const { stdout, stderr } of ended) assert.match(stdout + stderr, found);
     });
   }
 
-  it("is shown with the place in the user's file that is not bundled", async () => {
-    await rig.file(
-      "deep.ts",
-      "\n\nexport function wait(): void {\n  setTimeout(() => {}, 1);\n}\n",
-    );
-    const text =
-      "import { wait } from './deep.ts';\n\nexport default function* () {\n  wait();\n}\n";
-    const [ended] = await everywhere(await own("shown", text));
-    assert.match(ended!.stdout, /at wait \(file:.*\/deep\.ts:4:3\)\n.*\/shown\.ts:4:3\)/);
-    assert.doesNotMatch(ended!.stdout, /data:|own_programs/);
+  it("are async: a program, its recovery, its check", () => {
+    for (const [, said] of Object.values(files)) {
+      for (const { stdout, stderr } of ended) assert.match(stdout + stderr, said);
+    }
   });
 
-  it("is refused before anything starts where the top level uses it", async () => {
-    const whole = "export default function* () {}\n";
-    const before = rig.runs().length;
-    for (
-      const [name, top, said] of [
-        ["exits", "Deno.exit(0);", /Cannot load .*exits\.ts: found Deno: /],
-        ["awaits", "await 1;", /Cannot load .*awaits\.ts: found await at its top level.* at 1:1$/m],
-        ["throws", "throw new Error('mine');", /Cannot load .*throws\.ts: mine/],
-      ] as const
-    ) {
-      const scenario = await own(name, `${top}\n${whole}`);
-      for (const command of ["run", "up", "explore", "validate"]) {
-        const { code, stdout, stderr } = await rig.run([command, scenario]);
-        assert.equal(code, 64, stdout + stderr);
-        if (command !== "validate") assert.match(stderr, said);
-      }
+  it("fail the run, word for word the same in every packing", () => {
+    const failures = ended.map(({ code, stdout }) => {
+      assert.equal(code, 1, stdout);
+      return stdout.split("\n").filter((line) => line.startsWith("FAIL"));
+    });
+    assert.ok(failures[0]!.length > 0);
+    assert.deepEqual(failures[0], failures[1]);
+  });
+
+  it("are shown with the place in the user's file that is not bundled", () => {
+    for (const { stdout, stderr } of ended) {
+      const text = stdout + stderr;
+      assert.match(text, /at wait \(file:.*\/deep\.ts:4:3\)\n.*\/shown\.ts:4:3\)/);
+      assert.doesNotMatch(text, /data:|own_programs/);
     }
+  });
+
+  it("fail the explorer's plain run", async () => {
+    const explored = await own("explored", ["  - { on: a, program: ./timer.ts }\n"]);
+    const { code, stdout, stderr } = await rig.run(["explore", explored]);
+    assert.equal(code, 1, stderr);
+    assert.match(stdout, /^failed .*the plain run failed: a: found setTimeout: .*cpu\.sleep/);
+  });
+});
+
+describe("a program whose top level does what it may not", () => {
+  const tops = [
+    ["exits", "Deno.exit(0);", /Cannot load .*exits\.ts: found Deno: /],
+    ["awaits", "await 1;", /Cannot load .*awaits\.ts: found await at its top level.* at 1:1/],
+    ["throws", "throw new Error('mine');", /Cannot load .*throws\.ts: mine/],
+  ] as const;
+
+  it("is refused by each command before anything starts", async () => {
+    const before = rig.runs().length;
+    const lines: string[] = [];
+    for (const [name, top] of tops) lines.push(await program(name, `${top}\n${WHOLE}`));
+    await forEachAtOnce(["run", "up", "explore"], async (command, i) => {
+      const [name, , said] = tops[i]!;
+      const { code, stdout, stderr } = await rig.run([command, await own(name, [lines[i]!])]);
+      assert.equal(code, 64, stdout + stderr);
+      assert.match(stderr, said);
+    });
+    const { code, stdout, stderr } = await rig.run(["validate", await own("all_tops", lines)]);
+    assert.equal(code, 64, stdout + stderr);
+    for (const [, , said] of tops) assert.match(stderr, said);
     assert.equal(rig.runs().length, before);
   });
 });
 
-describe("a top level that does not end", () => {
-  it("is refused after seconds", async () => {
-    const scenario = await own("loops", "for (;;);\nexport default function* () {}\n");
-    const { code, stderr, wallMs } = await rig.run(["run", scenario]);
-    assert.equal(code, 64, stderr);
-    assert.match(stderr, /Cannot load .*loops\.ts: its top level has not ended after 10 s/);
-    assert.ok(wallMs < 20_000, `${wallMs} ms`);
-  });
-});
-
-describe("a program that never waits", () => {
-  it("is named after seconds, where it holds up the command, and Ctrl-C ends it", async () => {
+describe("a program without an end", () => {
+  it("is refused after seconds where it is its top level, and named where it never waits", async () => {
     const text =
       "export default function* ({ cpu }) {\n  yield* cpu.sleep(1000);\n  for (;;);\n}\n";
-    const scenario = await own("endless", text);
-    for (const args of [["run", scenario, "--pack", "all"], ["explore", scenario]]) {
+    const endless = await own("endless", [await program("endless", text)]);
+    const loops = await own("loops", [await program("loops", `for (;;);\n${WHOLE}`)]);
+    const refused = rig.run(["run", loops]);
+    // One after the other beside it: the machine may have but two cores.
+    for (const args of [["run", endless, "--pack", "all"], ["explore", endless]]) {
       const command = rig.start(args, { detached: true });
-      setTimeout(() => command.interrupt(), 12_000);
-      const { stderr, wallMs } = await command.ended;
-      assert.match(
-        stderr,
-        /Found \.\/endless\.ts on a running for 5 s: expected a wait \(yield\*\)/,
-      );
-      assert.ok(wallMs < 20_000, `${wallMs} ms`);
+      const isNamed = () =>
+        /Found \.\/endless\.ts on a running for 5 s: expected a wait \(yield\*\)/.test(
+          command.stderr,
+        );
+      await eventually("the program is named", isNamed, { withinMs: 60_000 });
+      command.interrupt();
+      assert.notEqual((await command.ended).code, 0);
     }
+    const { code, stderr } = await refused;
+    assert.equal(code, 64, stderr);
+    assert.match(stderr, /Cannot load .*loops\.ts: its top level has not ended after 10 s/);
   });
-});
-
-describe("a function that is async", () => {
-  it("is no program", async () => {
-    const said = /found Promise: a program is a function\*, without async/;
-    await failsAlike("later", "export default async function () {}\n", said);
-    await failsAlike(
-      "steps",
-      "export default async function* () {}\n",
-      /must be a generator function/,
-    );
-  });
-
-  it("is no recovery and no check", async () => {
-    const whole = "export default function* () {}\n";
-    const said = /found Promise: /;
-    const recover = `${whole}export async function recover() {}\n`;
-    await failsAlike("recovers", recover, said, { hosts: "b", faults: CUT });
-    await failsAlike("checks", `${whole}export const check = async () => undefined;\n`, said);
-  });
-});
-
-describe("what a program prints", () => {
-  it("does not stand in front of --json", async () => {
-    const text = "console.log('at the top');\n" +
-      "export default function* () { console.log('inside'); console.table([1]); }\n";
-    for (
-      const { code, stdout, stderr } of await everywhere(
-        await own("prints", text),
-        PACKINGS,
-        "--json",
-      )
-    ) {
-      assert.equal(code, 0, stderr);
-      assert.equal(JSON.parse(stdout).scenario, "own");
-    }
-  });
-});
-
-describe("the path of a program", () => {
-  for (const name of ["a#b", "a?b", "a%41", "a\\b", "a'\"b", "a b"]) {
-    it(`may have any character: ${name}`, async () => {
-      await rig.file(`part ${name}.ts`, `export const text = ${JSON.stringify(name)};\n`);
-      await rig.file(
-        `${name}.ts`,
-        `import { text } from ${JSON.stringify(`./part ${name}.ts`)};\n` +
-          "export default function* ({ cpu }) { cpu.report('result', { text }); }\n",
-      );
-      const scenario = await rig.file(
-        "path.yaml",
-        `name: path\nhosts: { a: {} }\nprograms:\n  - on: a\n    program: ${
-          JSON.stringify(`./${name}.ts`)
-        }\n`,
-      );
-      for (const { code, stdout, stderr } of await everywhere(scenario, PACKINGS, "--json")) {
-        assert.equal(code, 0, stderr);
-        assert.equal(JSON.parse(stdout).results[0].value.text, name);
-      }
-    });
-  }
 });
 
 describe("a rack that stays up with own programs", () => {
   it("takes orders, and goes on when its broker and a host have died", async () => {
     const text =
       "export default function* ({ cpu }) { yield* cpu.waitSignal('never', Infinity); }\n";
-    const scenario = await own("lasting", text, { hosts: "a, b" });
+    const scenario = await own("lasting", [await program("lasting", text, "a, b")]);
     const file = await rig.file("data.bin", Uint8Array.from({ length: 5000 }, (_, i) => i % 251));
     const rack = async (...args: string[]) => {
       const { code, stdout, stderr } = await rig.run(args);

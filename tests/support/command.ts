@@ -13,6 +13,8 @@ export interface Ended {
   readonly code: number;
   readonly signal: Deno.Signal | null;
   readonly stdout: string;
+  /** What stdout is the text of. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly stderr: string;
   readonly wallMs: number;
 }
@@ -22,7 +24,14 @@ export interface StartOptions {
   readonly cwd?: string;
   /** In a session of its own, as from a terminal of its own: see {@link RunningCommand.interrupt}. */
   readonly detached?: boolean;
+  /** A command that takes longer is ended, and the test fails with what it has said. */
+  readonly withinMs?: number;
 }
+
+/** Far more than any command takes on a slow machine, if it does not hang. */
+const WITHIN_MS = 120_000;
+/** For a command to take its rack down when it is told to end. */
+const END_MS = 10_000;
 
 /** Arguments of `deno` that run the command. */
 export function rackArguments(args: readonly string[]): string[] {
@@ -49,16 +58,37 @@ export class CommandRig {
   }
 
   start(args: readonly string[], options: StartOptions = {}): RunningCommand {
-    const command = new Deno.Command(Deno.execPath(), {
-      args: rackArguments(args),
-      env: { RACKMESH_CACHE: this.cache, ...options.env },
-      ...(options.cwd !== undefined && { cwd: options.cwd }),
+    return this.#spawn(Deno.execPath(), rackArguments(args), {
+      title: `rack ${args.join(" ")}`,
+      ...options,
+    });
+  }
+
+  /** Runs a shell script in the cache directory to its end, in which `rack` is the command. */
+  shell(script: string, options: StartOptions & { readonly before?: readonly string[] } = {}) {
+    const [program, ...args] = [...options.before ?? [], "bash", "-c"];
+    const words = [Deno.execPath(), ...rackArguments([])].map((word) => `'${word}'`).join(" ");
+    const text = `rack() { ${words} "$@"; }\n${script}`;
+    const title = script.trim();
+    return this.#spawn(program!, [...args, text], { title, cwd: this.cache, ...options }).ended;
+  }
+
+  #spawn(
+    program: string,
+    args: readonly string[],
+    options: StartOptions & { readonly title: string },
+  ): RunningCommand {
+    const { env, cwd, detached = false, withinMs = WITHIN_MS, title } = options;
+    const command = new Deno.Command(program, {
+      args: [...args],
+      env: { RACKMESH_CACHE: this.cache, ...env },
+      ...(cwd !== undefined && { cwd }),
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
-      detached: options.detached === true,
+      detached,
     });
-    return new RunningCommand(command.spawn());
+    return new RunningCommand(command.spawn(), { rig: this, title, withinMs });
   }
 
   /** Runs a command to its end. */
@@ -89,6 +119,25 @@ export class CommandRig {
   /** What is alive of all runs, nats-server included. */
   processes(): string[] {
     return processesNaming(`${this.cache}/runs/`);
+  }
+
+  /** Their ids. */
+  pids(): number[] {
+    return this.processes().map((line) => parseInt(line));
+  }
+
+  /** What each is doing: its state as the kernel names it, and its processor time. */
+  states(): string[] {
+    return this.processes().map((line) => {
+      try {
+        const stat = Deno.readTextFileSync(`/proc/${parseInt(line)}/stat`);
+        const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+        const [user, system] = [fields[11], fields[12]].map(Number);
+        return `${fields[0]}, ${(user! + system!) / 100} s of processor time: ${line}`;
+      } catch {
+        return `ended: ${line}`;
+      }
+    });
   }
 
   /** Waits until so many processes of a run are there. */
@@ -126,20 +175,70 @@ export async function forEachAtOnce<T>(
 
 export class RunningCommand {
   readonly pid: number;
+  /** Rejects where the command takes too long: it is ended then, with what is left of its runs. */
   readonly ended: Promise<Ended>;
   readonly #process: Deno.ChildProcess;
+  readonly #stdout: Said;
+  readonly #stderr: Said;
 
-  constructor(process: Deno.ChildProcess) {
-    const began = performance.now();
+  constructor(
+    process: Deno.ChildProcess,
+    options: { readonly rig: CommandRig; readonly title: string; readonly withinMs: number },
+  ) {
     this.#process = process;
     this.pid = process.pid;
-    this.ended = process.output().then(({ code, signal, stdout, stderr }) => ({
+    this.#stdout = new Said(process.stdout);
+    this.#stderr = new Said(process.stderr);
+    this.ended = this.#endedWithin(options);
+  }
+
+  /** What it has said so far. */
+  get stderr(): string {
+    return this.#stderr.text();
+  }
+
+  async #endedWithin(
+    { rig, title, withinMs }: {
+      readonly rig: CommandRig;
+      readonly title: string;
+      readonly withinMs: number;
+    },
+  ): Promise<Ended> {
+    const began = performance.now();
+    const ended = Promise.all([this.#process.status, this.#stdout.whole, this.#stderr.whole]);
+    if (!await isDoneWithin(ended, withinMs)) {
+      const state = rig.states();
+      const said = this.stderr;
+      this.#killIfThere("SIGTERM");
+      if (!await isDoneWithin(this.#process.status, END_MS)) {
+        this.#killIfThere("SIGKILL");
+        for (const pid of rig.pids()) killIfThere(pid);
+        await isDoneWithin(this.#process.status, END_MS);
+      }
+      throw new Error(
+        `${title} has not ended within ${withinMs} ms. On stderr it has said:\n${said}\n` +
+          `Processes of its runs:\n${state.join("\n") || "none"}`,
+      );
+    }
+    const [{ code, signal }, stdout, stderr] = await ended;
+    const decoder = new TextDecoder();
+    return {
       code,
       signal,
-      stdout: new TextDecoder().decode(stdout),
-      stderr: new TextDecoder().decode(stderr),
+      stdout: decoder.decode(stdout),
+      bytes: stdout,
+      stderr: decoder.decode(stderr),
       wallMs: performance.now() - began,
-    }));
+    };
+  }
+
+  #killIfThere(signal: Deno.Signal): void {
+    try {
+      this.kill(signal);
+    } catch (error) {
+      // It has ended meanwhile.
+      if (!(error instanceof TypeError)) throw error;
+    }
   }
 
   kill(signal: Deno.Signal): void {
@@ -149,6 +248,55 @@ export class RunningCommand {
   /** Ctrl-C in a terminal: every process of the session gets it. The command must be `detached`. */
   interrupt(): void {
     Deno.kill(-this.pid, "SIGINT");
+  }
+}
+
+/** What a process writes to one of its outputs. */
+class Said {
+  readonly whole: Promise<Uint8Array<ArrayBuffer>>;
+  readonly #parts: Uint8Array[] = [];
+
+  constructor(output: ReadableStream<Uint8Array>) {
+    this.whole = this.#read(output);
+  }
+
+  /** So far. */
+  text(): string {
+    return new TextDecoder().decode(this.#bytes());
+  }
+
+  async #read(output: ReadableStream<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+    for await (const part of output) this.#parts.push(part);
+    return this.#bytes();
+  }
+
+  #bytes(): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(this.#parts.reduce((sum, { length }) => sum + length, 0));
+    let at = 0;
+    for (const part of this.#parts) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+    return bytes;
+  }
+}
+
+/** Whether a promise is kept within this time. */
+async function isDoneWithin(done: Promise<unknown>, ms: number): Promise<boolean> {
+  const late = Promise.withResolvers<false>();
+  const timer = setTimeout(() => late.resolve(false), ms);
+  try {
+    return await Promise.race([done.then(() => true), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function killIfThere(pid: number): void {
+  try {
+    Deno.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }
 
