@@ -3,6 +3,8 @@
  * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
  * Started by `scripts/test`.
  */
+import { runBounded, testUnderWay } from "./bounded.ts";
+import { forEachAtOnce } from "./concurrent.ts";
 import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
 import { ROOT } from "../../console/base/paths.ts";
@@ -10,8 +12,12 @@ import { ROOT } from "../../console/base/paths.ts";
 export interface Stage {
   readonly name: string;
   readonly args: readonly string[];
-  /** Folders whose tests are counted; the stage is left out where none of them exists. */
+  /** Files and folders whose tests are counted; the stage is left out where none of them exists. */
   readonly tests?: readonly string[];
+  /** Files and folders of these without whose tests it runs. */
+  readonly without?: readonly string[];
+  /** Each file has a runner of its own, as many at a time as there are cores. */
+  readonly isByFile?: boolean;
   readonly slow?: boolean;
 }
 
@@ -29,30 +35,29 @@ const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
 
 /**
- * Tests of whole racks in this process, and of checkers, records and tables: they share nothing (each
- * writes to a temporary folder of its own), so they can run in parallel. The other tests start processes,
- * brokers or the command, and need the whole machine.
+ * Files that take longest come first, so that none of them is left alone at the end. The others follow in
+ * the order of the alphabet.
  */
-const IN_ONE_PROCESS: readonly string[] = [
-  "tests/chaos/chaos_draw_test.ts",
-  "tests/chaos/chaos_records_test.ts",
-  "tests/checks",
-  "tests/crash",
-  "tests/persistence",
-  "tests/programs/perftest_faults_test.ts",
-  "tests/programs/replicated_log_again_test.ts",
-  "tests/programs/replicated_log_test.ts",
-  "tests/rig/load_test.ts",
-  "tests/tools/requirements_test.ts",
-  "tests/tools/shipped_scenarios_test.ts",
-  "tests/tools/trace_test.ts",
-  "tests/tools/wireshark_test.ts",
-  "tests/transport/congestion_test.ts",
-  "tests/transport/connect_test.ts",
-  "tests/transport/unreliable_rack_test.ts",
-  "tests/verbs",
-  "tests/verify",
+const LONGEST: readonly string[] = [
+  "tests/crash/matrix_test.ts",
+  "tests/chaos/chaos_test.ts",
+  "tests/tools/cli_test.ts",
+  "tests/tools/files_test.ts",
+  "tests/rig/world_faults_test.ts",
+  "tests/programs/own_program_rules_test.ts",
+  "tests/rig/coming_up_test.ts",
+  "tests/rig/power_failure_test.ts",
+  "tests/rig/determinism_test.ts",
+  "tests/tools/newcomer_test.ts",
+  "tests/persistence/replaced_atomically_test.ts",
+  "tests/crash/command_test.ts",
 ];
+
+/**
+ * Many times what any stage or file takes on a slow machine: what has not ended by then hangs, and is ended
+ * and named.
+ */
+const WITHIN_MS = 15 * 60_000;
 
 /** Seeds that take longer than `--quick` may. */
 const MANY_SEEDS: readonly string[] = [
@@ -91,8 +96,9 @@ const GROUPS: readonly (readonly Stage[])[] = [
     { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
     {
       name: "seeds",
-      args: [...SEED_PERMISSIONS, `--ignore=${MANY_SEEDS.join(",")}`],
+      args: SEED_PERMISSIONS,
       tests: ["tests/seeds"],
+      without: MANY_SEEDS,
     },
   ],
   [{
@@ -102,50 +108,91 @@ const GROUPS: readonly (readonly Stage[])[] = [
     slow: true,
   }],
   [{
-    name: "racks in one process",
-    args: ["--parallel", ...RACK_PERMISSIONS],
-    tests: IN_ONE_PROCESS,
-    slow: true,
-  }],
-  [{
     name: "rack tests",
-    args: [...RACK_PERMISSIONS, `--ignore=tests/seeds,${IN_ONE_PROCESS.join(",")}`],
+    args: RACK_PERMISSIONS,
     tests: ["tests"],
+    without: ["tests/seeds"],
+    isByFile: true,
     slow: true,
   }],
 ];
 
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
-async function deno(args: readonly string[], isSlow: boolean): Promise<boolean> {
-  const stdio = isSlow ? "inherit" : "piped";
-  const command = new Deno.Command(Deno.execPath(), {
-    args: [...args],
-    cwd: ROOT,
-    stdin: "null",
-    stdout: stdio,
-    stderr: stdio,
+async function deno(
+  args: readonly string[],
+  { name, isSlow }: { readonly name: string; readonly isSlow: boolean },
+): Promise<boolean> {
+  const { success, isLate, text } = await runBounded(Deno.execPath(), args, {
+    withinMs: WITHIN_MS,
+    ...(isSlow && { onOutput: (part) => void Deno.stdout.writeSync(part) }),
   });
-  if (isSlow) return (await command.spawn().status).success;
-  const { success, stdout, stderr } = await command.output();
-  if (!success) {
-    const decoder = new TextDecoder();
-    console.log(decoder.decode(stdout) + decoder.decode(stderr));
-  }
+  if (!success && !isSlow) console.log(text);
+  if (isLate) console.log(lateText(name, text));
   return success;
 }
 
+/** What hangs. @param name of a stage or a file. */
+function lateText(name: string, text: string): string {
+  const last = testUnderWay(text) ?? "none is known";
+  return `FAILED  ${name}: it has not ended within ${WITHIN_MS / 60_000} min, and was ended. ` +
+    `The test that had begun last: ${last}`;
+}
+
 /** Runs tests and counts them. A run that fails without a failed test counts as one failure. */
-async function runTests(stage: Stage, folders: readonly string[]): Promise<TestCount> {
+async function runTests(
+  { args, without = [] }: Stage,
+  paths: readonly string[],
+  run: (args: readonly string[]) => Promise<boolean>,
+): Promise<TestCount> {
   const report = await Deno.makeTempFile({ prefix: "rackmesh-junit-", suffix: ".xml" });
   try {
     // A stage of its own checks the types.
     const flags = ["--no-prompt", "--no-check", "--permit-no-files", `--junit-path=${report}`];
-    const ok = await deno(["test", ...flags, ...stage.args, ...folders], stage.slow === true);
+    const ignored = without.length === 0 ? [] : [`--ignore=${without.join(",")}`];
+    const ok = await run(["test", ...flags, ...args, ...ignored, ...paths]);
     const count = countTests(await Deno.readTextFile(report));
-    return ok || count.failed > 0 ? count : { passed: count.passed, failed: 1 };
+    return ok || count.failed > 0 ? count : { ...count, failed: 1 };
   } finally {
     await Deno.remove(report);
   }
+}
+
+/** Runs each file by itself, and shows its output as a whole when it has ended. */
+async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCount> {
+  let total: TestCount = { passed: 0, failed: 0, skipped: 0 };
+  await forEachAtOnce(filesOf(paths, stage.without ?? []), async (file) => {
+    const start = performance.now();
+    const count = await runTests(stage, [file], async (args) => {
+      const ended = await runBounded(Deno.execPath(), args, { withinMs: WITHIN_MS });
+      const seconds = ((performance.now() - start) / 1000).toFixed(1);
+      console.log(`── ${file}, ${seconds} s\n${ended.text}`);
+      if (ended.isLate) console.log(lateText(file, ended.text));
+      return ended.success;
+    });
+    total = sum([total, count]);
+  });
+  return total;
+}
+
+/** Test files, those that take longest first. */
+export function filesOf(paths: readonly string[], without: readonly string[]): string[] {
+  const files = paths.flatMap(testFilesIn).filter((file) =>
+    !without.some((path) => file === path || file.startsWith(`${path}/`))
+  ).sort();
+  const isLong = (file: string) => LONGEST.includes(file);
+  return [...LONGEST.filter((file) => files.includes(file)), ...files.filter((x) => !isLong(x))];
+}
+
+function testFilesIn(path: string): string[] {
+  if (/_test\.ts$/.test(path)) return [path];
+  return [...Deno.readDirSync(`${ROOT}/${path}`)].flatMap(({ name, isDirectory }) =>
+    isDirectory || /_test\.ts$/.test(name) ? testFilesIn(`${path}/${name}`) : []
+  );
+}
+
+function sum(counts: readonly TestCount[]): TestCount {
+  const of = (key: keyof TestCount) => counts.reduce((total, count) => total + count[key], 0);
+  return { passed: of("passed"), failed: of("failed"), skipped: of("skipped") };
 }
 
 async function runStage(stage: Stage): Promise<Outcome | null> {
@@ -153,9 +200,13 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
   if (folders?.length === 0) return null;
   console.log(`── ${stage.name}`);
   const start = performance.now();
+  const ran = (args: readonly string[]) =>
+    deno(args, { name: stage.name, isSlow: stage.slow === true });
   const count = folders === undefined
-    ? { passed: 0, failed: await deno(stage.args, false) ? 0 : 1 }
-    : await runTests(stage, folders);
+    ? { passed: 0, failed: await ran(stage.args) ? 0 : 1, skipped: 0 }
+    : stage.isByFile
+    ? await runFiles(stage, folders)
+    : await runTests(stage, folders, ran);
   return { stage: stage.name, seconds: (performance.now() - start) / 1000, ...count };
 }
 
@@ -177,13 +228,13 @@ export async function runGroups(
     const ended = await Promise.all(stages.map(run));
     outcomes.push(...ended.filter((outcome) => outcome !== null));
   }
-  const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0);
-  const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0);
+  const { passed, failed } = sum(outcomes);
   return { outcomes, text: `${passed} passed, ${failed} failed`, code: failed === 0 ? 0 : 1 };
 }
 
-function lineOf({ stage, seconds, passed, failed }: Outcome): string {
-  const tests = passed > 0 ? `  ${passed} tests` : "";
+function lineOf({ stage, seconds, passed, failed, skipped }: Outcome): string {
+  const left = skipped > 0 ? `, ${skipped} SKIPPED` : "";
+  const tests = passed > 0 ? `  ${passed} tests${left}` : "";
   const verdict = failed === 0 ? "ok    " : "FAILED";
   return `${verdict}  ${stage.padEnd(20)} ${seconds.toFixed(1).padStart(6)} s${tests}`;
 }

@@ -1,12 +1,12 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { type Outcome, runGroups, type Stage } from "./check.ts";
+import { filesOf, type Outcome, runGroups, type Stage } from "./check.ts";
 
 const [A, B, C] = ["a", "b", "c"].map((name): Stage => ({ name, args: [] }));
 const SLOW: Stage = { name: "slow", args: [], slow: true };
 
 function outcomeOf({ name }: Stage, failed = 0): Outcome {
-  return { stage: name, seconds: 0, passed: 2, failed };
+  return { stage: name, seconds: 0, passed: 2, failed, skipped: 0 };
 }
 
 describe("runGroups", () => {
@@ -48,5 +48,19 @@ describe("runGroups", () => {
       const { outcomes } = await runGroups([[A!], [SLOW]], { isQuick, run });
       deepEqual(outcomes.map(({ stage }) => stage), names);
     }
+  });
+});
+
+describe("filesOf", () => {
+  it("has every test file once, but for what is left out, and the longest first", () => {
+    const files = filesOf(["tests"], ["tests/seeds", "tests/tools/cli_test.ts"]);
+    equal(new Set(files).size, files.length);
+    equal(files[0], "tests/crash/matrix_test.ts");
+    for (
+      const file of ["tests/support/command_test.ts", "tests/checks/mutations/mutations_test.ts"]
+    ) {
+      equal(files.includes(file), true, file);
+    }
+    deepEqual(files.filter((file) => /seeds|cli_test/.test(file)), []);
   });
 });

@@ -3,6 +3,7 @@
 export interface TestCount {
   readonly passed: number;
   readonly failed: number;
+  readonly skipped: number;
 }
 
 /** Deno's separator of nested suite and test names, escaped as in XML. */
@@ -10,7 +11,7 @@ const NESTED = " &gt; ";
 
 /**
  * Tests that passed and failed. Only the innermost ones count: a `describe` is reported as a test
- * case too, and is recognised by the names nested in it. Skipped tests count as neither.
+ * case too, and is recognised by the names nested in it. Skipped tests are counted by themselves.
  */
 export function countTests(junit: string): TestCount {
   const cases = [
@@ -21,11 +22,12 @@ export function countTests(junit: string): TestCount {
     const parts = name.split(NESTED);
     for (let i = 1; i < parts.length; i++) suites.add(parts.slice(0, i).join(NESTED));
   }
-  let passed = 0, failed = 0;
+  let passed = 0, failed = 0, skipped = 0;
   for (const [, name = "", , body = ""] of cases) {
-    if (suites.has(name) || /<skipped\b/.test(body)) continue;
-    if (/<(failure|error)\b/.test(body)) failed++;
+    if (suites.has(name)) continue;
+    if (/<skipped\b/.test(body)) skipped++;
+    else if (/<(failure|error)\b/.test(body)) failed++;
     else passed++;
   }
-  return { passed, failed };
+  return { passed, failed, skipped };
 }

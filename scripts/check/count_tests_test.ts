@@ -27,7 +27,7 @@ describe("countTests", () => {
       testcase("outer &gt; inner &gt; b"),
       testcase("alone"),
     );
-    assert.deepEqual(countTests(junit), { passed: 3, failed: 0 });
+    assert.deepEqual(countTests(junit), { passed: 3, failed: 0, skipped: 0 });
   });
 
   it("counts a failure once, though every suite around it failed too", () => {
@@ -36,23 +36,24 @@ describe("countTests", () => {
       testcase("outer &gt; a", FAILURE),
       testcase("outer &gt; b"),
     );
-    assert.deepEqual(countTests(junit), { passed: 1, failed: 1 });
+    assert.deepEqual(countTests(junit), { passed: 1, failed: 1, skipped: 0 });
   });
 
-  it("counts a skipped test as neither", () => {
+  it("counts a skipped test by itself", () => {
     const junit = report(testcase("a", "<skipped/>"), testcase("b"));
-    assert.deepEqual(countTests(junit), { passed: 1, failed: 0 });
+    assert.deepEqual(countTests(junit), { passed: 1, failed: 0, skipped: 1 });
   });
 
   it("counts tests of the same name in two files twice", () => {
     assert.deepEqual(countTests(report(testcase("a"), testcase("a", FAILURE))), {
       passed: 1,
       failed: 1,
+      skipped: 0,
     });
   });
 
   it("finds nothing in a report without tests", () => {
     const empty = '<testsuites name="deno test" tests="0" failures="0"></testsuites>';
-    assert.deepEqual(countTests(empty), { passed: 0, failed: 0 });
+    assert.deepEqual(countTests(empty), { passed: 0, failed: 0, skipped: 0 });
   });
 });

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
-import { CommandRig, type Ended, forEachAtOnce } from "../support/command.ts";
+import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { CommandRig, type Ended } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 
 let rig: CommandRig;

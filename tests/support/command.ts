@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { isOverWithin } from "../../scripts/check/concurrent.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { eventually } from "./eventually.ts";
 import { removeUnlessKept } from "./leavings.ts";
@@ -161,18 +162,6 @@ export class CommandRig {
   }
 }
 
-/** Does something with each, as many at a time as there are cores. */
-export async function forEachAtOnce<T>(
-  items: readonly T[],
-  act: (item: T, place: number) => Promise<void>,
-): Promise<void> {
-  const left = items.entries();
-  async function work(): Promise<void> {
-    for (const [place, item] of left) await act(item, place);
-  }
-  await Promise.all(Array.from({ length: navigator.hardwareConcurrency }, work));
-}
-
 export class RunningCommand {
   readonly pid: number;
   /** Rejects where the command takes too long: it is ended then, with what is left of its runs. */
@@ -206,14 +195,14 @@ export class RunningCommand {
   ): Promise<Ended> {
     const began = performance.now();
     const ended = Promise.all([this.#process.status, this.#stdout.whole, this.#stderr.whole]);
-    if (!await isDoneWithin(ended, withinMs)) {
+    if (!await isOverWithin(ended, withinMs)) {
       const state = rig.states();
       const said = this.stderr;
       this.#killIfThere("SIGTERM");
-      if (!await isDoneWithin(this.#process.status, END_MS)) {
+      if (!await isOverWithin(this.#process.status, END_MS)) {
         this.#killIfThere("SIGKILL");
         for (const pid of rig.pids()) killIfThere(pid);
-        await isDoneWithin(this.#process.status, END_MS);
+        await isOverWithin(this.#process.status, END_MS);
       }
       throw new Error(
         `${title} has not ended within ${withinMs} ms. On stderr it has said:\n${said}\n` +
@@ -278,17 +267,6 @@ class Said {
       at += part.length;
     }
     return bytes;
-  }
-}
-
-/** Whether a promise is kept within this time. */
-async function isDoneWithin(done: Promise<unknown>, ms: number): Promise<boolean> {
-  const late = Promise.withResolvers<false>();
-  const timer = setTimeout(() => late.resolve(false), ms);
-  try {
-    return await Promise.race([done.then(() => true), late.promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

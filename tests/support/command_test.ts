@@ -20,7 +20,10 @@ describe("a command that does not end", () => {
         message,
         /^echo it waits .* has not ended within 500 ms\. On stderr .*:\nit waits\n/,
       );
-      assert.match(message, new RegExp(`\\n[RS], [\\d.]+ s of .*: ${held.pid}: \\S*tail .*run\\.json`));
+      assert.match(
+        message,
+        new RegExp(`\\n[RS], [\\d.]+ s of .*: ${held.pid}: \\S*tail .*run\\.json`),
+      );
       return true;
     });
     held.kill("SIGKILL");

@@ -6,7 +6,8 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
 import { contentOf } from "../support/process_rack.ts";
-import { CommandRig, type Ended, forEachAtOnce } from "../support/command.ts";
+import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { CommandRig, type Ended } from "../support/command.ts";
 
 const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;
 const APPEND = new URL("../../scripts/scenarios/append_pair.yaml", import.meta.url).pathname;

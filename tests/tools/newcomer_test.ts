@@ -9,7 +9,8 @@ import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { fromFileUrl, projectFile, ROOT } from "../../console/base/paths.ts";
 import { SCHEMA_COMMENT, SCHEMA_FILE, shippedScenarios } from "../../console/scenarios/shipped.ts";
-import { CommandRig, type Ended, forEachAtOnce, rackArguments } from "../support/command.ts";
+import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { CommandRig, type Ended, rackArguments } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));

@@ -1,0 +1,97 @@
+/**
+ * Runs a program for a bounded time. One that takes longer is ended with all that it has started, also
+ * what has left its session: every process inherits a mark in its environment.
+ */
+import { isOverWithin } from "./concurrent.ts";
+import { ROOT } from "../../console/base/paths.ts";
+
+export interface Bounded {
+  readonly success: boolean;
+  /** Whether it had to be ended. */
+  readonly isLate: boolean;
+  /** Both of its outputs. */
+  readonly text: string;
+}
+
+const MARK = "RACKMESH_CHECK_RUN";
+/** For processes that were killed to be gone. */
+const GONE_MS = 10_000;
+/** Processes may start others while they are being killed. */
+const ROUNDS = 5;
+
+/** @param options.onOutput is given what it prints, at once. */
+export async function runBounded(
+  program: string,
+  args: readonly string[],
+  options: { readonly withinMs: number; readonly onOutput?: (part: Uint8Array) => void },
+): Promise<Bounded> {
+  const mark = crypto.randomUUID();
+  const process = new Deno.Command(program, {
+    args: [...args],
+    cwd: ROOT,
+    env: { [MARK]: mark },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const decoder = new TextDecoder();
+  let text = "";
+  const read = async (output: ReadableStream<Uint8Array>) => {
+    for await (const part of output) {
+      text += decoder.decode(part, { stream: true });
+      options.onOutput?.(part);
+    }
+  };
+  const ended = Promise.all([process.status, read(process.stdout), read(process.stderr)]);
+  if (!await isOverWithin(ended, options.withinMs)) {
+    await killMarked(mark);
+    await isOverWithin(ended, GONE_MS);
+    return { success: false, isLate: true, text };
+  }
+  const { success } = await process.status;
+  return { success, isLate: false, text };
+}
+
+async function killMarked(mark: string): Promise<void> {
+  for (let round = 0; round < ROUNDS; round++) {
+    // Deno reads other processes' environments only with all permissions, which the checks have not.
+    const { stdout } = await new Deno.Command("sh", {
+      args: ["-c", `grep -lsz '^${MARK}=${mark}$' /proc/[0-9]*/environ`],
+    }).output();
+    const paths = new TextDecoder().decode(stdout);
+    const pids = [...paths.matchAll(/\/proc\/(\d+)\//g)].map(([, pid]) => Number(pid));
+    if (pids.length === 0) return;
+    for (const pid of pids) {
+      try {
+        Deno.kill(pid, "SIGKILL");
+      } catch (error) {
+        if (!(error instanceof Deno.errors.NotFound)) throw error;
+      }
+    }
+  }
+}
+
+/** Colours of a terminal. */
+// deno-lint-ignore no-control-regex
+const COLOURS = /\x1b\[[0-9;]*m/g;
+
+/**
+ * The test that had begun last and has not ended, by what `deno test` has printed: its file and the names
+ * around it; undefined where each that began has ended.
+ */
+export function testUnderWay(output: string): string | undefined {
+  let file = "";
+  let names: string[] = [];
+  for (const line of output.replaceAll(COLOURS, "").split("\n")) {
+    const [, path] = /^running \d+ tests? from (\S+)/.exec(line) ?? [];
+    if (path !== undefined) {
+      file = path;
+      names = [];
+    }
+    const [, indent, name, result] = /^( *)(\S.*?) \.\.\.(.*)$/.exec(line) ?? [];
+    if (name === undefined) continue;
+    names.length = Math.min(names.length, indent!.length / 2);
+    if (!/^ (ok|FAILED|ignored)/.test(result!)) names.push(name);
+  }
+  return names.length === 0 ? undefined : `${file}: ${names.join(" > ")}`;
+}

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { ifThere } from "../../console/base/files.ts";
+import { runBounded, testUnderWay } from "./bounded.ts";
+
+describe("runBounded", () => {
+  it("gives both outputs, and whether the program succeeded", async () => {
+    const args = ["-c", "echo one; echo two >&2; exit 3"];
+    const { success, isLate, text } = await runBounded("sh", args, { withinMs: 60_000 });
+    assert.deepEqual([success, isLate], [false, false]);
+    assert.deepEqual(text.split("\n").sort(), ["", "one", "two"]);
+  });
+
+  it("ends a program that takes longer, and what it has started in a session of its own", async () => {
+    const script = "setsid sleep 1000 & echo $!; trap '' TERM; sleep 1000";
+    const { isLate, text } = await runBounded("sh", ["-c", script], { withinMs: 300 });
+    assert.ok(isLate);
+    assert.match(text, /^\d+\n$/);
+    // It may be there still for its parent to ask how it ended; it has no command line then.
+    const left = ifThere(() => Deno.readTextFileSync(`/proc/${text.trim()}/cmdline`));
+    assert.ok(left === undefined || left === "", left);
+  });
+});
+
+describe("testUnderWay", () => {
+  const BEGUN = "\x1b[38;5;245mrunning 2 tests from ./a_test.ts\x1b[0m\nouter ...\n" +
+    "  one ... \x1b[32mok\x1b[0m (3ms)\n  inner ...\n    two ...";
+
+  it("names the file, the suites and the test that has not ended", () => {
+    assert.equal(testUnderWay(BEGUN), "./a_test.ts: outer > inner > two");
+    const printed = `${BEGUN}\n------- output -------\nhi\n----- output end -----\n`;
+    assert.equal(testUnderWay(printed), "./a_test.ts: outer > inner > two");
+  });
+
+  it("names nothing where each has ended", () => {
+    assert.equal(
+      testUnderWay(`${BEGUN} ok (1s)\n  inner ... ok (1s)\nouter ... FAILED (1s)\n`),
+      undefined,
+    );
+    assert.equal(testUnderWay(""), undefined);
+  });
+});
