@@ -20,6 +20,7 @@ import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
 import { textIfThere } from "../console/base/files.ts";
 import { explain } from "../console/rack/failure.ts";
+import { inexactIn } from "../console/rack/fault_lines.ts";
 import { refusedByProcesses } from "../console/rack/refused.ts";
 import { noFinal, RackError } from "../console/rack/supervisor.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
@@ -72,6 +73,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   await bus.close();
   progress.clear();
   await linkState(runFile);
+  const inexact = inexactIn(IN_CONTAINER.record);
   const outcome: Outcome = {
     digest: status.digest,
     virtualPs: status.now,
@@ -80,6 +82,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     processes: runFile.partitions.length + 1,
     finals,
     refused,
+    ...(inexact.length > 0 && { inexact }),
     directory: DIRECTORY,
   };
   const report = await reportOn({ label, ...runFile }, outcome);

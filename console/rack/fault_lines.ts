@@ -63,6 +63,13 @@ export function recordedIn(directory: string): ReplayedFaults {
   return faultsIn(textIfThere(path) ?? "", path);
 }
 
+/** Why a run cannot be replayed exactly, as its timekeeper wrote it down; empty where it can. */
+export function inexactIn(directory: string): string[] {
+  const lines = (textIfThere(`${directory}/inexact.jsonl`) ?? "").split("\n");
+  // The last one may be being written.
+  return [...new Set(lines.slice(0, -1))].map((line) => String(JSON.parse(line)));
+}
+
 /** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];

@@ -27,6 +27,7 @@ import {
 } from "../../nodes/files.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { eventsIn, removeRecordings } from "../captures/captures.ts";
+import { inexactIn } from "./fault_lines.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
 
@@ -41,6 +42,8 @@ export interface Outcome {
   readonly finals: readonly FinalReply[];
   /** Messages that the processes or the broker refused. */
   readonly refused: readonly Refused[];
+  /** Why the run cannot be replayed exactly; absent where it can. */
+  readonly inexact?: readonly string[];
   readonly directory: string;
   /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
@@ -121,7 +124,11 @@ export async function runProcesses(
       hasWire: check === "wire",
     });
     if (observe === undefined && scope !== undefined) removeRecordings(directory);
-    const outcome = { digest, virtualPs, events, wallMs, processes, finals, refused, directory };
+    const inexact = inexactIn(directory);
+    const outcome = {
+      ...{ digest, virtualPs, events, wallMs, processes, finals, refused, directory },
+      ...(inexact.length > 0 && { inexact }),
+    };
     return record === undefined ? outcome : { ...outcome, record };
   } catch (error) {
     signal?.throwIfAborted();

@@ -37,6 +37,8 @@ export interface RunReport {
   >;
   /** Messages that were forged, damaged or beyond their sender's rights: none changed the run. */
   readonly refused: ReadonlyArray<Refused & { readonly variant: string }>;
+  /** Why a variant cannot be replayed exactly; absent where all can. */
+  readonly inexact?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
   readonly checks: ReadonlyArray<
     {
       readonly name: string;

@@ -26,13 +26,17 @@ export function figuresText(report: RunReport): string[] {
   ];
 }
 
-/** A line for each check, and beside them one for each kind of message that was refused. */
-export function checksText({ checks, refused }: RunReport): string[] {
+/**
+ * A line for each check, and beside them one for each kind of message that was refused, and for each
+ * reason why the run cannot be replayed.
+ */
+export function checksText({ checks, refused, inexact = [] }: RunReport): string[] {
   return [
     ...checks.map(({ name, holds, detail, looked }) =>
       `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
     ),
     ...refusedText(refused).map((text) => `note ${text}`),
+    ...inexact.map(({ variant, why }) => `note ${variant} cannot be replayed exactly: ${why}`),
   ];
 }
 

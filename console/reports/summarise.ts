@@ -40,6 +40,9 @@ export function summarise(
   const { plan } = outcomes[0]!.one;
   const methods = outcomes.flatMap(({ rows }) => rows);
   const digests = outcomes.map(({ one, outcome }) => [one.label, outcome.digest] as const);
+  const inexact = outcomes.flatMap(({ one, outcome }) =>
+    (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
+  );
   return {
     run: id,
     scenario: plan.scenario,
@@ -62,6 +65,7 @@ export function summarise(
     refused: outcomes.flatMap(({ one, outcome }) =>
       outcome.refused.map((row) => ({ variant: one.label, ...row }))
     ),
+    ...(inexact.length > 0 && { inexact }),
     checks: checksOf(outcomes, { expect }),
   };
 }

@@ -6,6 +6,7 @@ import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../console/rack/supervisor.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
+import { inexactIn } from "../../console/rack/fault_lines.ts";
 import { refusedByProcesses, refusedText, violationsOf } from "../../console/rack/refused.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
@@ -121,12 +122,13 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const { status: { driven: _, ...status }, refused } = await withRack(
+  const { status: { driven: _, ...status }, refused, inexact } = await withRack(
     flags.run,
     async ({ control, rack }) => {
       const status = await control.status();
       const broker = violationsOf(`${rack.directory}/nats-server.log`);
-      return { status, refused: [...refusedByProcesses(status.refusals), ...broker] };
+      const refused = [...refusedByProcesses(status.refusals), ...broker];
+      return { status, refused, inexact: inexactIn(rack.directory) };
     },
   );
   const { next, limit } = status;
@@ -137,8 +139,15 @@ async function why(flags: LiveFlags): Promise<void> {
     limit: finite(limit),
     why: rows,
     refusals: refused,
+    ...(inexact.length > 0 && { inexact }),
   };
   const table = tableText(COLUMNS, status.why);
-  const text = [whyText(status), "", table, ...refusedText(refused)].join("\n");
+  const text = [
+    whyText(status),
+    "",
+    table,
+    ...refusedText(refused),
+    ...inexact.map((why) => `This run cannot be replayed exactly: ${why}`),
+  ].join("\n");
   printResult(flags, document, text);
 }

@@ -10,6 +10,8 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
 import { heldFor, survivedView } from "../../console/rack/survived.ts";
 import { firstLoss, isReportedOnce, type PutResult } from "../../console/checks/survival.ts";
+import { checksText } from "../../console/reports/report_text.ts";
+import { summarise } from "../../console/reports/summarise.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   killFromOutside,
@@ -123,6 +125,8 @@ describe("Power failure of real processes", () => {
       midway: {
         share: 0.4,
         act: async (rack, { directory }) => {
+          // A run that was over too soon is tried again.
+          answers.length = 0;
           const kill = (node: string, token: string) =>
             rack.control.ask("kill", { node, token }, { repeats: true });
           answers.push(await kill("b", "once"));
@@ -145,6 +149,28 @@ describe("Power failure of real processes", () => {
     ]);
     assert.ok(!isHit);
     assert.deepEqual(lifeLine(ran), ["b died", "b started"]);
+  });
+
+  it("killed together with the timekeeper: the report says that the run cannot be replayed", async () => {
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-opcode",
+      ddio: "on",
+      midway: {
+        share: 0.4,
+        act(rack) {
+          killFromOutside(rack, "timekeeper");
+          killFromOutside(rack, "b");
+        },
+      },
+    };
+    const { prepared, outcome, rows } = await bench.run(run);
+    const outcomes = [{ one: prepared, outcome, rows, protocols: [] }];
+    const report = summarise({ id: "x", path: "x", wallMs: 1, nats: true, outcomes });
+    const why = "it is unknown how far b had run when it failed";
+    assert.deepEqual(report.inexact, [{ variant: prepared.label, why }]);
+    const text = `note ${prepared.label} cannot be replayed exactly: ${why}`;
+    assert.ok(checksText(report).includes(text), checksText(report).join("\n"));
   });
 
   it("P-05, P-41: killed and started again: SCM as it was", async () => {
