@@ -31,14 +31,22 @@ export function jsonIfThere<T>(
   isOne: (value: Partial<Record<keyof T, unknown>>) => boolean,
 ): T | undefined {
   const text = textIfThere(path);
-  if (text === undefined) return undefined;
+  return text === undefined ? undefined : jsonIn(text, path, isOne);
+}
+
+/** The object that a text of `place`, a file or a line of one, stands for. @throws DamagedFileError */
+export function jsonIn<T>(
+  text: string,
+  place: string,
+  isOne: (value: Partial<Record<keyof T, unknown>>) => boolean = () => true,
+): T {
   try {
     const value = JSON.parse(text);
     if (typeof value === "object" && value !== null && isOne(value)) return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
-  throw new DamagedFileError(`${path} is damaged: expected what rackmesh has written into it`);
+  throw new DamagedFileError(`${place} is damaged: expected what rackmesh has written into it`);
 }
 
 /** Writes beside and renames, so that no reader and no full disk sees a part of the file. */

@@ -13,8 +13,9 @@ import {
 } from "../../fabric/capture/recording.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
+import { readRunFile } from "../rack/run_directory.ts";
 import { ifThere, isThere, readInto } from "../base/files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
@@ -151,8 +152,8 @@ export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
  */
 export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
-  const file: RunFile = JSON.parse(Deno.readTextFileSync(`${directory}/run.json`));
-  if (file.captures === undefined) return [];
+  const file = readRunFile(directory);
+  if (file?.captures === undefined) return [];
   const { plan, captures } = file;
   return await writeCaptures([{ label: plan.scenario, plan, directory }], captures);
 }

@@ -6,6 +6,7 @@ import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
+import { explain } from "./failure.ts";
 import { RackError } from "./supervisor.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
@@ -175,7 +176,8 @@ async function untilJoined(
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
  * ended.
- * @returns for each rack the number of its processes, and the paths of its captures.
+ * @returns for each rack the number of its processes, the paths of its captures, and why there are
+ * none where they could not be written.
  * @throws Refusal where the choice is ambiguous.
  */
 export async function takeRacksDown(which: WhichRacks) {
@@ -184,8 +186,12 @@ export async function takeRacksDown(which: WhichRacks) {
     down.push({ id, path, processes: await takeDown(path) });
   }
   const ended = [];
-  for (const { id, path, processes } of down) {
-    ended.push({ run: id, processes, captures: await writeCapturesOf(path) });
+  for (const { id: run, path, processes } of down) {
+    try {
+      ended.push({ run, processes, captures: await writeCapturesOf(path) });
+    } catch (error) {
+      ended.push({ run, processes, captures: [], problem: explain(error).message });
+    }
   }
   return ended;
 }

@@ -142,6 +142,14 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
   return path;
 }
 
+/** The run file in a variant's directory; undefined where there is none. @throws DamagedFileError */
+export function readRunFile(directory: string): RunFile | undefined {
+  return jsonIfThere<RunFile>(
+    `${directory}/run.json`,
+    ({ run, plan, partitions }) => typeof run === "string" && !!plan && Array.isArray(partitions),
+  );
+}
+
 /**
  * `left over`: processes whose supervisor or directory is gone; `damaged`: a file of ours cannot be
  * read; `kept`: only files.

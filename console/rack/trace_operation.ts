@@ -9,9 +9,10 @@ import {
   type TraceLine,
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
-import { isThere } from "../base/files.ts";
+import { ifThere, isThere, jsonIn } from "../base/files.ts";
 import { findRun } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
+import { readRunFile } from "./run_directory.ts";
 import { runSimulated } from "./run_variant.ts";
 
 /** Steps of operations, and the rack that was traced. */
@@ -62,19 +63,23 @@ export interface VariantChoice {
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
   const { id, path } = await findRun(run);
   const directory = variantOf({ id, path }, choice);
-  const file: RunFile = JSON.parse(await Deno.readTextFile(`${directory}/run.json`));
-  const lines: TraceLine[] = [];
-  for (const { name } of Deno.readDirSync(`${directory}/trace`)) {
-    const text = await Deno.readTextFile(`${directory}/trace/${name}`);
-    // The last line may be incomplete where a process was killed.
-    for (const line of text.split("\n").slice(0, -1)) lines.push(JSON.parse(line));
-  }
-  if (lines.length === 0) {
+  const file = readRunFile(directory), lines = linesIn(`${directory}/trace`);
+  if (file === undefined || lines.length === 0) {
     throw refusal("", { found: `${id} has no trace`, expected: "one that was run with --trace" });
   }
   // Stable sort: each device's lines keep their order.
   lines.sort((x, y) => x.time - y.time);
   return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
+}
+
+/** @throws DamagedFileError */
+function linesIn(folder: string): TraceLine[] {
+  return [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
+    const path = `${folder}/${name}`;
+    // The last line may be incomplete where a process was killed.
+    const lines = Deno.readTextFileSync(path).split("\n").slice(0, -1);
+    return lines.map((line, i) => jsonIn<TraceLine>(line, `${path}:${i + 1}`));
+  });
 }
 
 /** The directory of the chosen variant. @throws Refusal */

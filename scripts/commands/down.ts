@@ -1,5 +1,6 @@
 /** `rack down`: ends every process of a rack, also where its supervisor has ended. */
 import type { Command } from "commander";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { takeRacksDown } from "../../console/rack/bring_up.ts";
 import { addLiveOptions, given, type LiveFlags } from "./options.ts";
 import { print, say } from "./output.ts";
@@ -24,5 +25,10 @@ async function down({ run, all, json }: DownFlags): Promise<void> {
   for (const { run, processes, captures } of json ? [] : ended) {
     print(`${run} is down: ${processes} processes ended`);
     for (const path of captures) print(`capture ${path}`);
+  }
+  for (const { run, problem } of ended) {
+    if (problem === undefined) continue;
+    say(`${run} has no captures: ${problem}`);
+    Deno.exitCode = EXIT.unclear;
   }
 }

@@ -131,7 +131,9 @@ describe("the cache", () => {
   });
 
   it("goes on with every other run where files of one are damaged", async () => {
-    const { run: id, directory } = JSON.parse(await rack("up", PAIR, "--ddio", "off", "--json"));
+    const pcap = `${rig.cache}/captures`;
+    const up = await rack("up", PAIR, "--ddio", "off", "--json", "--pcap", pcap);
+    const { run: id, directory } = JSON.parse(up);
     const files = ["owner", "supervisor", "processes", "ended", "run"];
     const texts = ["", "{", "null", "7", "[1, 2", '"x"', "{}", "\0\0\0"];
     for (const [i, text] of texts.entries()) {
@@ -142,9 +144,19 @@ describe("the cache", () => {
     await Deno.writeTextFile(`${rig.cache}/runs/damaged-0/kept.txt`, "\0");
     const { stderr } = await run("runs");
     assert.match(stderr, /damaged-1: .*owner\.json is damaged/);
+    for (const damaged of ["damaged-0", "damaged-1"]) {
+      const trace = await run("trace", "--run", damaged);
+      assert.equal(trace.code, 2);
+      assert.match(trace.stderr, /^\S+run\.json is damaged: expected what rackmesh has written/);
+    }
     assert.match(await rack("ps"), new RegExp(id));
     await Deno.writeTextFile(`${directory}/processes.json`, "");
-    assert.match(await rack("down"), /is down: 8 processes ended/);
+    await Deno.writeTextFile(`${directory}/run.json`, "{");
+    assert.equal(await rack("completion", "nodes"), "timekeeper\nnats\n");
+    const down = await run("down");
+    assert.match(down.stdout, /is down: 8 processes ended/);
+    assert.match(down.stderr, /has no captures: \S+run\.json is damaged/);
+    assert.equal(down.code, 2);
     assert.match(await rack("runs", "rm", "damaged-2"), /1 removed/);
     assert.match(await rack("runs", "prune", "--runs", "0"), /runs? removed/);
     assert.match(await rack("runs", "rm", "--all"), /removed/);

@@ -1,6 +1,7 @@
 /** Names that a shell completes. */
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
-import { listRuns } from "../run_directory.ts";
+import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import { DamagedFileError } from "../../base/files.ts";
+import { listRuns, readRunFile } from "../run_directory.ts";
 
 export const NAMES = ["nodes", "hosts", "runs"] as const;
 export type NamesOf = typeof NAMES[number];
@@ -11,11 +12,20 @@ export async function completionNames(kind: NamesOf): Promise<string[]> {
   if (kind === "runs") return rows.flatMap(({ id, mark }) => mark ? [id, mark] : [id]);
   const names = new Set<string>();
   for (const { path } of rows.filter(({ up }) => up)) {
-    const { plan }: RunFile = JSON.parse(await Deno.readTextFile(`${path}/run.json`));
-    for (const node of plan.nodes) {
+    for (const node of nodesOf(path)) {
       if (kind === "nodes" || node.kind === "host") names.add(node.name);
     }
     if (kind === "nodes") names.add("timekeeper").add("nats");
   }
   return [...names];
+}
+
+/** None where the file is gone, or damaged: a completion has no place for a message. */
+function nodesOf(path: string): RackPlan["nodes"] {
+  try {
+    return readRunFile(path)?.plan.nodes ?? [];
+  } catch (error) {
+    if (error instanceof DamagedFileError) return [];
+    throw error;
+  }
 }

@@ -4,11 +4,11 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import { jsonIfThere } from "../../base/files.ts";
 import { RackError } from "../supervisor.ts";
 import {
   listRuns,
   readEnd,
+  readRunFile,
   readSupervisor,
   type RunRow,
   type SupervisorFile,
@@ -79,10 +79,7 @@ export function listed(rows: readonly RunRow[]): string {
 function openRack(row: RunRow): RackUp {
   const supervisor = readSupervisor(row.path);
   if (supervisor === undefined) throw goneDown(row.id, row.path);
-  const file = jsonIfThere<RunFile>(
-    `${row.path}/run.json`,
-    ({ run, plan, partitions }) => typeof run === "string" && !!plan && Array.isArray(partitions),
-  );
+  const file = readRunFile(row.path);
   if (file === undefined) throw goneDown(row.id, row.path);
   return { id: row.id, directory: row.path, file, supervisor };
 }
