@@ -14,7 +14,8 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "resident MB": 16,
   "descriptors": 4,
   "verbs objects": 0,
-  "allocated KiB": 0,
+  // Of the last client of a service, by the size of its messages.
+  "allocated KiB": 256,
 };
 
 const FINAL_ATTEMPTS = 3;

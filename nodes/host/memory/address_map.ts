@@ -14,6 +14,8 @@ export const DRAM_PAGE_BYTES = 4096;
 const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
 /** Frames are shuffled within groups of this size, so that used memory stays compact. */
 const SHUFFLE_FRAMES = 16;
+/** More freed memory than that is given out in other sizes as well. */
+const SPARE_PAGES_MOST = 256;
 
 export type Memory = "dram" | "scm";
 
@@ -71,6 +73,18 @@ function pagesOf(bytes: number): number {
 
 type Kind = "scattered" | "contiguous";
 
+/** Buffers by address, of which neighbours are one. */
+function joined(buffers: readonly Buffer[]): Buffer[] {
+  const all: Buffer[] = [];
+  for (const next of buffers.toSorted((x, y) => x.address - y.address)) {
+    const last = all.at(-1);
+    if (last !== undefined && last.address + last.pages.length * DRAM_PAGE_BYTES === next.address) {
+      all[all.length - 1] = { ...last, pages: [...last.pages, ...next.pages] };
+    } else all.push(next);
+  }
+  return all;
+}
+
 /** The page table of a host, and its DRAM allocator. */
 export class AddressMap {
   readonly scm: Buffer;
@@ -79,9 +93,12 @@ export class AddressMap {
   #pagesUsed = 0;
   /** Frames of contiguous allocations, from the end of DRAM downwards. */
   #contiguousFrames = 0;
-  /** Allocations by address, and freed ones by kind and size, which are reused as they are. */
+  /** Allocations by address, and freed ones by kind and number of pages. */
   readonly #given = new Map<number, { readonly kind: Kind; readonly buffer: Buffer }>();
-  readonly #spare = new Map<string, Buffer[]>();
+  readonly #spare: Readonly<Record<Kind, Map<number, Buffer[]>>> = {
+    scattered: new Map(),
+    contiguous: new Map(),
+  };
   #sparePages = 0;
 
   constructor(sizes: MemorySizes) {
@@ -106,7 +123,9 @@ export class AddressMap {
   }
 
   /**
-   * A freed allocation of so many pages, with its old content; undefined where there is none.
+   * Freed memory, with its old content; undefined where there is none of so many pages. One that was
+   * freed in this size is taken as it is. Where much memory is spare or little is left, else the front
+   * of the smallest that is larger, neighbours joined: programs of ever new sizes would use it up.
    * @param isQuiet whether no pending DMA write can still reach these frames.
    */
   takeSpare(
@@ -115,12 +134,45 @@ export class AddressMap {
     isQuiet: (frames: readonly number[]) => boolean = () => true,
   ): Buffer | undefined {
     const count = pagesOf(bytes);
-    const spares = this.#spare.get(`${kind}/${count}`) ?? [];
-    const last = spares.findLastIndex(({ pages }) => isQuiet(pages));
-    const [spare] = last < 0 ? [] : spares.splice(last, 1);
+    const same = this.#spare[kind].get(count) ?? [];
+    const last = same.findLastIndex(({ pages }) => isQuiet(pages));
+    const spare = last >= 0
+      ? same.splice(last, 1)[0]!
+      : this.#isShort(count)
+      ? this.#takeFront(count, kind, isQuiet)
+      : undefined;
     if (spare === undefined) return undefined;
     this.#sparePages -= count;
     return this.#give(kind, { ...spare, length: bytes });
+  }
+
+  #isShort(count: number): boolean {
+    const used = this.#pagesUsed + this.#contiguousFrames;
+    return this.#sparePages > SPARE_PAGES_MOST || used + count + SHUFFLE_FRAMES > this.#frames;
+  }
+
+  #takeFront(
+    count: number,
+    kind: Kind,
+    isQuiet: (frames: readonly number[]) => boolean,
+  ): Buffer | undefined {
+    const all = joined([...this.#spare[kind].values()].flat());
+    const found = all.filter(({ pages }) => pages.length >= count && isQuiet(pages.slice(0, count)))
+      .toSorted((x, y) => x.pages.length - y.pages.length)[0];
+    if (found === undefined) return undefined;
+    this.#spare[kind].clear();
+    for (const each of all) if (each !== found) this.#keepSpare(kind, each);
+    const [front, rest] = [found.pages.slice(0, count), found.pages.slice(count)];
+    const address = found.address + count * DRAM_PAGE_BYTES;
+    if (rest.length > 0) this.#keepSpare(kind, { ...found, address, pages: rest });
+    return { ...found, pages: front };
+  }
+
+  #keepSpare(kind: Kind, buffer: Buffer): void {
+    const count = buffer.pages.length;
+    const spare = this.#spare[kind].get(count) ?? [];
+    spare.push(buffer);
+    this.#spare[kind].set(count, spare);
   }
 
   /** Frees the allocation at this address. @throws AddressFault where there is none. */
@@ -131,10 +183,7 @@ export class AddressMap {
     }
     this.#given.delete(address);
     const { kind, buffer } = given;
-    const key = `${kind}/${buffer.pages.length}`;
-    const spare = this.#spare.get(key) ?? [];
-    spare.push(buffer);
-    this.#spare.set(key, spare);
+    this.#keepSpare(kind, buffer);
     this.#sparePages += buffer.pages.length;
   }
 

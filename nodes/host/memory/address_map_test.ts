@@ -81,6 +81,37 @@ describe("AddressMap.free", () => {
     assert.equal(map.allocatedBytes, 8 * DRAM_PAGE_BYTES);
   });
 
+  it("reuses the front of what is larger, and neighbours as one, where memory is short", () => {
+    for (const kind of ["scattered", "contiguous"] as const) {
+      const map = new AddressMap(SIZES);
+      const allocate = (pages: number) =>
+        kind === "scattered"
+          ? map.allocate(pages * DRAM_PAGE_BYTES)
+          : map.allocateContiguous(pages * DRAM_PAGE_BYTES);
+      const given = [100, 50, 90].map(allocate);
+      const before = map.allocatedBytes;
+      for (const each of given) map.free(each);
+      const all = map.takeSpare(239 * DRAM_PAGE_BYTES, kind)!;
+      const addresses = [...all.pages.keys()].map((i) => all.address + i * DRAM_PAGE_BYTES);
+      assert.deepEqual(all.pages, addresses.map((address) => map.physical(address)));
+      assert.ok(map.takeSpare(1, kind) !== undefined);
+      assert.equal(map.takeSpare(1, kind), undefined);
+      assert.equal(map.allocatedBytes, before);
+      map.free(all);
+      const isQuiet = (frames: readonly number[]) => !frames.includes(all.pages[0]!);
+      assert.equal(map.takeSpare(100 * DRAM_PAGE_BYTES, kind, isQuiet), undefined);
+      assert.equal(map.takeSpare(100 * DRAM_PAGE_BYTES, kind)!.address, all.address);
+    }
+  });
+
+  it("needs a few times what is held at one time at most, whatever the sizes", () => {
+    const map = new AddressMap(SIZES);
+    for (let round = 0; round < 500; round++) {
+      const bytes = (1 + round * 37 % 80) * DRAM_PAGE_BYTES;
+      map.free(map.takeSpare(bytes, "scattered") ?? map.allocate(bytes));
+    }
+  });
+
   it("refuses what is not given out", () => {
     const map = new AddressMap(SIZES);
     const buffer = map.allocate(10);

@@ -116,9 +116,15 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
   } else if (memory === undefined) {
+    // Of other sizes: requesters of any sizes would leave ever more of it.
+    for (const { recvBuffer, sendBuffer } of server.freeMemory.splice(0)) {
+      cpu.free(recvBuffer);
+      cpu.free(sendBuffer);
+    }
     const buffer = allocated(() => cpu.allocate(slots * slotBytes));
     if (failed(buffer)) return undefined;
     memory = memoryOf(cpu, buffer, ringInDram(buffer, { slots, slotBytes }));
+    if (memory === undefined) cpu.free(buffer);
   }
   if (memory !== undefined) yield* beginEpoch(cpu, memory.ring);
   return memory;
