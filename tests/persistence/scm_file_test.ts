@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
-import { canMount } from "../support/can_mount.ts";
+import { itUnless, mountMissing } from "../support/skipping.ts";
 import { pattern } from "../../nodes/host/testing/host_testing.ts";
 import { ScmDamageError, ScmFile, ScmFileError } from "../../nodes/host/store/scm_file.ts";
 import { ScmSums } from "../../nodes/host/store/scm_sums.ts";
@@ -20,6 +20,8 @@ function settled(path: string): ScmFile {
   file.settle("unknown");
   return file;
 }
+
+const withMount = itUnless(await mountMissing(), "an SCM file on a full disk");
 
 describe("ScmFile", () => {
   let path: string;
@@ -125,10 +127,7 @@ describe("ScmFile", () => {
   });
 
   for (const { full, pagesEach, ballast } of FULL_DISKS) {
-    it(`survives a disk that is full when it writes the ${full}`, async (test) => {
-      if (!await canMount(directory)) {
-        return test.skip("this machine lets no user mount a file system");
-      }
+    withMount(`survives a disk that is full when it writes the ${full}`, async () => {
       // 16 pages for content, log and ballast; removing the ballast is what an operator would do.
       const child =
         `'${Deno.execPath()}' run --no-prompt --allow-read --allow-write '${FULL_CHILD}'`;

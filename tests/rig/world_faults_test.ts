@@ -12,16 +12,18 @@ import { decodeSealed, encode, encodeSealed } from "../../fabric/bus/codec.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
-import { canMount } from "../support/can_mount.ts";
-import { CommandRig, rackArguments } from "../support/command.ts";
+import { CommandRig } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { readCapture } from "../support/pcapng_reader.ts";
 import { contentOf, killFromOutside, lifeLine, RackBench } from "../support/process_rack.ts";
+import { itUnless, mountMissing } from "../support/skipping.ts";
 
 const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url);
 const ONE = ["--method", "persist-opcode", "--ddio", "off"];
 /** Timekeeper, two hosts, two RNICs, a switch and the broker. */
 const PROCESSES = 7;
+
+const withMount = itUnless(await mountMissing(), "a run on a full disk");
 
 describe("A rack run from the command line", () => {
   let rig: CommandRig;
@@ -140,33 +142,53 @@ describe("A rack run from the command line", () => {
     assert.ok(performance.now() - killedAt < 10_000);
   });
 
-  it("ends with a message when the disk is full, and leaves no half-written input", async (test) => {
-    const mount = `${rig.cache}/runs`;
-    await Deno.mkdir(mount);
-    if (!await canMount(mount)) return test.skip("this machine lets no user mount a file system");
-    const input = `${rig.cache}/data.bin`;
-    const quick = ["run", PAIR.pathname, "--input", input, ...ONE];
-    const script = `mount -t tmpfs -o size=200k none ${mount} && exec "$@"`;
-    const { code, stderr } = await new Deno.Command("unshare", {
-      args: ["-rm", "sh", "-c", script, "sh", Deno.execPath(), ...rackArguments(quick)],
-      env: { RACKMESH_CACHE: rig.cache },
-    }).output();
-    const said = new TextDecoder().decode(stderr);
-    assert.equal(code, 2, said);
-    // Whichever file is the first: what a process has seen, or the SCM.
-    const message = /ended by itself .*Cannot write .*\.(scm|seen).*: No space left on device/s;
-    assert.match(said, message);
-    assert.doesNotMatch(said, /\n\s+at |Uncaught/);
-    assert.deepEqual(await Deno.readFile(input), contentOf(256 * 1024));
-  });
+  withMount(
+    "ends with a message when the disk is full, and leaves no half-written input",
+    async () => {
+      const input = `${rig.cache}/data.bin`;
+      const quick = ["run", PAIR.pathname, "--input", input, ...ONE];
+      const mount = `mkdir runs && mount -t tmpfs -o size=200k none runs`;
+      const { code, stderr: said } = await rig.shell(`${mount} && rack ${quick.join(" ")}`, {
+        before: ["unshare", "-rm"],
+      });
+      assert.equal(code, 2, said);
+      // Whichever file is the first: what a process has seen, or the SCM.
+      const message = /ended by itself .*Cannot write .*\.(scm|seen).*: No space left on device/s;
+      assert.match(said, message);
+      assert.doesNotMatch(said, /\n\s+at |Uncaught/);
+      assert.deepEqual(await Deno.readFile(input), contentOf(256 * 1024));
+    },
+  );
 });
+
+/** A run on whose bus somebody else speaks. */
+const FORGED = {
+  scenario: PAIR,
+  method: "persist-opcode",
+  ddio: "on",
+  inputBytes: 16 * 1024,
+  size: 1024,
+  isForged: true,
+} as const;
 
 describe("A rack that runs", () => {
   let bench: RackBench;
+  /** Digest of {@link FORGED} on which nobody speaks. */
+  let undisturbed: string;
 
   beforeAll(async () => {
     bench = await RackBench.open();
+    const { outcome } = await bench.run({ ...FORGED, packing: "all" });
+    undisturbed = outcome.digest;
   });
+
+  /** A client of the bus that belongs to no rack. */
+  function stranger(
+    run: string,
+    onError = (error: Error): void => assert.fail(error),
+  ): Promise<Bus> {
+    return connectNats({ ...bench.server.address, run, name: "stranger", onError });
+  }
 
   afterAll(() => bench.close());
 
@@ -203,27 +225,12 @@ describe("A rack that runs", () => {
   });
 
   it("refuses every message with a bit turned over, names its subject, and gives the same digest", async () => {
-    const pair = {
-      scenario: PAIR,
-      method: "persist-opcode",
-      ddio: "on",
-      inputBytes: 16 * 1024,
-      size: 1024,
-      isForged: true,
-    } as const;
-    const reference = await bench.run({ ...pair, packing: "all" });
     for (const seed of [1, 2, 3]) {
-      const onError = (error: Error) => assert.fail(error);
-      const bus = await connectNats({
-        ...bench.server.address,
-        run: "any",
-        name: "stranger",
-        onError,
-      });
+      const bus = await stranger("any");
       const flips = flipBits(bus, seed);
       await bus.flush();
-      const { outcome } = await bench.run(pair).finally(() => bus.close());
-      assert.equal(outcome.digest, reference.outcome.digest, `seed ${seed}`);
+      const { outcome } = await bench.run(FORGED).finally(() => bus.close());
+      assert.equal(outcome.digest, undisturbed, `seed ${seed}`);
       const refused = outcome.refused.reduce((sum, { count }) => sum + count, 0);
       // What came before a process was there, or after its end, nobody refused.
       assert.ok(refused > flips.count / 2 && refused > 50, `${refused} of ${flips.count}`);
@@ -250,8 +257,7 @@ describe("A rack that runs", () => {
     ]
   ) {
     it(`ends with a sentence that names subject and device where another one ${what} for it`, async () => {
-      const address = bench.server.address;
-      const bus = await connectNats({ ...address, run: "any", name: "stranger", onError() {} });
+      const bus = await stranger("any", () => {});
       forge(bus);
       await bus.flush();
       const run = bench.run({
@@ -272,29 +278,14 @@ describe("A rack that runs", () => {
   }
 
   it("refuses what is malformed or foreign on the bus, counts it, and gives the same digest", async () => {
-    const pair = {
-      scenario: PAIR,
-      method: "persist-opcode",
-      ddio: "on",
-      inputBytes: 16 * 1024,
-      size: 1024,
-      isForged: true,
-    } as const;
-    const reference = await bench.run({ ...pair, packing: "all" });
     let refusedByTimekeeper = 0;
     const ran = await bench.run({
-      ...pair,
+      ...FORGED,
       delayMsMax: 4,
       midway: {
         share: 0.2,
         act: async (rack, { run }) => {
-          const onError = (error: Error) => assert.fail(error);
-          const bus = await connectNats({
-            ...bench.server.address,
-            run,
-            name: "stranger",
-            onError,
-          });
+          const bus = await stranger(run);
           for (const [subject, payload] of nonsense(run)) bus.publish(subject, payload);
           await bus.flush();
           await bus.close();
@@ -305,7 +296,7 @@ describe("A rack that runs", () => {
         },
       },
     });
-    assert.equal(ran.outcome.digest, reference.outcome.digest);
+    assert.equal(ran.outcome.digest, undisturbed);
     assert.deepEqual(lifeLine(ran), []);
     assert.equal(ran.puts[0]?.status, "done");
     assert.ok(refusedByTimekeeper > 100, `${refusedByTimekeeper} refused`);

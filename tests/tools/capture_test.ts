@@ -14,6 +14,7 @@ import { wrongAnswersIn } from "../support/watched_answers.ts";
 import { CommandRig } from "../support/command.ts";
 import { type ReadCapture, readCapture } from "../support/pcapng_reader.ts";
 import { RackBench, type Ran, recordedFaults, type RunOf } from "../support/process_rack.ts";
+import { itUnless } from "../support/skipping.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 
 const SCENARIOS = new URL("../../scripts/scenarios/", import.meta.url);
@@ -60,9 +61,7 @@ const EVERY_KIND = [
   "VENDOR PERSISTENCE ACKNOWLEDGE",
 ];
 
-const missing = tsharkMissing();
-if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
-const withTshark = missing === undefined ? it : it.skip;
+const withTshark = itUnless(tsharkMissing(), "what Wireshark reads");
 
 /** The first document's: `tests/verify/verify_test.ts` has the second's. */
 type PersistFigure = Exclude<Figure, 45 | 46>;

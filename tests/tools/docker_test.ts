@@ -3,8 +3,9 @@
  * test is skipped and says why: an engine is a machine's matter and not started for a test.
  */
 import assert from "node:assert/strict";
-import { describe, it } from "@std/testing/bdd";
+import { describe } from "@std/testing/bdd";
 import { ROOT } from "../../console/base/paths.ts";
+import { itUnless } from "../support/skipping.ts";
 
 const PROOF_TIMEOUT_MS = 15 * 60_000;
 const ANSWER_TIMEOUT_MS = 10_000;
@@ -33,13 +34,11 @@ async function whySkipped(): Promise<string | undefined> {
   return await whyNot("docker-compose", ["version"]);
 }
 
-const reason = await whySkipped();
-if (reason !== undefined) console.log(`docker/prove.sh is skipped: ${reason}`);
+const withDocker = itUnless(await whySkipped(), "docker/prove.sh");
 
 describe("A rack in containers", () => {
-  const name = "runs to the same digest, and loses and regains power by docker kill and start";
-  (reason === undefined ? it : it.skip)(
-    reason === undefined ? name : `${name} (${reason})`,
+  withDocker(
+    "runs to the same digest, and loses and regains power by docker kill and start",
     async () => {
       const { code, stdout, stderr } = await new Deno.Command("bash", {
         args: [`${ROOT}/docker/prove.sh`],

@@ -35,11 +35,10 @@ import {
 import { PERSIST_ETH } from "../../fabric/wire/roce/persist_eth.ts";
 import { DOCUMENT_HINT, VENDOR_EXTENSIONS } from "../../fabric/wire/roce/vendor_testing.ts";
 import { dissectedRows, HEADERS, SCRIPT, withTables } from "../../scripts/wireshark/dissector.ts";
+import { itUnless } from "../support/skipping.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 
-const missing = tsharkMissing();
-if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
-const withTshark = missing === undefined ? it : it.skip;
+const withTshark = itUnless(tsharkMissing(), "what Wireshark reads");
 
 const EXTENSIONS: Required<Extensions> = {
   reth: { va: 0x7f00_1234_5000n, rkey: 0x12a5c, length: 32 },

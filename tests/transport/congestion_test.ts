@@ -13,6 +13,7 @@ import type { NodePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { type RackOptions, SimulatedRack } from "../support/simulated_rack.ts";
+import { itUnless } from "../support/skipping.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -296,9 +297,7 @@ describe("a ring of lossless switches", () => {
 });
 
 describe("pause frames", () => {
-  const missing = tsharkMissing();
-  if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
-  const withTshark = missing === undefined ? it : it.skip;
+  const withTshark = itUnless(tsharkMissing(), "what Wireshark reads");
 
   withTshark("are read by Wireshark: priority and time (§3.9)", async () => {
     const path = await Deno.makeTempFile({ suffix: ".pcapng" });

@@ -10,6 +10,7 @@ import { decodeReport } from "../../fabric/wire/roce/igmp.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { writePcap } from "../support/pcap_writer.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import { itUnless } from "../support/skipping.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 import type { Qp, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
@@ -18,9 +19,7 @@ const GROUP = 0xef01_0101, DIRECTORY = 0xef01_0102;
 const Q_KEY = 0x1234, GRH_BYTES = 40, SLOT_BYTES = 256, SLOTS = 32;
 const US = 1_000_000;
 
-const missing = tsharkMissing();
-if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
-const withTshark = missing === undefined ? it : it.skip;
+const withTshark = itUnless(tsharkMissing(), "what Wireshark reads");
 
 type Radio = ReturnType<typeof openRadio> extends Steps<infer T> ? T : never;
 
