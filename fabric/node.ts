@@ -90,6 +90,9 @@ export interface TraceStep {
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
+/** The topic of an output file: it is written where it is made, and not sent. */
+export const OUTPUT_TOPIC = "output";
+
 /** The outputs of a node's step. Calls take effect in their order. */
 export interface Outputs {
   /**
@@ -103,7 +106,10 @@ export interface Outputs {
   /** True where an observer takes `busy` steps. */
   readonly timing?: boolean;
   trace(step: TraceStep): void;
-  /** A program's progress or result, for the process that started the run. Plain data only. */
+  /**
+   * A program's progress or result, for the process that started the run, or {@link OUTPUT_TOPIC}.
+   * Plain data only.
+   */
   report(topic: string, value: unknown): void;
   /** True where an observer takes {@link audit}: check it before building one. */
   readonly auditing?: boolean;

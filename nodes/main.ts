@@ -36,6 +36,7 @@ import type { MakeProgram } from "./host/own_programs.ts";
 import type { Program } from "./host/program_context.ts";
 import type { FactoryOptions } from "./make_host.ts";
 import { createKeptReports } from "./kept_reports.ts";
+import { OUTPUT_TOPIC } from "../fabric/node.ts";
 
 /** Of a final reply: with the longest report behind it, it is still one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
@@ -107,7 +108,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       ...(traces && { onTrace: traces }),
       ...(observer && { observer }),
       onReport: (time, node, topic, value) => {
-        if (topic === "output") return writeOutput(runFile, value);
+        if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
         kept.keep({ time, node, topic, value });
         bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
       },

@@ -61,3 +61,12 @@ export interface Checker {
   /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
   readonly check: (run: RunRecord) => Finding[];
 }
+
+/** By time, at one instant by node: an order that the packing of the rack does not change. */
+export function inOrder<Timed extends { readonly time: Time; readonly node: string }>(
+  { nodes }: RackPlan,
+  all: readonly Timed[],
+): Timed[] {
+  const index = new Map(nodes.map(({ name }, i) => [name, i]));
+  return all.toSorted((x, y) => x.time - y.time || index.get(x.node)! - index.get(y.node)!);
+}

@@ -21,7 +21,7 @@ export interface CrashedRack {
   readonly cut: readonly CrashState[];
   /** All other hosts: they go on, or the scenario has cut them. */
   readonly others: ReadonlyMap<string, EndedHost>;
-  /** Both in order: see `inOrder` of `protocol_checks.ts`. */
+  /** Both in order: see `inOrder` of `run_record.ts`. */
   readonly reports: readonly Reported[];
   readonly notes: readonly TimedRecord[];
 }

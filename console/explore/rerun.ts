@@ -1,5 +1,5 @@
 /** Runs a rack from its beginning, in memory, and keeps what an exploration needs. */
-import { type Node, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
+import { type Node, OUTPUT_TOPIC, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -87,7 +87,9 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     onDurable: (host, writes) => {
       for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
     },
-    onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
+    onReport: (time, node, topic, value) => {
+      if (topic !== OUTPUT_TOPIC) reports.push({ time, node, topic, value });
+    },
     onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
     ...(options.onTrace && { onTrace: options.onTrace }),
   });

@@ -6,10 +6,10 @@ import type { Observer } from "../../fabric/capture/observation.ts";
 import type { OnAudit } from "../../fabric/partition/partition.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
-import type { RunRecord } from "../checks/run_record.ts";
+import { inOrder, type ReportSeen, type RunRecord } from "../checks/run_record.ts";
 import { WireLedger } from "../checks/wire_ledger.ts";
 import { recordedIn } from "./fault_lines.ts";
 import { heldFor, survivedView } from "./survived.ts";
@@ -17,8 +17,10 @@ import { livesOf } from "../checks/lives.ts";
 
 export interface Watch {
   readonly notes: readonly TimedRecord[];
+  readonly reports: readonly ReportSeen[];
   readonly wire: WireLedger;
   readonly onAudit: OnAudit;
+  readonly onReport: (time: Time, node: string, topic: string, value: unknown) => void;
   readonly observer: Observer;
   /** For each host that loses its power: when bytes became persistent, each instant once. */
   readonly durable: readonly DurableAt[];
@@ -31,6 +33,7 @@ type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? 
 /** Observes a run in one process, where only the plan causes power failures. */
 export function watchRun(plan: RackPlan): Watch {
   const notes: TimedRecord[] = [];
+  const reports: ReportSeen[] = [];
   const lives = livesOf(plan, plan.faults);
   const wire = new WireLedger(plan, lives);
   const durable: DurableAt[] = [];
@@ -39,7 +42,9 @@ export function watchRun(plan: RackPlan): Watch {
     memoryLog: (host) =>
       lives.get(host)?.[0]?.to === Infinity ? undefined : watchMemory(host, durable),
     notes,
+    reports,
     wire,
+    onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
     onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
     observer: { scope: "wire", see: (observation) => wire.see(observation), commit: () => {} },
   };
@@ -61,13 +66,22 @@ function watchMemory(node: string, durable: DurableAt[]): MemoryLog {
 interface Ended {
   readonly plan: RackPlan;
   readonly directory: string;
-  readonly finals: readonly FinalReply[];
 }
 
 /** The record of a run in one process. */
-export function recordOfWatched(ended: Ended, { notes, wire, durable }: Watch): RunRecord {
-  const { plan } = ended;
-  return { ...commonOf(ended), plan, lives: livesOf(plan, plan.faults), notes, wire, durable };
+export function recordOfWatched(
+  { plan, directory }: Ended,
+  { notes, reports: made, wire, durable }: Watch,
+): RunRecord {
+  const reports = inOrder(plan, made);
+  return {
+    ...commonOf({ plan, directory, reports }),
+    plan,
+    lives: livesOf(plan, plan.faults),
+    notes,
+    wire,
+    durable,
+  };
 }
 
 /**
@@ -87,20 +101,27 @@ export function recordOfProcesses(
   const plan = { ...planned, ...(all.length > 0 && { linkFaults: all }) };
   const lives = livesOf(plan, [...faults, ...ownFaults(plan, partitions)]);
   const wire = new WireLedger(plan, lives);
-  const notes: TimedRecord[] = [];
+  const notes: TimedRecord[] = [], reports: ReportSeen[] = [];
   for (const { time, node, seen } of events) {
+    const { name } = plan.nodes[node]!;
     for (const each of seen) {
-      if (each.kind !== "note") wire.see(each);
-      else notes.push({ time, node: plan.nodes[node]!.name, by: each.by, note: each.note });
+      if (each.kind === "note") notes.push({ time, node: name, by: each.by, note: each.note });
+      else if (each.kind !== "report") wire.see(each);
+      else reports.push({ time, node: name, topic: each.topic, value: each.value });
     }
   }
-  return { ...commonOf(ended), plan, lives, notes, ...(hasWire && { wire }) };
+  return {
+    ...commonOf({ plan: planned, directory, reports }),
+    plan,
+    lives,
+    notes,
+    ...(hasWire && { wire }),
+  };
 }
 
 function commonOf(
-  { plan, directory, finals }: Ended,
+  { plan, directory, reports }: Ended & Pick<RunRecord, "reports">,
 ): Pick<RunRecord, "until" | "reports" | "scm"> {
-  const reports = finals.flatMap(({ reports }) => reports);
   return {
     ...(plan.until !== null && { until: plan.until }),
     reports,

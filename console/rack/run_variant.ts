@@ -6,7 +6,7 @@ import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { teeOf, widestOf } from "../../fabric/capture/tee.ts";
 import { busPatienceMs, type FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
-import type { TraceStep } from "../../fabric/node.ts";
+import { OUTPUT_TOPIC, type TraceStep } from "../../fabric/node.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { Broker } from "./nats_server.ts";
 import type { Refused } from "./refused.ts";
@@ -25,7 +25,7 @@ import {
   traceWriter,
   writeOutput,
 } from "../../nodes/files.ts";
-import type { RunRecord } from "../checks/run_record.ts";
+import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
 import { eventsIn, removeRecordings } from "../captures/captures.ts";
 import { inexactIn } from "./fault_lines.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
@@ -47,6 +47,17 @@ export interface Outcome {
   readonly directory: string;
   /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
+}
+
+/**
+ * What programs and cards have reported, by time, and the programs that have not ended. Of a run that was
+ * recorded, also the reports of processes that were killed; else those of processes that are left.
+ */
+export function reportsOf({ finals, record }: Pick<Outcome, "finals" | "record">): ReportSeen[] {
+  const left = finals.flatMap(({ reports }) => reports);
+  if (record === undefined) return left;
+  const said = record.reports.filter(({ topic }) => topic !== "progress");
+  return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 
 export interface RunOptions {
@@ -118,7 +129,6 @@ export async function runProcesses(
     const record = check && recordOfProcesses({
       plan,
       directory,
-      finals,
       partitions,
       events: eventsIn(directory),
       hasWire: check === "wire",
@@ -181,8 +191,9 @@ export async function runSimulated(
       ...(observer && { observer }),
       ...(watch && { onAudit: watch.onAudit }),
       onReport(time, node, topic, value) {
-        if (topic === "output") return writeOutput(runFile, value);
+        if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
         options.onProgress?.(node, topic, value);
+        watch?.onReport(time, node, topic, value);
         if (topic !== "progress") reports.push({ time, node, topic, value });
       },
     });
@@ -207,7 +218,7 @@ export async function runSimulated(
       refused: [],
     };
     if (watch === undefined) return outcome;
-    return { ...outcome, record: recordOfWatched({ plan, directory, finals }, watch) };
+    return { ...outcome, record: recordOfWatched({ plan, directory }, watch) };
   } finally {
     loops?.close();
     for (const store of stores.values()) store.close();

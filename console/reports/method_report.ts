@@ -11,7 +11,7 @@ import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Refused } from "../rack/refused.ts";
-import type { Outcome } from "../rack/run_variant.ts";
+import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { heldFor, survivedView } from "../rack/survived.ts";
 import { figuresOf } from "./verified_report.ts";
 import type { MethodRow } from "./method_row.ts";
@@ -62,11 +62,9 @@ export type Ran = Pick<Prepared, "label" | "plan" | "inputs">;
 /** The rows of one variant, with the content of the SCM files after the power failure. */
 export async function rowsOf(prepared: Ran, outcome: Outcome): Promise<MethodRow[]> {
   const rows: MethodRow[] = [];
-  for (const { reports } of outcome.finals) {
-    for (const { node, topic, value } of reports) {
-      if (topic !== "result" || !isPutResult(value)) continue;
-      rows.push(await rowOf({ prepared, outcome, node, result: value }));
-    }
+  for (const { node, topic, value } of reportsOf(outcome)) {
+    if (topic !== "result" || !isPutResult(value)) continue;
+    rows.push(await rowOf({ prepared, outcome, node, result: value }));
   }
   return rows;
 }
@@ -83,7 +81,7 @@ async function rowOf(
   const file = path === undefined
     ? madeUpBytes(result.bytes, result.object.name)
     : await Deno.readFile(path);
-  const held = heldFor(result.to, outcome.finals.flatMap(({ reports }) => reports));
+  const held = heldFor(result.to, reportsOf(outcome));
   const { to: host, object: { scmOffset, length } } = result;
   const image = survivedView(outcome.directory, host, { held });
   // The responder's next boot moves the pending messages in its receive buffers into the object.

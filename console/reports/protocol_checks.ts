@@ -18,7 +18,7 @@ import type {
   Reported,
 } from "../../nodes/host/recovery/protocol.ts";
 import { RecoveryBoot } from "../../nodes/host/recovery/recovery_machine.ts";
-import type { RunRecord } from "../checks/run_record.ts";
+import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
@@ -87,15 +87,6 @@ export function endOf(
     reports: inOrder(plan, reports),
     notes: inOrder(plan, notes),
   };
-}
-
-/** By time, at one instant by node: an order that the packing of the rack does not change. */
-export function inOrder<Timed extends { readonly time: Time; readonly node: string }>(
-  { nodes }: RackPlan,
-  all: readonly Timed[],
-): Timed[] {
-  const index = new Map(nodes.map(({ name }, i) => [name, i]));
-  return all.toSorted((x, y) => x.time - y.time || index.get(x.node)! - index.get(y.node)!);
 }
 
 /** Each protocol that checks, or whose recovery fails. */

@@ -5,7 +5,7 @@ import { failuresOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { ProtocolVerdict } from "./protocol_checks.ts";
 import type { Ran, RunReport } from "./method_report.ts";
-import type { Outcome } from "../rack/run_variant.ts";
+import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import type { MethodRow } from "./method_row.ts";
 
 type Check = RunReport["checks"][number];
@@ -104,8 +104,8 @@ function withLosses(check: Check, variants: readonly JudgedVariant[]): Check {
 }
 
 function ran(variants: readonly JudgedVariant[]): Check {
-  const failures = variants.flatMap(({ one, outcome: { finals } }) =>
-    failuresOf(finals.flatMap(({ reports }) => reports)).map((text) => `${one.label}: ${text}`)
+  const failures = variants.flatMap(({ one, outcome }) =>
+    failuresOf(reportsOf(outcome)).map((text) => `${one.label}: ${text}`)
   );
   return {
     name: "programs-run-through",

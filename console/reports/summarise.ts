@@ -1,7 +1,7 @@
 /** Builds the report on a scenario from its variants that were run. */
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { isPutResult } from "../checks/survival.ts";
-import type { Outcome } from "../rack/run_variant.ts";
+import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
@@ -74,10 +74,8 @@ function otherResults(
   outcomes: readonly { one: Ran; outcome: Outcome }[],
 ): RunReport["results"] {
   return outcomes.flatMap(({ one, outcome }) =>
-    outcome.finals.flatMap(({ reports }) =>
-      reports.filter(({ topic, value }) =>
-        topic === "program-failed" || (topic === "result" && !isPutResult(value))
-      ).map(({ node, value }) => ({ node, variant: one.label, value }))
-    )
+    reportsOf(outcome).filter(({ topic, value }) =>
+      topic === "program-failed" || (topic === "result" && !isPutResult(value))
+    ).map(({ node, value }) => ({ node, variant: one.label, value }))
   );
 }

@@ -4,7 +4,7 @@
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { wireBytes } from "../link/link.ts";
-import type { Message, Outputs, TraceStep } from "../node.ts";
+import { type Message, OUTPUT_TOPIC, type Outputs, type TraceStep } from "../node.ts";
 import type { AuditRecord } from "../audit.ts";
 import type { Port } from "../partition/local_node.ts";
 import { type Time, transferTime } from "../base/time.ts";
@@ -52,7 +52,14 @@ export interface NoteSeen extends Seen {
   readonly note: AuditRecord;
 }
 
-export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen;
+/** A report of a program or device, but no output file. */
+export interface ReportSeen extends Seen {
+  readonly kind: "report";
+  readonly topic: string;
+  readonly value: unknown;
+}
+
+export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen | ReportSeen;
 
 export type FrameSeen = MessageSeen & { readonly frame: Uint8Array<ArrayBuffer> };
 
@@ -61,7 +68,7 @@ export function isFrameSeen(seen: Observation): seen is FrameSeen {
 }
 
 export interface Observer {
-  /** `notes`: audit records only; `wire`: also frames; `frames`: also steps; `all`: also the bus. */
+  /** `notes`: audit records and reports only; `wire`: also frames; `frames`: also steps; `all`: also the bus. */
   readonly scope: ObservationScope;
   see(observation: Observation): void;
   /** The observations since the last call belong to this span, which is about to be reported. */
@@ -92,7 +99,11 @@ export interface Viewpoint {
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { scope } = observer;
   const now = () => ({ time: at.time(), node: at.node, event: at.event() });
-  const auditing = {
+  const always = {
+    report(topic: string, value: unknown) {
+      if (topic !== OUTPUT_TOPIC) observer.see({ kind: "report", ...now(), topic, value });
+      outputs.report(topic, value);
+    },
     auditing: true,
     audit(by: string, note: AuditRecord) {
       observer.see({ kind: "note", ...now(), by, note });
@@ -100,19 +111,18 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
     },
   };
   if (scope === "notes") {
-    const { send, trace, report } = outputs;
+    const { send, trace } = outputs;
     return {
-      ...auditing,
+      ...always,
       send,
       get tracing() {
         return outputs.tracing;
       },
       trace,
-      report,
     };
   }
   return {
-    ...auditing,
+    ...always,
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
       const { link, up, cutBy, faults } = at.ports(port);
@@ -134,7 +144,6 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
       if (scope !== "wire") observer.see({ kind: "step", ...now(), step });
       if (step.busy === undefined) outputs.trace(step);
     },
-    report: outputs.report,
   };
 }
 

@@ -75,6 +75,7 @@ const FIELDS: { readonly [K in Observation["kind"]]: readonly string[] } = {
   "received": ["port", "startPs", "endPs", "frame", "text", "effect"],
   "step": ["step"],
   "note": ["by", "note"],
+  "report": ["topic", "value"],
   "cut-off": ["port", "startPs", "frame"],
 };
 const KINDS = Object.keys(FIELDS) as Observation["kind"][];

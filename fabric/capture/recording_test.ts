@@ -53,6 +53,7 @@ const SEEN: Observation[] = [
     note: { kind: "writes", id: 7, on: "b", at: 4096, bytes: Uint8Array.of(9, 8), after: [6] },
   },
   { ...AT, kind: "note", by: "a/0/put#0", note: { kind: "persistent", id: 7, promised: true } },
+  { ...AT, kind: "report", topic: "result", value: { records: 3, latencies: [5, 6] } },
 ];
 
 describe("a recording", () => {

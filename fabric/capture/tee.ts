@@ -27,7 +27,7 @@ export function widestOf(
 }
 
 function isIn(scope: ObservationScope, seen: Observation): boolean {
-  if (seen.kind === "note" || scope === "all") return true;
+  if (seen.kind === "note" || seen.kind === "report" || scope === "all") return true;
   if (scope === "notes") return false;
   if (seen.kind === "step") return scope === "frames" && seen.step.busy === undefined;
   return seen.frame !== undefined;

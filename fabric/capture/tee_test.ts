@@ -7,6 +7,7 @@ const AT = { time: 1, node: 0, event: 1 };
 const PASSED = { ...AT, port: 0, startPs: 1, endPs: 2, text: "" };
 const SEEN: Readonly<Record<string, Observation>> = {
   note: { ...AT, kind: "note", by: "a/0/put#0", note: { kind: "visible", id: 0 } },
+  report: { ...AT, kind: "report", topic: "result", value: { records: 3 } },
   frame: { ...PASSED, kind: "sent", frame: Uint8Array.of(1) },
   bus: { ...PASSED, kind: "received", frame: undefined },
   step: { ...AT, kind: "step", step: { step: "S901", text: "" } },
@@ -38,10 +39,10 @@ describe("several observers", () => {
     for (const seen of Object.values(SEEN)) tee?.see(seen);
     tee?.commit(7);
     assert.deepEqual(Object.fromEntries(all.map(({ heard }, i) => [scopes[i], heard])), {
-      notes: ["note"],
-      wire: ["note", "frame"],
-      frames: ["note", "frame", "step"],
-      all: ["note", "frame", "bus", "step", "busy"],
+      notes: ["note", "report"],
+      wire: ["note", "report", "frame"],
+      frames: ["note", "report", "frame", "step"],
+      all: ["note", "report", "frame", "bus", "step", "busy"],
     });
     for (const { spans } of all) assert.deepEqual(spans, [7]);
   });

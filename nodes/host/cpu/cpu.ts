@@ -22,7 +22,7 @@ import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { Account } from "./processor.ts";
 import type { Cpu, Source, Steps, Threads, Wait } from "./program.ts";
-import { checkReport, notPlain } from "./report_data.ts";
+import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 
 /** Lets the owed time pass, and no more. */
@@ -327,11 +327,11 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   report(topic: string, value: unknown): void {
-    checkReport(topic, value);
+    const told = reported(topic, value);
     const order = this.#program.plan?.order;
     this.#machine.out.report(
       topic,
-      order !== undefined && isMap(value) ? { ...value, order } : value,
+      order !== undefined && isMap(told) ? { ...told, order } : told,
     );
   }
 

@@ -2,7 +2,8 @@
  * What programs may report: plain data that the bus and JSON represent, of a size that a message
  * carries. One set of limits, checked where a program reports, in every packing.
  */
-import { DEPTH_MAX, encode } from "../../../fabric/bus/codec.ts";
+import { decode, DEPTH_MAX, encode } from "../../../fabric/bus/codec.ts";
+import { OUTPUT_TOPIC } from "../../../fabric/node.ts";
 
 /** Messages wrap a report in lists and maps of their own, which count as well. */
 const WRAPPING = 8;
@@ -14,9 +15,6 @@ export const REPORT_LIMITS = {
   topicLength: 64,
 } as const;
 
-/** The topic of an output file, which is written and not sent: its size has no limit. */
-const OUTPUT = "output";
-
 /** Topics of the host, its card and the partition: the run is judged by them. */
 const RESERVED: readonly string[] = [
   "program-ended",
@@ -27,10 +25,12 @@ const RESERVED: readonly string[] = [
 ];
 
 /**
- * Checks a report. @throws TypeError where it is no plain data, or its topic is not for programs;
- * RangeError beyond a limit. Both say what was found and what was expected.
+ * A report as it arrives over the bus: a copy, in every packing, so that what a program does to it later
+ * changes nothing. An output file, which is not sent, is as it was, and may have any size.
+ * @throws TypeError where it is no plain data, or its topic is not for programs; RangeError beyond a limit.
+ *   Both say what was found and what was expected.
  */
-export function checkReport(topic: unknown, value: unknown): void {
+export function reported(topic: unknown, value: unknown): unknown {
   if (typeof topic !== "string" || topic === "" || topic.length > REPORT_LIMITS.topicLength) {
     const found = typeof topic === "string"
       ? JSON.stringify(topic.slice(0, 80))
@@ -46,12 +46,14 @@ export function checkReport(topic: unknown, value: unknown): void {
   if (found !== undefined) {
     throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
   }
-  if (topic === OUTPUT) return;
-  const { length } = encode(value);
+  if (topic === OUTPUT_TOPIC) return value;
+  const bytes = encode(value);
+  const { length } = bytes;
   if (length > REPORT_LIMITS.bytes) {
     const most = `at most ${REPORT_LIMITS.bytes} B; an output file may be larger`;
     throw new RangeError(`Cannot report "${topic}": found ${length} B, expected ${most}`);
   }
+  return decode(bytes);
 }
 
 /**

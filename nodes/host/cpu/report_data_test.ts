@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
-import { checkReport, notPlain, REPORT_LIMITS } from "./report_data.ts";
+import { notPlain, REPORT_LIMITS, reported } from "./report_data.ts";
 
 describe("notPlain", () => {
   it("lets pass what every process reads alike", () => {
@@ -43,20 +43,29 @@ function nested(depth: number): unknown {
   return value;
 }
 
-describe("checkReport", () => {
+describe("reported", () => {
   it("takes what is just within the limits, which a final reply carries", () => {
     const { depth, bytes, topicLength } = REPORT_LIMITS;
     const value = nested(depth);
-    checkReport("x".repeat(topicLength), value);
+    reported("x".repeat(topicLength), value);
     const reply = { partition: "a", reports: [{ time: 1, node: "a", topic: "x", value }] };
     assert.deepEqual(decode(encode(reply)), reply);
-    checkReport("result", new Uint8Array(bytes - 5));
-    checkReport("output", { path: "x", bytes: new Uint8Array(2 * bytes) });
+    reported("result", new Uint8Array(bytes - 5));
+    reported("output", { path: "x", bytes: new Uint8Array(2 * bytes) });
+  });
+
+  it("P-41: is a copy, so that what is reported is what was there when it was reported", () => {
+    const latencies = [5, 6], bytes = Uint8Array.of(1, 2);
+    const told = reported("result", { latencies, bytes, left: undefined, va: 2n ** 60n });
+    latencies.push(7);
+    bytes.fill(9);
+    const then = { latencies: [5, 6], bytes: Uint8Array.of(1, 2), left: undefined, va: 2n ** 60n };
+    assert.deepEqual(told, then);
   });
 
   it("refuses what is deeper, longer, nothing, or without a topic, and says what was expected", () => {
     const refused = (topic: unknown, value: unknown, text: RegExp) =>
-      assert.throws(() => checkReport(topic, value), text);
+      assert.throws(() => reported(topic, value), text);
     refused("result", nested(REPORT_LIMITS.depth + 1), /found an object in .* more than 24 times/);
     refused(
       "result",
