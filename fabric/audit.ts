@@ -97,16 +97,17 @@ export interface LogRecord {
  * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: all of it is
  * written, and the program is about to ask the host's service to make it the object of its name. `stored`: the service has confirmed
  * that. `withdrawn`, by the service: it is about to remove the object before a new one is written.
+ * `removing`: a program is about to ask for the object's removal; `removed`: that is confirmed.
  */
 export interface ObjectRecord {
   readonly kind: "object";
-  readonly state: "begun" | "asked" | "stored" | "withdrawn";
+  readonly state: "begun" | "asked" | "stored" | "withdrawn" | "removing" | "removed";
   readonly name: string;
-  /** The host whose SCM has it (the program's own where absent), its offset there, its length. */
+  /** The host whose SCM has it (the program's own where absent), its offset there, its length; 0 of a removal. */
   readonly on?: string;
   readonly at: number;
   readonly length: number;
-  /** Absent where it is begun or withdrawn; false for one that is only to be shown as incomplete. */
+  /** Of one that is asked for or stored: false for one that is only to be shown as incomplete. */
   readonly complete?: boolean;
 }
 

@@ -17,6 +17,7 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   append: ["append/append.ts", "append"],
   get: ["persist/get.ts", "get"],
   list: ["persist/list.ts", "list"],
+  remove: ["persist/remove.ts", "remove"],
   log: ["log/log.ts", "log"],
   "log-read": ["log/log_read.ts", "logRead"],
   bulk: ["bulk.ts", "bulk"],

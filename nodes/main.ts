@@ -41,7 +41,7 @@ import { OUTPUT_TOPIC } from "../fabric/node.ts";
 /** Of a final reply: with the longest report behind it, it is still one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
 /** The shipped programs that orders start; without the right to read they cannot be loaded later. */
-const ORDERED = ["put", "get", "list"];
+const ORDERED = ["put", "get", "list", "remove"];
 /** Exit code of a process ended by SIGKILL, as shells and containers report it. */
 const EXIT_KILLED = 128 + 9;
 

@@ -200,15 +200,17 @@ function putEnds({ record }: RoundOutcome): Set<PutEnd> {
 function putsOf(notes: RunRecord["notes"]): Map<string, Map<string, NotedPut[]>> {
   const hosts = new Map<string, Map<string, NotedPut[]>>();
   for (const { by, note } of notes) {
-    if (note.kind !== "object" || note.on === undefined || note.state === "withdrawn") continue;
+    if (note.kind !== "object" || note.on === undefined) continue;
+    const { state } = note;
+    if (state !== "begun" && state !== "asked" && state !== "stored") continue;
     const objects = hosts.get(note.on) ?? new Map<string, NotedPut[]>();
     hosts.set(note.on, objects);
     const puts = objects.get(note.name) ?? [];
     objects.set(note.name, puts);
     const isOverObject = puts.some(({ state }) => state === "stored");
     const put = puts.find((each) => each.by === by);
-    if (put === undefined) puts.push({ by, at: note.at, isOverObject, state: note.state });
-    else put.state = note.state;
+    if (put === undefined) puts.push({ by, at: note.at, isOverObject, state });
+    else put.state = state;
   }
   return hosts;
 }

@@ -13,7 +13,7 @@ export const wholeObjects: Checker = {
   name: "objects-are-whole",
   promise:
     "What a put replaces is after a power failure the old object or the new one, byte for byte, and " +
-    "never neither after one was stored.",
+    "never neither after one was stored, unless it was removed; what was removed does not come back.",
   looked: (run) => `${countOf(storedIn(run), "object")} stored`,
   subjects: storedIn,
   without: "no put has stored a complete object",
@@ -30,10 +30,18 @@ interface Replacement {
   stored: number | undefined;
 }
 
+/** An object's removal: when it was asked for, and when it was confirmed. */
+interface Removal {
+  readonly by: string;
+  readonly asked: number;
+  done: number | undefined;
+}
+
 interface Replaced {
   readonly host: string;
   readonly name: string;
   readonly puts: Replacement[];
+  readonly removals: Removal[];
   /** When the host's service last removed the object to make room. */
   withdrawn: number;
 }
@@ -61,8 +69,14 @@ function replacedIn({ notes }: RunRecord): Map<string, Replaced> {
     if (note.kind !== "object") continue;
     const host = note.on ?? node;
     const key = `${host} ${note.name}`;
-    const object = replaced.get(key) ?? { host, name: note.name, puts: [], withdrawn: -1 };
+    const { name } = note;
+    const object = replaced.get(key) ?? { host, name, puts: [], removals: [], withdrawn: -1 };
     replaced.set(key, object);
+    if (note.state === "removing") object.removals.push({ by, asked: order, done: undefined });
+    if (note.state === "removed") {
+      const removal = object.removals.findLast((each) => each.by === by);
+      if (removal !== undefined) removal.done ??= order;
+    }
     if (note.state === "withdrawn") object.withdrawn = order;
     if (note.state === "asked") {
       const bytes = contentOf(note, writes.get(by) ?? []);
@@ -88,7 +102,7 @@ function contentOf({ at, length }: ObjectRecord, writes: readonly TimedRecord[])
   return content;
 }
 
-function judge(run: RunRecord, { host, name, puts, withdrawn }: Replaced): Finding[] {
+function judge(run: RunRecord, { host, name, puts, removals, withdrawn }: Replaced): Finding[] {
   const node = run.plan.nodes.find((each) => each.name === host);
   const image = run.scm(host);
   if (node?.kind !== "host" || image === undefined || puts.length === 0) return [];
@@ -100,7 +114,8 @@ function judge(run: RunRecord, { host, name, puts, withdrawn }: Replaced): Findi
   const what = `${host}: the object ${name}`;
   if (found?.state !== "complete") {
     const stored = current.filter(({ stored }) => stored !== undefined);
-    const isLost = stored.length > 0 && withdrawn < stored.at(-1)!.asked &&
+    const isRemoved = removals.some(({ done = Infinity }) => done > (stored.at(-1)?.asked ?? -1));
+    const isLost = stored.length > 0 && withdrawn < stored.at(-1)!.asked && !isRemoved &&
       current.every(({ note }) => note.complete) && !hasFixedPlace(run, host, name);
     const state = found === undefined ? "is gone" : "is incomplete";
     return isLost ? [{ text: `${what} ${state}, though ${stored.at(-1)!.by} has stored it` }] : [];
@@ -111,6 +126,10 @@ function judge(run: RunRecord, { host, name, puts, withdrawn }: Replaced): Findi
     const text = `${what} is at 0x${found.offset.toString(16)}, where no put has left it`;
     return mayBeOlder ? [] : [{ text }];
   }
+  const removal = removals.find(({ asked, done }) =>
+    done !== undefined && put.stored !== undefined && put.stored < asked
+  );
+  if (removal !== undefined) return [{ text: `${what} is there, though ${removal.by} removed it` }];
   // A fault of the scenario may have flipped a bit on the way.
   return damageOf(run.plan, host) ? [] : mixture(image, { what, put, found });
 }

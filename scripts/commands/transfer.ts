@@ -1,4 +1,4 @@
-/** `rack get`, `put` and `ls` on a running rack. */
+/** `rack get`, `put`, `ls` and `rm` on a running rack. */
 import type { Command } from "commander";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
@@ -8,6 +8,7 @@ import {
   getObject,
   listObjects,
   putObject,
+  removeObject,
   type TransferOptions,
   type TransferResult,
 } from "../../console/rack/live/transfer.ts";
@@ -47,6 +48,13 @@ export function addTransfer(program: Command): void {
     .option("--timeout <seconds>", "how long to wait", "120")
     .addHelpText("after", "\nExample:\n  rack ls --from b")
     .action(ls);
+  addLiveOptions(program.command("rm <object>"))
+    .description("remove an object from a host's SCM: its space is free when the command ends")
+    .requiredOption("--from <host>", "whose SCM")
+    .option("--on <host>", "the host that sends the request; else the first other host")
+    .option("--timeout <seconds>", "how long to wait", "120")
+    .addHelpText("after", "\nExample:\n  rack rm --from b data.bin")
+    .action(rm);
 }
 
 function transferCommand(program: Command, usage: string, description: string): Command {
@@ -128,6 +136,15 @@ async function ls(flags: TransferFlags): Promise<void> {
     { title: "state", value: ({ incomplete }) => incomplete ? "incomplete" : "complete" },
   ], objects);
   printResult(flags, result, text);
+}
+
+async function rm(object: string, flags: TransferFlags): Promise<void> {
+  const from = flags.from!;
+  const result = await transfer(
+    flags,
+    (link, options) => removeObject(link, { ...options, from, object }),
+  );
+  printResult(flags, result, `${object}: removed from ${from}`);
 }
 
 function speed(bytes: number, { startPs, endPs }: TransferResult): string {

@@ -123,6 +123,26 @@ export async function listObjects(
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
 }
 
+/** Removes an object from a host's SCM. @throws Refusal, RackError */
+export async function removeObject(
+  link: RackLink,
+  { from, object, ...options }: TransferOptions & {
+    readonly from: string;
+    readonly object: string;
+  },
+): Promise<{ readonly host: string; readonly from: string; readonly name: string }> {
+  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  checkName(object);
+  const order = {
+    host,
+    run: "remove",
+    title: `rm ${object} ${from}`,
+    options: { from, name: object },
+  };
+  const result = await runProgram(link, options, order);
+  return { ...result, host } as Awaited<ReturnType<typeof removeObject>>;
+}
+
 /** @throws Refusal */
 function checkName(name: string): void {
   if (isObjectName(name)) return;

@@ -126,6 +126,12 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   },
   /** Lists the objects of a host. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
+  /** Removes the object of a name. */
+  remove: {
+    from: { kind: "host", required: true },
+    name: { kind: "object", required: true },
+    ...CLIENT,
+  },
   /** Appends a file, or `bytes` of generated data, to a log that hosts replicate. */
   log: {
     to: { kind: "hosts", required: true },

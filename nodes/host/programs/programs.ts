@@ -10,6 +10,7 @@ import { perftest } from "./perftest/client.ts";
 import { perftestServer } from "./perftest/server.ts";
 import { persistd } from "./persist/persistd.ts";
 import { put } from "./persist/put.ts";
+import { remove } from "./persist/remove.ts";
 import type { Program } from "../program_context.ts";
 
 export const PROGRAMS: Readonly<Record<string, Program>> = {
@@ -19,6 +20,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
   append,
   get,
   list,
+  remove,
   log,
   "log-read": logRead,
   bulk,

@@ -71,6 +71,19 @@ export const WHOLE_OBJECTS: Mutations = {
     view.setBigUint64(16, view.getBigUint64(16) - 1n);
     view.setUint32(0, crc32(entry.subarray(4)));
   }),
+  "a removal of it was confirmed": {
+    of: "replaced",
+    least: 1,
+    *mutants(run) {
+      const { name, on = HOST } = storedIn(run).at(-1)!;
+      const notes = (["removing", "removed"] as const).map((state) => ({
+        ...run.notes.at(-1)!,
+        by: "remove#9",
+        note: { kind: "object", state, name, on, at: 0, length: 0 } as const,
+      }));
+      yield ["at the end", { ...run, notes: [...run.notes, ...notes] }];
+    },
+  },
   "its entry is the older one's": {
     of: "replaced",
     least: 1,

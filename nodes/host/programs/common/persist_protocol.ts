@@ -1,5 +1,5 @@
 /**
- * The messages between `put`, `get` and `list` and the service `persistd`. The connection manager's
+ * The messages between `put`, `get`, `list` and `remove` and the service `persistd`. The connection manager's
  * private data carries a connection's terms; other messages are SENDs with a header of 32 bytes:
  *
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
@@ -200,7 +200,9 @@ export type PersistMessage =
   }
   | PendingMessage
   /** All of a replacement is written: it becomes the object of its name; the answer repeats it. */
-  | { readonly type: "publish"; readonly id: number; readonly complete: boolean };
+  | { readonly type: "publish"; readonly id: number; readonly complete: boolean }
+  /** The object is removed; the answer repeats it. */
+  | { readonly type: "remove"; readonly id: number; readonly name: string };
 
 /** An object, as a `names` message lists it. */
 export interface ListedObject {
@@ -223,6 +225,7 @@ const TYPES: readonly PersistMessage["type"][] = [
   "commit-data",
   "deposit",
   "publish",
+  "remove",
 ];
 /**
  * Types begin at 'P': with 8 and three zeros at the front, Wireshark would dissect an answer as
@@ -276,7 +279,8 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
   const { type, id } = message;
   switch (message.type) {
     case "open-write":
-    case "open-read": {
+    case "open-read":
+    case "remove": {
       const tail = new TextEncoder().encode(message.name);
       const length = message.type === "open-write" ? message.length : 0;
       return encode(type, { id, small: wayOf(message), length, tail, nameBytes: tail.length });
@@ -362,10 +366,12 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   const word = view.getUint32(28);
   switch (type) {
     case "open-write":
-    case "open-read": {
+    case "open-read":
+    case "remove": {
       const nameBytes = view.getUint16(2);
       if (nameBytes > tail.length) return undefined;
       const name = new TextDecoder().decode(tail.subarray(0, nameBytes));
+      if (type === "remove") return { type, id, name };
       if (type === "open-read") return { type, id, name, ...(small === 1 && { partial: true }) };
       const way = small === 1
         ? { alone: true } as const
@@ -414,7 +420,8 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
 }
 
 /** How an object is opened, as a number. */
-function wayOf(message: Extract<PersistMessage, { type: "open-write" | "open-read" }>): number {
+function wayOf(message: Extract<PersistMessage, { readonly name: string }>): number {
+  if (message.type === "remove") return 0;
   if (message.type === "open-read") return message.partial ? 1 : 0;
   return message.alone ? 1 : message.replaces ? 2 : 0;
 }

@@ -54,6 +54,7 @@ function message(): fc.Arbitrary<PersistMessage> {
       },
     ),
     fc.record({ type: of("publish"), id: WORD, complete: fc.boolean() }),
+    fc.record({ type: of("remove"), id: WORD, name: NAME }),
     fc.record({ type: of("list"), id: WORD, next: WORD }),
     fc.record({
       type: of("region"),

@@ -113,6 +113,7 @@ function* handleCompletions(
       continue;
     }
     const { opcode } = completion;
+    if (opcode === "write") client.isProbed = false;
     if (!opcode.startsWith("recv")) continue;
     // Immediate data and invalidations have no meaning here: only their receive is posted again.
     if (opcode === "recv-persistence") yield* persist(server, client, completion);

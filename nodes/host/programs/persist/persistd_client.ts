@@ -6,7 +6,7 @@ import { accept, type ConnectRequest, reject } from "../../cm/listen.ts";
 import { refused } from "../../cm/connection.ts";
 import { failed } from "../../verbs/device.ts";
 import { deregMr, regMr } from "../../verbs/memory_region.ts";
-import { nextRecvs, postRecv, sge } from "../../verbs/post.ts";
+import { nextRecvs, postRecv, postSend, sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { destroyQp } from "../../verbs/queue_pair.ts";
 import {
@@ -35,6 +35,7 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   if (memory !== undefined) yield* dropOthers(server, areaOf(memory.ring));
   if (terms === undefined || memory === undefined || server.cq === undefined) {
     if (memory !== undefined) server.freeMemory.push(memory);
+    else if (!otherPolicy) yield* probe(server);
     return yield* reject(server.listener, request, { privateData });
   }
   const client = yield* admit(server, request, { terms, memory, cq: server.cq, privateData });
@@ -88,6 +89,7 @@ function* admit(
     serving: undefined,
     emptied: [],
     nextSend: 0,
+    isProbed: false,
     gone: false,
   };
 }
@@ -152,6 +154,21 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
   }
   yield* freeMemory(server, client);
   server.roomLeft += 2 * client.memory.ring.slots;
+}
+
+/**
+ * Sends each requester a WRITE of no bytes, which needs no key. A requester that writes by RDMA alone may
+ * be gone without a sign, as its host lost its power; then the WRITE fails after some ms, and what is
+ * kept for it is given back. Only when somebody asks, so that an idle rack stays idle.
+ */
+export function* probe({ clients }: Server): Steps<void> {
+  for (const client of clients.values()) {
+    if (client.isProbed) continue;
+    client.isProbed = true;
+    const request = { opcode: "write", sges: [], remote: { va: 0, rkey: 0 } } as const;
+    // Refused where its queue is full: something else will fail then.
+    yield* postSend(client.connection.qp, request);
+  }
 }
 
 /** Memory assigned to a requester: as an object of a name, or for receive buffers. */

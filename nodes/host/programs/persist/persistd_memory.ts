@@ -60,6 +60,8 @@ export interface Client {
   /** Receive slots to post again. */
   readonly emptied: number[];
   nextSend: number;
+  /** Whether a probe is under way. */
+  isProbed: boolean;
   gone: boolean;
 }
 

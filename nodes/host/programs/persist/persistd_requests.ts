@@ -1,5 +1,5 @@
 /**
- * `persistd`'s handlers of requests: open, publish, list, flush, store. Data of SENDs is stored in the order
+ * `persistd`'s handlers of requests: open, publish, remove, list, flush, store. Data of SENDs is stored in the order
  * that the requester needs; a pending message (`send-read`) when it arrives, as no requester waits.
  */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
@@ -38,7 +38,7 @@ import {
   type ScmObject,
   withdrawObject,
 } from "../common/scm_directory.ts";
-import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
+import { dropClient, dropOthers, probe, reportServed } from "./persistd_client.ts";
 import {
   abandon,
   type Client,
@@ -106,6 +106,8 @@ export function* handleRecv(
     }
     case "publish":
       return yield* publish(server, client, message);
+    case "remove":
+      return yield* remove(server, client, message);
     case "deposit":
       return yield* takePendingMessage(server, client, { at, bytes: completion.byteLen });
     default:
@@ -174,10 +176,20 @@ function* objectFor(
   }
   const { length, alone, replaces } = message;
   if (length === 0) return "no-space";
-  if (replaces) return (yield* replacementFor(server, client, { name, length })) ?? "no-space";
-  const kept = alone && { keeps: KEPT_BYTES };
-  const object = yield* createObject(server.cpu, directory, { name, length, ...kept });
-  return object === undefined ? "no-space" : { object };
+  const opened = replaces
+    ? yield* replacementFor(server, client, { name, length })
+    : yield* createdFor(server, { name, length, ...(alone && { keeps: KEPT_BYTES }) });
+  // Some of it may be held for a requester that is gone.
+  if (opened === undefined) yield* probe(server);
+  return opened ?? "no-space";
+}
+
+function* createdFor(
+  { cpu, directory }: Server,
+  wanted: Parameters<typeof createObject>[2],
+): Steps<Opened | undefined> {
+  const object = yield* createObject(cpu, directory!, wanted);
+  return object && { object };
 }
 
 /**
@@ -256,11 +268,36 @@ function* publish(
   yield* answer(server, client, message);
 }
 
+/** Removes an object, and says so when that is persistent. Who reads it may go on, who writes it not. */
+function* remove(
+  server: Server,
+  client: Client,
+  message: Extract<PersistMessage, { type: "remove" }>,
+): Steps<void> {
+  const { cpu } = server;
+  const { id, name } = message;
+  const directory = server.directory!;
+  yield* probe(server);
+  const object = findObject(directory, name);
+  // A region is there without an object, too.
+  if (object === undefined || object.generation === 0) {
+    return yield* answer(server, client, { type: "refused", id, why: "not-found" });
+  }
+  yield* dropOthers(server, { ...placeOf(directory, object), readersStay: true }, client);
+  if (cpu.tracing) {
+    const text = `removes ${name} from the directory: ${object.length} B`;
+    cpu.trace({ step: "remove", text, ...keysOf(client, id) });
+  }
+  yield* withdrawObject(cpu, directory, name);
+  yield* answer(server, client, message);
+}
+
 function* list(
   server: Server,
   client: Client,
   message: Extract<PersistMessage, { type: "list" }>,
 ): Steps<void> {
+  yield* probe(server);
   const all = listObjects(server.directory!);
   const objects: ListedObject[] = [];
   let bytes = HEADER_BYTES;
