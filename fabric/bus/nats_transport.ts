@@ -14,6 +14,7 @@ import {
   setTransportFactory,
   type Transport,
 } from "@nats-io/nats-core/internal";
+import { nextTurn } from "./wall_time.ts";
 
 /** Connects over a Deno socket. */
 export function connectOverTcp(options: ConnectionOptions): Promise<NatsConnection> {
@@ -168,6 +169,8 @@ class DenoTransport implements Transport {
     if (this.#isDone) return;
     if (error !== undefined) this.closeError = error;
     this.discard();
-    this.#closed.resolve(error);
+    // The client may have heard in this turn that it is connected. Until its dial has returned, it
+    // takes the end for one that this dial makes good, and never dials again.
+    nextTurn(() => this.#closed.resolve(error));
   }
 }

@@ -131,6 +131,33 @@ describe("connectNats", () => {
     await bus.flush();
   });
 
+  it("dials again where the server ends right behind its welcome", async () => {
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = listener.addr as Deno.NetAddr;
+    const welcome = `INFO {"server_id":"x","version":"2.9.10","proto":1,"max_payload":1048576}\r\n`;
+    const DIALS = 6;
+    let dials = 0;
+    async function serve(): Promise<void> {
+      const connection = await listener.accept();
+      await connection.write(new TextEncoder().encode(welcome));
+      const buffer = new Uint8Array(4096);
+      for (let text = ""; !text.includes("PING");) {
+        text += new TextDecoder().decode(buffer.subarray(0, await connection.read(buffer) ?? 0));
+      }
+      await connection.write(new TextEncoder().encode("PONG\r\n"));
+      connection.close();
+      if (++dials < DIALS) await serve();
+    }
+    const served = serve().catch(() => {});
+    await connect({ url: `nats://127.0.0.1:${port}` });
+    try {
+      await until(() => dials === DIALS);
+    } finally {
+      listener.close();
+      await served;
+    }
+  });
+
   it("is lost for good where the server no longer accepts the credential", async () => {
     const bus = await connect(server.address);
     const statuses: string[] = [];
