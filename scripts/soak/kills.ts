@@ -48,13 +48,14 @@ export async function soakKills(
       if (!digests.has(method)) {
         const { code, stdout, stderr } = await rackCommand([...words, "--pack", "all"], {
           cache: `${directory}/plain`,
+          signal,
         });
         if (code !== 0) throw new Error(`The undisturbed run ended with code ${code}: ${stderr}`);
         digests.set(method, JSON.parse(stdout).digest);
       }
       const cache = `${directory}/killed`;
       let isOver = false;
-      const running = rackCommand([...words, "--delay", "2"], { cache, limitMs: RUN_MS })
+      const running = rackCommand([...words, "--delay", "2"], { cache, limitMs: RUN_MS, signal })
         .finally(() => isOver = true);
       const wanted = new Map(VICTIMS.map((name, i) => [name, Math.min(KILLS_EACH, left()[i]!)]));
       while (!isOver && !signal.aborted && [...wanted.values()].some((n) => n > 0)) {

@@ -28,7 +28,12 @@ const RACK = fromFileUrl(projectFile("scripts/rack"));
 /** Runs the `rack` command to its end, for {@link COMMAND_MS} at most. */
 export async function rackCommand(
   args: readonly string[],
-  { cache, limitMs = COMMAND_MS }: { readonly cache: string; readonly limitMs?: number },
+  { cache, limitMs = COMMAND_MS, signal }: {
+    readonly cache: string;
+    readonly limitMs?: number;
+    /** Interrupts it. */
+    readonly signal?: AbortSignal;
+  },
 ): Promise<Ended> {
   const child = new Deno.Command(RACK, {
     args: [...args],
@@ -46,7 +51,10 @@ export async function rackCommand(
     isHung = true;
     child.kill("SIGKILL");
   });
+  const interrupt = () => child.kill("SIGTERM");
+  signal?.addEventListener("abort", interrupt);
   const { code, stdout, stderr } = await child.output();
+  signal?.removeEventListener("abort", interrupt);
   cancel();
   const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
   return { code, stdout: out!, stderr: err!, isHung };
