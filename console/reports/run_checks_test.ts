@@ -39,7 +39,8 @@ function variant(
   const { label = "one", reports = [done(), done()], rows = [] } = of;
   const one = { label, plan: PLAN, inputs: {} };
   const finals = [{ reports } as unknown as FinalReply];
-  const kept = record && { record: { ...record, reports } };
+  const said = reports.filter(({ topic }) => topic !== "unfinished");
+  const kept = record && { record: { ...record, reports: said } };
   const outcome = { finals, ...kept } as unknown as Variant["outcome"];
   return { one, outcome, rows, protocols: [] };
 }
