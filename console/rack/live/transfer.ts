@@ -139,7 +139,7 @@ export async function removeObject(
     title: `rm ${object} ${from}`,
     options: { from, name: object },
   };
-  const result = await runProgram(link, options, order);
+  const { result } = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof removeObject>>;
 }
 
