@@ -80,7 +80,7 @@ describe("A rack run from the command line", () => {
     const pcap = `${rig.cache}/pcap`, capture = `${pcap}/persist-opcode_ddio_off.pcapng`;
     const command = rig.start(["run", PAIR.pathname, "--input", input, ...ONE, "--pcap", pcap]);
     await eventually("it is being written", () => exists(`${capture}.part`) || exists(capture), {
-      withinMs: 30_000,
+      withinMs: 90_000,
     });
     try {
       command.kill("SIGINT");

@@ -144,14 +144,14 @@ export class CommandRig {
   /** Waits until so many processes of a run are there. */
   async up(count: number): Promise<void> {
     await eventually(`${count} processes`, () => this.processes().length >= count, {
-      withinMs: 15_000,
+      withinMs: 60_000,
     });
   }
 
   /** Waits until a run is in the middle of something: host `b` has made something persistent. */
   async moving(): Promise<void> {
     const isMoving = () => this.runs().some((run) => sizeOf(`${run}/scm/b.scm.log`) > 0);
-    await eventually("something is persistent on b", isMoving, { withinMs: 15_000 });
+    await eventually("something is persistent on b", isMoving, { withinMs: 60_000 });
   }
 
   /** Waits until nothing of any run is alive. */

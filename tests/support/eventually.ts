@@ -6,7 +6,7 @@ import { sleep, wallMs } from "../../fabric/bus/wall_time.ts";
 export async function eventually(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  options: { readonly withinMs: number } = { withinMs: 5_000 },
+  options: { readonly withinMs: number } = { withinMs: 30_000 },
 ): Promise<void> {
   const deadline = wallMs() + options.withinMs;
   while (!await holds()) {

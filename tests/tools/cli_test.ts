@@ -1,12 +1,12 @@
 /**
- * The command on a rack that is up, as a person uses it: every call is a process of its own. The steps
- * of one life are one test, as each needs what the ones before have left.
+ * The command on a rack that is up, as a person uses it: every call is a process of its own. The first
+ * tests are of one rack, which each of them leaves with power everywhere.
  */
 import assert from "node:assert/strict";
-import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
-import { sleep } from "../../fabric/bus/wall_time.ts";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { readProcesses } from "../../console/rack/process_table.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { contentOf } from "../support/process_rack.ts";
@@ -19,10 +19,10 @@ beforeAll(async () => {
   rig = await CommandRig.open();
 });
 
-afterEach(async () => {
+async function down(): Promise<void> {
   await rig.run(["down", "--all"]);
-  await rig.gone(2_000);
-});
+  await rig.gone(5_000);
+}
 
 afterAll(() => rig.close());
 
@@ -62,11 +62,28 @@ async function stateOf(name: string): Promise<string> {
   return processes.find((entry) => entry.name === name)!.status;
 }
 
-describe("rack up", () => {
-  it("P-05: what was confirmed is there after kill and start, whoever did the killing", async () => {
-    const file = contentOf(200_000);
+/** Whether the rack knows that a device has no process, without a command. */
+function isDead({ directory }: Up, name: string): boolean {
+  return readProcesses(directory).find((entry) => entry.name === name)!.pid === null;
+}
+
+describe("a rack that is up", () => {
+  const file = contentOf(200_000);
+  let theRack: Up;
+
+  beforeAll(async () => {
     await rig.file("data.bin", file);
-    const it = await up();
+    theRack = await up();
+  });
+
+  afterAll(down);
+
+  async function isWhole(): Promise<void> {
+    await rack("get", "--from", "b", "data.bin", "copy.bin");
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
+  }
+
+  it("P-05: what was confirmed is there after kill and start, whoever did the killing", async () => {
     const put = await json("put", "--to", "b", "data.bin");
     assert.equal(put["confirmedMessages"], put["messages"]);
 
@@ -81,12 +98,11 @@ describe("rack up", () => {
     assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
 
     // kill -9 by somebody else is the same event.
-    Deno.kill(pidOf(it, "b"), "SIGKILL");
-    await eventually("b is seen dead", async () => await stateOf("b") === "dead");
+    Deno.kill(pidOf(theRack, "b"), "SIGKILL");
+    await eventually("b is seen dead", () => isDead(theRack, "b"), { withinMs: 30_000 });
     await rack("start", "b");
-    await rack("get", "--from", "b", "data.bin", "again.bin");
-    assert.deepEqual(await Deno.readFile(`${rig.cache}/again.bin`), file);
-    const lines = (await Deno.readTextFile(`${it.directory}/faults.jsonl`)).trim().split("\n");
+    await isWhole();
+    const lines = (await Deno.readTextFile(`${theRack.directory}/faults.jsonl`)).trim().split("\n");
     assert.deepEqual(
       lines.map((line) => JSON.parse(line)).map(({ action, nodes }) => `${action} ${nodes}`),
       ["kill b", "start b", "kill b", "start b"],
@@ -95,80 +111,58 @@ describe("rack up", () => {
     assert.deepEqual((await json("ls", "--from", "b"))["objects"], [
       { name: "data.bin", length: 200_000 },
     ]);
-    await refused(
-      1,
-      /not-found; rack ls lists the objects/,
-      "get",
-      "--from",
-      "b",
-      "nothing",
-      "copy.bin",
-    );
+    const nothing = ["get", "--from", "b", "nothing", "copy.bin"];
+    await refused(1, /not-found; rack ls lists the objects/, ...nothing);
     assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
-    assert.match(await rack("down"), /is down: 8 processes ended/);
-    assert.deepEqual(rig.processes(), []);
   });
 
-  it("P-05: start says why a host with a torn SCM file ends, and the file stays as it is", async () => {
-    const { directory } = await up();
+  it("P-05: starts no host whose SCM is damaged, unless that is accepted, leaves the file, and goes on", async () => {
+    // Its last span is in the log when the power fails.
+    await rack("put", "--to", "b", "data.bin");
     await rack("kill", "b");
-    const torn = contentOf(1_000);
-    await Deno.writeFile(`${directory}/scm/b.scm`, torn);
-    await refused(2, /Cannot use SCM file .*: the file has 1000 B/, "start", "b");
-    assert.deepEqual(await Deno.readFile(`${directory}/scm/b.scm`), torn);
-    assert.equal(await stateOf("b"), "dead");
-  });
-
-  it("P-05: start refuses a host whose SCM is damaged until that is accepted, and the rack goes on", async () => {
-    await rig.file("data.bin", contentOf(30_000));
-    const { directory } = await up();
     const harms: readonly (readonly [name: string, bytes: Uint8Array, said: RegExp])[] = [
+      ["b.scm", contentOf(1_000), /Cannot use SCM file .*: the file has 1000 B/],
       ["b.scm", new Uint8Array(0), /b\.scm of host b is damaged: it is empty/],
       ["b.scm.log", new Uint8Array(0), /b\.scm of host b is damaged: .*log has 0 B/],
     ];
+    const scm = `${theRack.directory}/scm`;
     for (const [name, bytes, said] of harms) {
-      // Its last span is in the log when the power fails.
-      await rack("put", "--to", "b", "data.bin");
-      await rack("kill", "b");
-      const before = await Deno.readFile(`${directory}/scm/${name}`);
-      await Deno.writeFile(`${directory}/scm/${name}`, bytes);
+      const before = await Deno.readFile(`${scm}/${name}`);
+      await Deno.writeFile(`${scm}/${name}`, bytes);
       await refused(2, said, "start", "b");
-      assert.equal(await stateOf("b"), "dead");
-      await Deno.writeFile(`${directory}/scm/${name}`, before);
-      await rack("start", "b");
-      await rack("get", "--from", "b", "data.bin", "copy.bin");
-      assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), contentOf(30_000));
+      assert.deepEqual(await Deno.readFile(`${scm}/${name}`), bytes);
+      assert.ok(isDead(theRack, "b"));
+      await Deno.writeFile(`${scm}/${name}`, before);
     }
+    await rack("start", "b");
+    await isWhole();
     await rack("kill", "b");
-    const scm = await Deno.readFile(`${directory}/scm/b.scm`);
-    scm[scm.length - 1]! ^= 1;
-    await Deno.writeFile(`${directory}/scm/b.scm`, scm);
+    const turned = await Deno.readFile(`${scm}/b.scm`);
+    turned[turned.length - 1]! ^= 1;
+    await Deno.writeFile(`${scm}/b.scm`, turned);
     await refused(2, /its page at \d+ is not what was written .*--accept-damage/, "start", "b");
     await rack("start", "b", "--accept-damage");
-    await rack("get", "--from", "b", "data.bin", "copy.bin");
+    await isWhole();
+    // It is as it was accepted from now on.
     await rack("kill", "b");
     await rack("start", "b");
   });
 
   it("goes on when timekeeper and nats are killed: the supervisor starts them again", async () => {
-    const it = await up();
-    await rig.file("data.bin", contentOf(30_000));
-    await rack("put", "--to", "b", "data.bin");
     for (const servant of ["timekeeper", "nats"]) {
-      const before = pidOf(it, servant);
+      const before = pidOf(theRack, servant);
       await rack("kill", servant);
       await rack("start", servant);
-      assert.notEqual(pidOf(it, servant), before);
-      await rack("get", "--from", "b", "data.bin", "copy.bin");
-      assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), contentOf(30_000));
+      assert.notEqual(pidOf(theRack, servant), before);
+      await isWhole();
     }
     // A new timekeeper knows neither processes nor orders of the one before: it learns of them.
     await rack("kill", "b");
     assert.equal(await stateOf("b"), "dead");
+    await rack("start", "b");
   });
 
   it("lets time be stopped, stepped, paced and asked for", async () => {
-    await up();
     const paused = await json("pause");
     assert.equal(paused["paused"], true);
     const at = Number(paused["virtualPs"]) + 3e9;
@@ -193,14 +187,39 @@ describe("rack up", () => {
     assert.match(await rack("logs", "supervisor"), /a died \(SIGKILL\)/);
   });
 
-  it("stops at a step of the document's, in the middle of a transfer", async () => {
-    await json("up", PAIR, "--ddio", "off");
+  it("says what was found and what was expected, with exit code 64", async () => {
+    const { run } = theRack;
+    const cases: readonly (readonly [message: RegExp, args: readonly string[]])[] = [
+      [/There is no x in .*: expected one of nats, timekeeper, a, a-rnic/, ["kill", "x"]],
+      [/Cannot start b: b has power/, ["start", "b"]],
+      [/--from is "tor": expected one of a, b/, ["ls", "--from", "tor"]],
+      [/--on is "b": expected one of a/, ["ls", "--from", "b", "--on", "b"]],
+      [/"soon here": expected a time/, ["until", "soon here"]],
+      [/is up: rack down ends it first/, ["runs", "rm", run]],
+    ];
+    await forEachAtOnce(cases, ([message, args]) => refused(64, message, ...args));
+    assert.match(await rack("down"), /is down: 8 processes ended/);
+    assert.deepEqual(rig.processes(), []);
+    assert.match(await rack("runs", "rm", run), /1 removed/);
+  });
+});
+
+describe("a rack whose time is paused", () => {
+  let theRack: Up;
+
+  beforeAll(async () => {
+    theRack = await json("up", PAIR, "--ddio", "off") as unknown as Up;
     await rack("pause");
+  });
+
+  afterAll(down);
+
+  it("stops at a step of the document's, in the middle of a transfer", async () => {
     await rig.file("data.bin", contentOf(100_000));
     const put = rig.run(["put", "--to", "b", "data.bin"], { cwd: rig.cache });
     await eventually("the order is there", async () => {
       return ((await json("ps"))["clock"] as { nextPs: number | null }).nextPs !== null;
-    });
+    }, { withinMs: 60_000 });
     const stopped = await json("until", "b-rnic:S907");
     assert.equal(stopped["paused"], true);
     const { code, stderr } = await rig.run(["put", "--to", "b", "data.bin", "--timeout", "1"], {
@@ -214,22 +233,25 @@ describe("rack up", () => {
   });
 
   it("leaves nothing when its supervisor is killed: down ends the rest", async () => {
-    const it = await up();
-    Deno.kill(pidOf(it, "supervisor"), "SIGKILL");
-    await rack("down", "--run", it.run);
+    Deno.kill(pidOf(theRack, "supervisor"), "SIGKILL");
+    await rack("down", "--run", theRack.run);
     assert.deepEqual(rig.processes(), []);
   });
+});
 
+describe("rack up", () => {
   it("takes down what it has started when it is interrupted", async () => {
     const command = rig.start(["up", PAIR, "--ddio", "on"], { detached: true });
     await rig.up(3);
     command.interrupt();
     assert.equal((await command.ended).code, 130);
-    await rig.gone(2_000);
+    await rig.gone(5_000);
   });
 });
 
 describe("a rack command with something wrong", () => {
+  const NOT_MOVING = /time is not moving: it waits for a, busy for \d/;
+
   it("says by itself whom time waits for when it does not move", async () => {
     await rig.file("busy.ts", "export default function* () { while (true); }\n");
     const scenario = await rig.file(
@@ -237,35 +259,21 @@ describe("a rack command with something wrong", () => {
       "name: busy\nhosts: { a: {} }\nprograms: [{ on: a, run: ./busy.ts }]\n",
     );
     const command = rig.start(["run", scenario]);
-    await rig.up(5);
-    // Time has stood still for 3 s before that is said.
-    await sleep(6_000);
+    const isSaid = () => NOT_MOVING.test(command.stderr);
+    await eventually("it says that time is not moving", isSaid, { withinMs: 60_000 });
     command.kill("SIGTERM");
-    const { code, stderr } = await command.ended;
-    assert.equal(code, 143);
-    assert.match(stderr, /time is not moving: it waits for a, busy for \d/);
-    await rig.gone(2_000);
+    assert.equal((await command.ended).code, 143);
+    await rig.gone(5_000);
   });
 
   it("says what was found and what was expected, with exit code 64", async () => {
-    await refused(64, /No rack is up: expected one that rack up SCENARIO/, "ps");
-    await refused(64, /stands for 2 runs.*choose --ddio off\|on/, "up", PAIR);
-    await refused(64, /--run is "x": 0 runs have that name/, "ps", "--run", "x");
-    await refused(64, /unknown command 'dwon'/, "dwon");
-    await refused(64, /Cannot read the scenario/, "up", "nothing.yaml");
-    const { run } = await up();
-    await refused(
-      64,
-      /There is no x in .*: expected one of nats, timekeeper, a, a-rnic/,
-      "kill",
-      "x",
-    );
-    await refused(64, /Cannot start b: b has power/, "start", "b");
-    await refused(64, /--from is "tor": expected one of a, b/, "ls", "--from", "tor");
-    await refused(64, /--on is "b": expected one of a/, "ls", "--from", "b", "--on", "b");
-    await refused(64, /"soon here": expected a time/, "until", "soon here");
-    await refused(64, /is up: rack down ends it first/, "runs", "rm", run);
-    await rack("down");
-    assert.match(await rack("runs", "rm", run), /1 removed/);
+    const cases: readonly (readonly [message: RegExp, args: readonly string[]])[] = [
+      [/No rack is up: expected one that rack up SCENARIO/, ["ps"]],
+      [/stands for 2 runs.*choose --ddio off\|on/, ["up", PAIR]],
+      [/--run is "x": 0 runs have that name/, ["ps", "--run", "x"]],
+      [/unknown command 'dwon'/, ["dwon"]],
+      [/Cannot read the scenario/, ["up", "nothing.yaml"]],
+    ];
+    await forEachAtOnce(cases, ([message, args]) => refused(64, message, ...args));
   });
 });
