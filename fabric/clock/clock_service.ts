@@ -52,6 +52,8 @@ export interface ClockStatus {
   /** Virtual ps per wall second that it is held to; 0 where it is as fast as it can be. */
   readonly pace: number;
   readonly finished: boolean;
+  /** Orders that start programs have this number or a greater one, unless an earlier timekeeper took them. */
+  readonly ordersFrom: number;
   /** The last order for time, by its number: a command sees that another one has come behind its own. */
   readonly driven: Driving;
   readonly digest: string;
@@ -132,6 +134,7 @@ export class ClockService {
       limit: timekeeper.limit,
       pace: Math.round((this.#pace?.psPerMs ?? 0) * 1_000),
       finished: timekeeper.finished,
+      ordersFrom: timekeeper.ordersFrom,
       driven: this.#driven,
       digest: summary.digest,
       events: summary.events,

@@ -61,7 +61,7 @@ export class Timekeeper {
     this.#limit = options.plan.until ?? NEVER;
     this.#exact = !options.inexact;
     // A partition does each of them once, so those of an earlier timekeeper must not come again.
-    this.#runCounter = options.term * RUNS_PER_TERM;
+    this.#runCounter = this.ordersFrom;
     const { faults } = options.plan;
     const together = options.partitions.filter(({ nodes }) => nodes.length > 1);
     const members = options.partitions.map((each, index) => newMember(each, { index, faults }));
@@ -97,6 +97,11 @@ export class Timekeeper {
   /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
   get limit(): Time {
     return this.#limit;
+  }
+
+  /** The least number that this timekeeper gives to an order. */
+  get ordersFrom(): number {
+    return this.#options.term * RUNS_PER_TERM;
   }
 
   /** Virtual time: the last thing that happened anywhere. */

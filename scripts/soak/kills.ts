@@ -50,6 +50,7 @@ export async function soakKills(
           cache: `${directory}/plain`,
           signal,
         });
+        if (signal.aborted) break;
         if (code !== 0) throw new Error(`The undisturbed run ended with code ${code}: ${stderr}`);
         digests.set(method, JSON.parse(stdout).digest);
       }
@@ -73,6 +74,7 @@ export async function soakKills(
         }
       }
       const { code, stdout, stderr, isHung } = await running;
+      const known = failures.length;
       if (signal.aborted) break;
       count(findings, "runs");
       const what = `run ${round} (${method})`;
@@ -84,6 +86,7 @@ export async function soakKills(
       const gone = findProcesses(`${cache}/runs`);
       if (gone.length > 0) failures.push(`${what} left ${gone.length} processes`);
       for (const { pid } of gone) kill(pid);
+      for (const failure of failures.slice(known)) say(`FAIL ${failure}`);
       say(
         `${what}: ${
           VICTIMS.map((name) => `${counts[`kills of ${name}`] ?? 0} ${name}`).join(", ")

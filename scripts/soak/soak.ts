@@ -106,7 +106,9 @@ async function soakRack(
       const rng = rngFor(seed, `step ${number}`);
       const step = transfers === undefined ? drawStep(rng) : { name: "transfer", run: transfer };
       if (transfers === undefined) counts[step.name] = (counts[step.name] ?? 0) + 1;
+      const known = failures.length;
       await step.run(orders, rng);
+      for (const failure of failures.slice(known)) say(`FAIL ${failure}`);
       const now = performance.now();
       if (now - sampledAt > SAMPLE_MS) {
         sampledAt = now;

@@ -17,6 +17,7 @@ const CLOCK: ClockStatus = {
   limit: Infinity,
   pace: 0,
   finished: false,
+  ordersFrom: 0,
   driven: { order: 0, verb: "" },
   digest: "d",
   events: 3,

@@ -194,9 +194,9 @@ async function runProgram(
   const { host, run, title } = order;
   const deadline = performance.now() + 1_000 * timeoutSeconds;
   const reports = listen(link, host);
-  let isHeld = false;
+  let isHeld = false, missed = 0;
   try {
-    const number = await hand(link, { order, deadline });
+    let number = await hand(link, { order, deadline });
     for (let look = 1;; look++) {
       const { result, share } = reports.latest(number);
       const isLook = look % KEPT_EVERY === 0;
@@ -207,6 +207,11 @@ async function runProgram(
         if (isDead(status, link, host)) {
           const lost = `${host} lost its power while ${run} was running on it`;
           throw new RackError(lost, EXIT.failed);
+        }
+        missed = await isForgotten(link, { host, number, status }) ? missed + 1 : 0;
+        if (missed >= MISSED_MOST) {
+          missed = 0;
+          number = await hand(link, { order, deadline });
         }
         if (!isHeld && isTimeHeld(status)) onHeld?.(run, status);
         isHeld ||= isTimeHeld(status);
@@ -228,6 +233,25 @@ function isTimeHeld({ paused, next, limit }: ClockStatus): boolean {
   return (paused || next >= limit) && next !== Infinity;
 }
 
+/**
+ * Whether the timekeeper that took the order has ended before the host was told of it. A host that has
+ * answered the next timekeeper takes no grant of the earlier one any more.
+ */
+async function isForgotten(
+  { rack, control }: RackLink,
+  { host, number, status }: { host: string; number: number; status: ClockStatus },
+): Promise<boolean> {
+  if (number >= status.ordersFrom) return false;
+  const name = partitionOf(rack, host)!;
+  const row = status.why.find(({ partition }) => partition === name);
+  if (row?.status !== "idle" && row?.status !== "running") return false;
+  const final = await control.final(name, { attempts: 1 });
+  return final !== undefined &&
+    !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
+}
+
+/** An order that is forgotten so many times in a row is given again. */
+const MISSED_MOST = 2;
 const RESULT_AGAIN_MS = 20;
 /** The bus may lose a report, so every n-th poll asks the host for its kept reports. */
 const KEPT_EVERY = 10;
