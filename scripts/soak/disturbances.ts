@@ -2,7 +2,17 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { command, count, drawPut, get, getAll, list, type Orders, put } from "./orders.ts";
+import {
+  command,
+  count,
+  drawPut,
+  get,
+  getAll,
+  laneName,
+  list,
+  type Orders,
+  put,
+} from "./orders.ts";
 
 export interface Disturbance {
   readonly name: string;
@@ -36,12 +46,13 @@ async function transfers(orders: Orders, rng: Rng): Promise<void> {
 }
 
 /** One undisturbed order by the connection of this process. */
-export async function transfer(orders: Orders, rng: Rng): Promise<void> {
-  const host = hostOf(rng), names = orders.ledger.names(host), which = rng.below(10);
+export async function transfer(orders: Orders, rng: Rng, lane = 0): Promise<void> {
+  const host = hostOf(rng), which = rng.below(10);
+  const names = orders.ledger.names(host).filter((name) => name.startsWith(laneName(lane)));
   if (which === 0) await list(orders, host);
   else if (which < 5 && names.length > 0) {
     await get(orders, { host, name: names[rng.below(names.length)]! });
-  } else await put(orders, drawPut(rng, host));
+  } else await put(orders, drawPut(rng, host, lane));
 }
 
 async function commands(orders: Orders, rng: Rng): Promise<void> {

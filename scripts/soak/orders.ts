@@ -55,11 +55,16 @@ export function count({ counts }: Findings, what: string, by = 1): void {
 }
 
 /** Put of a new content at a place that has an object, or has none yet. */
-export function drawPut(rng: Rng, host = rng.below(2) === 0 ? "a" : "b"): Put {
+export function drawPut(rng: Rng, host = rng.below(2) === 0 ? "a" : "b", lane = 0): Put {
   const content = new Uint8Array(1 + rng.below(rng.below(4) === 0 ? BYTES_MOST : 4096));
   for (let at = 0; at < content.length; at++) content[at] = rng.below(256);
   const method = PROMISING[rng.below(PROMISING.length)]!;
-  return { host, name: `object-${rng.below(NAMES)}`, content, method };
+  return { host, name: `${laneName(lane)}${rng.below(NAMES)}`, content, method };
+}
+
+/** Orders of several lanes are under way at once, each with objects of its own. */
+export function laneName(lane: number): string {
+  return `object-${lane}-`;
 }
 
 export async function put(orders: Orders, draft: Put, manner: Manner = {}): Promise<void> {

@@ -5,7 +5,7 @@
 import { Command } from "commander";
 import { formatTime } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { rngFor } from "../../fabric/base/rng.ts";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { explain } from "../../console/rack/failure.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
@@ -104,7 +104,7 @@ async function soakRack(
   try {
     for (let number = 0; !isOver(); number++) {
       const rng = rngFor(seed, `step ${number}`);
-      const step = transfers === undefined ? drawStep(rng) : { name: "transfer", run: transfer };
+      const step = transfers === undefined ? drawStep(rng) : { name: "transfer", run: inLanes };
       if (transfers === undefined) counts[step.name] = (counts[step.name] ?? 0) + 1;
       const known = failures.length;
       await step.run(orders, rng);
@@ -137,6 +137,16 @@ async function soakRack(
     if (wrong !== undefined) failures.push(wrong);
   }
   return { objects: orders.ledger.size, flat: samples.rows(), skipped };
+}
+
+const LANES = 4;
+
+/** Transfers side by side: what several commands order at once. */
+async function inLanes(orders: Orders, rng: Rng): Promise<void> {
+  const seeds = Array.from({ length: LANES }, () => rng.next());
+  await Promise.all(
+    seeds.map((seed, lane) => transfer(orders, rngFor(seed, "lane"), lane)),
+  );
 }
 
 function tell(report: Report, isJson: boolean): void {
