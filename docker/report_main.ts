@@ -67,9 +67,9 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     status.why.filter((member) => member.status !== "dead")
       .map(({ partition }) => askFinal(control, partition)),
   );
-  // They have told the timekeeper meanwhile what they refused.
-  const told = await control.statusNow(STATUS_TIMEOUT_MS) ?? status;
-  const refused = refusedByProcesses(told.refusals, finals);
+  // The timekeeper has heard meanwhile what they refused.
+  const { refusals } = await control.statusNow(STATUS_TIMEOUT_MS) ?? status;
+  const refused = refusedByProcesses(refusals, finals);
   await bus.close();
   progress.clear();
   await linkState(runFile);

@@ -12,7 +12,7 @@ import {
   readScenario,
 } from "../rack/prepare.ts";
 import { watchLoops } from "../rack/own/loop_watch.ts";
-import { createRunDirectory } from "../rack/run_directory.ts";
+import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
 import type { Explored } from "./report.ts";
@@ -40,10 +40,26 @@ export async function exploreScenario(
   scenario: string,
   options: ExploreScenarioOptions,
 ): Promise<ExploredScenario> {
-  const { onProgress } = options;
-  const { name, programs } = await readScenario(scenario);
-  let made: string | undefined;
+  const { name } = await readScenario(scenario);
+  let made: string | undefined, isKept = false;
   const directory = async () => made ??= (await createRunDirectory(name)).path;
+  try {
+    const found = await exploreIn(directory, scenario, options);
+    isKept = found.explored.some(({ command }) => command !== null);
+    return found;
+  } finally {
+    if (made !== undefined && !isKept) await removeRun({ path: made });
+  }
+}
+
+/** @param directory makes the run's directory when it is first needed. */
+async function exploreIn(
+  directory: () => Promise<string>,
+  scenario: string,
+  options: ExploreScenarioOptions,
+): Promise<ExploredScenario> {
+  const { onProgress } = options;
+  const { programs } = await readScenario(scenario);
   const choices = { ...options.prepare };
   if (programs.some((program) => lacksInput(program, choices.input))) {
     choices.input = `${await directory()}/made-up.bin`;
@@ -68,8 +84,6 @@ export async function exploreScenario(
     });
     explored.push({ label: one.label, verdict, command, variant: one.variant });
   }
-  const isKept = explored.some(({ command }) => command !== null);
-  if (made !== undefined && !isKept) await Deno.remove(made, { recursive: true });
   const { plan } = prepared[0]!;
   const isWhole = explored.length === prepared.length;
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };

@@ -19,6 +19,7 @@ import {
   writeProcesses,
 } from "./process_table.ts";
 import {
+  beforeRun,
   createRunDirectory,
   listRuns,
   readEnd,
@@ -39,10 +40,10 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
   const prepared = await prepareOne(scenario, options);
-  const { id, path } = await createRunDirectory(prepared.variant.name);
+  const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
-  await makeRoomFor(files);
+  await beforeRun(created, () => makeRoomFor(files));
   const observe = scopeFor(files);
   const runFile = runFileOf(prepared, {
     run: id,

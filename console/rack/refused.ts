@@ -31,13 +31,16 @@ export function violationsOf(logFile: string): Refused[] {
   return summed(lines.map(violationIn).filter((row) => row !== undefined));
 }
 
-/** What processes have refused, by the timekeeper, who hears of it at intervals, and by their finals. */
+/**
+ * What processes have refused, of all their lives.
+ * @param known to the timekeeper, which hears of it at intervals. @param finals final reports.
+ */
 export function refusedByProcesses(
-  told: readonly RefusedMessages[],
+  known: readonly RefusedMessages[],
   finals: readonly FinalReply[] = [],
 ): Refused[] {
   const rows = new Map<string, Refused>();
-  const toldRows = summed(told.map((row) => ({ ...row, of: senderOf(row.subject) })));
+  const knownRows = summed(known.map((row) => ({ ...row, of: senderOf(row.subject) })));
   const finalRows = finals.flatMap(({ partition, refusedOn }) =>
     refusedOn.map(([subject, count]) => ({
       by: partition,
@@ -46,10 +49,10 @@ export function refusedByProcesses(
       count,
     }))
   );
-  // What a process tells at its end is of its life alone; the timekeeper knows those before as well.
-  for (const row of [...toldRows, ...finalRows]) {
-    const known = rows.get(keyOf(row));
-    if (known === undefined || known.count < row.count) rows.set(keyOf(row), row);
+  // The final report of a process is of its last life alone; the timekeeper knows those before as well.
+  for (const row of [...knownRows, ...finalRows]) {
+    const other = rows.get(keyOf(row));
+    if (other === undefined || other.count < row.count) rows.set(keyOf(row), row);
   }
   return [...rows.values()].map((row) => ({ ...row, by: plainName(row.by) }));
 }

@@ -82,11 +82,21 @@ export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
   return removed;
 }
 
+/** Runs what has to succeed before a run begins; where it fails, nothing is left of the run. */
+export async function beforeRun<T>(run: NewRun, prepare: () => Promise<T>): Promise<T> {
+  try {
+    return await prepare();
+  } catch (error) {
+    await removeRun(run);
+    throw error;
+  }
+}
+
 /**
  * Removes a run's directory: first by renaming it, so that no other command sees a part of a run.
  * @returns false where another command has removed it.
  */
-export async function removeRun({ path }: RunRow): Promise<boolean> {
+export async function removeRun({ path }: Pick<RunRow, "path">): Promise<boolean> {
   const going = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
   try {
     await Deno.rename(path, going);

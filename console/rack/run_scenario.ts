@@ -21,7 +21,7 @@ import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
-import { createRunDirectory, type NewRun } from "./run_directory.ts";
+import { beforeRun, createRunDirectory, type NewRun } from "./run_directory.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
 /** Options of a run, independent of its programs. */
@@ -121,10 +121,10 @@ export async function runVariants(
 ) {
   const { variant: { name, seed, capture }, base } = prepared[0]!;
   const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall } = options;
-  const { id, path, removed } = await createRunDirectory(name);
-  options.onStart?.({ id, seed, removed });
+  const created = await createRunDirectory(name), { id, path, removed } = created;
   const files = captureFiles({ flags: options, scenario: capture, base, directory: path });
-  await makeRoomFor(files);
+  await beforeRun(created, () => makeRoomFor(files));
+  options.onStart?.({ id, seed, removed });
   const observe = scopeFor(files);
   const recorded: RecordedRun[] = [];
   const outcomes: Outcome[] = [];

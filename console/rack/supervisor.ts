@@ -256,8 +256,8 @@ export class Supervisor {
 
   /** What processes refused, those that have died included. */
   async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
-    const told = await this.control.status(FINAL_MS).catch(() => undefined);
-    return refusedByProcesses(told?.refusals ?? [], finals);
+    const status = await this.control.status(FINAL_MS).catch(() => undefined);
+    return refusedByProcesses(status?.refusals ?? [], finals);
   }
 
   /** Ends every process; returns when all have ended. */

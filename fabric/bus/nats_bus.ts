@@ -102,7 +102,7 @@ interface PendingRequest {
   readonly reject: (error: BusError) => void;
 }
 
-/** The server's own answer where nobody subscribes to a request's subject. */
+/** The server's own answer where a request's subject has no subscriber. */
 const NO_RESPONDERS = 503;
 
 class NatsBus implements Bus {

@@ -4,8 +4,8 @@
  */
 
 /**
- * A well-formed message cannot be true, and what is true cannot be told: another process speaks for its
- * sender. The run cannot go on.
+ * A well-formed message cannot be true, and what its sender has really sent is unknown: another process
+ * speaks for it. The run cannot go on.
  */
 export class ForgeryError extends Error {
   override readonly name = "ForgeryError";
@@ -18,7 +18,7 @@ export interface RefusedMessages {
   readonly count: number;
 }
 
-/** More subjects than a rack has where somebody makes them up. */
+/** Subjects that are counted one by one: a forger may make up any number. */
 const SUBJECTS_MAX = 256;
 const OTHERS = "others";
 

@@ -37,7 +37,7 @@ export class CableOrders {
     this.#known = [...parts.plan.linkFaults ?? []];
     for (const { token, fault } of recorded) {
       this.#answers.set(token, { at: fault.at, fault: fault.id });
-      this.#tell(fault);
+      this.#notify(fault);
     }
   }
 
@@ -100,7 +100,7 @@ export class CableOrders {
       return;
     }
     this.#answers.set(token, { at, fault: fault.id });
-    this.#tell(fault);
+    this.#notify(fault);
   }
 
   #nextId(): number {
@@ -108,7 +108,7 @@ export class CableOrders {
   }
 
   /** To both ends with their next grants, and again to every later process of theirs. */
-  #tell(fault: LinkFaultPlan): void {
+  #notify(fault: LinkFaultPlan): void {
     this.#known.push(fault);
     const { a, b } = this.#parts.plan.cables[fault.cable]!;
     for (const member of this.#parts.members) {

@@ -96,7 +96,7 @@ export class ClockService {
   #lastProgressMs: number;
   #lastTickMs: number;
   #lastEvents = -1;
-  #stallTold = false;
+  #isStallReported = false;
   #finished: Summary | undefined;
   #pace: { psPerMs: number; fromPs: Time; fromMs: number } | undefined;
   #driven: Driving = { order: 0, verb: "" };
@@ -394,11 +394,12 @@ export class ClockService {
     if (summary.grants !== this.#lastEvents || this.timekeeper.paused || this.timekeeper.finished) {
       this.#lastEvents = summary.grants;
       this.#lastProgressMs = now;
-      this.#stallTold = false;
+      this.#isStallReported = false;
     } else if (
-      now - this.#lastProgressMs > STALL_MS && !this.#stallTold && this.timekeeper.next !== NEVER
+      now - this.#lastProgressMs > STALL_MS && !this.#isStallReported &&
+      this.timekeeper.next !== NEVER
     ) {
-      this.#stallTold = true;
+      this.#isStallReported = true;
       const why = this.timekeeper.why();
       this.#control("stalled", why);
       onStall?.(why);

@@ -166,7 +166,7 @@ export class Membership {
     whenAtRest(() => {
       if (this.#isPresumed(member)) {
         out.inexact(
-          `${member.name} failed before it did anything, and others were told that it was up`,
+          `${member.name} failed before it did anything, and others had news that it was up`,
         );
       }
       this.#recordFailure(member, { at: horizons.earliestFailure(member), instance });

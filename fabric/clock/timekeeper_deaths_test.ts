@@ -243,7 +243,7 @@ describe("Timekeeper, when power fails", () => {
     rig.keeper.died("a", "a2");
     rig.answerAll({ ran: 9_000 });
     assert.deepEqual(rig.inexact, [
-      "a failed before it did anything, and others were told that it was up",
+      "a failed before it did anything, and others had news that it was up",
     ]);
   });
 });

@@ -133,7 +133,7 @@ export class EventExchange {
     if (asker === undefined || !Number.isSafeInteger(from)) return false;
     if (incarnation === undefined || asked !== incarnation) return true;
     const sent = this.buffer.sentTo(asker);
-    // Nobody is told of a message before it is sent.
+    // The clock names no message to a neighbour before it is sent.
     if ((from as number) >= sent) {
       const asks = (this.#impossible.get(asker) ?? 0) + 1;
       this.#impossible.set(asker, asks);
@@ -150,7 +150,7 @@ export class EventExchange {
   }
 }
 
-/** A forged request is refused; a neighbour that goes on asking has been told of it by a forged report. */
+/** A forged request is refused; a neighbour that goes on asking has it from a forged report. */
 const IMPOSSIBLE_MAX = 10;
 
 /** Ports of a node are few. */

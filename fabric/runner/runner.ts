@@ -96,7 +96,7 @@ export class Runner {
     this.#buffer = this.#exchange.buffer;
   }
 
-  /** Messages that nobody of this rack has sent: repeated and outdated ones do not count. */
+  /** Messages that no process of this rack has sent: repeated and outdated ones do not count. */
   get refusals(): Refusals {
     return this.#refusals;
   }

@@ -63,7 +63,7 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/** Requests that nobody will answer are rejected; later ones find no service. */
+/** Requests that no program will answer are rejected; later ones find no service. */
 function* closeListener(device: CmDevice, listener: CmListener): Steps<void> {
   const { agent } = device.cm;
   agent.listeners.delete(listener.serviceId);

@@ -56,7 +56,7 @@ export function say(text: string): void {
   tell(visible(text) + "\n");
 }
 
-/** Writes on stderr. Where nobody reads it, the command does its work all the same. */
+/** Writes on stderr. Where no reader is left, the command does its work all the same. */
 function tell(text: string): void {
   try {
     Deno.stderr.writeSync(encoder.encode(text));

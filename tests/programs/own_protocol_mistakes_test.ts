@@ -1,6 +1,7 @@
 /** What a user's first protocol does wrong, and what the command says of it: never a stack trace of ours. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 
 const SCENARIO = `
@@ -148,12 +149,16 @@ describe("a command line that would be passed over", () => {
     await refused(["trace", TWO_QUEUES, "--on", "c"], /--on is "c": expected one of a, b/);
   });
 
-  it("is refused before the run where its captures cannot be written", async () => {
-    const file = await rig.file("file", "");
+  it("is refused before the run where its captures cannot be written, and leaves nothing of it", async () => {
+    const file = await rig.file("file", ""), before = rig.runs();
     for (const option of ["--pcap", "--perfetto"]) {
       const args = ["run", TWO_QUEUES, "--pack", "all", option, `${file}/in/it`];
       await refused(args, /Cannot write what (pcap|perfetto) asks for to .*file\/in/);
+      await refused(["up", ...args.slice(1)], /Cannot write what (pcap|perfetto) asks for/);
     }
+    const pair = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+    await refused(["explore", pair, "--cut", "c"], /--cut is "c": expected a, b, each or all/);
+    assert.deepEqual(rig.runs().filter((run) => !before.includes(run)), []);
   });
 
   it("says which runs have logs, and what a name was taken for", async () => {
