@@ -99,3 +99,13 @@ export class BusError extends Error {
 
 /** Receives errors that have no caller: `handler` and `forbidden`. Must not throw. */
 export type BusErrorHook = (error: BusError) => void;
+
+/** What a bus says that is used after its end. */
+export function closedError(): BusError {
+  return new BusError("closed", "The bus is closed");
+}
+
+/** What a handler has thrown. @param trigger what it was called for. */
+export function handlerError(cause: unknown, trigger: string): BusError {
+  return new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause });
+}

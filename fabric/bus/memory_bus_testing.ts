@@ -14,6 +14,8 @@ import {
   type BusErrorHook,
   type BusHandler,
   type BusStatus,
+  closedError,
+  handlerError,
   type RequestOptions,
   type Subscription,
 } from "./bus.ts";
@@ -355,14 +357,10 @@ class Connection implements MemoryBus {
   }
 
   #handlerThrew(cause: unknown, trigger: string): void {
-    this.#onError(new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause }));
+    this.#onError(handlerError(cause, trigger));
   }
 
   #refuseIfClosed(): void {
     if (this.#state === "closed") throw closedError();
   }
-}
-
-function closedError(): BusError {
-  return new BusError("closed", "The bus is closed");
 }

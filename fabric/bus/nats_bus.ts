@@ -7,6 +7,8 @@ import {
   type BusErrorHook,
   type BusHandler,
   type BusStatus,
+  closedError,
+  handlerError,
   type RequestOptions,
   type Subscription,
 } from "./bus.ts";
@@ -343,16 +345,12 @@ class NatsBus implements Bus {
 
   /** In the client, the exception would end the reading with the connection left open. */
   #handlerThrew(cause: unknown, trigger: string): void {
-    this.#onError(new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause }));
+    this.#onError(handlerError(cause, trigger));
   }
 
   #refuseIfClosed(): void {
     if (this.#closing !== undefined || this.#nats.isClosed()) throw closedError();
   }
-}
-
-function closedError(): BusError {
-  return new BusError("closed", "The bus is closed");
 }
 
 function disconnectedError(cause?: unknown): BusError {

@@ -10,6 +10,7 @@
 import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { CommandRig, processesNaming } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { contentOf } from "../support/process_rack.ts";
@@ -21,7 +22,7 @@ const ROUNDS = Deno.env.get("RACKMESH_CHAOS_ROUNDS");
 
 /** Shipped scenarios, and how many rounds of each are played with every change. */
 const SCENARIOS = [
-  ["persist_pair", 3],
+  ["persist_pair", 2],
   ["persist_pair_kill", 1],
   ["lossy_pair", 1],
   ["my_protocol", 1],
@@ -31,6 +32,9 @@ const SCENARIOS = [
 
 /** What the log's client appends here: the scenario's half a megabyte would take a minute. */
 const LOG_BYTES = 32 * 1024;
+
+/** A campaign takes as long as it was told to, and its rounds take minutes on a busy machine. */
+const WITHIN_MS = LENGTH === undefined && ROUNDS === undefined ? 600_000 : 86_400_000;
 
 /** Within a few rounds a process is stopped; a round takes seconds, or many on a busy machine. */
 const STOPPED_WITHIN_MS = 180_000;
@@ -72,7 +76,7 @@ describe("rack chaos", () => {
         ? ["--input", await rig.file("log.bin", contentOf(LOG_BYTES))]
         : [];
       const args = ["chaos", shipped(scenario), "--seed", SEED, ...bounds, ...input, "--json"];
-      const { code, stdout, stderr } = await rig.run(args);
+      const { code, stdout, stderr } = await rig.run(args, { withinMs: WITHIN_MS });
       assert.ok(stdout !== "", stderr);
       const report: CampaignReport = JSON.parse(stdout);
       assert.equal(failuresOf(report), "");
@@ -84,8 +88,9 @@ describe("rack chaos", () => {
 
   it("finds a promise that is not kept, and prints the command that shows it", async () => {
     const scenario = await liarScenario(rig);
-    // In one of them its host is killed before it can lie.
-    const ended = await rig.run(["chaos", scenario, "--rounds", "3", "--seed", "3", "--json"]);
+    // In one of three its host is killed before it can lie.
+    const chaos = ["chaos", scenario, "--rounds", "2", "--seed", "3", "--json"];
+    const ended = await rig.run(chaos, { withinMs: WITHIN_MS });
     assert.equal(ended.code, 1, ended.stderr);
     const report: CampaignReport = JSON.parse(ended.stdout);
     const [failure] = report.failures;
@@ -109,11 +114,11 @@ describe("rack chaos", () => {
       [["--pack", "all"], /--pack is "all": expected one of node, machine/],
       [["--method", "magic"], /--method is "magic"/],
     ];
-    for (const [args, message] of cases) {
+    await forEachAtOnce(cases, async ([args, message]) => {
       const { code, stderr } = await rig.run(["chaos", pair, ...args]);
       assert.equal(code, 64, stderr);
       assert.match(stderr, message);
-    }
+    });
     const kill = ["chaos", shipped("persist_pair_kill"), "--pack", "machine"];
     const { code, stderr } = await rig.run(kill);
     assert.equal(code, 64, stderr);
@@ -123,6 +128,7 @@ describe("rack chaos", () => {
   it("takes everything down when it is interrupted, stopped processes included", async () => {
     const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "5"], {
       detached: true,
+      withinMs: WITHIN_MS,
     });
     await aProcessIsStopped();
     command.interrupt();
@@ -133,7 +139,9 @@ describe("rack chaos", () => {
   });
 
   it("leaves nothing when it is killed itself, stopped processes included", async () => {
-    const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "6"]);
+    const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "6"], {
+      withinMs: WITHIN_MS,
+    });
     await aProcessIsStopped();
     command.kill("SIGKILL");
     await command.ended;

@@ -29,11 +29,7 @@ describe("A process that is killed while its rack comes up", () => {
     rig = await CommandRig.open();
   });
 
-  afterEach(async () => {
-    await rig.run(["down", "--all"]);
-    await rig.gone(5_000);
-    await rig.close();
-  });
+  afterEach(() => rig.closeDown());
 
   /** Kills the first `times` processes of a program, each so many ms after it was seen. */
   async function killing(

@@ -97,6 +97,20 @@ export class CommandRig {
     return this.start(args, options).ended;
   }
 
+  /** Runs a command that has to succeed. @returns what it printed. */
+  async must(args: readonly string[], options: StartOptions = {}): Promise<string> {
+    const { code, stdout, stderr } = await this.run(args, options);
+    assert.equal(code, 0, `rack ${args.join(" ")}: ${stdout}${stderr}`);
+    return stdout;
+  }
+
+  /** Takes down what is up, sees that nothing is left, and removes the directory. */
+  async closeDown(): Promise<void> {
+    await this.run(["down", "--all"]);
+    await this.gone(5_000);
+    await this.close();
+  }
+
   /** Writes a file into the cache directory: its path. */
   async file(name: string, content: string | Uint8Array): Promise<string> {
     const path = `${this.cache}/${name}`;

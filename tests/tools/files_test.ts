@@ -20,21 +20,15 @@ beforeAll(async () => {
   rig = await CommandRig.open();
 });
 
-afterAll(async () => {
-  await rig.run(["down", "--all"]);
-  await rig.gone(2_000);
-  await rig.close();
-});
+afterAll(() => rig.closeDown());
 
 function run(...args: string[]): Promise<Ended> {
   return rig.run(args, { cwd: rig.cache });
 }
 
 /** A command that must succeed. */
-async function rack(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(...args);
-  assert.equal(code, 0, `rack ${args.join(" ")}: ${stderr}`);
-  return stdout;
+function rack(...args: string[]): Promise<string> {
+  return rig.must(args, { cwd: rig.cache });
 }
 
 /** Runs a shell script in the cache, in which `rack` is the command. */

@@ -237,20 +237,12 @@ describe("rack link on a rack that is up", () => {
   beforeAll(async () => {
     rig = await CommandRig.open();
   });
-  afterAll(async () => {
-    await rig.run(["down", "--all"]);
-    await rig.gone(2_000);
-    await rig.close();
-  });
+  afterAll(() => rig.closeDown());
 
   const PAIR = new URL("persist_pair.yaml", SCENARIOS).pathname;
   const WRITES = ["--only", "VENDOR WRITE VERIFY", "--nth", "3"];
 
-  async function said(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await rig.run(args, { cwd: rig.cache });
-    assert.equal(code, 0, `rack ${args.join(" ")}: ${stderr}`);
-    return stdout;
-  }
+  const said = (...args: string[]) => rig.must(args, { cwd: rig.cache });
 
   async function refusal(...args: string[]): Promise<string> {
     const { code, stderr } = await rig.run(args, { cwd: rig.cache });
