@@ -6,7 +6,8 @@ import { viewOf } from "../../fabric/base/slab.ts";
 import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
 
-const DIRECTORY_BYTES = 65_536, ENTRY_BYTES = 128, ALIGNMENT = 256;
+const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
+export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
 const MAGIC = 0x5243_4b4d, VERSION = 1;
 /** By the two highest bits of the word that has the generation, too. */
@@ -21,26 +22,42 @@ export interface FoundEntry {
   readonly length: number;
 }
 
-/** All valid entries, those of replaced objects and of replacements included. */
-export function* entriesIn(image: ImageView, scmBytes: number): Generator<FoundEntry> {
+/** Where the directory is: undefined where the SCM has none. */
+export function directoryIn(
+  image: Pick<ImageView, "read">,
+  scmBytes: number,
+): { readonly from: number; readonly to: number } | undefined {
   for (let at = 0; at + DIRECTORY_BYTES <= scmBytes; at += ALIGNMENT) {
     const header = viewOf(image.read(at, at + 16));
     if (header.getUint32(4) !== MAGIC || header.getUint32(8) !== VERSION) continue;
-    for (let entry = at + ENTRY_BYTES; entry < at + DIRECTORY_BYTES; entry += ENTRY_BYTES) {
-      const bytes = image.read(entry, entry + ENTRY_BYTES);
-      if (bytes.every((byte) => byte === 0)) break;
-      const view = viewOf(bytes);
-      if (view.getUint32(0) !== crc32(bytes.subarray(4))) continue;
-      const word = view.getUint32(4);
-      yield {
-        name: new TextDecoder().decode(bytes.subarray(25, 25 + bytes[24]!)),
-        state: STATES[word >>> GENERATION_BITS]!,
-        generation: word % 2 ** GENERATION_BITS,
-        offset: Number(view.getBigUint64(8)),
-        length: Number(view.getBigUint64(16)),
-      };
-    }
-    return;
+    return { from: at, to: at + DIRECTORY_BYTES };
+  }
+  return undefined;
+}
+
+/** What an entry's bytes say: `end` where none was ever written there, undefined for one that is free. */
+export function entryIn(bytes: Uint8Array): FoundEntry | "end" | undefined {
+  if (bytes.every((byte) => byte === 0)) return "end";
+  const view = viewOf(bytes);
+  if (view.getUint32(0) !== crc32(bytes.subarray(4))) return undefined;
+  const word = view.getUint32(4);
+  return {
+    name: new TextDecoder().decode(bytes.subarray(25, 25 + bytes[24]!)),
+    state: STATES[word >>> GENERATION_BITS]!,
+    generation: word % 2 ** GENERATION_BITS,
+    offset: Number(view.getBigUint64(8)),
+    length: Number(view.getBigUint64(16)),
+  };
+}
+
+/** All valid entries, those of replaced objects and of replacements included. */
+export function* entriesIn(image: ImageView, scmBytes: number): Generator<FoundEntry> {
+  const directory = directoryIn(image, scmBytes);
+  if (directory === undefined) return;
+  for (let at = directory.from + ENTRY_BYTES; at < directory.to; at += ENTRY_BYTES) {
+    const entry = entryIn(image.read(at, at + ENTRY_BYTES));
+    if (entry === "end") return;
+    if (entry !== undefined) yield entry;
   }
 }
 

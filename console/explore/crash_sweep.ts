@@ -9,12 +9,13 @@ import type { Time } from "../../fabric/base/time.ts";
 import { byTime, type PostCrashRun, PostCrashRuns, type Victim } from "./post_crash_run.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "./crashed_host.ts";
 import { pendingMessagesOf } from "./pending_messages.ts";
-import type { Range } from "./history.ts";
+import { overlaps, type Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
 import { type Judge, judgeGroup, openIn, type Settled, witnessOf } from "./judge.ts";
 import { groupsAt, writeGroups } from "./declared_writes.ts";
 import { persistence } from "../checks/persistence.ts";
+import { directoryIn } from "../checks/scm_objects.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
 import { wholeObjects } from "../checks/whole_objects.ts";
 import { assertSameScm, othersOf, recordOf, unsoundness } from "./survivors.ts";
@@ -80,6 +81,7 @@ export class CrashSweep {
   readonly #instants: readonly Time[];
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
+  readonly #hasObjects: boolean;
   #run: PostCrashRun | undefined;
   violation: Violation | undefined;
 
@@ -100,6 +102,7 @@ export class CrashSweep {
       runs: this.#runs,
       isProtocolJudged: this.#protocol.hasQuestions,
     });
+    this.#hasObjects = recording.notes.some(({ note }) => note.kind === "object");
     const names = new Set(this.#hosts);
     this.#own = recording.notes.filter(({ node }) => isTotal || names.has(node));
   }
@@ -132,7 +135,8 @@ export class CrashSweep {
       const { cursor, cells } = crashed;
       // Each eight bytes before and after are judged at the instants around it.
       const matters = (ranges: readonly Range[], at: Time) =>
-        isJudged && (this.#protocol.hasQuestions || this.#decide(crashed, ranges, at));
+        isJudged && (this.#protocol.hasQuestions || this.#isOfObjects(crashed, ranges) ||
+          this.#decide(crashed, ranges, at));
       for (const interruption of interruptions(cursor, cells, { until, tear, matters })) {
         const found = this.#judge(interruption.at, { crashed, interruption });
         if (found !== undefined) return found;
@@ -145,6 +149,13 @@ export class CrashSweep {
   #decide(crashed: CrashedHost, ranges: readonly Range[], at: Time): boolean {
     const { groups } = this.#judgeOf(crashed, this.#notedAt(at, "amid"));
     return groupsAt(groups, ranges).some(({ deciding }) => deciding.length > 0);
+  }
+
+  /** Whether these bytes, or some of them, say which objects there are. */
+  #isOfObjects({ cursor, victim }: CrashedHost, ranges: readonly Range[]): boolean {
+    if (!this.#hasObjects) return false;
+    const directory = directoryIn(cursor.image, victim.config.scmBytes);
+    return directory !== undefined && ranges.some((range) => overlaps(range, directory));
   }
 
   /**
@@ -202,9 +213,11 @@ export class CrashSweep {
     const { counts } = this.#sweep;
     if (interrupted === undefined) {
       counts.crashPoints++;
-      const found = this.#judgeLogs(at) ?? this.#judgeObjects(at);
+      const found = this.#judgeLogs(at);
       if (found !== undefined) return found;
     }
+    const found = this.#judgeObjects(at, interrupted);
+    if (found !== undefined) return found;
     for (const crashed of interrupted === undefined ? this.#crashed : [interrupted.crashed]) {
       const found = this.#judgePromises(at, crashed, interrupted);
       if (found !== undefined) return found;
@@ -230,18 +243,20 @@ export class CrashSweep {
     };
   }
 
-  #judgeObjects(at: Time): Violation | undefined {
+  #judgeObjects(at: Time, interrupted: Interrupted | undefined): Violation | undefined {
+    if (!this.#hasObjects) return undefined;
+    const crashed = interrupted === undefined ? this.#crashed : [interrupted.crashed];
     const notes = this.#withSurvivors(this.#notedAt(at, "before"));
     if (!notes.some(({ note }) => note.kind === "object")) return undefined;
     const { recording, options, counts } = this.#sweep;
     const run = this.#run?.run ?? recording;
     const record = { ...recordOf(run, options.claims === true), notes };
-    const verdict = judgeObjects(record, this.#crashed.map(({ state }) => state));
+    const verdict = judgeObjects(record, crashed.map(({ state }) => state));
     if (verdict.isBounded) counts.bounded++;
     if (verdict.finding === undefined) return undefined;
     const { text, scm } = verdict.finding;
     return {
-      ...this.#violationAt(at, undefined),
+      ...this.#violationAt(at, interrupted),
       settled: this.#byHost(verdict.settled),
       checker: wholeObjects.name,
       found: text,

@@ -5,7 +5,9 @@
 import { wholeObjects } from "../checks/whole_objects.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { Finding } from "../checks/finding.ts";
-import { type Cell, pickDurable, remembering, viewOf } from "./choices.ts";
+import { directoryIn, ENTRY_BYTES, entryIn } from "../checks/scm_objects.ts";
+import { type Cell, pickDurable, viewOf } from "./choices.ts";
+import type { Range } from "./history.ts";
 import {
   combinations,
   type CrashState,
@@ -22,15 +24,15 @@ export interface ObjectVerdict {
   readonly isBounded: boolean;
 }
 
-/** More open cells of a directory are not gone through in all ways. */
-const CELLS_MAX = 6;
+/** More ways to find the directory are not gone through, nor more ways to find one entry. */
+const WAYS_MAX = 4096, ENTRY_WAYS_MAX = 65_536;
 
 export function judgeObjects(record: RunRecord, cut: readonly CrashState[]): ObjectVerdict {
   let isBounded = false;
   for (const state of cut) {
-    const directory = directoryCells(record, state);
-    isBounded ||= directory.length > CELLS_MAX;
-    for (const settled of combinations(directory.slice(0, CELLS_MAX), new Map())) {
+    const directory = waysToFind(record, state);
+    isBounded ||= directory.isBounded;
+    for (const settled of directory.ways) {
       const finding = findingWith(record, state, imageOf(state, settled, true));
       if (finding === undefined) continue;
       const witness = witnessIn(record, state, { settled, finding });
@@ -41,12 +43,46 @@ export function judgeObjects(record: RunRecord, cut: readonly CrashState[]): Obj
   return { finding: undefined, settled: new Map(), isBounded };
 }
 
-/** Open cells that the checker reads as they are: those of the directory. */
-function directoryCells(record: RunRecord, state: CrashState): Cell[] {
-  const read = new Map<Cell, number>();
-  const image = viewOf(state, remembering(pickDurable, read));
-  findingWith(record, state, { ...image, possible: () => [] });
-  return [...read.keys()];
+/**
+ * The ways in which a power failure may leave the directory, one of each kind: of the bytes of an entry only
+ * those count that are a valid entry; all others are a free one, however they are torn.
+ */
+function waysToFind(
+  { plan }: RunRecord,
+  state: CrashState,
+): { readonly ways: readonly Settled[]; readonly isBounded: boolean } {
+  const node = plan.nodes.find(({ name }) => name === state.host);
+  const scmBytes = node?.kind === "host" ? node.config.scmBytes : 0;
+  const directory = directoryIn(viewOf(state, pickDurable), scmBytes);
+  let ways: readonly Settled[] = [NOTHING], isBounded = false;
+  if (directory === undefined) return { ways, isBounded };
+  const known = new Set<Cell>();
+  for (let at = directory.from; at < directory.to; at += ENTRY_BYTES) {
+    const entry = { from: at, to: at + ENTRY_BYTES };
+    const cells = openIn(state, [entry]).filter((cell) => !known.has(cell));
+    if (cells.length === 0) continue;
+    for (const cell of cells) known.add(cell);
+    const kinds = kindsOf(state, entry, cells);
+    if (kinds === undefined || ways.length * kinds.length > WAYS_MAX) isBounded = true;
+    else ways = ways.flatMap((way) => kinds.map((kind) => new Map([...way, ...kind])));
+  }
+  return { ways, isBounded };
+}
+
+const NOTHING: Settled = new Map();
+
+/** For each entry that these cells can make, choices that do; undefined for too many choices. */
+function kindsOf(state: CrashState, { from, to }: Range, cells: readonly Cell[]) {
+  const count = cells.reduce((all, { alternatives }) => all * alternatives.length, 1);
+  if (count > ENTRY_WAYS_MAX) return undefined;
+  const kinds = new Map<string, Settled>();
+  for (const choice of combinations(cells, NOTHING)) {
+    const bytes = viewOf(state, (cell) => choice.get(cell) ?? 0).read(from, to);
+    const entry = entryIn(bytes);
+    const kind = typeof entry === "object" ? bytes.toHex() : entry ?? "free";
+    if (!kinds.has(kind)) kinds.set(kind, choice);
+  }
+  return [...kinds.values()];
 }
 
 function findingWith(
