@@ -61,7 +61,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   say(`Waiting for the end of ${run}`);
   const began = performance.now();
   const control = new ControlClient(bus, run);
-  const status = await waitForEnd(control);
+  const status = await waitForEnd(control, runFile);
   const wallMs = performance.now() - began;
   const finals = await Promise.all(
     status.why.filter((member) => member.status !== "dead")
@@ -92,7 +92,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
 }
 
 /** Polls until the run has ended, as the bus may lose the message of its end. @throws RackError */
-async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
+async function waitForEnd(control: ControlClient, runFile: RunFile): Promise<ClockStatus> {
   const start = performance.now();
   let heardMs = start, movedMs = start, shownMs = start;
   let events = -1;
@@ -118,7 +118,7 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
     }
     if (now - movedMs < STALLED_MS || now - shownMs < STALLED_MS) continue;
     shownMs = now;
-    say(stallText(status.why));
+    say(stallText(status.why, runFile));
   }
 }
 
@@ -154,7 +154,7 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
     path: IN_CONTAINER.state,
     wallMs: outcome.wallMs,
     nats: true,
-    outcomes: [await judge(ran, outcome)],
+    outcomes: [await judge({ ...ran, hooked: [] }, outcome)],
   });
   const lines = (textIfThere(`${DIRECTORY}/faults.jsonl`) ?? "").split("\n");
   const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")

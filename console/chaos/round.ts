@@ -9,7 +9,6 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";
 import { checkAll } from "../checks/all.ts";
-import type { RunRecord } from "../checks/run_record.ts";
 import { programLine, recordedIn } from "../rack/fault_lines.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { checkProtocols } from "../reports/protocol_checks.ts";
@@ -204,7 +203,7 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
     summary,
     settled,
   };
-  const broken = await brokenPromises(prepared, record);
+  const broken = await brokenPromises(prepared, outcome, options);
   const findings = [...broken, ...progressFindings(round, options.reference)];
   const common = { untold: null, digest, fired: firedBy(round) };
   if (summary === undefined || !summary.exact) {
@@ -216,7 +215,7 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
     ? again.endless
     : `one process: ${again.digest}, processes: ${summary.digest}`;
   const shows = broken.length > 0 && !("endless" in again)
-    ? (await brokenPromises(prepared, again.record!)).length > 0
+    ? (await brokenPromises(prepared, again, options)).length > 0
     : null;
   return {
     ...common,
@@ -227,8 +226,13 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
 }
 
 /** What the rack's checkers find, and those of a user's own protocols. */
-async function brokenPromises(prepared: Prepared, record: RunRecord): Promise<ChaosFinding[]> {
-  const own = await checkProtocols(prepared, record);
+async function brokenPromises(
+  prepared: Prepared,
+  outcome: Outcome,
+  { signal }: Pick<RoundOptions, "signal">,
+): Promise<ChaosFinding[]> {
+  const record = outcome.record!;
+  const own = await checkProtocols(prepared, { ...outcome, record, signal });
   return [
     ...checkAll(record).flatMap(({ checker, findings }) =>
       findings.map(({ text }) => ({ check: checker.name, text }))

@@ -67,7 +67,7 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
  */
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
   if (violation.checker !== OWN_CHECK) return violation.announced.length === 0;
-  const verdicts = judgeProtocols(endOf(recordOf(run, false), rack.own));
+  const verdicts = judgeProtocols(endOf(recordOf(run, false), rack.own), rack.around);
   return verdicts.some(({ findings }) => findings.length > 0);
 }
 

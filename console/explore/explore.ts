@@ -89,7 +89,7 @@ function plainFailure(
   const [found] = [
     ...failuresOf([...record.reports, ...recording.unfinished]),
     ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
-    ...judgeProtocols(endOf(record, rack.own)).flatMap(({ program, findings }) =>
+    ...judgeProtocols(endOf(record, rack.own), rack.around).flatMap(({ program, findings }) =>
       findings.map((text) => `${program}: ${text}`)
     ),
   ];

@@ -1,6 +1,5 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { loadOwnPrograms } from "../../nodes/files.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { fileName } from "../captures/captures.ts";
@@ -11,12 +10,13 @@ import {
   type PrepareOptions,
   readScenario,
 } from "../rack/prepare.ts";
-import { watchLoops } from "../rack/own/loop_watch.ts";
+import { askConfined } from "../rack/own/confined.ts";
 import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
+import type { ExploreJob } from "../rack/own/explore_main.ts";
 import type { Explored } from "./report.ts";
-import type { Counterexample, Cut, ExploredRack, ExploreOptions } from "./types.ts";
+import type { Counterexample, Cut, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
 import { EXPLORE_DEFAULTS } from "./types.ts";
 
 export interface ExploreScenarioOptions {
@@ -70,12 +70,9 @@ async function exploreIn(
   const explored: Explored[] = [];
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const rack = await rackOf(one);
-    const loops = watchLoops(rack.plan, rack.own);
-    const watched = loops === undefined ? rack : { ...rack, replace: loops.watched };
-    const verdict = await explore(watched, options.explore, ({ share, crashPoints }) => {
+    const verdict = await verdictOn(one, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
-    }).finally(() => loops?.close());
+    });
     const command = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
       words: [quoted(scenario), ...choiceWords(choices, one)],
@@ -89,16 +86,33 @@ async function exploreIn(
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };
 }
 
-/** @throws Refusal where a file cannot be read, or is no program. */
-async function rackOf(prepared: Prepared): Promise<ExploredRack> {
-  const { plan } = prepared;
+/**
+ * Explores here, or, with own programs, in a process that may read and write nothing.
+ * @throws Refusal where a file cannot be read.
+ */
+async function verdictOn(
+  { plan, inputs: paths, programs }: Prepared,
+  { stopped, ...options }: ExploreOptions,
+  onProgress: (progress: ExploreProgress) => void,
+): Promise<Verdict> {
   const inputs: Record<string, Record<string, Uint8Array>> = {};
-  for (const [host, files] of Object.entries(prepared.inputs)) {
+  for (const [host, files] of Object.entries(paths)) {
     const read: Record<string, Uint8Array> = {};
     for (const [name, path] of Object.entries(files)) read[name] = await readInput(path);
     inputs[host] = read;
   }
-  return { plan, inputs, own: await loadOwnPrograms(prepared) };
+  const names = Object.keys(programs);
+  if (names.length === 0) {
+    const stop = stopped && { stopped };
+    return await explore({ plan, inputs, own: {} }, { ...options, ...stop }, onProgress);
+  }
+  return await askConfined<Verdict, ExploreProgress>({
+    module: "console/rack/own/explore_main.ts",
+    job: { plan, inputs, programs, options } satisfies ExploreJob,
+    programs: names,
+    onProgress,
+    stopped,
+  });
 }
 
 async function readInput(path: string): Promise<Uint8Array> {

@@ -111,9 +111,9 @@ export class ProtocolJudge {
       hosts.set(host, { since: undefined, memory: found, ...(log && { log }) });
       if (log !== undefined) recovering?.push({ host, found, log });
     }
-    const { plan, own } = this.#rack;
+    const { plan, own, around } = this.#rack;
     const { at, reports, notes } = crash;
-    const verdicts = judgeProtocols({ plan, own, at, hosts, reports, notes });
+    const verdicts = judgeProtocols({ plan, own, at, hosts, reports, notes }, around);
     return verdicts.find(({ findings }) => findings.length > 0)?.findings.join("; ");
   }
 

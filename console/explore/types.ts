@@ -6,6 +6,7 @@ import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import type { Around } from "../rack/own/loop_watch.ts";
 
 /** A rack that can be run again and again, each time from the beginning. */
 export interface ExploredRack {
@@ -16,6 +17,8 @@ export interface ExploredRack {
   readonly own: Readonly<Record<string, MakeProgram>>;
   /** Puts something in the place of nodes: how a test makes a defective card. */
   readonly replace?: (create: CreateNode) => CreateNode;
+  /** Called to run a protocol's `recover` or `check`: how one that never ends is noticed. */
+  readonly around?: Around;
 }
 
 /** Whose power is cut: that of one host, of each in turn, or of all at once. */

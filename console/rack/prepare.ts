@@ -36,6 +36,8 @@ export interface Prepared {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The user's own programs: name in the scenario → module text, see `own/bundle.ts`. */
   readonly programs: Readonly<Record<string, string>>;
+  /** Those that export `recover` or `check`. */
+  readonly hooked: readonly string[];
 }
 
 export interface PrepareOptions extends VariantChoices {
@@ -107,7 +109,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       : programs.flatMap((program) => options.change!(program) ?? []),
   };
   const base = await baseOf(path);
-  const bundled = new Map<string, Promise<string>>();
+  const bundled = new Map<string, Promise<OwnText>>();
   const prepared: Prepared[] = [];
   for (const { programs, ...rest } of variants(scenario, options)) {
     const variant = { ...rest, programs: [...programs, ...options.morePrograms ?? []] };
@@ -120,7 +122,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       partitions: partitionsOf(plan, options.packing),
       base,
       inputs: await findInputs(plan, { base, given: options.input }),
-      programs: await findPrograms(variant, { base, bundled }),
+      ...await findPrograms(variant, { base, bundled }),
     });
   }
   return prepared;
@@ -260,26 +262,35 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
 /** @param from.bundled the texts of the variants before: each file is bundled once. */
 async function findPrograms(
   variant: ScenarioVariant,
-  { base, bundled }: { readonly base: string; readonly bundled: Map<string, Promise<string>> },
-): Promise<Record<string, string>> {
+  { base, bundled }: { readonly base: string; readonly bundled: Map<string, Promise<OwnText>> },
+): Promise<Pick<Prepared, "programs" | "hooked">> {
   const programs: Record<string, string> = {};
+  const hooked = new Set<string>();
   for (const { run } of variant.programs) {
     if (!isOwnProgram(run)) continue;
     if (!bundled.has(run)) bundled.set(run, findProgram(run, base));
-    programs[run] = await bundled.get(run)!;
+    const { text, isHooked } = await bundled.get(run)!;
+    programs[run] = text;
+    if (isHooked) hooked.add(run);
   }
-  return programs;
+  return { programs, hooked: [...hooked] };
+}
+
+/** The module text of a user's program. */
+interface OwnText {
+  readonly text: string;
+  readonly isHooked: boolean;
 }
 
 /**
  * The module text of a user's program, which has been loaded once; its path begins in the
  * scenario's folder. @throws Refusal
  */
-export async function findProgram(run: string, base: string): Promise<string> {
+export async function findProgram(run: string, base: string): Promise<OwnText> {
   const path = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
   const text = await bundleProgram(path);
-  await probeProgram(text, path);
-  return text;
+  const { isHooked } = await probeProgram(text, path);
+  return { text, isHooked };
 }
 
 async function findFile(path: string, role: string): Promise<string> {

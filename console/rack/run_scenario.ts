@@ -1,7 +1,6 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
 import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { ANY } from "../../fabric/bus/subjects.ts";
-import type { MemberStatus } from "../../fabric/clock/record.ts";
 import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
@@ -22,6 +21,7 @@ import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun } from "./run_directory.ts";
+import { stallText } from "./stall_text.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
 /** Options of a run, independent of its programs. */
@@ -47,7 +47,7 @@ interface VariantRunOptions extends RunManner {
   /** Called before any process starts. */
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
   /** Called when time has not moved for a while, with the processes that it waits for. */
-  readonly onStall?: (why: readonly MemberStatus[]) => void;
+  readonly onStall?: (text: string) => void;
 }
 
 export interface RunScenarioOptions extends VariantRunOptions {
@@ -86,11 +86,11 @@ async function runAll(
   options: RunScenarioOptions,
 ): Promise<RunReport> {
   const began = performance.now();
-  const { packing, method, ddio } = options.prepare;
+  const { prepare: { packing, method, ddio }, claims = false, signal } = options;
   const run = await runVariants(prepared, { ...options, packing, check: "wire" });
   const outcomes: JudgedVariant[] = [];
   for (const [i, one] of prepared.entries()) {
-    outcomes.push(await judge(one, run.outcomes[i]!, { claims: options.claims === true }));
+    outcomes.push(await judge(one, run.outcomes[i]!, { claims, signal }));
   }
   const { id, path, captures } = run;
   const wallMs = performance.now() - began;
@@ -150,7 +150,7 @@ export async function runVariants(
           if (topic === "progress") show(shareOf(value));
         },
         onEvent: (event) => {
-          if (event.kind === "stalled") onStall?.(event.why);
+          if (event.kind === "stalled") onStall?.(stallText(event.why, one));
         },
       };
       outcomes.push(

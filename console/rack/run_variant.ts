@@ -1,35 +1,23 @@
-/** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
+/** Runs one rack to its end: as processes over the bus, or without one (`--pack all`). */
 import { USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
-import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
-import { teeOf, widestOf } from "../../fabric/capture/tee.ts";
+import { widestOf } from "../../fabric/capture/tee.ts";
 import { busPatienceMs, type FinalReply } from "../../fabric/rack/build/run_file.ts";
-import { Simulator } from "../../fabric/partition/simulator.ts";
-import { OUTPUT_TOPIC, type TraceStep } from "../../fabric/node.ts";
-import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import type { Broker } from "./nats_server.ts";
 import type { Refused } from "./refused.ts";
-import { RackError, Supervisor, type SupervisorEvent } from "./supervisor.ts";
+import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeRunFile } from "./run_directory.ts";
-import type { CreateNode } from "../../fabric/partition/partition.ts";
-import type { FactoryOptions } from "../../nodes/make_host.ts";
-import { type LoopWatch, watchLoops } from "./own/loop_watch.ts";
-import { nodeFactory } from "../../nodes/factory.ts";
-import {
-  loadOwnPrograms,
-  observationWriter,
-  openStores,
-  readInputs,
-  settleStores,
-  traceWriter,
-  writeOutput,
-} from "../../nodes/files.ts";
+import { DEVICE_WRITES, settleStores } from "../../nodes/files.ts";
 import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
 import { eventsIn, removeRecordings } from "../captures/captures.ts";
 import { inexactIn } from "./fault_lines.ts";
+import { askConfined } from "./own/confined.ts";
+import type { RunAnswer, RunJob, RunProgress } from "./own/run_main.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
+import { simulate, type Simulated } from "./simulate.ts";
 
 /** The outcome of a rack's run, in either mode. */
 export interface Outcome {
@@ -150,110 +138,63 @@ export async function runProcesses(
   }
 }
 
-/** Runs the rack in this process, without a bus. */
-export async function runSimulated(
-  prepared: Prepared,
-  options: RunOptions & { readonly onTrace?: (time: Time, node: string, step: TraceStep) => void },
-): Promise<Outcome> {
+/**
+ * Runs the rack without a bus: in this process, or, with own programs, in one that has given up its
+ * rights when it loads them.
+ */
+export async function runSimulated(prepared: Prepared, options: RunOptions): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, trace = false, observe, delayMsMax = 0 } = options;
   options.signal?.throwIfAborted();
+  const isOwn = Object.keys(prepared.programs).length > 0;
+  const { digest, virtualPs, events, final, record } = isOwn
+    ? await simulateConfined(prepared, options)
+    : await simulateHere(prepared, options);
+  const wallMs = performance.now() - began;
+  const { directory } = options;
+  const counted = { digest, virtualPs, events, wallMs, processes: 1 };
+  const outcome = { ...counted, finals: [final], refused: [], directory };
+  return record === undefined ? outcome : { ...outcome, record };
+}
+
+interface Recorded extends Simulated {
+  readonly record: RunRecord | undefined;
+}
+
+async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Recorded> {
+  const { run, directory, trace = false, observe, delayMsMax = 0 } = options;
   const { plan } = prepared;
   const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe });
   await writeRunFile(runFile);
-  const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
-  const inputs = readInputs(runFile, hosts);
-  const own = await loadOwnPrograms(runFile);
-  const stores = openStores(runFile, hosts);
-  for (const store of stores.values()) store.settle("unknown");
-  const reports: FinalReply["reports"][number][] = [];
-  const onTrace = options.onTrace ??
-    (trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined);
-  const watch = options.check && watchRun(plan);
-  const observer = teeOf([
-    observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
-    options.check === "wire" ? watch?.observer : undefined,
-  ]);
-  const loops = watchLoops(plan, own);
-  let span = 0;
-  try {
-    const simulator = new Simulator({
-      plan,
-      create: watchedBy(loops, {
-        plan,
-        image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
-        inputs: (host) => inputs.get(host) ?? {},
-        own,
-        ...(watch && { memoryLog: watch.memoryLog }),
-      }),
-      onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
-      ...(onTrace && { onTrace }),
-      ...(observer && { observer }),
-      ...(watch && { onAudit: watch.onAudit }),
-      onReport(time, node, topic, value) {
-        if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
-        options.onProgress?.(node, topic, value);
-        watch?.onReport(time, node, topic, value);
-        if (topic !== "progress") reports.push({ time, node, topic, value });
-      },
-    });
-    const { limitMs = Infinity, signal } = options;
-    if (limitMs === Infinity && signal === undefined) simulator.run();
-    else await runWithin(simulator, { until: plan.until ?? NEVER, limitMs, signal });
-    const final: FinalReply = {
-      partition: "all",
-      statistics: simulator.statistics(),
-      linkFaults: simulator.linkFaultCounts(),
-      reports: [...reports, ...simulator.unfinished()],
-      refused: 0,
-      refusedOn: [],
-      sent: 0,
-      residentBytes: Deno.memoryUsage().rss,
-    };
-    const { digest, now, events } = simulator;
-    const wallMs = performance.now() - began;
-    const finals = [final];
-    const outcome = {
-      ...{ digest, virtualPs: now, events, wallMs, processes: 1, finals, directory },
-      refused: [],
-    };
-    if (watch === undefined) return outcome;
-    return { ...outcome, record: recordOfWatched({ plan, directory }, watch) };
-  } finally {
-    loops?.close();
-    for (const store of stores.values()) store.close();
-  }
+  const { check, limitMs, signal, onProgress } = options;
+  const watch = check && watchRun(plan);
+  const isWire = check === "wire";
+  const simulated = await simulate(runFile, { watch, isWire, limitMs, signal, onProgress });
+  const ended = { plan, directory, finals: [simulated.final] };
+  return { ...simulated, record: watch && recordOfWatched(ended, watch) };
 }
 
-function watchedBy(loops: LoopWatch | undefined, options: FactoryOptions): CreateNode {
-  const create = nodeFactory(options);
-  return loops?.watched(create) ?? create;
-}
-
-const SLICE_PS = 100 * PS_PER_US;
-const TURN_MS = 50;
-
-/**
- * Runs to the end and yields to the event loop (Ctrl-C) at intervals. @throws RackError after
- * `limitMs`.
- */
-async function runWithin(
-  simulator: Simulator,
-  { until, limitMs, signal }: {
-    readonly until: Time;
-    readonly limitMs: number;
-    readonly signal: AbortSignal | undefined;
-  },
-): Promise<void> {
-  const deadline = performance.now() + limitMs;
-  let turnAt = performance.now() + TURN_MS;
-  while (simulator.next < until) {
-    simulator.run(simulator.next + SLICE_PS);
-    if (performance.now() < turnAt) continue;
-    await sleep(0);
-    signal?.throwIfAborted();
-    turnAt = performance.now() + TURN_MS;
-    if (turnAt < deadline) continue;
-    throw new RackError(`No end after ${limitMs} ms, at ${formatTime(simulator.now)}`);
-  }
+/** The record is made here, from recordings: checkers run where no own program does. */
+async function simulateConfined(prepared: Prepared, options: RunOptions): Promise<Recorded> {
+  const { run, directory, trace = false, observe, delayMsMax = 0, check } = options;
+  const scope = widestOf([observe, check]);
+  const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
+  const runFilePath = await writeRunFile(runFile);
+  const isChecked = check !== undefined;
+  const { limitMs, signal, onProgress } = options;
+  const { durable, ...simulated } = await askConfined<RunAnswer, RunProgress>({
+    module: "console/rack/own/run_main.ts",
+    job: { runFilePath, isChecked, limitMs } satisfies RunJob,
+    programs: Object.keys(prepared.programs),
+    reads: "all",
+    writes: DEVICE_WRITES,
+    directory,
+    signal,
+    onProgress: (told) => onProgress?.(...told),
+  });
+  const { plan, partitions } = prepared;
+  const ended = { plan, directory, finals: [simulated.final], partitions };
+  const recorded = isChecked &&
+    recordOfProcesses({ ...ended, events: eventsIn(directory), hasWire: check === "wire" });
+  if (observe === undefined) removeRecordings(directory);
+  return { ...simulated, record: recorded ? { ...recorded, durable } : undefined };
 }

@@ -67,7 +67,7 @@ async function main(runFilePath: string): Promise<void> {
       broker,
       bus,
       onEvent: (event) => {
-        log(eventText(event));
+        log(eventText(event, runFile));
         list();
       },
     });
@@ -85,14 +85,14 @@ async function main(runFilePath: string): Promise<void> {
   }
 }
 
-function eventText(event: SupervisorEvent): string {
+function eventText(event: SupervisorEvent, runFile: RunFile): string {
   switch (event.kind) {
     case "started":
       return `${event.name} started, pid ${event.pid}`;
     case "died":
       return `${event.name} died (${event.detail}), pid ${event.pid}`;
     case "stalled":
-      return stallText(event.why);
+      return stallText(event.why, runFile);
     case "finished":
       return `finished: ${event.summary.reason}, digest ${event.summary.digest}`;
   }

@@ -38,19 +38,14 @@ export async function traceScenario(scenario: string, options: PrepareOptions): 
     }),
     scenario,
   );
-  const lines: TraceLine[] = [];
+  const { plan, label } = prepared;
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-trace-" });
   try {
-    await runSimulated(prepared, {
-      run: "trace",
-      directory,
-      trace: true,
-      onTrace: (time, node, step) => lines.push({ time, node, ...step }),
-    });
+    await runSimulated(prepared, { run: "trace", directory, trace: true });
+    return { lines: linesIn(`${directory}/trace`), plan, label };
   } finally {
     await Deno.remove(directory, { recursive: true });
   }
-  return { lines, plan: prepared.plan, label: prepared.label };
 }
 
 /** Chooses one of a run's variants. */
@@ -67,19 +62,19 @@ export async function traceOfRun(run: string, choice: VariantChoice): Promise<Tr
   if (file === undefined || lines.length === 0) {
     throw refusal("", { found: `${id} has no trace`, expected: "one that was run with --trace" });
   }
-  // Stable sort: each device's lines keep their order.
-  lines.sort((x, y) => x.time - y.time);
   return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
 }
 
-/** @throws DamagedFileError */
+/** The steps in a run's folder, by time. @throws DamagedFileError */
 function linesIn(folder: string): TraceLine[] {
-  return [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
+  const all = [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
     const path = `${folder}/${name}`;
     // The last line may be incomplete where a process was killed.
     const lines = Deno.readTextFileSync(path).split("\n").slice(0, -1);
     return lines.map((line, i) => jsonIn<TraceLine>(line, `${path}:${i + 1}`));
   });
+  // Stable sort: each device's lines keep their order.
+  return all.sort((x, y) => x.time - y.time);
 }
 
 /** The directory of the chosen variant. @throws Refusal */

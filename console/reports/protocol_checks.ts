@@ -7,7 +7,6 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { loadOwnPrograms } from "../../nodes/files.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
@@ -18,8 +17,11 @@ import type {
   Reported,
 } from "../../nodes/host/recovery/protocol.ts";
 import { RecoveryBoot } from "../../nodes/host/recovery/recovery_machine.ts";
+import type { Life } from "../checks/lives.ts";
 import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
+import { askConfined } from "../rack/own/confined.ts";
+import type { Around } from "../rack/own/loop_watch.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
 /** The violations that a protocol's recovery or check has found; empty where there are none. */
@@ -52,17 +54,48 @@ export interface EndedHost {
   readonly log?: MemoryLog;
 }
 
-/** Judges the protocols of a scenario at the end of a run. */
-export async function checkProtocols(
-  prepared: Pick<Prepared, "programs">,
-  record: RunRecord,
-): Promise<ProtocolVerdict[]> {
-  return judgeProtocols(endOf(record, await loadOwnPrograms(prepared)));
+/** What crosses to the process with a run's own programs, which reads SCM files by itself. */
+export interface CheckJob extends Pick<RunRecord, "plan" | "reports" | "notes" | "until"> {
+  /** The texts of own programs. */
+  readonly programs: Readonly<Record<string, string>>;
+  readonly lives: readonly (readonly [string, readonly Life[]])[];
 }
+
+/**
+ * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM
+ * files and nothing else. @param options.signal ends it.
+ */
+export async function checkProtocols(
+  { programs, hooked }: Pick<Prepared, "programs" | "hooked">,
+  { record, directory, signal }: {
+    readonly record: RunRecord;
+    readonly directory: string;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<readonly ProtocolVerdict[]> {
+  if (hooked.length === 0) return [];
+  const own = Object.entries(programs).filter(([name]) => hooked.includes(name));
+  const { plan, lives, reports, notes, until } = record;
+  const job: CheckJob = {
+    programs: Object.fromEntries(own),
+    ...{ plan, lives: [...lives], reports, notes },
+    ...(until !== undefined && { until }),
+  };
+  return await askConfined<ProtocolVerdict[]>({
+    module: "console/rack/own/check_main.ts",
+    job,
+    programs: hooked,
+    reads: ["scm", "faults.jsonl"],
+    directory,
+    signal,
+  });
+}
+
+type EndedRun = Pick<RunRecord, "plan" | "lives" | "reports" | "notes" | "until" | "scm">;
 
 /** The rack at the end of a run. */
 export function endOf(
-  { plan, lives, reports, notes, until, scm }: RunRecord,
+  { plan, lives, reports, notes, until, scm }: EndedRun,
   own: EndedRack["own"],
 ): EndedRack {
   const hosts = new Map<string, EndedHost>();
@@ -89,11 +122,17 @@ export function endOf(
   };
 }
 
-/** Each protocol that checks, or whose recovery fails. */
-export function judgeProtocols(rack: EndedRack): ProtocolVerdict[] {
+/**
+ * Each protocol that checks, or whose recovery fails.
+ * @param around called to run each `recover` and `check`.
+ */
+export function judgeProtocols(
+  rack: EndedRack,
+  around: Around = (_, work) => work(),
+): ProtocolVerdict[] {
   const { plan, own, hosts } = rack;
   const names = plan.nodes.map(({ name }) => name).filter((name) => hosts.has(name));
-  const booted = new Map(names.map((name) => [name, bootOf(rack, name)]));
+  const booted = new Map(names.map((name) => [name, bootOf(rack, { host: name, around })]));
   const cut = names.filter((name) => hosts.get(name)!.since === undefined);
   const sawCut = names.some((name) => hosts.get(name)!.since !== 0);
   return Object.entries(own).flatMap(([program, make]): ProtocolVerdict[] => {
@@ -109,7 +148,8 @@ export function judgeProtocols(rack: EndedRack): ProtocolVerdict[] {
       return [name, { survived, options, recovered: answers(program), scm }];
     });
     const view = { cut, at, reports, notes, hosts: Object.fromEntries(seen) };
-    return [{ program, findings: findingsOf(check, view), sawCut }];
+    const findings = around(`check of ${program}`, () => findingsOf(check, view));
+    return [{ program, findings, sawCut }];
   });
 }
 
@@ -121,9 +161,14 @@ interface Booted {
   readonly scm: CrashedHost["scm"];
 }
 
-function bootOf({ plan, own, hosts, reports }: EndedRack, host: string): Booted {
+function bootOf(
+  { plan, own, hosts, reports }: EndedRack,
+  { host, around }: { readonly host: string; readonly around: Around },
+): Booted {
   const { since, memory, log } = hosts.get(host)!;
-  if (since === undefined) return recover(own, { ...hostIn(plan, host), host, memory, log });
+  if (since === undefined) {
+    return recover(own, { ...hostIn(plan, host), host, memory, log, around });
+  }
   return {
     answers: (program) => recoveredIn(reports, { host, program, since }),
     failures: new Map(),
@@ -134,9 +179,14 @@ function bootOf({ plan, own, hosts, reports }: EndedRack, host: string): Booted 
 /** A boot after a power failure, reduced to what the protocols' recoveries need of it. */
 function recover(
   own: EndedRack["own"],
-  { host, domain, scmBytes, programs, memory, log }:
+  { host, domain, scmBytes, programs, memory, log, around }:
     & Pick<HostPlan, "domain" | "scmBytes" | "programs">
-    & { readonly host: string; readonly memory: Readable; readonly log: MemoryLog | undefined },
+    & {
+      readonly host: string;
+      readonly memory: Readable;
+      readonly log: MemoryLog | undefined;
+      readonly around: Around;
+    },
 ): Booted {
   const written = new Overlay(memory);
   const image = {
@@ -152,7 +202,8 @@ function recover(
     const recover = own[run]?.().recover;
     if (recover === undefined) continue;
     try {
-      answers.set(run, boot.recover(recover, options));
+      const work = () => boot.recover(recover, options);
+      answers.set(run, around(`recover of ${run} on ${host}`, work));
     } catch (error) {
       failures.set(run, `recover failed on ${host}: ${messageOf(error)}`);
     }

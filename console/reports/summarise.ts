@@ -12,14 +12,20 @@ import { checksOf, type JudgedVariant } from "./run_checks.ts";
 /**
  * Examines a variant that was run: its SCM files, and the checks of the user's own protocols.
  * @param options.claims check the claims of methods as if they were promises.
+ * @param options.signal ends the checks; it then rejects with the signal's reason.
  */
 export async function judge<One extends Ran & Parameters<typeof checkProtocols>[0]>(
   one: One,
   outcome: Outcome,
-  { claims = false }: { readonly claims?: boolean } = {},
+  { claims = false, signal }: {
+    readonly claims?: boolean;
+    readonly signal?: AbortSignal | undefined;
+  } = {},
 ): Promise<JudgedVariant> {
-  const { record } = outcome;
-  const protocols = record === undefined ? [] : await checkProtocols(one, record);
+  const { record, directory } = outcome;
+  const protocols = record === undefined
+    ? []
+    : await checkProtocols(one, { record, directory, signal });
   const judged = record && claims ? { record: { ...record, claims: true } } : {};
   return { one, outcome: { ...outcome, ...judged }, rows: await rowsOf(one, outcome), protocols };
 }

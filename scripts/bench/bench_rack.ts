@@ -54,7 +54,8 @@ export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   const plan = makePlan(variant!);
   const { label } = variant!;
   const partitions = partitionsOf(plan, packing);
-  return { label, variant: variant!, plan, partitions, base: ".", inputs: {}, programs: {} };
+  const nothing = { inputs: {}, programs: {}, hooked: [] };
+  return { label, variant: variant!, plan, partitions, base: ".", ...nothing };
 }
 
 function scenarioText({ hosts, seed, load, writers }: BenchRack): string {

@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
-import { stallText } from "../../console/rack/stall_text.ts";
 import { plainly } from "../../console/reports/json.ts";
 import type { RunReport } from "../../console/reports/method_report.ts";
 import { countOf } from "../../console/checks/finding.ts";
@@ -46,9 +45,9 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
       if (removed.length > 0) say(`${countOf(removed.length, "old run")} removed: see rack runs`);
     },
     onProgress: (title, share) => progress.show(title, share),
-    onStall: (why) => {
+    onStall: (text) => {
       progress.clear();
-      say(stallText(why));
+      say(text);
     },
     onCapturing: () => void onInterrupt("leaving the captures"),
   }).finally(() => progress.clear());

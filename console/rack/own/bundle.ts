@@ -69,11 +69,19 @@ export async function bundleProgram(path: string): Promise<string> {
 /** How long the top level of a program may take, in wall ms. */
 const PROBE_MS = 10_000;
 
+/** What is known of a program that has been tried. */
+export interface Probed {
+  /** Why it cannot be loaded. */
+  readonly why?: string;
+  /** Whether it exports `recover` or `check`. */
+  readonly isHooked: boolean;
+}
+
 /**
  * Makes one instance of a bundled program, in a process without any right. @throws Refusal where
  * that fails or does not end.
  */
-export async function probeProgram(text: string, path: string): Promise<void> {
+export async function probeProgram(text: string, path: string): Promise<Probed> {
   const child = new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
@@ -98,8 +106,12 @@ export async function probeProgram(text: string, path: string): Promise<void> {
   const ended = isLate
     ? `its top level has not ended after ${PROBE_MS / 1_000} s`
     : `its process ends with code ${code}: ${new TextDecoder().decode(stderr).trim()}`;
-  const why = success ? new TextDecoder().decode(stdout) : ended;
-  if (why !== "") throw refusal("", { found: `Cannot load ${path}: ${why}` });
+  const probed: Probed = success
+    ? JSON.parse(new TextDecoder().decode(stdout))
+    : { why: ended, isHooked: false };
+  const { why } = probed;
+  if (why !== undefined) throw refusal("", { found: `Cannot load ${path}: ${why}` });
+  return probed;
 }
 
 async function readProgram(path: string): Promise<string> {

@@ -1,54 +1,98 @@
 /**
  * Notices, from a thread of its own, that an own program in this process has run for seconds without
- * a wait: such a program holds up this thread, Ctrl-C included.
+ * a wait: such a program holds up this thread. The thread also ends a process whose parent has ended.
  */
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 
-/** The first message to the thread. */
+/** The module of the thread. A process reads it when it starts the watch. */
+export const WATCH_MODULE = "console/rack/own/loop_watch_main.ts";
+
+/** The first message to the thread, which answers when it watches. */
 export interface LoopWatchStart {
-  /** The number of the host whose step runs, from 1; 0: none. Then a count of steps, modulo 2³². */
-  readonly steps: Int32Array<SharedArrayBuffer>;
-  /** Host number → its name and its own programs, for people. */
-  readonly names: readonly string[];
+  /** The number of what runs, from 1; 0: none. Then a count of changes, modulo 2³². */
+  readonly running: Int32Array<SharedArrayBuffer>;
+  /** By number. */
+  readonly watched: readonly Watched[];
+}
+
+/** For people. */
+export interface Watched {
+  readonly name: string;
+  /** What is expected of it. */
+  readonly expected: string;
 }
 
 export interface LoopWatch {
-  /** Creates nodes as before; the steps of hosts with own programs are watched. */
-  watched(create: CreateNode): CreateNode;
-  close(): void;
+  /** Does `work`, a hook of a protocol, which is watched. @param name for people. */
+  readonly around: Around;
+  /** Creates nodes as before; the steps of hosts of the plan with own programs are watched. */
+  steps(create: CreateNode, plan: RackPlan, own: Readonly<Record<string, unknown>>): CreateNode;
 }
 
-/** @param programs the own programs by name; the hosts of the plan that run one are watched. */
-export function watchLoops(
-  plan: RackPlan,
-  programs: Readonly<Record<string, unknown>>,
-): LoopWatch | undefined {
-  const names: string[] = [];
-  const numbers = new Map<string, number>();
-  for (const node of plan.nodes) {
-    const runs = node.kind === "host" ? node.config.programs.map(({ run }) => run) : [];
-    const own = [...new Set(runs)].filter((run) => Object.hasOwn(programs, run));
-    if (own.length > 0) numbers.set(node.name, names.push(`${own.join(" or ")} on ${node.name}`));
-  }
-  if (names.length === 0) return undefined;
-  const steps = new Int32Array(new SharedArrayBuffer(8));
+export type Around = <T>(name: string, work: () => T) => T;
+
+const WAITS = "a wait (yield*), without which no time passes";
+const RETURNS = "it to return";
+
+/** Begins to watch; to be called before the process gives up its right to read. */
+export async function watchLoops(): Promise<LoopWatch> {
+  const running = new Int32Array(new SharedArrayBuffer(8));
+  const watched: Watched[] = [];
   const thread = new Worker(new URL("./loop_watch_main.ts", import.meta.url), { type: "module" });
-  thread.postMessage({ steps, names } satisfies LoopWatchStart);
-  return {
-    watched: (create) => (name, life, unsaved) => {
-      const node = create(name, life, unsaved);
-      const number = numbers.get(name);
-      if (number === undefined) return node;
-      const step = node.step.bind(node);
-      node.step = (now, input, out) => {
-        steps[0] = number;
-        steps[1]!++;
-        step(now, input, out);
-        steps[0] = 0;
-      };
-      return node;
-    },
-    close: () => thread.terminate(),
+  const isReady = new Promise((resolve) => thread.addEventListener("message", resolve));
+  const numbers = new Map<string, number>();
+  const numberOf = (what: Watched) => {
+    const known = numbers.get(what.name);
+    if (known !== undefined) return known;
+    const number = watched.push(what);
+    numbers.set(what.name, number);
+    thread.postMessage({ running, watched } satisfies LoopWatchStart);
+    return number;
   };
+  thread.postMessage({ running, watched } satisfies LoopWatchStart);
+  await isReady;
+  const run = <T>(number: number, work: () => T): T => {
+    const outer = running[0]!;
+    running[0] = number;
+    running[1]!++;
+    try {
+      return work();
+    } finally {
+      running[0] = outer;
+      running[1]!++;
+    }
+  };
+  return {
+    around: (name, work) => run(numberOf({ name, expected: RETURNS }), work),
+    steps(create, plan, own) {
+      const hosts = new Map<string, number>();
+      for (const [host, programs] of ownProgramsOf(plan, own)) {
+        const name = `${programs.join(" or ")} on ${host}`;
+        hosts.set(host, numberOf({ name, expected: WAITS }));
+      }
+      return (name, life, unsaved) => {
+        const node = create(name, life, unsaved);
+        const number = hosts.get(name);
+        if (number === undefined) return node;
+        const step = node.step.bind(node);
+        node.step = (now, input, out) => run(number, () => step(now, input, out));
+        return node;
+      };
+    },
+  };
+}
+
+/** Host → the own programs that it runs, each once, for hosts that run one. */
+export function ownProgramsOf(
+  { nodes }: RackPlan,
+  own: Readonly<Record<string, unknown>>,
+): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const node of nodes) {
+    const runs = node.kind === "host" ? node.config.programs.map(({ run }) => run) : [];
+    const programs = [...new Set(runs)].filter((run) => Object.hasOwn(own, run));
+    if (programs.length > 0) found.set(node.name, programs);
+  }
+  return found;
 }

@@ -1,0 +1,122 @@
+/**
+ * Work with own programs is done in a process with few rights, of which this is the command's end;
+ * `answer.ts` is the other. What the programs print goes to the command's stderr.
+ */
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { fromFileUrl, projectFile } from "../../base/paths.ts";
+import { RackError } from "../supervisor.ts";
+import { framed, framesOf, type Said, STOP } from "./frames.ts";
+import { WATCH_MODULE } from "./loop_watch.ts";
+
+export interface Asked<Progress> {
+  /** The entry point, a path in the project. */
+  readonly module: string;
+  readonly job: unknown;
+  /** Its own programs, for people. */
+  readonly programs: readonly string[];
+  /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
+  readonly reads?: readonly string[] | "all";
+  readonly writes?: readonly string[];
+  /** The folder in which it runs. */
+  readonly directory?: string;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  /** Ends the process; the work then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Becomes true when the work shall end early, with an answer. */
+  readonly stopped?: (() => boolean) | undefined;
+}
+
+/** From the question whether to stop to the end of a process that does not answer it. */
+const STOP_MS = 3_000;
+const LOOK_MS = 100;
+/** A terminal interrupts this process and the other at once. */
+const INTERRUPT_MS = 1_000;
+
+/** @throws RackError where the work fails, or the process ends without an answer. */
+export async function askConfined<Answer, Progress = never>(
+  { module, job, programs, onProgress, signal, stopped, ...rights }: Asked<Progress>,
+): Promise<Answer> {
+  signal?.throwIfAborted();
+  const { directory } = rights;
+  // The last word says whose process it is.
+  const words = directory === undefined ? [] : [`${directory}/run.json`];
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", ...flagsOf(rights), fromFileUrl(projectFile(module)), ...words],
+    ...(directory !== undefined && { cwd: directory }),
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const ended = child.status;
+  let isThere = true;
+  void ended.then(() => isThere = false);
+  const end = () => isThere && child.kill("SIGKILL");
+  signal?.addEventListener("abort", end);
+  const input = child.stdin.getWriter();
+  // A process that has ended does not read: its end is what is reported.
+  const send = (frame: unknown) => input.write(framed(frame)).catch(() => {});
+  const watch = stopped && watchStop(stopped, { ask: () => void send(STOP), end });
+  try {
+    void send(job);
+    for await (const frame of framesOf(child.stdout)) {
+      const said = frame as Said;
+      if (said[0] === "progress") onProgress?.(said[1] as Progress);
+      else if (said[0] === "answer") return said[1] as Answer;
+      else throw new RackError(said[1].message, said[1].code);
+    }
+    const { code, signal: by } = await ended;
+    if (signal !== undefined && by === "SIGINT") await sleep(INTERRUPT_MS);
+    signal?.throwIfAborted();
+    const who = programs.join(", ");
+    if (watch?.isLate) {
+      throw new RackError(`Found ${who} still running ${STOP_MS / 1_000} s later: ended it`);
+    }
+    const how = by ?? `exit code ${code}`;
+    const found = `Found that the process of ${who} ended by itself (${how})`;
+    throw new RackError(`${found}: expected it to answer`);
+  } finally {
+    clearInterval(watch?.timer);
+    signal?.removeEventListener("abort", end);
+    end();
+    await ended;
+    await input.abort().catch(() => {});
+  }
+}
+
+/** Asks a process to stop as soon as that is wanted, and ends it where it does not. */
+function watchStop(
+  stopped: () => boolean,
+  { ask, end }: { readonly ask: () => void; readonly end: () => void },
+): { readonly timer: ReturnType<typeof setInterval>; readonly isLate: boolean } {
+  let askedAt: number | undefined, isLate = false;
+  const timer = setInterval(() => {
+    if (askedAt === undefined && stopped()) {
+      askedAt = performance.now();
+      ask();
+    } else if (askedAt !== undefined && performance.now() - askedAt > STOP_MS && !isLate) {
+      isLate = true;
+      end();
+    }
+  }, LOOK_MS);
+  return {
+    timer,
+    get isLate() {
+      return isLate;
+    },
+  };
+}
+
+function flagsOf(
+  { reads = [], writes = [] }: Pick<Asked<never>, "reads" | "writes">,
+): string[] {
+  // The command's own flags: a rack in one process allocates many short-lived objects.
+  const v8 = "--min-semi-space-size=32,--max-semi-space-size=32";
+  const watch = fromFileUrl(projectFile(WATCH_MODULE)).replaceAll(",", ",,");
+  return [
+    ...["--quiet", "--no-prompt", "--cached-only", "--deny-import"],
+    `--v8-flags=${v8},--disallow-code-generation-from-strings`,
+    ...["--config", fromFileUrl(projectFile("deno.json"))],
+    reads === "all" ? "--allow-read" : `--allow-read=${[watch, ...reads].join(",")}`,
+    ...(writes.length > 0 ? [`--allow-write=${writes.join(",")}`] : []),
+  ];
+}

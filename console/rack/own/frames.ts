@@ -1,0 +1,58 @@
+/**
+ * Frames between the command and a process with own programs, on the standard streams of that
+ * process: a length of four bytes, then CBOR. The first frame to it is its job.
+ */
+import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { RackError } from "../supervisor.ts";
+
+/** A frame to the command: one answer or failure ends the work. */
+export type Said =
+  | readonly ["progress", unknown]
+  | readonly ["answer", unknown]
+  | readonly ["failed", { readonly message: string; readonly code: number }];
+
+/** To the process: end early, with an answer. */
+export const STOP = "stop";
+
+export function framed(value: unknown): Uint8Array<ArrayBuffer> {
+  const body = encode(value);
+  const frame = new Uint8Array(4 + body.length);
+  new DataView(frame.buffer).setUint32(0, body.length);
+  frame.set(body, 4);
+  return frame;
+}
+
+/** The frames of a stream, up to its end. @throws RackError for what is none. */
+export async function* framesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
+  let parts: Uint8Array[] = [], length = 0, wanted = 4, isHead = true;
+  for await (const part of stream) {
+    parts.push(part);
+    length += part.length;
+    while (length >= wanted) {
+      const bytes = joined(parts, length);
+      const first = bytes.subarray(0, wanted);
+      parts = [bytes.subarray(wanted)];
+      length -= wanted;
+      if (isHead) {
+        wanted = new DataView(first.buffer, first.byteOffset).getUint32(0);
+      } else {
+        const value = decode(first);
+        if (value === undefined) throw new RackError("Found damaged bytes: expected a message");
+        yield value;
+        wanted = 4;
+      }
+      isHead = !isHead;
+    }
+  }
+}
+
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,49 @@
+/**
+ * A process that runs a rack with own programs (`--pack all`): it opens the run's files, gives up its
+ * rights, and only then loads the programs. Its job comes from `run_variant.ts`.
+ */
+import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
+import { type Watch, watchRun } from "../run_record.ts";
+import { simulate, type Simulated } from "../simulate.ts";
+import { answerConfined, type Asker } from "./answer.ts";
+import { watchLoops } from "./loop_watch.ts";
+
+export interface RunJob {
+  readonly runFilePath: string;
+  /** Whether it is recorded for checkers. */
+  readonly isChecked: boolean;
+  readonly limitMs?: number | undefined;
+}
+
+/** A program's report of progress: node, topic, value. */
+export type RunProgress = readonly [node: string, topic: string, value: unknown];
+
+export interface RunAnswer extends Simulated {
+  readonly durable: Watch["durable"];
+}
+
+async function run(
+  { runFilePath, isChecked, limitMs }: RunJob,
+  { tell }: Asker<RunProgress>,
+): Promise<RunAnswer> {
+  const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
+  const { plan, directory } = runFile;
+  const watch = isChecked ? watchRun(plan) : undefined;
+  const simulated = await simulate(runFile, {
+    watch,
+    limitMs,
+    onProgress: (node, topic, value) => {
+      if (topic === "progress") tell([node, topic, value]);
+    },
+    async load() {
+      const loops = await watchLoops();
+      await giveUpRights(directory);
+      const own = await loadOwnPrograms(runFile);
+      return { own, replace: (create) => loops.steps(create, plan, own) };
+    },
+  });
+  return { ...simulated, durable: watch?.durable ?? [] };
+}
+
+if (import.meta.main) await answerConfined(run);

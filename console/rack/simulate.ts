@@ -1,0 +1,128 @@
+/** A rack in this process, without a bus: from its run file to its end. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { teeOf } from "../../fabric/capture/tee.ts";
+import { OUTPUT_TOPIC } from "../../fabric/node.ts";
+import type { CreateNode } from "../../fabric/partition/partition.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import type { FinalReply, RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import {
+  observationWriter,
+  openStores,
+  readInputs,
+  traceWriter,
+  writeOutput,
+} from "../../nodes/files.ts";
+import type { Watch } from "./run_record.ts";
+import { RackError } from "./supervisor.ts";
+
+export interface SimulateOptions {
+  /** Observes the run for checkers; frames too where `isWire`. */
+  readonly watch?: Watch | undefined;
+  readonly isWire?: boolean;
+  /** Limit in wall ms. */
+  readonly limitMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((node: string, topic: string, value: unknown) => void) | undefined;
+  /** Loads the user's own programs, when all files are open. */
+  readonly load?: () => Promise<OwnPrograms>;
+}
+
+/** The user's own programs, and what is done to nodes that run them. */
+export interface OwnPrograms {
+  readonly own: Readonly<Record<string, MakeProgram>>;
+  readonly replace: (create: CreateNode) => CreateNode;
+}
+
+export interface Simulated {
+  readonly digest: string;
+  readonly virtualPs: Time;
+  readonly events: number;
+  readonly final: FinalReply;
+}
+
+/** @param runFile that has been written: its directory has the folders of a run. */
+export async function simulate(runFile: RunFile, options: SimulateOptions): Promise<Simulated> {
+  const { plan, directory, observe } = runFile;
+  const { watch, limitMs = Infinity, signal } = options;
+  const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const inputs = readInputs(runFile, hosts);
+  const stores = openStores(runFile, hosts);
+  for (const store of stores.values()) store.settle("unknown");
+  const onTrace = runFile.trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined;
+  const observer = teeOf([
+    observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
+    options.isWire ? watch?.observer : undefined,
+  ]);
+  const reports: FinalReply["reports"][number][] = [];
+  let span = 0;
+  try {
+    const { own, replace } = await options.load?.() ?? { own: {}, replace: (create) => create };
+    const simulator = new Simulator({
+      plan,
+      create: replace(nodeFactory({
+        plan,
+        image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
+        inputs: (host) => inputs.get(host) ?? {},
+        own,
+        ...(watch && { memoryLog: watch.memoryLog }),
+      })),
+      onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
+      ...(onTrace && { onTrace }),
+      ...(observer && { observer }),
+      ...(watch && { onAudit: watch.onAudit }),
+      onReport(time, node, topic, value) {
+        if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
+        options.onProgress?.(node, topic, value);
+        watch?.onReport(time, node, topic, value);
+        if (topic !== "progress") reports.push({ time, node, topic, value });
+      },
+    });
+    if (limitMs === Infinity && signal === undefined) simulator.run();
+    else await runWithin(simulator, { until: plan.until ?? NEVER, limitMs, signal });
+    const final: FinalReply = {
+      partition: "all",
+      statistics: simulator.statistics(),
+      linkFaults: simulator.linkFaultCounts(),
+      reports: [...reports, ...simulator.unfinished()],
+      refused: 0,
+      refusedOn: [],
+      sent: 0,
+      residentBytes: Deno.memoryUsage().rss,
+    };
+    const { digest, now: virtualPs, events } = simulator;
+    return { digest, virtualPs, events, final };
+  } finally {
+    for (const store of stores.values()) store.close();
+  }
+}
+
+const SLICE_PS = 100 * PS_PER_US;
+const TURN_MS = 50;
+
+/**
+ * Runs to the end and yields to the event loop (Ctrl-C) at intervals. @throws RackError after
+ * `limitMs`.
+ */
+async function runWithin(
+  simulator: Simulator,
+  { until, limitMs, signal }: {
+    readonly until: Time;
+    readonly limitMs: number;
+    readonly signal: AbortSignal | undefined;
+  },
+): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  let turnAt = performance.now() + TURN_MS;
+  while (simulator.next < until) {
+    simulator.run(simulator.next + SLICE_PS);
+    if (performance.now() < turnAt) continue;
+    await sleep(0);
+    signal?.throwIfAborted();
+    turnAt = performance.now() + TURN_MS;
+    if (turnAt < deadline) continue;
+    throw new RackError(`No end after ${limitMs} ms, at ${formatTime(simulator.now)}`);
+  }
+}
