@@ -70,7 +70,7 @@ async function exploreIn(
   const explored: Explored[] = [];
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const verdict = await verdictOn(one, options.explore, ({ share, crashPoints }) => {
+    const verdict = await explorePrepared(one, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
     });
     const command = verdict.counterexample && await leave(verdict.counterexample, {
@@ -90,7 +90,7 @@ async function exploreIn(
  * Explores here, or, with own programs, in a process that may read and write nothing.
  * @throws Refusal where a file cannot be read.
  */
-async function verdictOn(
+export async function explorePrepared(
   { plan, inputs: paths, programs }: Prepared,
   { stopped, ...options }: ExploreOptions,
   onProgress: (progress: ExploreProgress) => void,

@@ -16,6 +16,23 @@ describe("stallText", () => {
     );
   });
 
+  it("names the own programs of a busy partition, one of which may never wait", () => {
+    const host = (name: string, run: string) => ({
+      kind: "host",
+      name,
+      config: { programs: [{ run }] },
+    });
+    const rack = {
+      plan: { nodes: [host("a", "./mine.ts"), host("b", "./mine.ts"), host("c", "put")] },
+      partitions: [{ name: "both", nodes: ["a", "c"] }, { name: "b", nodes: ["b"] }],
+      programs: { "./mine.ts": "" },
+    } as unknown as Parameters<typeof stallText>[1];
+    assert.match(
+      stallText([member("both", "running"), member("b", "idle")], rack),
+      /us \(it runs \.\/mine\.ts on a, which has to wait, yield\*\)$/,
+    );
+  });
+
   it("names a process that is not there", () => {
     assert.match(stallText([member("b", "absent")]), /the process of b, absent for 3\.1 s$/);
   });

@@ -41,6 +41,14 @@ const FAILS = `
 export default function* () { throw new Error("no such luck"); }
 `;
 
+/** Recovers and does not check. */
+const RECOVERS = `
+export default function* () {}
+export function* recover({ host }) {
+  if (host === "c") throw new Error("no log");
+}
+`;
+
 const scenario = (kinds: readonly string[], faults: string) => `
 name: counting
 defaults: { services: none, scm: { size: 64KiB } }
@@ -60,12 +68,13 @@ describe("a user's check", () => {
     rig = await CommandRig.open();
     for (const kind of ["right", "wrong"] as const) await rig.file(`${kind}.ts`, counting(kind));
     await rig.file("fails.ts", FAILS);
+    await rig.file("recovers.ts", RECOVERS);
   });
 
   afterAll(() => rig.close());
 
   it("P-41: judges a host that is back, and one that is down, the same in every packing", async () => {
-    const kinds = ["right", "wrong", "fails"];
+    const kinds = ["right", "wrong", "fails", "recovers"];
     const all = await rig.file("all.yaml", scenario(kinds, BACK_AND_DOWN));
     for (const pack of PACKINGS) {
       const { code, stdout, stderr } = await rig.run(["run", all, "--pack", pack, "--json"]);
@@ -76,7 +85,7 @@ describe("a user's check", () => {
           holds ? [] : [`${name}: ${detail}`]
         ),
         [
-          "protocol-holds: counting: ./wrong.ts: b said 3 and has 0; counting: ./wrong.ts: c said 2 and has 0",
+          "protocol-holds: counting: ./wrong.ts: b said 3 and has 0; counting: ./wrong.ts: c said 2 and has 0; counting: ./recovers.ts: recover failed on c: no log",
           "programs-run-through: counting: b: no such luck; counting: c: no such luck; counting: b: no such luck",
         ],
         pack,
