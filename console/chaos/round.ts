@@ -4,7 +4,8 @@
  */
 import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
-import { RackError, type Supervisor, type SupervisorEvent } from "../rack/supervisor.ts";
+import { RackError } from "../base/rack_error.ts";
+import type { Supervisor, SupervisorEvent } from "../rack/supervisor.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";

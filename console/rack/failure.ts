@@ -2,7 +2,7 @@
 import { BusError } from "../../fabric/bus/bus.ts";
 import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
-import { RackError } from "./supervisor.ts";
+import { RackError } from "../base/rack_error.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { OutputError } from "../../nodes/files.ts";

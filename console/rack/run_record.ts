@@ -8,27 +8,21 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
-import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { inOrder, type ReportSeen, type RunRecord } from "../checks/run_record.ts";
 import { WireLedger } from "../checks/wire_ledger.ts";
+import { type DurableLog, durableLog } from "../checks/durable_log.ts";
 import { recordedIn } from "./fault_lines.ts";
 import { heldFor, survivedView } from "./survived.ts";
 import { livesOf } from "../checks/lives.ts";
 
-export interface Watch {
+export interface Watch extends DurableLog {
   readonly notes: readonly TimedRecord[];
   readonly reports: readonly ReportSeen[];
   readonly wire: WireLedger;
   readonly onAudit: OnAudit;
   readonly onReport: (time: Time, node: string, topic: string, value: unknown) => void;
   readonly observer: Observer;
-  /** For each host that loses its power: when bytes became persistent, each instant once. */
-  readonly durable: readonly DurableAt[];
-  /** Observes a host's memory; undefined for a host that keeps its power. */
-  readonly memoryLog: (host: string) => MemoryLog | undefined;
 }
-
-type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
 
 /** Observes a run in one process, where only the plan causes power failures. */
 export function watchRun(plan: RackPlan): Watch {
@@ -36,30 +30,14 @@ export function watchRun(plan: RackPlan): Watch {
   const reports: ReportSeen[] = [];
   const lives = livesOf(plan, plan.faults);
   const wire = new WireLedger(plan, lives);
-  const durable: DurableAt[] = [];
   return {
-    durable,
-    memoryLog: (host) =>
-      lives.get(host)?.[0]?.to === Infinity ? undefined : watchMemory(host, durable),
+    ...durableLog(lives),
     notes,
     reports,
     wire,
     onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
     onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
     observer: { scope: "wire", see: (observation) => wire.see(observation), commit: () => {} },
-  };
-}
-
-function watchMemory(node: string, durable: DurableAt[]): MemoryLog {
-  let last = -1;
-  return {
-    durable(time) {
-      if (time === last) return;
-      last = time;
-      durable.push({ time, node });
-    },
-    dirty() {},
-    clean() {},
   };
 }
 

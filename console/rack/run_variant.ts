@@ -167,8 +167,13 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   await writeRunFile(runFile);
   const { check, limitMs, signal, onProgress } = options;
   const watch = check && watchRun(plan);
-  const isWire = check === "wire";
-  const simulated = await simulate(runFile, { watch, isWire, limitMs, signal, onProgress });
+  const { observer: _, ...notes } = watch ?? {};
+  const simulated = await simulate(runFile, {
+    watch: check === "wire" ? watch : notes,
+    limitMs,
+    signal,
+    onProgress,
+  });
   const ended = { plan, directory, finals: [simulated.final] };
   return { ...simulated, record: watch && recordOfWatched(ended, watch) };
 }

@@ -16,12 +16,13 @@ import {
   writeOutput,
 } from "../../nodes/files.ts";
 import type { Watch } from "./run_record.ts";
-import { RackError } from "./supervisor.ts";
+import { RackError } from "../base/rack_error.ts";
 
 export interface SimulateOptions {
-  /** Observes the run for checkers; frames too where `isWire`. */
-  readonly watch?: Watch | undefined;
-  readonly isWire?: boolean;
+  /** Observes the run for checkers. */
+  readonly watch?:
+    | Partial<Pick<Watch, "memoryLog" | "onAudit" | "onReport" | "observer">>
+    | undefined;
   /** Limit in wall ms. */
   readonly limitMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -54,7 +55,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
   const onTrace = runFile.trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined;
   const observer = teeOf([
     observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
-    options.isWire ? watch?.observer : undefined,
+    watch?.observer,
   ]);
   const reports: FinalReply["reports"][number][] = [];
   let span = 0;
@@ -67,16 +68,16 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
         image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
         inputs: (host) => inputs.get(host) ?? {},
         own,
-        ...(watch && { memoryLog: watch.memoryLog }),
+        ...(watch?.memoryLog && { memoryLog: watch.memoryLog }),
       })),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
       ...(onTrace && { onTrace }),
       ...(observer && { observer }),
-      ...(watch && { onAudit: watch.onAudit }),
+      ...(watch?.onAudit && { onAudit: watch.onAudit }),
       onReport(time, node, topic, value) {
         if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
         options.onProgress?.(node, topic, value);
-        watch?.onReport(time, node, topic, value);
+        watch?.onReport?.(time, node, topic, value);
         if (topic !== "progress") reports.push({ time, node, topic, value });
       },
     });

@@ -21,6 +21,7 @@ import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
 import { deviceRights } from "./device_rights.ts";
 import type { ProcessEntry } from "./process_table.ts";
+import { RackError } from "../base/rack_error.ts";
 import { type Refused, refusedByProcesses } from "./refused.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
@@ -76,16 +77,6 @@ const BROKER_BACK_MS = 5_000, BROKER_AGAIN_MS = 50;
 const FIRST_STARTS_MAX = 5;
 const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
-
-/** A rack has ended before its run, or has not executed an order. */
-export class RackError extends Error {
-  override readonly name = "RackError";
-
-  /** @param code of the command, one of {@link EXIT}. */
-  constructor(message: string, readonly code: number = EXIT.unclear) {
-    super(message);
-  }
-}
 
 export class Supervisor {
   /** Sends requests to the rack's timekeeper and partitions. */

@@ -4,7 +4,7 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { RackError } from "../../console/rack/supervisor.ts";
+import { RackError } from "../../console/base/rack_error.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
 import { inexactIn } from "../../console/rack/fault_lines.ts";
 import { refusedByProcesses, refusedText, violationsOf } from "../../console/rack/refused.ts";

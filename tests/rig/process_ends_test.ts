@@ -1,7 +1,7 @@
 /** A process that ends, but not by SIGKILL: an error that names it, and no power failure. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import { RackError } from "../../console/rack/supervisor.ts";
+import { RackError } from "../../console/base/rack_error.ts";
 import { RackBench } from "../support/process_rack.ts";
 
 const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url);

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from "@std/testing/bdd";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
-import { RackError } from "../../console/rack/supervisor.ts";
+import { RackError } from "../../console/base/rack_error.ts";
 import { grantFromArray, reportToArray } from "../../fabric/clock/clock.ts";
 import { decodeSealed, encode, encodeSealed } from "../../fabric/bus/codec.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";

@@ -5,7 +5,8 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
-import { type DeviceProcess, RackError } from "../supervisor.ts";
+import { RackError } from "../../base/rack_error.ts";
+import type { DeviceProcess } from "../supervisor.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
 import { goneDown, type RackLink, type RackUp } from "./racks.ts";
 

@@ -4,7 +4,7 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
-import { RackError } from "../supervisor.ts";
+import { RackError } from "../../base/rack_error.ts";
 import { ControlClient } from "./control.ts";
 import { killDevice, startDevice } from "./power.ts";
 import type { RackLink, RackUp } from "./racks.ts";

@@ -4,7 +4,7 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import { RackError } from "../supervisor.ts";
+import { RackError } from "../../base/rack_error.ts";
 import {
   listRuns,
   readEnd,

@@ -15,7 +15,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { outputFile } from "../../../nodes/files.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../reports/method_report.ts";
-import { RackError } from "../supervisor.ts";
+import { RackError } from "../../base/rack_error.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
 export interface TransferOptions {

@@ -4,7 +4,7 @@
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
-import { RackError } from "../supervisor.ts";
+import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, type Said, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
 

@@ -3,7 +3,7 @@
  * process: a length of four bytes, then CBOR. The first frame to it is its job.
  */
 import { decode, encode } from "../../../fabric/bus/codec.ts";
-import { RackError } from "../supervisor.ts";
+import { RackError } from "../../base/rack_error.ts";
 
 /** A frame to the command: one answer or failure ends the work. */
 export type Said =

@@ -4,7 +4,8 @@
  */
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
-import { type Watch, watchRun } from "../run_record.ts";
+import { livesOf } from "../../checks/lives.ts";
+import { type DurableLog, durableLog } from "../../checks/durable_log.ts";
 import { simulate, type Simulated } from "../simulate.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 import { watchLoops } from "./loop_watch.ts";
@@ -20,7 +21,7 @@ export interface RunJob {
 export type RunProgress = readonly [node: string, topic: string, value: unknown];
 
 export interface RunAnswer extends Simulated {
-  readonly durable: Watch["durable"];
+  readonly durable: DurableLog["durable"];
 }
 
 async function run(
@@ -29,9 +30,9 @@ async function run(
 ): Promise<RunAnswer> {
   const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
   const { plan, directory } = runFile;
-  const watch = isChecked ? watchRun(plan) : undefined;
+  const log = isChecked ? durableLog(livesOf(plan, plan.faults)) : undefined;
   const simulated = await simulate(runFile, {
-    watch,
+    watch: log,
     limitMs,
     onProgress: (node, topic, value) => {
       if (topic === "progress") tell([node, topic, value]);
@@ -43,7 +44,7 @@ async function run(
       return { own, replace: (create) => loops.steps(create, plan, own) };
     },
   });
-  return { ...simulated, durable: watch?.durable ?? [] };
+  return { ...simulated, durable: log?.durable ?? [] };
 }
 
 if (import.meta.main) await answerConfined(run);
