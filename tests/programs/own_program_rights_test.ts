@@ -159,15 +159,22 @@ describe("what never ends", () => {
       `${idle}export function* recover() { for (;;); }\nexport const check = () => undefined;\n`,
     );
     const processes = new Endless(["run", loop]);
+    const packed = new Endless(["run", loop, "--pack", "all"]);
     const checking = new Endless(["run", check, "--pack", "all"]);
     const recovering = new Endless(["explore", recover]);
     await Promise.all([
       processes.says(/waits for a, busy for .* \(it runs \.\/loops\.ts on a, which has to wait/),
+      packed.says(/Found \.\/loops\.ts on a running for 5 s: expected a wait \(yield\*\)/),
       checking.says(/Found check of \.\/checks\.ts running for 5 s: expected it to return/),
       recovering.says(/Found recover of \.\/recovers\.ts on a running for 5 s: expected it to ret/),
     ]);
-    const codes = [processes.end("SIGINT"), checking.end("SIGKILL"), recovering.end("SIGINT")];
-    assert.deepEqual(await Promise.all(codes), [130, 137, 2]);
+    const codes = await Promise.all([
+      processes.end("SIGINT"),
+      packed.end("SIGINT"),
+      checking.end("SIGKILL"),
+      recovering.end("SIGINT"),
+    ]);
+    assert.deepEqual(codes, [130, 130, 137, 2]);
     await rig.gone(10_000);
   });
 });

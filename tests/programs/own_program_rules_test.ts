@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
-import { eventually } from "../support/eventually.ts";
 
 let rig: CommandRig;
 
@@ -216,25 +215,10 @@ describe("a program whose top level does what it may not", () => {
   });
 });
 
-describe("a program without an end", () => {
-  it("is refused after seconds where it is its top level, and named where it never waits", async () => {
-    const text =
-      "export default function* ({ cpu }) {\n  yield* cpu.sleep(1000);\n  for (;;);\n}\n";
-    const endless = await own("endless", [await program("endless", text)]);
+describe("a top level without an end", () => {
+  it("is refused after seconds", async () => {
     const loops = await own("loops", [await program("loops", `for (;;);\n${WHOLE}`)]);
-    const refused = rig.run(["run", loops]);
-    // One after the other beside it: the machine may have but two cores.
-    for (const args of [["run", endless, "--pack", "all"], ["explore", endless]]) {
-      const command = rig.start(args, { detached: true });
-      const isNamed = () =>
-        /Found \.\/endless\.ts on a running for 5 s: expected a wait \(yield\*\)/.test(
-          command.stderr,
-        );
-      await eventually("the program is named", isNamed, { withinMs: 60_000 });
-      command.interrupt();
-      assert.notEqual((await command.ended).code, 0);
-    }
-    const { code, stderr } = await refused;
+    const { code, stderr } = await rig.run(["run", loops]);
     assert.equal(code, 64, stderr);
     assert.match(stderr, /Cannot load .*loops\.ts: its top level has not ended after 10 s/);
   });
