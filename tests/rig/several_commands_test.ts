@@ -85,7 +85,7 @@ describe("Two commands that get objects of one name at once", () => {
     for (const i of objects.keys()) {
       assert.equal(await Deno.readTextFile(path(`out${i}`)), `${i}`.repeat(5_000));
     }
-    assert.deepEqual([...Deno.readDirSync(`${JSON.parse(up.stdout).directory}/outputs`)], []);
+    assert.deepEqual([...Deno.readDirSync(`${JSON.parse(up).directory}/outputs`)], []);
   });
 });
 
