@@ -23,7 +23,12 @@ const LIMIT_S = 240;
 /** @returns why it was left out, where it was. */
 export async function soakFullDisk(
   directory: string,
-  { findings, rng }: { readonly findings: Findings; readonly rng: Rng },
+  { findings, rng, round }: {
+    readonly findings: Findings;
+    readonly rng: Rng;
+    /** From 0: each of {@link ORDERS} in turn. */
+    readonly round: number;
+  },
 ): Promise<string | undefined> {
   const { failures } = findings;
   const cache = `${directory}/disk`;
@@ -31,7 +36,7 @@ export async function soakFullDisk(
   if (!await canMount(cache)) return "full disks: this machine lets no user mount one";
   const file = `${directory}/disk-file`;
   await Deno.writeFile(file, Uint8Array.from({ length: 60_000 }, () => rng.below(256)));
-  const order = ORDERS[rng.below(ORDERS.length)]!.replace("FILE", `'${file}'`);
+  const order = ORDERS[round % ORDERS.length]!.replace("FILE", `'${file}'`);
   // The rack lives in the mount namespace of this shell, so all of its commands are given there.
   const script = `
     mount -t tmpfs -o size=12m none '${cache}' || exit 90

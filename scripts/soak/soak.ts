@@ -24,6 +24,7 @@ import { type FlatRow, Samples } from "./samples.ts";
 interface Flags {
   readonly minutes: string;
   readonly seed: string;
+  readonly steps?: string;
   readonly transfers?: string;
   readonly kills?: string;
   readonly json?: true;
@@ -41,7 +42,7 @@ interface Report {
 }
 
 const SCENARIO = fromFileUrl(projectFile("scripts/soak/scenario.yaml"));
-const SAY_MS = 30_000, SAMPLE_MS = 2_000, FULL_DISK_MS = 10 * 60_000;
+const SAY_MS = 30_000, SAMPLE_MS = 2_000, FULL_DISK_FIRST_MS = 60_000, FULL_DISK_MS = 5 * 60_000;
 const FAILURES_MOST = 20;
 
 async function soak(flags: Flags): Promise<void> {
@@ -49,6 +50,7 @@ async function soak(flags: Flags): Promise<void> {
   const minutes = minutesOf(flags.minutes);
   const number = (name: string, text: string) => whole(name, text, { least: 1, most: 1_000_000 });
   const transfers = flags.transfers && number("--transfers", flags.transfers);
+  const steps = flags.steps && number("--steps", flags.steps);
   const kills = flags.kills && number("--kills", flags.kills);
   const signal = onInterrupt("taking the rack down");
   say(`seed ${seed}`);
@@ -57,9 +59,11 @@ async function soak(flags: Flags): Promise<void> {
   const findings: Findings = { counts: {}, failures: [] };
   const run = { seed, directory, findings, signal };
   try {
-    const rest = kills
-      ? await soakKills(run, kills)
-      : await soakRack(run, { ms: minutes * 60_000, transfers: transfers || undefined });
+    const rest = kills ? await soakKills(run, kills) : await soakRack(run, {
+      ms: minutes * 60_000,
+      steps: steps || Infinity,
+      transfers: transfers || undefined,
+    });
     const took = (performance.now() - began) / 60_000;
     tell({ seed, minutes: Number(took.toFixed(1)), ...findings, ...rest }, flags.json === true);
   } finally {
@@ -86,7 +90,11 @@ type Rest = Pick<Report, "flat" | "objects" | "skipped">;
 /** @param options.transfers only so many of them, and nothing else. */
 async function soakRack(
   { seed, directory, findings, signal }: SoakRun,
-  { ms, transfers }: { readonly ms: number; readonly transfers: number | undefined },
+  { ms, steps, transfers }: {
+    readonly ms: number;
+    readonly steps: number;
+    readonly transfers: number | undefined;
+  },
 ): Promise<Rest> {
   const cache = `${directory}/cache`;
   await Deno.mkdir(cache);
@@ -97,12 +105,12 @@ async function soakRack(
   const samples = new Samples(), skipped: string[] = [];
   const done = () => (counts["puts"] ?? 0) + (counts["gets"] ?? 0) + (counts["lists"] ?? 0);
   const began = performance.now();
-  let saidAt = began, sampledAt = 0, diskAt = began;
+  let disks = 0, saidAt = began, sampledAt = 0, diskAt = began + FULL_DISK_FIRST_MS;
   const isOver = () =>
     signal.aborted || failures.length >= FAILURES_MOST ||
     (transfers === undefined ? performance.now() - began >= ms : done() >= transfers);
   try {
-    for (let number = 0; !isOver(); number++) {
+    for (let number = 0; number < steps && !isOver(); number++) {
       const rng = rngFor(seed, `step ${number}`);
       const step = transfers === undefined ? drawStep(rng) : { name: "transfer", run: inLanes };
       if (transfers === undefined) counts[step.name] = (counts[step.name] ?? 0) + 1;
@@ -116,7 +124,7 @@ async function soakRack(
       }
       if (transfers === undefined && now >= diskAt) {
         diskAt = now + FULL_DISK_MS;
-        const skip = await soakFullDisk(directory, { findings, rng });
+        const skip = await soakFullDisk(directory, { findings, rng, round: disks++ });
         if (skip !== undefined && !skipped.includes(skip)) skipped.push(skip);
       }
       if (now - saidAt > SAY_MS) {
@@ -198,6 +206,7 @@ const command = new Command("soak")
   .description("Keeps a rack up under random orders, kills and starts, and judges it.")
   .option("--minutes <n>", "how long", "60")
   .option("--seed <n>", "of what is done, and in which order", "7")
+  .option("--steps <n>", "at most so many steps")
   .option("--transfers <n>", "instead: so many transfers and nothing else")
   .option(
     "--kills <n>",
