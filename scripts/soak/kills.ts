@@ -95,6 +95,7 @@ export async function soakKills(
       if (gone.length > 0) failures.push(`${what} left ${gone.length} processes`);
       for (const { pid } of gone) kill(pid);
       for (const failure of failures.slice(known)) say(`FAIL ${failure}`);
+      if (failures.length > known) say(await startsOfBroker(`${cache}/runs`));
       say(
         `${what}: ${
           VICTIMS.map((name) => `${counts[`kills of ${name}`] ?? 0} ${name}`).join(", ")
@@ -109,4 +110,11 @@ export async function soakKills(
     }
   }
   return { flat: [], objects: 0, skipped: [] };
+}
+
+/** When the latest run's nats-server was started and ready: an outage of ten seconds ends a run. */
+async function startsOfBroker(runs: string): Promise<string> {
+  const latest = [...Deno.readDirSync(runs)].map(({ name }) => name).toSorted().at(-1);
+  const log = await Deno.readTextFile(`${runs}/${latest}/nats-server.log`).catch(() => "");
+  return log.split("\n").filter((line) => /Starting|ready/.test(line)).slice(-8).join("\n");
 }
