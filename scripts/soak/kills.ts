@@ -9,8 +9,7 @@ import { findProcesses } from "../../console/rack/process_table.ts";
 import { say } from "../commands/output.ts";
 import { kill } from "./disturbances.ts";
 import { rackCommand } from "./live_rack.ts";
-import { count } from "./orders.ts";
-import type { SoakRun } from "./soak.ts";
+import { count, type SoakRun } from "./orders.ts";
 
 const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
 const METHODS = ["write-read", "send-flush", "persist-opcode", "persist-address"];

@@ -17,6 +17,14 @@ export interface Findings {
   readonly failures: string[];
 }
 
+export interface SoakRun {
+  readonly seed: number;
+  /** Of this soak, removed when it has ended. */
+  readonly directory: string;
+  readonly findings: Findings;
+  readonly signal: AbortSignal;
+}
+
 export interface Orders {
   readonly rack: LiveRack;
   readonly ledger: Ledger;

@@ -18,7 +18,7 @@ import { soakFullDisk } from "./full_disk.ts";
 import { soakKills } from "./kills.ts";
 import { Ledger } from "./ledger.ts";
 import { LiveRack } from "./live_rack.ts";
-import { type Findings, getAll, type Orders } from "./orders.ts";
+import { type Findings, getAll, type Orders, type SoakRun } from "./orders.ts";
 import { type FlatRow, Samples } from "./samples.ts";
 
 interface Flags {
@@ -75,14 +75,6 @@ function minutesOf(text: string): number {
   const minutes = Number(text);
   if (minutes > 0 && minutes <= 60 * 24 * 30) return minutes;
   throw refusal("--minutes", { found: `"${text}"`, expected: "a number > 0" });
-}
-
-export interface SoakRun {
-  readonly seed: number;
-  /** Of this soak, removed when it has ended. */
-  readonly directory: string;
-  readonly findings: Findings;
-  readonly signal: AbortSignal;
 }
 
 type Rest = Pick<Report, "flat" | "objects" | "skipped">;
