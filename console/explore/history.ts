@@ -114,6 +114,8 @@ export class Overlay implements Memory {
 }
 
 const PAGE_BYTES = 4096;
+/** What is found where nothing was written. */
+const NO_PAGE: Uint8Array = new Uint8Array(PAGE_BYTES);
 
 /** Memory that is kept by pages, from zeros on. */
 export class Pages implements Memory {
@@ -139,10 +141,10 @@ export class Pages implements Memory {
   /** An offset at which other bytes are found in `other`; undefined where it is the same. */
   firstDifference(other: Pages): number | undefined {
     for (const index of new Set([...this.#pages.keys(), ...other.#pages.keys()])) {
-      const from = index * PAGE_BYTES;
-      const there = other.read(from, from + PAGE_BYTES);
-      const at = this.read(from, from + PAGE_BYTES).findIndex((byte, i) => byte !== there[i]);
-      if (at >= 0) return from + at;
+      const here = this.#pages.get(index) ?? NO_PAGE, there = other.#pages.get(index) ?? NO_PAGE;
+      for (let at = 0; at < PAGE_BYTES; at++) {
+        if (here[at] !== there[at]) return index * PAGE_BYTES + at;
+      }
     }
     return undefined;
   }
