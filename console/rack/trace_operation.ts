@@ -39,7 +39,8 @@ export async function traceScenario(scenario: string, options: PrepareOptions): 
     scenario,
   );
   const { plan, label } = prepared;
-  const directory = await Deno.makeTempDir({ prefix: "rackmesh-trace-" });
+  // Rights are of real paths.
+  const directory = await Deno.realPath(await Deno.makeTempDir({ prefix: "rackmesh-trace-" }));
   try {
     await runSimulated(prepared, { run: "trace", directory, trace: true });
     return { lines: linesIn(`${directory}/trace`), plan, label };
