@@ -5,7 +5,7 @@
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { RackError } from "../../base/rack_error.ts";
-import { framed, framesOf, type Said, STOP } from "./frames.ts";
+import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
 
 export interface Asked<Progress> {
@@ -38,6 +38,7 @@ export async function askConfined<Answer, Progress = never>(
 ): Promise<Answer> {
   signal?.throwIfAborted();
   const { directory } = rights;
+  const who = programs.join(", ");
   // The last word says whose process it is.
   const words = directory === undefined ? [] : [`${directory}/run.json`];
   const child = new Deno.Command(Deno.execPath(), {
@@ -59,15 +60,16 @@ export async function askConfined<Answer, Progress = never>(
   try {
     void send(job);
     for await (const frame of framesOf(child.stdout)) {
-      const said = frame as Said;
-      if (said[0] === "progress") onProgress?.(said[1] as Progress);
-      else if (said[0] === "answer") return said[1] as Answer;
-      else throw new RackError(said[1].message, said[1].code);
+      if (!isSaid(frame)) {
+        throw new RackError(`Found that ${who} wrote on stdout: expected an answer`);
+      }
+      if (frame[0] === "progress") onProgress?.(frame[1] as Progress);
+      else if (frame[0] === "answer") return frame[1] as Answer;
+      else throw new RackError(frame[1].message, frame[1].code);
     }
     const { code, signal: by } = await ended;
     if (signal !== undefined && by === "SIGINT") await sleep(INTERRUPT_MS);
     signal?.throwIfAborted();
-    const who = programs.join(", ");
     if (watch?.isLate) {
       throw new RackError(`Found ${who} still running ${STOP_MS / 1_000} s later: ended it`);
     }

@@ -11,6 +11,15 @@ export type Said =
   | readonly ["answer", unknown]
   | readonly ["failed", { readonly message: string; readonly code: number }];
 
+/** Whether the process says it: a program that has found a way to stdout may have written anything. */
+export function isSaid(frame: unknown): frame is Said {
+  if (!Array.isArray(frame)) return false;
+  const [kind, value] = frame;
+  if (kind !== "failed") return kind === "progress" || kind === "answer";
+  const { message, code } = Object(value);
+  return typeof message === "string" && typeof code === "number";
+}
+
 /** To the process: end early, with an answer. */
 export const STOP = "stop";
 
