@@ -1,4 +1,6 @@
 /** Samples of what a rack holds: memory and descriptors of its processes, objects of its devices. */
+import { NEVER } from "../../fabric/base/time.ts";
+import type { RackLink } from "../../console/rack/live/racks.ts";
 import { readProcesses, residentBytes } from "../../console/rack/process_table.ts";
 import type { LiveRack } from "./live_rack.ts";
 import { type Growth, growthOf, type Sample } from "./growth.ts";
@@ -9,9 +11,12 @@ export interface FlatRow extends Growth {
   readonly isFlat: boolean;
 }
 
-/** What a measure may grow by from the first quarter to the last. V8 returns memory when it likes. */
+/**
+ * What a measure may grow by from the first quarter to the last. V8 returns memory when it likes: with
+ * the same objects, a host's resident memory goes up and down by that much.
+ */
 const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
-  "resident MB": 16,
+  "resident MB": 32,
   "descriptors": 4,
   "verbs objects": 0,
   // Of the last client of a service, by the size of its messages.
@@ -35,9 +40,10 @@ export class Samples {
     return this.#taken;
   }
 
-  /** Takes one of a rack at rest; what has no power at present is left out. */
+  /** Takes one when the rack is at rest; what has no power at present is left out. */
   async take({ link }: LiveRack, transfers: number): Promise<void> {
     this.#taken++;
+    await atRest(link);
     const add = (name: string, what: FlatRow["what"], value: number) => {
       const key = `${name}/${what}`;
       const series = this.#series.get(key) ?? [];
@@ -80,6 +86,16 @@ export class Samples {
         : [{ name, what, ...growth, isFlat: growth.growth <= LIMITS[what] }];
     });
   }
+}
+
+const REST_MS = 10_000;
+
+/** Programs whose result has come may still be about to return what they hold. */
+async function atRest({ control }: RackLink): Promise<void> {
+  const signal = AbortSignal.timeout(REST_MS);
+  await control.waitFor(({ next }) => next === NEVER, { signal }).catch((error) => {
+    if (!signal.aborted) throw error;
+  });
 }
 
 /** Undefined where the process has ended. */

@@ -191,7 +191,10 @@ function printReport(
   }
   for (const word of skipped) print(`skipped: ${word}`);
   for (const failure of failures) print(`FAIL ${failure}`);
-  print(failures.length === 0 ? "ok   nothing lost, no hang, memory flat, nothing left" : "FAIL");
+  if (failures.length > 0) return print("FAIL");
+  const memory = flat.length > 0 ? "memory flat, " : "";
+  print(`ok   nothing lost, no hang, ${memory}nothing left`);
+  if (objects > 0 && flat.length === 0) print("memory: too few samples to tell");
 }
 
 const command = new Command("soak")
