@@ -54,22 +54,8 @@ function receiveBuffersOf(
   return update === "replaced" && method !== "send-read" ? ["dram"] : RECEIVE_BUFFERS;
 }
 
-/**
- * Receive buffers in SCM whose lines are dirty in a cache that does not survive: together with those
- * of the directory they leave more choices than can be tried, and what is sampled is no cell.
- */
-function hasTooManyChoices(place: MatrixPlace): boolean {
-  const { update, method, receiveBuffer, arch, ddio, domain } = place;
-  return update === "replaced" && method === "send-read" && receiveBuffer === "scm" &&
-    arch === "ddio" && ddio === "on" && domain === "adr";
-}
-
-/** Every place, in the order of the table, but for {@link hasTooManyChoices}. */
+/** Every place, in the order of the table. */
 export function matrixPlaces(): MatrixPlace[] {
-  return everyPlace().filter((place) => !hasTooManyChoices(place));
-}
-
-function everyPlace(): MatrixPlace[] {
   return METHODS.flatMap((method) =>
     updatesOf(method).flatMap((update) =>
       DOMAINS.flatMap((domain) =>

@@ -20,7 +20,7 @@ export interface PendingMessages {
 }
 
 /** More ways to find receive buffers are not gone through. */
-const WAYS_MAX = 64;
+const WAYS_MAX = 1024;
 
 const NOTHING: Stored = { writes: [], settled: new Map() };
 export const NO_PENDING_MESSAGES: PendingMessages = { ways: [NOTHING], isBounded: false };
