@@ -18,10 +18,13 @@ export interface VerifiedCounts {
   readonly overlooked: number | null;
 }
 
-/** Undefined of a method that checks nothing. @param survived the object as the SCM holds it. */
+/**
+ * Undefined of a method that checks nothing.
+ * @param survived the object as the SCM holds it; undefined where others may be in its place.
+ */
 export function countVerified(
   result: PutResult,
-  { file, survived }: { readonly file: Uint8Array; readonly survived: Uint8Array },
+  { file, survived }: { readonly file: Uint8Array; readonly survived: Uint8Array | undefined },
 ): VerifiedCounts | undefined {
   const { verified, written } = result;
   if (verified === undefined) return undefined;
@@ -29,7 +32,7 @@ export function countVerified(
   const caught = Object.values(verified.caught).reduce((sum, count) => sum + count, 0);
   const isShown = result.promises || result.flow === 1;
   const damaged = (ranges: VerifiedResult["looked"]) =>
-    isShown ? damagedMessages(result, { ranges, file, survived }) : null;
+    isShown && survived ? damagedMessages(result, { ranges, file, survived }) : null;
   return {
     level,
     caught,

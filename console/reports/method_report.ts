@@ -1,6 +1,7 @@
 /** The comparison of methods in a run: one row per method and flow, as data and as a table. */
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
+import type { RunRecord } from "../checks/run_record.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../checks/survival.ts";
 import { countVerified } from "../checks/verified.ts";
 import { withReceived } from "../checks/received.ts";
@@ -94,7 +95,8 @@ async function rowOf(
     0,
   );
   const { messages, startPs, endPs } = result;
-  const verified = countVerified(result, { file, survived });
+  const isReplaced = isGivenBack(outcome.record?.notes ?? [], { node, result });
+  const verified = countVerified(result, { file, survived: isReplaced ? undefined : survived });
   const ended = { plan: prepared.plan, finals: outcome.finals };
   const responder = prepared.plan.nodes.find(({ name }) => name === result.to);
   const ddio = responder?.kind === "host" ? responder.config.ddio ? "on" : "off" : "mixed";
@@ -116,11 +118,32 @@ async function rowOf(
     cpuPs: { requester: result.cpuPs, responder: servedPs(outcome.finals, result) },
     scmAmplification: amplificationOf(outcome.finals, result.to),
     intact: isIntact(file, survived),
-    loss: firstLoss(result, file, survived) ?? null,
+    ...(isReplaced && { replaced: true }),
+    loss: (isReplaced ? undefined : firstLoss(result, file, survived)) ?? null,
     ...(verified && { verified: figuresOf(verified, result.to, ended) }),
     error: result.error ?? null,
     digest: outcome.digest,
   };
+}
+
+/**
+ * Whether the responder gave the object's place back after the last write to it, as another object has
+ * its name: then later ones may be written there.
+ */
+function isGivenBack(
+  notes: RunRecord["notes"],
+  { node, result }: { readonly node: string; readonly result: PutResult },
+): boolean {
+  const { to, endPs, object } = result;
+  const from = object.scmOffset, end = from + object.length;
+  const last = notes.findLastIndex(({ time, node: writer, note }) =>
+    note.kind === "writes" && writer === node && note.on === to && time <= endPs &&
+    note.at < end && from < note.at + note.bytes.length
+  );
+  return last >= 0 &&
+    notes.slice(last).some(({ node: owner, note }) =>
+      note.kind === "freed" && owner === to && note.at < end && from < note.at + note.length
+    );
 }
 
 /** CPU time of the responder for this object, as its service reported; 0 if it died before. */
@@ -170,7 +193,8 @@ export function reportTable(rows: readonly MethodRow[]): string {
       { title: "promises", value: ({ promises }) => promises ? "persisted" : "nothing" },
       {
         title: "intact",
-        value: ({ loss, intact }) => loss !== null ? "LOST" : intact ? "yes" : "no",
+        value: ({ loss, intact, replaced }) =>
+          loss !== null ? "LOST" : intact ? "yes" : replaced ? "replaced" : "no",
       },
     ),
     rows,

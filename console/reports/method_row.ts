@@ -31,6 +31,8 @@ export interface MethodRow {
    */
   readonly scmAmplification: number | null;
   readonly intact: boolean;
+  /** Another object has its name, and others may have its place; absent where not. */
+  readonly replaced?: true;
   /** P-41: the first byte that was reported persistent and is lost. */
   readonly loss: Loss | null;
   readonly verified?: VerifiedFigures;

@@ -8,6 +8,7 @@ import { notedWrites } from "../../console/checks/noted_writes.ts";
 import { persistence } from "../../console/checks/persistence.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 import { CommandRig } from "../support/command.ts";
+import type { MethodRow } from "../../console/reports/method_row.ts";
 import { RackBench, type Ran } from "../support/process_rack.ts";
 import { withBytes } from "../support/seen_run.ts";
 
@@ -49,10 +50,15 @@ describe("P-41: what is noted of a run", () => {
 
   it("does not depend on how it is packed", async () => {
     const of = { ...TRANSFER, method: "write-send", ddio: "on" } as const;
-    const packed = notesOf(await bench.run({ ...of, packing: "all" }));
+    const whole = await bench.run({ ...of, packing: "all" });
+    const packed = notesOf(whole), { reports } = recordOf(whole);
     assert.ok(packed.some(({ note }) => note.kind === "persistent"));
+    const topics = new Set(reports.map(({ topic }) => topic));
+    for (const topic of ["progress", "result", "served"]) assert.ok(topics.has(topic), topic);
     for (const packing of ["node", "machine"] as const) {
-      assert.deepEqual(notesOf(await bench.run({ ...of, packing })), packed, packing);
+      const ran = await bench.run({ ...of, packing });
+      assert.deepEqual(notesOf(ran), packed, packing);
+      assert.deepEqual(recordOf(ran).reports, reports, packing);
     }
   });
 
@@ -128,6 +134,28 @@ describe("P-41: rack run", () => {
     assert.deepEqual([...checks.keys()], [...EXPECTATIONS, "programs-run-through"]);
     assert.deepEqual(checks.get(persistence.name)?.looked, ["128 writes, 128 promised"]);
     for (const { name } of CHECKERS) assert.equal(checks.get(name)?.holds, true, name);
+  });
+
+  it("calls nothing lost where a later object has the place of one that was replaced", async () => {
+    const puts = [1, 2, 3].map((number) =>
+      `{ on: a, run: put, to: b, file: ${number}.bin, name: x, at: ${number}ms, method: write-send }`
+    );
+    for (const number of [1, 2, 3]) {
+      await rig.file(`${number}.bin`, new Uint8Array(4096).fill(number));
+    }
+    const scenario = await rig.file(
+      "replaced.yaml",
+      `name: replaced\nhosts: { a: {}, b: {} }\nprograms: [${puts}]\n`,
+    );
+    const { code, stdout, stderr } = await rig.run(["run", scenario, "--pack", "all", "--json"]);
+    assert.equal(code, 0, stderr);
+    const { methods } = JSON.parse(stdout) as { methods: readonly MethodRow[] };
+    assert.deepEqual(
+      methods.map((
+        { promises, confirmed, intact, replaced, loss },
+      ) => [promises, confirmed, intact, replaced, loss]),
+      [[true, 1, false, true, null], [true, 1, true, true, null], [true, 1, true, undefined, null]],
+    );
   });
 
   it("fails where the scenario expects a check to be about something, and it is not", async () => {
