@@ -15,14 +15,17 @@ export function failuresOf(reports: readonly Report[]): string[] {
 
 /** Why a program failed. A result with its progress, after a fault of the rack, is no failure. */
 function failureOf(topic: string, value: unknown): string | undefined {
-  const { program, object, message, status, error, reason } = Object(value) as Record<
+  const { program, object, message, status, error, reason, refused } = Object(value) as Record<
     string,
     unknown
   >;
   if (topic === "program-failed") return String(message);
   if (topic === "unfinished") return unfinishedText(value as UnfinishedProgram);
   const hasBegun = (program === "put" || program === "append") && object !== undefined;
-  const neverBegan = topic === "result" && status === "failed" && !hasBegun;
+  if (topic !== "result") return undefined;
+  // A program that reports what `connect` has answered.
+  if (typeof refused === "string") return `its connection was refused: ${refused}: ${reason}`;
+  const neverBegan = status === "failed" && !hasBegun;
   return neverBegan ? String(error ?? reason ?? "it says that it failed, and not why") : undefined;
 }
 

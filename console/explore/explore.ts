@@ -102,7 +102,7 @@ function hasQuestions(
   recording: RackRun,
   { claims = false }: ExploreOptions,
 ): boolean {
-  if (Object.values(own).some(hasHooks)) return true;
+  if (Object.values(own).some((make) => make().check !== undefined)) return true;
   const record = recordOf(recording, claims);
   return [persistence, replicatedLog, wholeObjects].some(({ subjects }) => subjects(record) > 0);
 }

@@ -1,4 +1,5 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
+import { formatTime } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
@@ -70,9 +71,10 @@ async function exploreIn(
   const explored: Explored[] = [];
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const verdict = await explorePrepared(one, options.explore, ({ share, crashPoints }) => {
+    const found = await explorePrepared(one, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
     });
+    const verdict = ofAllInstants(found, options.explore);
     const command = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
       words: [quoted(scenario), ...choiceWords(choices, one)],
@@ -84,6 +86,16 @@ async function exploreIn(
   const { plan } = prepared[0]!;
   const isWhole = explored.length === prepared.length;
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };
+}
+
+/** What holds at the instants that were asked for is not safe at all others. */
+function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdict {
+  if (verdict.verdict !== "safe" || verdict.exhaustive) return verdict;
+  const span = [
+    ...(from === undefined ? [] : [`from ${formatTime(from)}`]),
+    ...(until === undefined ? [] : [`until ${formatTime(until)}`]),
+  ];
+  return { ...verdict, verdict: "partial", why: `only instants ${span.join(" ")} were asked for` };
 }
 
 /**

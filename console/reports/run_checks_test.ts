@@ -137,6 +137,16 @@ describe("programs-run-through", () => {
     assert.equal(waits({ ...left, serves: true }).holds, true);
   });
 
+  it("fails where one was refused its connection, whatever else it says; a result may be anything", () => {
+    const refused = { refused: "no-service", reason: "Rejected, reason 8" };
+    const of1 = (value: unknown) => of([{ ...done(), value }]).detail;
+    assert.equal(
+      of1({ program: "mine", ...refused }),
+      "one: a: its connection was refused: no-service: Rejected, reason 8",
+    );
+    for (const value of [null, 0, "no", []]) assert.equal(of1(value), "");
+  });
+
   it("says once why one has failed", () => {
     assert.equal(of([done(), failed]).detail, "one: a: broken");
   });

@@ -72,6 +72,7 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
     if (completion!.status !== "SUCCESS") {
       return cpu.report("result", {
         program: "my_protocol",
+        status: "failed",
         error: completion!.status,
         records: i,
       });

@@ -69,6 +69,24 @@ programs:
   - { on: b, program: ./own.ts }
 `;
 
+/** A client whose server is not there, and that has a check. */
+const LONELY = `
+name: lonely
+hosts: { a: {}, b: { services: none } }
+programs:
+  - { on: a, program: ./lonely.ts }
+`;
+const REFUSED = `
+export default function* ({ cpu, device }) {
+  const { allocPd, createCq, connect, refused, must } = device.verbs;
+  const cq = must(yield* createCq(device, { entries: 16 }));
+  const qp = { pd: allocPd(device), sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const connection = yield* connect(device, { to: "b", service: "mylog", qp });
+  if (refused(connection)) cpu.report("result", { program: "lonely", ...connection });
+}
+export function check() {}
+`;
+
 const BROKEN = `
 name: broken
 hosts: { a: {}, b: { scm: { size: 1MiB } } }
@@ -234,7 +252,37 @@ describe("rack explore", () => {
     });
   }
 
-  it("ends with 2 where it was stopped before all was seen", async () => {
+  it("ends with 1 where a program was refused its connection, and says so as `rack run` does", async () => {
+    const lonely = await rig.file("lonely.yaml", LONELY);
+    await rig.file("lonely.ts", REFUSED);
+    for (const args of [["explore", lonely], ["run", lonely, "--pack", "all"]]) {
+      const { code, stdout, stderr } = await rig.run(args);
+      equal(code, 1, `${stdout}${stderr}`);
+      match(stdout, /^(failed|FAIL) .*: a: its connection was refused: no-service: Rejected/m);
+    }
+  });
+
+  it("ends with 2 where a protocol recovers, and nothing says what has to hold", async () => {
+    const bare = await rig.file("mute.yaml", OWN.replace("own.ts", "mute.ts"));
+    await rig.file("mute.ts", PROTOCOL.replace(/export function check[^]*$/, ""));
+    const { code, stdout, stderr } = await rig.run(["explore", bare]);
+    equal(code, 2, stderr);
+    match(stdout, /^unchecked own: .*; nothing was promised or checked$/m);
+  });
+
+  it("ends with 2 where it was stopped before all was seen, or was not to see all", async () => {
+    const some = await rig.run([
+      "explore",
+      put,
+      "--ddio",
+      "off",
+      "--from",
+      "100us",
+      "--until",
+      "1ms",
+    ]);
+    equal(some.code, 2, some.stderr);
+    match(some.stdout, /^partial .*not all: only instants from 100 us until 1 ms were asked for$/m);
     const limited = await rig.run(["explore", put, "--ddio", "on", "--limit", "10"]);
     equal(limited.code, 2, limited.stderr);
     match(limited.stdout, /^partial .*not all: 10 crash points were asked for/);
