@@ -81,6 +81,7 @@ export class CrashSweep {
   readonly #instants: readonly Time[];
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
+  readonly #hasLogs: boolean;
   readonly #hasObjects: boolean;
   #run: PostCrashRun | undefined;
   violation: Violation | undefined;
@@ -102,6 +103,7 @@ export class CrashSweep {
       runs: this.#runs,
       isProtocolJudged: this.#protocol.hasQuestions,
     });
+    this.#hasLogs = recording.notes.some(({ note }) => note.kind === "log");
     this.#hasObjects = recording.notes.some(({ note }) => note.kind === "object");
     const names = new Set(this.#hosts);
     this.#own = recording.notes.filter(({ node }) => isTotal || names.has(node));
@@ -226,6 +228,7 @@ export class CrashSweep {
   }
 
   #judgeLogs(at: Time): Violation | undefined {
+    if (!this.#hasLogs) return undefined;
     const notes = this.#withSurvivors(this.#notedAt(at, "before"));
     if (!notes.some(({ note }) => note.kind === "log")) return undefined;
     const { recording, options, counts } = this.#sweep;
