@@ -143,6 +143,11 @@ async function runUnderChaos(
         playing.catch(() => {});
       },
       onEvent: (event) => events.push(event),
+      // An action may hit when all is over: no record has that, and no report.
+      mayLackFinal: (partition) =>
+        injected().some(({ action, hit }) =>
+          hit && action.kind === "kill" && action.process === partition
+        ),
     }).finally(() => injector?.stop());
     await playing;
     return { injected: injected(), events, outcome };

@@ -67,6 +67,8 @@ export interface RunOptions {
   readonly onEvent?: (event: SupervisorEvent) => void;
   /** Called before any process of the rack starts; the callee may take the rack down. */
   readonly beforeStart?: (supervisor: Supervisor) => void;
+  /** Whether the final report of a partition may be missing whose process has ended: it was killed at the end. */
+  readonly mayLackFinal?: (partition: string) => boolean;
   /** Called when the rack has started; tests inject faults with it. */
   readonly onStart?: (supervisor: Supervisor) => void;
 }
@@ -106,7 +108,7 @@ export async function runProcesses(
     await supervisor.start();
     options.onStart?.(supervisor);
     const summary = await supervisor.finished;
-    const finals = await supervisor.finals();
+    const finals = await supervisor.finals(options.mayLackFinal);
     const refused = [...await supervisor.refused(finals), ...broker.refused(run)];
     const processes = supervisor.processes().length;
     await supervisor.down();

@@ -224,8 +224,9 @@ export class Supervisor {
   /**
    * The final reports of all partitions with power. @throws RackError that names those of which one
    * is missing: without it nothing is known of their programs.
+   * @param mayLack of a partition whose process has ended since: whether that is no error.
    */
-  async finals(): Promise<FinalReply[]> {
+  async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {
     const finals: FinalReply[] = [], missing: string[] = [];
     const { why } = await this.control.status(FINAL_MS);
     // A process that was started too late to take part has none.
@@ -233,11 +234,15 @@ export class Supervisor {
       why.filter(({ status }) => !ASIDE.has(status)).map((row) => row.partition),
     );
     await Promise.all(
-      this.#slots.filter(({ name }) => took.has(name)).map(async ({ name, child }) => {
-        const attempts = child === undefined ? 0 : FINAL_ATTEMPTS;
-        const final = await this.control.final(name, { attempts });
-        if (final === undefined) missing.push(name);
-        else finals.push(final);
+      this.#slots.filter(({ name }) => took.has(name)).map(async (slot) => {
+        const { name } = slot;
+        let final: FinalReply | undefined;
+        for (let attempt = 0; attempt < FINAL_ATTEMPTS; attempt++) {
+          if (slot.child === undefined || final !== undefined) break;
+          final = await this.control.final(name, { attempts: 1 });
+        }
+        if (final !== undefined) finals.push(final);
+        else if (slot.child !== undefined || !mayLack(name)) missing.push(name);
       }),
     );
     if (missing.length > 0) throw new RackError(noFinal(missing));

@@ -64,4 +64,14 @@ describe("a rack of processes", () => {
     });
     await failsWith(run, /^Found no final report of b: nothing is known of their programs$/);
   });
+
+  it("does without the final report of a device that chaos kills when all is over", async () => {
+    const { outcome } = await bench.run({
+      ...RUN,
+      onStart: (rack) => void rack.finished.then(() => rack.kill("tor"), () => {}),
+      mayLackFinal: (partition) => partition === "tor",
+    });
+    const names = outcome.finals.map(({ partition }) => partition);
+    assert.deepEqual(names, ["a", "a-rnic", "b", "b-rnic"]);
+  });
 });

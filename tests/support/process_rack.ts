@@ -47,6 +47,8 @@ export interface RunOf extends Omit<PrepareOptions, "packing" | "input"> {
   readonly unsound?: string;
   /** A stranger speaks on this run's bus. */
   readonly isForged?: true;
+  /** See `RunOptions`. */
+  readonly mayLackFinal?: (partition: string) => boolean;
   /** Called when the processes have been started. */
   readonly onStart?: (rack: Supervisor, prepared: Prepared) => Promise<void> | void;
 }
@@ -150,6 +152,7 @@ export class RackBench {
     const outcome = await runProcesses(prepared, {
       ...options,
       broker: this.server,
+      ...(run.mayLackFinal && { mayLackFinal: run.mayLackFinal }),
       onEvent: (event) => {
         if (event.kind === "finished") middle.finished();
         events.push(event);
