@@ -75,7 +75,8 @@ export function reportedAtDeath(recordFile: string): Map<string, number> {
     const { action, nodes, settledSpan } = JSON.parse(line) as RecordedFault;
     for (const node of nodes) {
       if (action === "kill") reported.set(node, settledSpan);
-      else reported.delete(node);
+      // Cables and programs have lines, too.
+      if (action === "start") reported.delete(node);
     }
   }
   return reported;
