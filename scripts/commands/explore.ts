@@ -61,7 +61,7 @@ export function addExplore(program: Command): void {
       `
 A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/README.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
-(failed); 2: stopped before all was seen (partial), or nothing was promised or checked (unchecked).
+(failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
 
 Example:
   rack explore scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
