@@ -113,7 +113,10 @@ export function useExisting(url: string): NatsAddress {
   const parsed = URL.parse(full.replace(/^nats:/, "http:"));
   if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
     throw new NatsServerError(
-      `Cannot use ${url.replace(/[^/@]*@/, "…@")}: expected nats://user:password@host:port`,
+      // A credential may have slashes and further @ in it.
+      `Cannot use ${
+        url.replace(/^(\w+:\/\/)?.*@/s, "$1…@")
+      }: expected nats://user:password@host:port`,
     );
   }
   const port = parsed.port || (/:80\/?$/.test(full) ? "80" : "4222");

@@ -202,7 +202,16 @@ describe("useExisting", () => {
   });
 
   it("refuses what is no address of a server, without repeating the credential", () => {
-    for (const url of ["", "http://ann:secret@h:1", "nats://ann:secret@h:99999", "nats://h/x"]) {
+    for (
+      const url of [
+        "",
+        "http://ann:secret@h:1",
+        "nats://ann:secret@h:99999",
+        "nats://h/x",
+        "nats://ann:secret/word@bus.lab",
+        "nats://ann:x@secret@bus.lab/x",
+      ]
+    ) {
       assert.throws(() => useExisting(url), (error) => {
         assert.ok(error instanceof NatsServerError);
         assert.ok(!error.message.includes("secret"));
