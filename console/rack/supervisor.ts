@@ -67,8 +67,8 @@ function slotOf(name: string, nodes: readonly string[]): Slot {
 }
 
 const TIMEKEEPER = "timekeeper";
-const FINAL_ATTEMPTS = 5;
-const FINAL_MS = 5_000;
+/** Longer than the bus may be away (`busPatienceMs`). */
+const FINAL_MS = 15_000, FINAL_LOOK_MS = 500;
 /** Partitions without power when the run ended. */
 const ASIDE: ReadonlySet<MemberStatus["status"]> = new Set(["dead", "absent", "joining"]);
 const DEATH_AGAIN_MS = 100;
@@ -236,10 +236,10 @@ export class Supervisor {
     await Promise.all(
       this.#slots.filter(({ name }) => took.has(name)).map(async (slot) => {
         const { name } = slot;
+        const deadline = performance.now() + FINAL_MS;
         let final: FinalReply | undefined;
-        for (let attempt = 0; attempt < FINAL_ATTEMPTS; attempt++) {
-          if (slot.child === undefined || final !== undefined) break;
-          final = await this.control.final(name, { attempts: 1 });
+        while (final === undefined && slot.child !== undefined && performance.now() < deadline) {
+          final = await this.control.final(name, { forMs: FINAL_LOOK_MS });
         }
         if (final !== undefined) finals.push(final);
         else if (slot.child !== undefined || !mayLack(name)) missing.push(name);

@@ -23,7 +23,7 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "allocated KiB": 256,
 };
 
-const FINAL_ATTEMPTS = 3;
+const FINAL_MS = 3_000;
 /** Statistics of an RNIC: what programs make with verbs. */
 const OBJECTS = [
   "queuePairs",
@@ -58,7 +58,7 @@ export class Samples {
       if (descriptors !== undefined) add(name, "descriptors", descriptors);
     }
     for (const { name } of link.rack.file.partitions) {
-      const final = await link.control.final(name, { attempts: FINAL_ATTEMPTS });
+      const final = await link.control.final(name, { forMs: FINAL_MS });
       for (const [node, all] of Object.entries(final?.statistics ?? {})) {
         const objects = OBJECTS.map((each) => all[each]).filter((each) => each !== undefined);
         if (objects.length > 0) {

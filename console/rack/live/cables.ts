@@ -80,13 +80,13 @@ export async function orderLinkFault(
   return undefined;
 }
 
-const FINAL_ATTEMPTS = 2;
+const FINAL_MS = 2_000;
 
 /** The planned and ordered cable faults, and how many frames each has affected so far. */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {
   const { file: { partitions, plan }, directory } = rack;
   const finals = await Promise.all(
-    partitions.map(({ name }) => control.final(name, { attempts: FINAL_ATTEMPTS })),
+    partitions.map(({ name }) => control.final(name, { forMs: FINAL_MS })),
   );
   const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
   return faultRows(plan.scenario, {

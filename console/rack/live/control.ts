@@ -121,25 +121,25 @@ export class ControlClient {
 
   /**
    * A partition's report on its devices, with all reports of its programs; undefined where its
-   * process does not answer, or not with all of it.
+   * process does not answer for `forMs`, or not with all of it. 0: it is asked once.
    */
   async final(
     partition: string,
-    { attempts }: { readonly attempts: number },
+    { forMs }: { readonly forMs: number },
   ): Promise<FinalReply | undefined> {
     const reports: FinalReply["reports"][number][] = [];
-    for (let attempt = 0; attempt < attempts;) {
+    const deadline = performance.now() + forMs;
+    for (;;) {
       const after = reports.length;
       const answer = await this.attempt<FinalPage>(finalVerb(partition), { after }, TIMEOUT_MS);
-      if (answer === undefined || !("ok" in answer) || !Array.isArray(answer.ok.reports)) {
-        attempt++;
-        continue;
-      }
-      reports.push(...answer.ok.reports);
-      const { reportsLeft, ...final } = answer.ok;
-      if (reportsLeft === 0) return { ...final, reports };
+      if (answer !== undefined && "ok" in answer && Array.isArray(answer.ok.reports)) {
+        reports.push(...answer.ok.reports);
+        const { reportsLeft, ...final } = answer.ok;
+        if (reportsLeft === 0) return { ...final, reports };
+      } else if (performance.now() >= deadline) return undefined;
+      // Behind an outage of the bus, this process may be back before the partition is.
+      else await sleep(AGAIN_MS);
     }
-    return undefined;
   }
 }
 

@@ -4,6 +4,7 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { orderLinkFault } from "./cables.ts";
@@ -67,7 +68,7 @@ describe("ControlClient", () => {
       return true;
     });
     assert.equal(await control.attempt("status", {}), undefined);
-    assert.equal(await control.final("b", { attempts: 2 }), undefined);
+    assert.equal(await control.final("b", { forMs: 100 }), undefined);
   });
 
   it("asks for a final report until all of its pages are there", async () => {
@@ -77,16 +78,23 @@ describe("ControlClient", () => {
       reportsLeft,
     });
     const asked = answers("final-b", page([1, 2], 1), { error: "busy" }, page([3], 0));
-    assert.deepEqual(await control.final("b", { attempts: 2 }), {
+    assert.deepEqual(await control.final("b", { forMs: 1_000 }), {
       partition: "b",
       reports: [1, 2, 3],
     });
     assert.deepEqual(asked, [{ after: 0 }, { after: 2 }, { after: 2 }]);
   });
 
+  it("asks on for a final report while the partition is not back on the bus", async () => {
+    const asked = control.final("b", { forMs: 5_000 });
+    await sleep(200);
+    answers("final-b", { partition: "b", reports: [], reportsLeft: 0 });
+    assert.deepEqual(await asked, { partition: "b", reports: [] });
+  });
+
   it("has no final report where a page is missing", async () => {
     answers("final-b", { partition: "b", reports: [1], reportsLeft: 1 }, {});
-    assert.equal(await control.final("b", { attempts: 2 }), undefined);
+    assert.equal(await control.final("b", { forMs: 100 }), undefined);
   });
 
   it("orders a fault of a cable with one token until it has its time", async () => {

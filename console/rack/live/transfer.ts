@@ -245,7 +245,7 @@ async function isForgotten(
   const name = partitionOf(rack, host)!;
   const row = status.why.find(({ partition }) => partition === name);
   if (row?.status !== "idle" && row?.status !== "running") return false;
-  const final = await control.final(name, { attempts: 1 });
+  const final = await control.final(name, { forMs: 0 });
   return final !== undefined &&
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
 }
@@ -336,7 +336,7 @@ async function keptResult(
   { rack, control }: RackLink,
   { host, number }: { host: string; number: number },
 ): Promise<Reported | undefined> {
-  const final = await control.final(partitionOf(rack, host)!, { attempts: 1 });
+  const final = await control.final(partitionOf(rack, host)!, { forMs: 0 });
   // The reports of a program that has not ended say what it waits for.
   return final?.reports.map(({ topic, value }) => ({ topic, value: value as Result })).find(
     ({ topic, value }) => FINAL_TOPICS.has(topic) && value?.["order"] === number,
