@@ -155,7 +155,9 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
   if (wrong !== undefined) return wrong;
   cq.channel?.cqs.delete(cq);
-  cq.device.state.completionQueues.delete(cq.cqn);
+  const { completionQueues } = cq.device.state;
+  // The card may have given the number to a new one before it answered.
+  if (completionQueues.get(cq.cqn)?.place === cq.place) completionQueues.delete(cq.cqn);
   giveBack(cq.device, cq.place);
   return undefined;
 }

@@ -113,7 +113,9 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
   if (refused !== undefined) return refused;
   srq.uses.alive = false;
-  srq.device.state.sharedReceiveQueues.delete(srq.srqn);
+  const { sharedReceiveQueues } = srq.device.state;
+  // The card may have given the number to a new one before it answered.
+  if (sharedReceiveQueues.get(srq.srqn)?.ring === srq.ring) sharedReceiveQueues.delete(srq.srqn);
   giveBack(srq.device, srq.ring);
   srq.pd.uses.count--;
   return undefined;
