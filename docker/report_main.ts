@@ -35,7 +35,7 @@ import { print, Progress, say } from "../scripts/commands/output.ts";
 
 const POLL_MS = 250;
 const STATUS_TIMEOUT_MS = 1_000;
-const FINAL_ATTEMPTS = 5;
+const FINAL_MS = 5_000;
 const CONNECT_TIMEOUT_MS = 30_000;
 /** How long a timekeeper may be silent, or a partition absent. */
 const PATIENCE_MS = 60_000;
@@ -128,7 +128,7 @@ async function askFinal(
   control: ControlClient,
   partition: string,
 ): Promise<FinalReply> {
-  const final = await control.final(partition, { attempts: FINAL_ATTEMPTS });
+  const final = await control.final(partition, { forMs: FINAL_MS });
   if (final === undefined) throw new RackError(noFinal([partition]));
   return final;
 }
