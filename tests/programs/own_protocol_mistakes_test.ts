@@ -85,7 +85,7 @@ describe("a protocol of one's own: what it reports", () => {
 
   it("is why it failed, also where it has no `error`", async () => {
     const text = "export default function* ({ cpu }) {\n" +
-      "  cpu.report('result', { status: 'failed', refused: 'no-service', reason: 'gone' });\n}\n";
+      "  cpu.report('result', { status: 'failed', reason: 'gone' });\n}\n";
     const { stdout } = await runOf("refusal", text, 1);
     assert.match(stdout, /FAIL programs-run-through: own: b: gone/);
   });
