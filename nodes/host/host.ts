@@ -295,18 +295,23 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
-    const early = this.#early;
-    this.#early = [];
     for (const run of this.options.services ?? []) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
-    for (const { program, startAt } of early) this.#schedule(program, startAt);
+    this.#scheduleEarly();
     this.#reopen();
   }
 
+  /** Programs that were to start before the device was open. */
+  #scheduleEarly(): void {
+    const early = this.#early;
+    this.#early = [];
+    for (const { program, startAt } of early) this.#schedule(program, startAt);
+  }
+
   #schedule(program: ProgramPlan, startAt: Time): void {
-    const device = this.#device;
-    if (device === undefined) {
+    // A program that began while the card is opened again would lose what it made on it at once.
+    if (this.#device === undefined || this.#isReopening) {
       this.#early.push({ program, startAt });
       return;
     }
@@ -450,11 +455,13 @@ export class Host implements Node, Machine<ThreadContext> {
       onReturn: () => {
         this.#isReopening = false;
         this.#reopen();
+        this.#scheduleEarly();
         this.#takeBack();
       },
       onFailure: (error) => {
         this.#isReopening = false;
         this.#failed("reopen", error);
+        this.#scheduleEarly();
       },
     });
   }

@@ -315,6 +315,29 @@ describe("Host bus", () => {
     assert.equal(rig.sent.length, 1);
   });
 
+  it("starts a program that is ordered meanwhile when the card is open again", () => {
+    const rig = new HostRig({}, {
+      options: {
+        *reopen({ cpu, state }: OpenDevice): Steps<void> {
+          yield* cpu.sleep(500);
+          Object.assign(state, { card: cpu.card });
+        },
+      },
+      programs: {
+        *ordered(cpu) {
+          cpu.report("began", cpu.now);
+          yield* cpu.sleep(1);
+        },
+      },
+    });
+    rig.run(3_000_000);
+    rig.step({ kind: "link", port: 0, up: false });
+    rig.step({ kind: "link", port: 0, up: true });
+    rig.step({ kind: "run", program: plan("ordered") });
+    rig.run();
+    assert.deepEqual(rig.reported("began"), [BOOT, 3_000_500]);
+  });
+
   it("passes the firmware's events to the driver, the report and waiting programs", () => {
     const handled: unknown[] = [];
     const rig = new HostRig({}, {
