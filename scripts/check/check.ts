@@ -16,7 +16,7 @@ export interface Stage {
   readonly tests?: readonly string[];
   /** Files and folders of these without whose tests it runs. */
   readonly without?: readonly string[];
-  /** Each file has a runner of its own, as many at a time as there are cores. */
+  /** Each file has a runner of its own, some at the same time. */
   readonly isByFile?: boolean;
   readonly slow?: boolean;
 }
@@ -157,6 +157,9 @@ async function runTests(
   }
 }
 
+/** One more than there are cores: tests of racks wait for processes, and for timers, a fifth of their time. */
+const FILES_AT_ONCE = navigator.hardwareConcurrency + 1;
+
 /** Runs each file by itself, and shows its output as a whole when it has ended. */
 async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCount> {
   let total: TestCount = { passed: 0, failed: 0, skipped: 0 };
@@ -170,7 +173,7 @@ async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCou
       return ended.success;
     });
     total = sum([total, count]);
-  });
+  }, FILES_AT_ONCE);
   return total;
 }
 

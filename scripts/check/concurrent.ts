@@ -1,15 +1,16 @@
 /** Doing several things at once, and waiting no longer than is sensible. */
 
-/** Does something with each, as many at a time as there are cores. */
+/** Does something with each, `atOnce` at a time: as many as there are cores, unless it says otherwise. */
 export async function forEachAtOnce<T>(
   items: readonly T[],
   act: (item: T, place: number) => Promise<void>,
+  atOnce: number = navigator.hardwareConcurrency,
 ): Promise<void> {
   const left = items.entries();
   async function work(): Promise<void> {
     for (const [place, item] of left) await act(item, place);
   }
-  await Promise.all(Array.from({ length: navigator.hardwareConcurrency }, work));
+  await Promise.all(Array.from({ length: atOnce }, work));
 }
 
 /** Whether this is over within so long. Rejects where it does in that time. */
