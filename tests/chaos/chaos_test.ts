@@ -22,9 +22,8 @@ const ROUNDS = Deno.env.get("RACKMESH_CHAOS_ROUNDS");
 
 /** Shipped scenarios, and how many rounds of each are played with every change. */
 const SCENARIOS = [
-  ["persist_pair", 2],
+  ["persist_pair", 1],
   ["persist_pair_kill", 1],
-  ["lossy_pair", 1],
   ["my_protocol", 1],
   ["replicated_log", 1],
   ["leaf_spine", 1],

@@ -13,7 +13,7 @@ name: pair
 hosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }
 programs: []
 `;
-const INSTANTS = 12, LENGTHS = [24_000, 24_000, 9_000, 40_000];
+const INSTANTS = 8, LENGTHS = [24_000, 24_000, 9_000, 40_000];
 /** Kills before a command has even begun, and when. */
 const EARLY = 2, EARLY_MS = 40;
 const METHODS = ["write-flush", "persist-opcode", "send-flush"];
