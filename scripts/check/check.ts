@@ -7,7 +7,7 @@ import { runBounded, testUnderWay } from "./bounded.ts";
 import { forEachAtOnce } from "./concurrent.ts";
 import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
-import { ROOT } from "../../console/base/paths.ts";
+import { ROOT, toFileUrl } from "../../console/base/paths.ts";
 
 export interface Stage {
   readonly name: string;
@@ -18,6 +18,8 @@ export interface Stage {
   readonly without?: readonly string[];
   /** Each file has a runner of its own, some at the same time. */
   readonly isByFile?: boolean;
+  /** A few modules import all files: the code that they share is loaded once for each module, not for each file. */
+  readonly isTogether?: boolean;
   readonly slow?: boolean;
 }
 
@@ -88,7 +90,7 @@ const GROUPS: readonly (readonly Stage[])[] = [
       ],
     },
     // No permission at all: this is the proof that the models are pure.
-    { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"] },
+    { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"], isTogether: true },
   ],
   [
     // These read the tree (what documents name), and run shells (completion) in temporary folders.
@@ -177,6 +179,31 @@ async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCou
   return total;
 }
 
+/** Runs the tests of all files from a few modules that do nothing but import them. */
+async function runTogether(
+  stage: Stage,
+  paths: readonly string[],
+  run: (args: readonly string[]) => Promise<boolean>,
+): Promise<TestCount> {
+  const folder = await Deno.makeTempDir({ prefix: "rackmesh-tests-" });
+  try {
+    const files = filesOf(paths, stage.without ?? []);
+    const modules = 2 * navigator.hardwareConcurrency;
+    await Promise.all(Array.from({ length: modules }, (_, n) => {
+      const urls = files.filter((_, i) => i % modules === n).map((file) =>
+        toFileUrl(`${ROOT}/${file}`)
+      );
+      return Deno.writeTextFile(
+        `${folder}/${n}_test.ts`,
+        urls.map((url) => `import ${JSON.stringify(url)};\n`).join(""),
+      );
+    }));
+    return await runTests({ ...stage, args: ["--config=deno.json", ...stage.args] }, [folder], run);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
 /** Test files, those that take longest first. */
 export function filesOf(paths: readonly string[], without: readonly string[]): string[] {
   const files = paths.flatMap(testFilesIn).filter((file) =>
@@ -209,6 +236,8 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
     ? { passed: 0, failed: await ran(stage.args) ? 0 : 1, skipped: 0 }
     : stage.isByFile
     ? await runFiles(stage, folders)
+    : stage.isTogether
+    ? await runTogether(stage, folders, ran)
     : await runTests(stage, folders, ran);
   return { stage: stage.name, seconds: (performance.now() - start) / 1000, ...count };
 }
