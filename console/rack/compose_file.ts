@@ -276,8 +276,6 @@ port: ${NATS_PORT}
 max_payload: 8MB
 # The report counts there what the server refused.
 log_file: "${BROKER_LOG_FILE}"
-logfile_size_limit: 16MB
-logfile_max_num: 2
 # The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
