@@ -1,7 +1,8 @@
 /**
  * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps the number of its starts
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
- * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`).
+ * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`) and
+ * of programs that were ordered (`orders.jsonl`).
  */
 import { USERS } from "../bus/access.ts";
 import { exitWith, runOnBus } from "../process.ts";
@@ -9,7 +10,13 @@ import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
-import { type MemberStatus, type Recorded, RecordError } from "./record.ts";
+import {
+  type MemberStatus,
+  orderFromLine,
+  orderToLine,
+  type Recorded,
+  RecordError,
+} from "./record.ts";
 
 async function main(runFilePath: string): Promise<void> {
   const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
@@ -18,6 +25,7 @@ async function main(runFilePath: string): Promise<void> {
   await runOnBus({ run, name: USERS.timekeeper, title: "The timekeeper" }, (bus) => {
     const recordFile = `${directory}/faults.jsonl`;
     const plannedFile = `${directory}/planned.jsonl`;
+    const ordersFile = `${directory}/orders.jsonl`;
     const inexactFile = `${directory}/inexact.jsonl`;
     const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
     const service = new ClockService({
@@ -28,12 +36,14 @@ async function main(runFilePath: string): Promise<void> {
       lookahead: lookaheadOf(file),
       term,
       recorded: readLines<Recorded>(recordFile),
+      orders: readLines<unknown>(ordersFile).map(orderFromLine),
       inexact: readLines<string>(inexactFile).length > 0,
       stayUp,
       livenessMs,
       wallMs: () => performance.now(),
       onRecord: (fault) => appendLine(recordFile, fault),
       onPlanned: (fault) => appendLine(plannedFile, fault),
+      onOrdered: (order) => appendLine(ordersFile, orderToLine(order)),
       onInexact: (why) => appendLine(inexactFile, why),
       onFinished: ({ digest, virtualPs, events, reason }) =>
         console.log(
