@@ -17,7 +17,7 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
-import type { MemberStatus, Recorded, RecordedOrder, Summary } from "./record.ts";
+import type { ClockEnd, MemberStatus, Recorded, RecordedOrder, Summary } from "./record.ts";
 import type { ClockOutputs } from "./membership.ts";
 import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -40,6 +40,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
+  /** How far the run had come when the service was stopped. */
+  readonly onStopped?: (end: ClockEnd) => void;
   /** A wait has lasted: what each partition is doing. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
@@ -125,6 +127,8 @@ export class ClockService {
   stop(): void {
     clearInterval(this.#timer);
     for (const subscription of this.#subscriptions) subscription.close();
+    const end = this.timekeeper.end();
+    if (end !== undefined) this.#options.onStopped?.(end);
   }
 
   status(): ClockStatus {
@@ -245,6 +249,7 @@ export class ClockService {
       run: (request) => this.#run(request),
       fault: (request) => this.#fault(request),
       faults: (request) => this.#faults(request),
+      end: () => this.timekeeper.end() ?? { error: "partitions are still to report" },
       link: (request) => this.#link(request),
     };
     for (const verb of CLOCK_VERBS) {

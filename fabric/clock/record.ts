@@ -62,6 +62,15 @@ export function orderFromLine(line: unknown): RecordedOrder {
   return { at, host, counter, incarnation, program: program as ProgramPlan };
 }
 
+/**
+ * News on `control.power`, at once when a power failure or return is on record. The bus may lose one:
+ * a gap in the numbers says so, and `control.faults` has them all.
+ */
+export interface PowerNews extends Pick<RecordedFault, "at" | "action" | "partition" | "nodes"> {
+  /** Number in the record, from 0. */
+  readonly number: number;
+}
+
 /** What has to be on record before it takes effect could not be written down: a full disk. */
 export class RecordError extends Error {
   override readonly name = "RecordError";
@@ -76,6 +85,23 @@ export interface Summary {
   /** False where messages were lost with the process that sent them: the run cannot be replayed. */
   readonly exact: boolean;
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
+}
+
+/**
+ * How far a run had come, as its timekeeper knew it last: what its replay has to equal. Partitions stand
+ * at instants of their own.
+ */
+export interface ClockEnd extends Pick<Summary, "digest" | "virtualPs" | "events" | "exact"> {
+  /** Whether nothing would have happened any more. */
+  readonly isFinished: boolean;
+  readonly partitions: readonly PartitionEnd[];
+}
+
+export interface PartitionEnd {
+  readonly partition: string;
+  /** The digests are those of all events before this; null where it has no power and has had its last. */
+  readonly reached: Time | null;
+  readonly nodes: ReadonlyArray<readonly [node: string, digest: string, events: number]>;
 }
 
 /** One line of the answer to "why is time not moving?". */

@@ -20,10 +20,12 @@ import {
   type Member,
   newMember,
   resumeOrders,
+  spansDone,
 } from "./member.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
 import {
+  type ClockEnd,
   type MemberStatus,
   type Recorded,
   type RecordedOrder,
@@ -370,6 +372,21 @@ export class Timekeeper {
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
+  /** How far the partitions have come, as they have said last; undefined while one is still to say it. */
+  end(): ClockEnd | undefined {
+    const { members, power } = this.#parts;
+    if (members.some(({ status }) => status === "unknown")) return undefined;
+    const { digest, virtualPs, events, exact } = this.summary("quiet");
+    return {
+      ...{ digest, virtualPs, events, exact, isFinished: this.#finished },
+      partitions: members.map((member) => ({
+        partition: member.name,
+        reached: reachedBy(member),
+        nodes: power.digestsOf(member.nodes),
+      })),
+    };
+  }
+
   summary(reason: Summary["reason"]): Summary {
     const nodes = this.#parts.power.digests();
     return {
@@ -391,6 +408,12 @@ export class Timekeeper {
 function isExpected({ status, grants }: Member, report: Report): boolean {
   if (status === "unknown") return report.taken !== null;
   return status === "running" && report.grant === grants;
+}
+
+/** The instant before which all events are in a partition's digests; null where its life is over. */
+function reachedBy(member: Member): Time | null {
+  if (member.status === "dead") return null;
+  return spansDone(member) === 0 ? member.bootAt : member.reached;
 }
 
 /** The life of a partition that a program ordered now is for. */

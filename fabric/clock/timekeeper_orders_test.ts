@@ -187,6 +187,28 @@ describe("orderToLine", () => {
   });
 });
 
+describe("Timekeeper.end", () => {
+  it("says of each partition up to which instant its digests count, and nothing before all are known", () => {
+    const rig = new Rig({ term: 1, stayUp: true });
+    assert.equal(rig.keeper.end(), undefined);
+    for (const name of ["a", "b", "c"]) {
+      const digests = [[name, 1, 2, 3]] as const;
+      const state = { term: 1, grant: 4, taken: [], ran: 900, reached: 1_000, next: NEVER };
+      rig.report(name, { ...state, digests });
+    }
+    rig.keeper.died("c", "");
+    const { partitions, isFinished } = rig.keeper.end()!;
+    assert.deepEqual(partitions.map(({ partition, reached }) => [partition, reached]), [
+      ["a", 1_000],
+      ["b", 1_000],
+      ["c", null],
+    ]);
+    assert.deepEqual(partitions[0]!.nodes, [["a", "0000000100000002", 3]]);
+    assert.equal(partitions[2]!.nodes[0]![2], 4, "the failure is the last event of its life");
+    assert.equal(isFinished, false);
+  });
+});
+
 describe("Timekeeper.report", () => {
   it("takes nothing that a partition cannot say, and what it says truly after that", () => {
     const rig = atRest({ next: 5_000 });
