@@ -44,6 +44,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
   "fabric/rack/scenario/": ["zod", "js-yaml"],
   "nodes/": [],
+  "console/api/": ["zod"],
 };
 
 const TEST_PACKAGES: readonly string[] = [
