@@ -2,6 +2,7 @@
  * The steps of a run as trace lines, each with the frame that carries it out or has caused it, and
  * the frames with their ways from port to port: what a ladder shows beside its steps.
  */
+import type { TimedRecord } from "../audit.ts";
 import type { Time } from "../base/time.ts";
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
 import type { TraceStep } from "../node.ts";
@@ -33,6 +34,8 @@ export interface FramedSteps {
   readonly lines: readonly TraceLine[];
   /** By number: {@link TraceLine.frame}. */
   readonly frames: readonly FollowedFrame[];
+  /** What programs wrote and learned. */
+  readonly notes: readonly TimedRecord[];
 }
 
 interface Following {
@@ -62,6 +65,7 @@ class FrameFollower implements FramedSteps {
   readonly #lineOf = new Map<TraceStep, number>();
   readonly lines: { -readonly [K in keyof TraceLine]: TraceLine[K] }[] = [];
   readonly frames: FollowedFrame[] = [];
+  readonly notes: TimedRecord[] = [];
 
   constructor(plan: RackPlan) {
     this.#plan = plan;
@@ -76,6 +80,9 @@ class FrameFollower implements FramedSteps {
     const { time, node, seen } = event;
     const { name, kind } = this.#plan.nodes[node]!;
     for (const each of seen) {
+      if (each.kind === "note") {
+        this.notes.push({ time, node: name, by: each.by, note: each.note });
+      }
       if (each.kind !== "step" || each.step.busy !== undefined) continue;
       this.#lineOf.set(each.step, this.lines.length);
       this.lines.push({ time, node: name, ...each.step });
