@@ -33,6 +33,15 @@ export interface RecordedLinkFault {
 
 export type Recorded = RecordedFault | RecordedLinkFault;
 
+/**
+ * News on `control.power`, at once when a power failure or return is on record. The bus may lose one:
+ * a gap in the numbers says so, and `control.faults` has them all.
+ */
+export interface PowerNews extends Pick<RecordedFault, "at" | "action" | "partition" | "nodes"> {
+  /** Number in the record, from 0. */
+  readonly number: number;
+}
+
 /** What has to be on record before it takes effect could not be written down: a full disk. */
 export class RecordError extends Error {
   override readonly name = "RecordError";
