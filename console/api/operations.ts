@@ -1,31 +1,9 @@
-/**
- * Operations as ladders: `GET /api/v1/operations` lists those of a run, `…/operations/{number}` is one with the
- * bytes of its frames, `POST …/operations/compare` runs a scenario by two methods and gives one ladder of each.
- */
+/** One operation as a ladder: steps of devices, each with the bytes of its frame, and the promise at its end. */
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
-import { scenarioSource } from "./jobs.ts";
 
 /** Where a step leaves the bytes, as the page's four colours say it; `none`: it says nothing of them. */
 export const PLACES = ["in flight", "volatile", "durable", "lost", "none"] as const;
-
-export const operationSummary = z.object({
-  number: z.number().int().describe("in the order of their begin, from 0"),
-  node: name.describe("the requester's host"),
-  connection: z.string().describe("`a:17-b:18`: hosts and queue pairs"),
-  own: z.number().int().describe("the program's number of it, or that of the work request"),
-  startPs: time,
-  text: z.string().describe("what the program did first"),
-}).meta({ id: "OperationSummary" });
-export type OperationSummary = z.infer<typeof operationSummary>;
-
-export const operations = z.object({
-  scenario: z.string(),
-  seed,
-  variant: z.string(),
-  operations: z.array(operationSummary),
-}).meta({ id: "Operations" });
-export type Operations = z.infer<typeof operations>;
 
 export const ladderRow = z.object({
   time,
@@ -70,8 +48,6 @@ export const ladderDocument = z.object({
   scenario: z.string(),
   seed,
   variant: z.string(),
-  number: z.number().int(),
-  count: z.number().int().describe("operations of the run"),
   operation: z.object({ node: name, connection: z.string(), number: z.number(), startPs: time }),
   figure: z.number().nullable().describe("of the documents"),
   columns: z.array(name).describe("devices from the requester's host to the responder's"),
@@ -81,21 +57,3 @@ export const ladderDocument = z.object({
   frames: z.array(ladderFrame),
 }).meta({ id: "LadderDocument" });
 export type LadderDocument = z.infer<typeof ladderDocument>;
-
-const side = z.strictObject({
-  method: z.string().max(40).optional(),
-  ddio: z.enum(["on", "off"]).optional(),
-});
-export const compareOrder = z.strictObject({
-  scenario: scenarioSource,
-  number: z.number().int().min(0).default(0).describe("which operation of each"),
-  size: z.number().int().min(64).max(2 ** 20).optional(),
-  seed: seed.optional(),
-  sides: z.tuple([side, side]),
-}).meta({ id: "CompareOrder" });
-export type CompareOrder = z.infer<typeof compareOrder>;
-
-export const compared = z.object({
-  ladders: z.tuple([ladderDocument, ladderDocument]),
-}).meta({ id: "Compared" });
-export type Compared = z.infer<typeof compared>;

@@ -5,29 +5,18 @@
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FollowedFrame, FramedSteps } from "../../fabric/capture/framed_steps.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { describeFrame, type Naming } from "../../fabric/trace/describe.ts";
+import { describeFrame, formatAddress, type Naming } from "../../fabric/trace/describe.ts";
 import { frameFields } from "../../fabric/trace/frame_fields.ts";
 import {
   endsOf,
   hostsByAddress,
   type Ladder,
-  ladderOf,
   type LadderRow as TracedRow,
   type Operation,
-  operationsOf,
-  readTrace,
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
-import { formatAddress } from "../../fabric/trace/describe.ts";
-import type {
-  LadderDocument,
-  LadderFrame,
-  LadderRow,
-  Operations,
-  PLACES,
-} from "../api/operations.ts";
+import type { LadderDocument, LadderFrame, LadderRow, PLACES } from "../api/operations.ts";
 
 /** A run of which steps, frames and notes were observed. */
 export interface ObservedRun extends FramedSteps {
@@ -36,51 +25,8 @@ export interface ObservedRun extends FramedSteps {
   readonly label: string;
 }
 
-/** All operations of a run, in order of their begin. @param on only those of this requester. */
-export function operationList(run: ObservedRun, on?: string): Operations {
-  const { plan, label, lines } = run;
-  const operations = chosen(run, on).map((operation, number) => {
-    const { node, connection, number: own, startPs, from } = operation;
-    const { text } = lines[from]!;
-    return { number, node, connection: namedEnds(connection), own, startPs, text };
-  });
-  return { scenario: plan.scenario, seed: plan.seed, variant: label, operations };
-}
-
-/** The queue pairs as people say them: `a:17-b:18`. */
-function namedEnds(connection: string): string {
-  return connection;
-}
-
-function chosen(run: ObservedRun, on: string | undefined): Operation[] {
-  const hosts = run.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
-  if (on !== undefined && !hosts.includes(on)) {
-    throw refusal("on", { found: `"${on}"`, expected: oneOf(hosts, on) });
-  }
-  const all = operationsOf(readTrace(run.lines, run.plan));
-  return on === undefined ? all : all.filter(({ node }) => node === on);
-}
-
-/** One of {@link operationList}, with its frames. @throws Refusal where there is none. */
-export function operationLadder(
-  run: ObservedRun,
-  { number, on }: { readonly number: number; readonly on?: string | undefined },
-): LadderDocument {
-  const all = chosen(run, on);
-  const operation = all[number];
-  if (operation === undefined) {
-    const expected = all.length === 0 ? "a run that has operations" : `0 … ${all.length - 1}`;
-    throw refusal("number", { found: String(number), expected });
-  }
-  const ladder = ladderOf(readTrace(run.lines, run.plan), operation);
-  return { ...documentOf(run, ladder), number, count: all.length };
-}
-
 /** The ladder as data. */
-export function documentOf(
-  run: ObservedRun,
-  ladder: Ladder,
-): Omit<LadderDocument, "number" | "count"> {
+export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocument {
   const { plan, label, frames } = run;
   const { operation, columns, rows, conclusion, figure } = ladder;
   const { node, connection, number, startPs } = operation;
@@ -160,10 +106,11 @@ function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): s
     line.scm !== undefined && line.node === node &&
     (line.operation === undefined || line.operation === number)
   )?.scm;
-  const declared = own && notes.findLast(({ node: by, time, note }) =>
-    by === node && note.kind === "writes" && hosts.includes(note.on) &&
-    time <= lines[from]!.time && note.at < own[1] && note.at + note.bytes.length > own[0]
-  );
+  const declared = own &&
+    notes.findLast(({ node: by, time, note }) =>
+      by === node && note.kind === "writes" && hosts.includes(note.on) &&
+      time <= lines[from]!.time && note.at < own[1] && note.at + note.bytes.length > own[0]
+    );
   if (declared === undefined || declared.note.kind !== "writes") {
     return "No program has said what it relies on: nothing is promised.";
   }
@@ -184,7 +131,9 @@ function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): s
   const visible = about.find(({ note }) => note.kind === "visible");
   return visible === undefined
     ? `Nothing is promised of ${what}${domain}: the operation has not completed.`
-    : `${sinceText(visible, operation.startPs)}, ${node} knows that ${what}${domain} can be read there. ` +
+    : `${
+      sinceText(visible, operation.startPs)
+    }, ${node} knows that ${what}${domain} can be read there. ` +
       "Nothing is promised of a power cut.";
 }
 
