@@ -17,7 +17,7 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
-import type { MemberStatus, Recorded, Summary } from "./record.ts";
+import type { MemberStatus, PowerNews, Recorded, RecordedFault, Summary } from "./record.ts";
 import type { ClockOutputs } from "./membership.ts";
 import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -89,7 +89,7 @@ export class ClockService {
   /** Partition → its process, and when it was last heard of in wall ms. */
   readonly #heard = new Map<string, { instance: string; atMs: number }>();
   /** Power failures and returns of this run, those of earlier timekeepers included. */
-  readonly #recorded: Recorded[];
+  readonly #recorded: RecordedFault[];
   readonly #refusals = new Refusals();
   /** What each process has said that it refused, by its instance: it may have died since. */
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
@@ -103,7 +103,7 @@ export class ClockService {
 
   constructor(options: ClockServiceOptions) {
     this.#options = options;
-    this.#recorded = options.recorded.filter(({ action }) => action !== "link");
+    this.#recorded = options.recorded.filter((line) => line.action !== "link");
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
@@ -171,7 +171,7 @@ export class ClockService {
       start: (partition, at) => this.#order(["start", partition, at, ""]),
       record: (fault) => {
         onRecord?.(fault);
-        if (fault.action !== "link") this.#recorded.push(fault);
+        if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
       inexact: (why) => onInexact?.(why),
@@ -181,6 +181,13 @@ export class ClockService {
         onFinished?.(summary);
       },
     };
+  }
+
+  #tellOfPower(fault: RecordedFault): void {
+    const { at, action, partition, nodes } = fault;
+    const news: PowerNews = { number: this.#recorded.length, at, action, partition, nodes };
+    this.#recorded.push(fault);
+    this.#control("power", news);
   }
 
   #order(order: Order): void {
