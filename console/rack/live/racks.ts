@@ -123,18 +123,24 @@ function watchEnd({ id, directory, supervisor }: RackUp) {
 }
 
 /**
- * Connects to a running rack and runs a function with it. @throws BusError where its broker does
- * not answer.
+ * Connects to a running rack and runs a function with it.
+ * @param options.as `viewer`: the broker refuses every order, and answers queries. On a broker of
+ * somebody else (`--nats`) there is one credential for all, with the rights that its owner gave it.
+ * @throws BusError where its broker does not answer.
  */
 export async function linkedTo<T>(
   rack: RackUp,
   action: (link: RackLink) => Promise<T>,
-  { timeoutMs = CONNECT_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
+  { timeoutMs = CONNECT_TIMEOUT_MS, as = "supervisor" }: {
+    readonly timeoutMs?: number;
+    readonly as?: "supervisor" | "viewer";
+  } = {},
 ): Promise<T> {
   const bus = await connectNats({
     ...rack.supervisor,
+    ...(as === "viewer" && rack.supervisor.viewer),
     run: rack.file.run,
-    name: USERS.supervisor,
+    name: USERS[as],
     onError: () => {},
     connectTimeoutMs: timeoutMs,
   });

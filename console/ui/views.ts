@@ -1,0 +1,5 @@
+/** The views, in the order of the rail. A view registers itself by a line here. */
+import { RACK } from "./rack/rack_view.tsx";
+import type { View } from "./view.ts";
+
+export const VIEWS: readonly View[] = [RACK];
