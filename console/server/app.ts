@@ -7,6 +7,7 @@ import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";
 import { metricsText } from "./metrics.ts";
+import { pageResponse } from "./page.ts";
 import { feedRoutes } from "./routes/feed.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
@@ -79,7 +80,12 @@ export function createApp({ onError, ...console }: AppOptions): App {
   const document = { ...openApi(console), servers: [{ url: API }] };
   // Behind the routes' doors as all of the API is.
   app.get(`${API}/openapi.json`, (c) => c.json(api.getOpenAPI31Document(document)));
-  app.get("*", (c) => pageFile(console, c.req.path, c.req.header("if-none-match")));
+  app.get("*", (c) => {
+    const { path } = c.req, encodings = c.req.header("accept-encoding");
+    const file = pageResponse(console.page, { path, encodings });
+    if (file === undefined) throw new ApiFailure("not-found", "There is no such page");
+    return file;
+  });
   return {
     fetch: (request, env) => app.fetch(request, env ?? {}),
     request: (input, init, env) => app.request(input, init, env ?? {}),
@@ -107,12 +113,4 @@ function openApi({ version }: Console) {
     },
     security: [{ key: [] }],
   };
-}
-
-function pageFile({ page }: Console, path: string, known: string | undefined): Response {
-  const file = page.get(path);
-  if (file === undefined) throw new ApiFailure("not-found", "There is no such page");
-  const headers = { "Content-Type": file.type, ETag: file.tag, "Cache-Control": "no-cache" };
-  if (known === file.tag) return new Response(null, { status: 304, headers });
-  return new Response(file.bytes, { headers });
 }

@@ -1,58 +1,47 @@
 /** The page's files, from memory: they are few, and made once when the console starts. */
-
-export interface PageFile {
-  readonly type: string;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Changes with the content. */
-  readonly tag: string;
-}
+import { type PageFile, pageFiles } from "../ui/bundle.ts";
 
 /** By path, `/` among them. */
 export type Page = ReadonlyMap<string, PageFile>;
 
-const TYPES: Readonly<Record<string, string>> = {
-  html: "text/html; charset=utf-8",
-  js: "text/javascript; charset=utf-8",
-  css: "text/css; charset=utf-8",
-  svg: "image/svg+xml",
-  png: "image/png",
-  ico: "image/x-icon",
-  json: "application/json",
-  woff2: "font/woff2",
-};
-
-/** @param files by name; `index.html` is `/`, too. */
-export async function pageOf(files: ReadonlyMap<string, string | Uint8Array>): Promise<Page> {
-  const page = new Map<string, PageFile>();
-  for (const [name, content] of files) {
-    const bytes = typeof content === "string"
-      ? new TextEncoder().encode(content)
-      : new Uint8Array(content);
-    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-    const type = TYPES[name.split(".").at(-1)!] ?? "application/octet-stream";
-    const file = { type, bytes, tag: `"${digest.slice(0, 16)}"` };
-    page.set(`/${name}`, file);
-    if (name === "index.html") page.set("/", file);
+/** The page; where it cannot be made, one that says why. */
+export async function makePage(): Promise<Page> {
+  try {
+    return new Map((await pageFiles()).map((file) => [file.path, file]));
+  } catch (error) {
+    return pageWithout(`The page cannot be made: ${(error as Error).message.split("\n")[0]}`);
   }
-  return page;
 }
 
-/** Stands in for a page that could not be made. @param why a sentence. */
-export async function pageWithout(why: string): Promise<Page> {
+/** Stands in for a page that is not there. @param why a sentence. */
+export function pageWithout(why: string): Page {
   const text = why.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-  const html = `<!doctype html>
+  const body = new TextEncoder().encode(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Rackmesh</title>
 <h1>Rackmesh</h1>
 <p>${text}</p>
-<p>The API is there: <a href="/api/v1/openapi.json">/api/v1/openapi.json</a> describes it.</p>
+<p>The API is there: console/server/README.md describes it.</p>
 </html>
-`;
-  return await pageOf(new Map([["index.html", html]]));
+`);
+  const type = "text/html; charset=utf-8";
+  return new Map([["/", { path: "/", type, body, gzip: body.slice(0, 0), immutable: false }]]);
 }
 
-/** The page as `console/ui` builds it; where that is not there, one that says so. */
-export async function makePage(): Promise<Page> {
-  return await pageWithout("The page is not built here: this is a tree without console/ui.");
+/** The answer to a request of a file; undefined where there is none of that path. */
+export function pageResponse(
+  page: Page,
+  { path, encodings }: { readonly path: string; readonly encodings: string | undefined },
+): Response | undefined {
+  const file = page.get(path);
+  if (file === undefined) return undefined;
+  const headers = {
+    "Content-Type": file.type,
+    "Cache-Control": file.immutable ? "public, max-age=31536000, immutable" : "no-cache",
+    Vary: "Accept-Encoding",
+  };
+  const isZipped = file.gzip.length > 0 && /\bgzip\b/.test(encodings ?? "");
+  if (!isZipped) return new Response(file.body, { headers });
+  return new Response(file.gzip, { headers: { ...headers, "Content-Encoding": "gzip" } });
 }
