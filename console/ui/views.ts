@@ -1,5 +1,7 @@
 /** The views, in the order of the rail. A view registers itself by a line here. */
 import { RACK } from "./rack/rack_view.tsx";
+import { RUNS } from "./runs/runs_view.tsx";
+import { SCENARIO } from "./scenario/scenario_view.tsx";
 import type { View } from "./view.ts";
 
-export const VIEWS: readonly View[] = [RACK];
+export const VIEWS: readonly View[] = [RACK, RUNS, SCENARIO];
