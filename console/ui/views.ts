@@ -1,5 +1,6 @@
 /** The views, in the order of the rail. A view registers itself by a line here. */
+import { OPERATION } from "./operation/operation_view.tsx";
 import { RACK } from "./rack/rack_view.tsx";
 import type { View } from "./view.ts";
 
-export const VIEWS: readonly View[] = [RACK];
+export const VIEWS: readonly View[] = [RACK, OPERATION];
