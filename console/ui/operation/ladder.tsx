@@ -6,7 +6,8 @@ import { cut, roughTime } from "../figures.ts";
 import { type LadderLayout, layoutLadders } from "./ladder_layout.ts";
 
 const ROW_PX = 20, HEAD_PX = 28, TAIL_PX = 12, AXIS_PX = 84;
-const LAYOUT = { rowPx: ROW_PX, pxPerUs: 36, pauseMaxPx: 44 };
+const LAYOUT = { rowPx: ROW_PX, pxPerUs: 56, pauseMaxPx: 56 };
+const COMPARED = { rowPx: ROW_PX, pxPerUs: 36, pauseMaxPx: 44 };
 
 export interface ShownLadder {
   readonly ladder: LadderDocument;
@@ -24,7 +25,10 @@ export function Ladders(
     readonly title?: (ladder: LadderDocument) => ComponentChildren;
   },
 ) {
-  const layout = layoutLadders(shown.map(({ ladder }) => ladder.rows), LAYOUT);
+  const layout = layoutLadders(
+    shown.map(({ ladder }) => ladder.rows),
+    shown.length > 1 ? COMPARED : LAYOUT,
+  );
   const height = HEAD_PX + layout.height + TAIL_PX;
   return (
     <div class={`ladders ${shown.length > 1 ? "is-compared" : ""}`}>
@@ -95,7 +99,7 @@ interface OneLadderProps extends ShownLadder {
 function OneLadder(props: OneLadderProps) {
   const { ladder, selected, onSelect, layout, rows, height, instant, isNarrow } = props;
   const { columns, operation: { startPs } } = ladder;
-  const gap = isNarrow ? 46 : 88;
+  const gap = isNarrow ? 46 : innerWidth < 1280 ? 60 : 88;
   const width = columns.length * gap;
   const xOf = (node: string) => columns.indexOf(node) * gap + gap / 2;
   const now = instant === undefined ? undefined : instant - startPs;

@@ -200,6 +200,9 @@ function Head({ known }: { readonly known: Operations }) {
         {on !== undefined && (
           <button type="button" onClick={() => change({ on: undefined })}>All hosts</button>
         )}
+        {more().step === undefined && more().other === undefined && (
+          <span class="quiet">Select a step, or press j: its frame is decoded beside it.</span>
+        )}
         {known.more > 0 && <span class="quiet">{count(known.more)} more begin later</span>}
       </div>
     </>
