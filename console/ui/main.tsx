@@ -1,6 +1,7 @@
 /** The entry point of the page. */
 import { render } from "preact";
 import { followRack } from "./data/rack.ts";
+import { followInstant } from "./data/shown.ts";
 import { signIn } from "./data/session.ts";
 import { Frame } from "./frame/frame.tsx";
 import { restoreTheme } from "./frame/theme.ts";
@@ -12,3 +13,4 @@ followAddress();
 render(<Frame />, document.body);
 await isSignedIn;
 followRack();
+followInstant();

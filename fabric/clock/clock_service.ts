@@ -17,7 +17,15 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
-import type { MemberStatus, PowerNews, Recorded, RecordedFault, Summary } from "./record.ts";
+import type {
+  ClockEnd,
+  MemberStatus,
+  PowerNews,
+  Recorded,
+  RecordedFault,
+  RecordedOrder,
+  Summary,
+} from "./record.ts";
 import type { ClockOutputs } from "./membership.ts";
 import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -30,14 +38,18 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly paused?: boolean;
   /**
    * Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written.
-   * It and the next two throw a `RecordError` where they cannot.
+   * It and the next three throw a `RecordError` where they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
+  /** Writes down a program that an order starts; returns when it is written. */
+  readonly onOrdered?: (order: RecordedOrder) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
+  /** How far the run had come when the service was stopped. */
+  readonly onStopped?: (end: ClockEnd) => void;
   /** A wait has lasted: what each partition is doing. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
@@ -54,6 +66,8 @@ export interface ClockStatus {
   readonly finished: boolean;
   /** Orders that start programs have this number or a greater one, unless an earlier timekeeper took them. */
   readonly ordersFrom: number;
+  /** Orders of earlier timekeepers that their hosts may not have had yet, by number. */
+  readonly recalled: readonly number[];
   /** The last order for time, by its number: a command sees that another one has come behind its own. */
   readonly driven: Driving;
   readonly digest: string;
@@ -121,6 +135,8 @@ export class ClockService {
   stop(): void {
     clearInterval(this.#timer);
     for (const subscription of this.#subscriptions) subscription.close();
+    const end = this.timekeeper.end();
+    if (end !== undefined) this.#options.onStopped?.(end);
   }
 
   status(): ClockStatus {
@@ -135,6 +151,7 @@ export class ClockService {
       pace: Math.round((this.#pace?.psPerMs ?? 0) * 1_000),
       finished: timekeeper.finished,
       ordersFrom: timekeeper.ordersFrom,
+      recalled: timekeeper.recalled,
       driven: this.#driven,
       digest: summary.digest,
       events: summary.events,
@@ -151,7 +168,8 @@ export class ClockService {
   }
 
   #outputs(): ClockOutputs {
-    const { bus, run, partitions, onRecord, onPlanned, onInexact, onFinished } = this.#options;
+    const { bus, run, partitions, onRecord, onPlanned, onOrdered, onInexact, onFinished } =
+      this.#options;
     const subjects = new Map(
       partitions.map(({ name }) =>
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
@@ -174,6 +192,7 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
+      ordered: (order) => onOrdered?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
@@ -245,6 +264,7 @@ export class ClockService {
       run: (request) => this.#run(request),
       fault: (request) => this.#fault(request),
       faults: (request) => this.#faults(request),
+      end: () => this.timekeeper.end() ?? { error: "partitions are still to report" },
       link: (request) => this.#link(request),
     };
     for (const verb of CLOCK_VERBS) {

@@ -18,6 +18,7 @@ const CLOCK: ClockStatus = {
   pace: 0,
   finished: false,
   ordersFrom: 0,
+  recalled: [],
   driven: { order: 0, verb: "" },
   digest: "d",
   events: 3,

@@ -234,14 +234,13 @@ function isTimeHeld({ paused, next, limit }: ClockStatus): boolean {
 }
 
 /**
- * Whether the timekeeper that took the order has ended before the host was told of it. A host that has
- * answered the next timekeeper takes no grant of the earlier one any more.
+ * Whether the timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper takes no grant of the earlier one any more.
  */
 async function isForgotten(
   { rack, control }: RackLink,
   { host, number, status }: { host: string; number: number; status: ClockStatus },
 ): Promise<boolean> {
-  if (number >= status.ordersFrom) return false;
+  if (number >= status.ordersFrom || status.recalled.includes(number)) return false;
   const name = partitionOf(rack, host)!;
   const row = status.why.find(({ partition }) => partition === name);
   if (row?.status !== "idle" && row?.status !== "running") return false;

@@ -1,5 +1,6 @@
 /** The API's functions that the page calls, with the types of its schemas. All reject with a `RequestError`. */
 import type { z } from "zod";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
 import type {
   healed,
@@ -14,6 +15,7 @@ import type { linkFault, Topology } from "../../api/rack.ts";
 import type { Report } from "../../api/report.ts";
 import type { files, logs, RunDetail, Runs } from "../../api/runs.ts";
 import type { scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
+import type { Loss, Snapshot, Timeline } from "../../replay/types.ts";
 import { type Request, request } from "./session.ts";
 
 /** As it is sent: defaults may be left out. */
@@ -44,7 +46,7 @@ function withQuery(path: string, query: Readonly<Record<string, unknown>>): stri
 }
 
 export const api = {
-  topology: (run: string) => json<Topology>(`/racks/${part(run)}/topology`),
+  topology: (run: string) => json<Topology>(`/runs/${part(run)}/topology`),
   power: (run: string, order: PowerOrder) =>
     post<z.infer<typeof powerDone>>(`/racks/${part(run)}/power`, order),
   time: (run: string, order: TimeOrder) =>
@@ -53,12 +55,17 @@ export const api = {
     post<z.infer<typeof linkDone>>(`/racks/${part(run)}/links`, order),
   heal: (run: string) => post<z.infer<typeof healed>>(`/racks/${part(run)}/heal`, {}),
   links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
+  timeline: (run: string) => json<Timeline>(`/runs/${part(run)}/timeline`),
+  snapshot: (run: string, at: Time) =>
+    json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, { at })),
+  /** What a power cut of these devices would lose, at an instant or now. */
+  loss: (run: string, query: { readonly nodes: string; readonly at?: Time }) =>
+    json<Loss>(withQuery(`/runs/${part(run)}/loss`, query)),
   runs: () => json<Runs>("/runs"),
   run: (run: string) => json<RunDetail>(`/runs/${part(run)}`),
   report: (run: string) => json<Report>(`/runs/${part(run)}/report`),
   files: (run: string) => json<Files>(`/runs/${part(run)}/files`),
-  file: (run: string, path: string) =>
-    request(`/runs/${part(run)}/files/${path.split("/").map(part).join("/")}`),
+  file: (run: string, path: string) => request(withQuery(`/runs/${part(run)}/file`, { path })),
   logs: (run: string, query: { readonly node?: string; readonly last?: number }) =>
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),

@@ -35,7 +35,7 @@ export class RequestError extends Error {
 }
 
 /** Of every request: another page cannot send it without asking this server first. */
-const OWN_HEADER = { "X-Rackmesh": "console" };
+const OWN_HEADER = { "X-Rackmesh": "1" };
 
 export interface Request {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";

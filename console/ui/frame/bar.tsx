@@ -55,7 +55,9 @@ function Why() {
   }
   if (clock.value === null) return <span class="why" />;
   const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
-  const [before, after] = waits === undefined ? [clock.value.why] : clock.value.why.split(waits, 2);
+  // The bar has the time itself.
+  const why = clock.value.why.replace(/^Virtual time is [^:]*: /, "");
+  const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
   return (
     <span class="why" title={clock.value.why}>
       {before}

@@ -22,6 +22,7 @@ export const STATES = [
   "card",
   "in-flight",
   "torn",
+  "lost",
 ] as const;
 export type LineState = typeof STATES[number];
 
@@ -58,6 +59,7 @@ export const LOOKS: Readonly<Record<LineState, Look>> = {
   "card": { tone: "flight", letter: "R", words: "in the responder's RNIC: lost" },
   "in-flight": { tone: "flight", letter: "N", words: "posted, or on the network: lost" },
   "torn": { tone: "lost", letter: "T", words: "torn: a part of a write would be left" },
+  "lost": { tone: "lost", letter: "L", words: "lost: as it was before the write" },
 };
 
 function stateAt(place: Place, survives: boolean): LineState {
@@ -81,6 +83,14 @@ export function codeOf(
   if (torn) state = STATES.indexOf("torn");
   if (promised > 0) code |= promised === bytes ? PROMISED : PROMISED | PARTLY;
   return code | state;
+}
+
+/** What a power failure would leave of a line. */
+export function leftOf(code: LineCode): LineCode {
+  const state = stateOf(code), kept = code & ~STATE_BITS;
+  if (state === "never written" || state === "torn") return code;
+  const left = LOOKS[state].tone === "durable" ? "medium" : "lost";
+  return kept | STATES.indexOf(left);
 }
 
 /** Lines of one stretch of memory, one code each. */

@@ -6,6 +6,7 @@ import {
   codeOf,
   countsOf,
   gridOf,
+  leftOf,
   lineAt,
   LOOKS,
   mapOf,
@@ -81,6 +82,19 @@ describe("codeOf", () => {
   it("has a letter or a word beside the colour for each state", () => {
     const told = STATES.map((state) => `${LOOKS[state].tone} ${LOOKS[state].letter}`);
     assert.equal(new Set(told).size, STATES.length);
+  });
+});
+
+describe("leftOf", () => {
+  it("leaves what is durable, loses the rest, and keeps what was promised of it", () => {
+    const left = (state: typeof STATES[number]) => stateOf(leftOf(STATES.indexOf(state)));
+    assert.deepEqual(STATES.map(left), [
+      "never written",
+      ..."medium medium medium medium lost lost lost lost lost".split(" "),
+      "torn",
+      "lost",
+    ]);
+    assert.equal(leftOf(STATES.indexOf("llc") | PROMISED) & PROMISED, PROMISED);
   });
 });
 

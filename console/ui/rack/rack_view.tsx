@@ -4,6 +4,7 @@ import { Empty, Loading } from "../frame/empty.tsx";
 import { plural } from "../figures.ts";
 import { run } from "../state.ts";
 import type { View } from "../view.ts";
+import { Picture } from "./picture.tsx";
 
 function Page() {
   const rack = topology.value;
@@ -18,14 +19,17 @@ function Page() {
   if (rack === undefined) return <Loading what="the rack" />;
   const count = (kind: string) => rack.nodes.filter((node) => node.kind === kind).length;
   return (
-    <h1>
-      Rack
-      <small>
-        {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
-        {plural(count("switch"), "switch", "switches")}
-        {ended.value !== undefined && " · down"}
-      </small>
-    </h1>
+    <>
+      <h1>
+        Rack
+        <small>
+          {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
+          {plural(count("switch"), "switch", "switches")}
+          {ended.value !== undefined && " · down"}
+        </small>
+      </h1>
+      <Picture />
+    </>
   );
 }
 
