@@ -6,7 +6,10 @@ import { report } from "./report.ts";
 /** A scenario by the name of a shipped one, or by its text. */
 export const scenarioSource = z.union([
   z.strictObject({ shipped: name }),
-  z.strictObject({ text: z.string().max(4 << 20) }),
+  z.strictObject({
+    text: z.string().max(4 << 20),
+    like: name.optional().describe("a shipped scenario: paths in the text begin where its own do"),
+  }),
 ]).meta({ id: "ScenarioSource" });
 export type ScenarioSource = z.infer<typeof scenarioSource>;
 

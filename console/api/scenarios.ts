@@ -13,9 +13,11 @@ export const scenarioText = z.object({ name: z.string(), text: z.string() }).met
   id: "ScenarioText",
 });
 
-export const validateOrder = z.strictObject({ text: z.string().max(4 << 20) }).meta({
-  id: "ValidateOrder",
-});
+export const validateOrder = z.strictObject({
+  text: z.string().max(4 << 20),
+  like: z.string().max(200).optional()
+    .describe("a shipped scenario: paths in the text begin where its own do"),
+}).meta({ id: "ValidateOrder" });
 
 export const valid = z.object({
   problems: z.array(problem).describe("all of them, each with its line; empty: it can be run"),

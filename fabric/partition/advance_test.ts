@@ -169,6 +169,40 @@ describe("Partition", () => {
     assert.deepEqual(told.slice(2), [[9_000, "b", "S907"], [9_000, "b", "result", 7]]);
   });
 
+  it("has no step made while none is wanted", () => {
+    const told: Time[] = [];
+    let isTraced = false;
+    const speaks: Script = ({ out }) => {
+      if (out.tracing) out.trace({ step: "S907", text: "" });
+    };
+    const { partition } = createRig({
+      scripts: { b: speaks },
+      onTrace: (time) => told.push(time),
+      isTraced: () => isTraced,
+    });
+    for (const [at, wanted] of [[5_000, false], [6_000, true], [7_000, false]] as const) {
+      isTraced = wanted;
+      partition.accept(messageFromC(at));
+      partition.advance(at + 1);
+    }
+    assert.deepEqual(told, [6_000]);
+  });
+
+  it("tells what a device is doing, and is none the wiser", () => {
+    const { partition } = createRig({ scripts: { a: wakesAt(9_000) } });
+    partition.advance(6_000);
+    const digests = partition.digestStates();
+    const asked = partition.inspect({ node: "a" });
+    assert.deepEqual(partition.inspect({ node: "a" }), asked);
+    assert.equal(asked.reachedPs, 6_000);
+    const [a, ...others] = asked.devices;
+    assert.deepEqual(others, []);
+    assert.partialDeepStrictEqual(a, { node: "a", kind: "switch", life: 0, hasPower: true });
+    assert.deepEqual(a!.ports.map(({ peer, up }) => [peer, up]), [["b", true]]);
+    assert.deepEqual(partition.inspect().devices.map(({ node }) => node), ["a", "b"]);
+    assert.deepEqual([partition.digestStates(), partition.next], [digests, 9_000]);
+  });
+
   it("refuses an event for a node that does not live here", () => {
     const { partition } = createRig();
     partition.accept(messageFromC(1, { target: 2, kind: EVENT_KINDS.message }));

@@ -19,6 +19,7 @@ import type { AuditRecord } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import { changeLink, type LocalNode, type Port, portsOf } from "./local_node.ts";
 import { scriptedPower, writebackEvents } from "./scripted_power.ts";
+import { inspectNode, type InspectOptions, type PartitionInspection } from "./inspect.ts";
 import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts";
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -38,6 +39,8 @@ export interface PartitionOptions {
   /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  /** Whether `onTrace` wants steps at the moment; default: always. It has no effect on the run. */
+  readonly isTraced?: () => boolean;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Receives audit records at once: see `audit.ts`. */
   readonly onAudit?: OnAudit;
@@ -265,6 +268,14 @@ export class Partition {
     return all;
   }
 
+  /** What the devices are doing, as of {@link Advance.reached}. Changes nothing of the run. */
+  inspect({ node, loss = false }: InspectOptions = {}): PartitionInspection {
+    const { plan } = this.#options;
+    const chosen = [...this.#localNodes.values()].filter(({ name }) => name === (node ?? name));
+    const devices = chosen.map((localNode) => inspectNode(localNode, { plan, loss }));
+    return { reachedPs: this.#reached, devices };
+  }
+
   /** For each program that has not ended, a report that a program's result would be. */
   unfinished(): UnfinishedReport[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
@@ -376,12 +387,13 @@ export class Partition {
   #localNode(name: string, index: number): LocalNode {
     const outgoing = this.#outgoing;
     const { onTrace, onReport, onAudit } = this.#options;
+    const isTraced = this.#options.isTraced ?? (() => onTrace !== undefined);
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
       // `stopOn` needs the steps even if no observer takes them.
       get tracing() {
-        return onTrace !== undefined || stops();
+        return isTraced() || stops();
       },
       trace: (step) => {
         onTrace?.(this.#outgoing.now, name, step);

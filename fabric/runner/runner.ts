@@ -34,10 +34,12 @@ export interface DurableStore {
   close(): void;
 }
 
-export interface RunnerOptions
-  extends
-    EventExchangeOptions,
-    Pick<PartitionOptions, "create" | "returnDelay" | "onTrace" | "onReport" | "observer"> {
+export interface RunnerOptions extends
+  EventExchangeOptions,
+  Pick<
+    PartitionOptions,
+    "create" | "returnDelay" | "onTrace" | "isTraced" | "onReport" | "observer"
+  > {
   readonly instance: string;
   readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
   readonly stores: ReadonlyMap<string, DurableStore>;
@@ -45,6 +47,8 @@ export interface RunnerOptions
   readonly onFatal: (error: unknown) => void;
   /** Brings what programs need that are about to be started by order. */
   readonly load?: (programs: readonly string[]) => Promise<void>;
+  /** Called when a span has been reported. */
+  readonly afterSpan?: (span: number) => void;
   /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
   /** For tests: holds the process up between writing a span down and telling of it. */
@@ -293,6 +297,7 @@ export class Runner {
     this.#done = grant.id;
     this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
     this.#publishReport(this.#lastReport);
+    this.#options.afterSpan?.(spanNumber(this.#incarnation, grant.id));
   }
 
   /** The clock grants no partition the time at which a neighbour may still reach it. */

@@ -13,6 +13,7 @@ import {
   PORTS,
   type UnfinishedProgram,
 } from "../../fabric/node.ts";
+import type { HostLoss } from "../../fabric/inspection.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -23,6 +24,7 @@ import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { type HostCounts, hostStatistics } from "./host_statistics.ts";
 import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./memory/iio.ts";
+import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
@@ -223,6 +225,10 @@ export class Host implements Node, Machine<ThreadContext> {
       plan.driver !== true || this.#linkUp
     );
     return [...running.map((each) => this.#unfinished(each)), ...pending];
+  }
+
+  loss(): HostLoss {
+    return lossOf(this, this.#plan.domain);
   }
 
   #unfinished({ plan, waitsFor, sources, since, at }: Unfinished): UnfinishedProgram {
