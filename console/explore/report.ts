@@ -13,6 +13,20 @@ export interface Explored extends Pick<Prepared, "label" | "variant"> {
   readonly command: string | null;
 }
 
+/** An exploration as a JSON document. */
+export function exploredDocument(
+  { scenario, seed, explored }: {
+    readonly scenario: string;
+    readonly seed: number;
+    readonly explored: readonly Explored[];
+  },
+) {
+  const runs = explored.map(({ label, verdict, command, variant: { method, ddio } }) => {
+    return { variant: label, method, ddio, ...verdict, command };
+  });
+  return { scenario, seed, runs };
+}
+
 /** One line on each variant, and all of the first counterexample of each. */
 export function exploredText(all: readonly Explored[]): string {
   return all.flatMap(({ label, verdict, command }) => {

@@ -6,6 +6,7 @@ import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 
 /** A rack that can be run again and again, each time from the beginning. */
@@ -105,6 +106,8 @@ export interface Counterexample {
   readonly again?: number;
   /** The operation that it is about, step by step, up to the failure, and what was sent after it. */
   readonly ladder: string;
+  /** The same as data, without frames; null where nothing was traced that is an operation. */
+  readonly operation: LadderDocument | null;
 }
 
 /** Where a power failure finds bytes of SCM, as far as `adr.ts` has them. */

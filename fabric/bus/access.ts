@@ -31,6 +31,7 @@ export const CLOCK_VERBS = [
   "run",
   "fault",
   "faults",
+  "end",
   "link",
 ] as const;
 export type ClockVerb = typeof CLOCK_VERBS[number];

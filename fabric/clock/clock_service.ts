@@ -18,7 +18,15 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import type { Break, BreakHit } from "./breaks.ts";
-import type { MemberStatus, PowerNews, Recorded, RecordedFault, Summary } from "./record.ts";
+import type {
+  ClockEnd,
+  MemberStatus,
+  PowerNews,
+  Recorded,
+  RecordedFault,
+  RecordedOrder,
+  Summary,
+} from "./record.ts";
 import type { ClockOutputs } from "./membership.ts";
 import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -31,14 +39,18 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly paused?: boolean;
   /**
    * Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written.
-   * It and the next two throw a `RecordError` where they cannot.
+   * It and the next three throw a `RecordError` where they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
+  /** Writes down a program that an order starts; returns when it is written. */
+  readonly onOrdered?: (order: RecordedOrder) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
+  /** How far the run had come when the service was stopped. */
+  readonly onStopped?: (end: ClockEnd) => void;
   /** A wait has lasted: what each partition is doing. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
@@ -63,6 +75,8 @@ export interface ClockStatus {
   readonly hits: readonly BreakHit[];
   /** Orders that start programs have this number or a greater one, unless an earlier timekeeper took them. */
   readonly ordersFrom: number;
+  /** Orders of earlier timekeepers that their hosts may not have had yet, by number. */
+  readonly recalled: readonly number[];
   /** The last order for time, by its number: a command sees that another one has come behind its own. */
   readonly driven: Driving;
   readonly digest: string;
@@ -130,6 +144,8 @@ export class ClockService {
   stop(): void {
     clearInterval(this.#timer);
     for (const subscription of this.#subscriptions) subscription.close();
+    const end = this.timekeeper.end();
+    if (end !== undefined) this.#options.onStopped?.(end);
   }
 
   status(): ClockStatus {
@@ -147,6 +163,7 @@ export class ClockService {
       breaks: timekeeper.breaks.all,
       hits: timekeeper.breaks.hits,
       ordersFrom: timekeeper.ordersFrom,
+      recalled: timekeeper.recalled,
       driven: this.#driven,
       digest: summary.digest,
       events: summary.events,
@@ -163,7 +180,8 @@ export class ClockService {
   }
 
   #outputs(): ClockOutputs {
-    const { bus, run, partitions, onRecord, onPlanned, onInexact, onFinished } = this.#options;
+    const { bus, run, partitions, onRecord, onPlanned, onOrdered, onInexact, onFinished } =
+      this.#options;
     const subjects = new Map(
       partitions.map(({ name }) =>
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
@@ -186,6 +204,7 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
+      ordered: (order) => onOrdered?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
@@ -257,6 +276,7 @@ export class ClockService {
       run: (request) => this.#run(request),
       fault: (request) => this.#fault(request),
       faults: (request) => this.#faults(request),
+      end: () => this.timekeeper.end() ?? { error: "partitions are still to report" },
       link: (request) => this.#link(request),
     };
     for (const verb of CLOCK_VERBS) {

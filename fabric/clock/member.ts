@@ -68,6 +68,8 @@ export function newMember(
     runs: [] as RunOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
+    /** Orders that an earlier timekeeper wrote down: the partition may not have heard of them. */
+    recalled: [] as RunOrder[],
     /** When this incarnation's power came on. */
     bootAt: 0 as Time,
     /** Counts the boots of all partitions; 0 where it has been up from the first. */
@@ -176,6 +178,7 @@ export function failed(
   member.taken.clear();
   member.links = [];
   member.runs = [];
+  member.recalled = [];
   member.cables = [];
   member.grant = undefined;
   member.next = NEVER;
@@ -243,6 +246,12 @@ export function reported(member: Member, report: Report, atMs: number): void {
   member.ran = report.ran;
   member.events = report.events;
   setStatus(member, { status: "idle", atMs });
+}
+
+/** Orders of an earlier timekeeper that the partition has not carried out, now that it has reported. */
+export function resumeOrders(member: Member): void {
+  member.runs.unshift(...member.recalled.filter(({ at }) => at > member.ran));
+  member.recalled = [];
 }
 
 /** Takes in that `from` has sent `count` messages in all, the first not yet taken arriving at `earliest`. */

@@ -21,7 +21,7 @@ import {
 } from "./member.ts";
 import type { PowerState } from "./power_state.ts";
 import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
-import type { Recorded, RecordedFault, Summary } from "./record.ts";
+import type { Recorded, RecordedFault, RecordedOrder, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 /** The timekeeper's outputs. Implemented over the bus, or by tests. */
@@ -38,6 +38,8 @@ export interface ClockOutputs {
   record(fault: Recorded): void;
   /** A power failure that an order adds to the plan, to be written down before it is added. */
   planned?(fault: FaultPlan): void;
+  /** A program that an order starts, to be written down before the host is told. */
+  ordered?(order: RecordedOrder): void;
   /** The run cannot be replayed any more; to be written down. */
   inexact(why: string): void;
   finished(summary: Summary): void;

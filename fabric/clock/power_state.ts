@@ -173,6 +173,14 @@ export class PowerState {
     return [...this.#digests].map(([name, digest]) => [name, digestText(digest)]);
   }
 
+  /** Name, digest and number of events of each of the nodes. */
+  digestsOf(nodes: readonly string[]): [name: string, digest: string, events: number][] {
+    return nodes.map((name) => {
+      const digest = this.#digests.get(name)!;
+      return [name, digestText(digest), digest.events];
+    });
+  }
+
   get events(): number {
     let sum = 0;
     for (const { events } of this.#digests.values()) sum += events;

@@ -2,7 +2,7 @@
  * The timekeeper knows the earliest pending event of each partition and grants horizons to those with
  * something to do (`horizon.ts` has the formula, `grants.ts` the grants, `membership.ts` processes).
  * An idle rack costs nothing, and idle time is skipped. All of this is soft state: a restarted
- * timekeeper asks the partitions; only power failures, returns and orders for cables are recorded.
+ * timekeeper asks the partitions; only power failures, returns and orders are recorded.
  * Pure: no bus and no clock.
  */
 import { assert } from "../base/assert.ts";
@@ -19,12 +19,20 @@ import {
   effectiveNext,
   type Member,
   newMember,
+  resumeOrders,
   spansDone,
 } from "./member.ts";
 import { type Break, Breaks } from "./breaks.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
-import { type MemberStatus, type Recorded, RecordError, type Summary } from "./record.ts";
+import {
+  type ClockEnd,
+  type MemberStatus,
+  type Recorded,
+  type RecordedOrder,
+  RecordError,
+  type Summary,
+} from "./record.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
 
 export interface TimekeeperOptions {
@@ -35,6 +43,8 @@ export interface TimekeeperOptions {
   readonly term: number;
   /** Faults that an earlier timekeeper of this run wrote down. */
   readonly recorded: readonly Recorded[];
+  /** Orders that an earlier timekeeper of this run wrote down, oldest first. */
+  readonly orders?: readonly RecordedOrder[];
   /** An earlier timekeeper of this run found that it cannot be replayed. */
   readonly inexact: boolean;
   /** A run that stays up is never finished by having nothing to do. */
@@ -95,6 +105,7 @@ export class Timekeeper {
     this.#membership.recall(options.recorded.filter((line) => line.action !== "link"));
     const orders = options.recorded.filter((line) => line.action === "link");
     this.#cables = new CableOrders(this.#parts, orders);
+    for (const order of options.orders ?? []) this.#recall(order);
     if (options.term > 0) out.ask(options.term);
   }
 
@@ -139,7 +150,9 @@ export class Timekeeper {
     if (report.incarnation !== member.incarnation) return true;
     if (report.term !== this.#options.term || !isExpected(member, report)) return true;
     if (!this.#isPossible(member, report)) return false;
+    const isNews = member.status === "unknown";
     this.#grants.answer(member, report);
+    if (isNews) resumeOrders(member);
     this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
     this.#breaks.note(member.index, report.hits);
@@ -202,14 +215,30 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
+      this.#parts.out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
       member.runs.push({ at, ...order });
     });
     return counter;
   }
 
+  /** Takes up an order on record, which the host may have carried out since. */
+  #recall({ incarnation, ...order }: RecordedOrder): void {
+    const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
+    if (member === undefined || incarnation !== lifeForOrders(member)) return;
+    (member.status === "dead" ? member.runs : member.recalled).push(order);
+  }
+
+  /** Numbers of the orders on record of which it is not yet known whether the host has had them. */
+  get recalled(): number[] {
+    return this.#parts.members.flatMap(({ recalled, runs, grant }) => {
+      const open = [...recalled, ...runs, ...grant?.runs ?? []];
+      return open.map(({ counter }) => counter).filter((counter) => counter < this.ordersFrom);
+    });
+  }
+
   /** Programs that were ordered and are in no grant yet. */
   get ordered(): readonly ProgramPlan[] {
-    const waiting = this.#parts.members.flatMap(({ runs }) => runs);
+    const waiting = this.#parts.members.flatMap(({ recalled, runs }) => [...recalled, ...runs]);
     return [...this.#orders, ...waiting].map(({ program }) => program);
   }
 
@@ -411,6 +440,21 @@ export class Timekeeper {
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
+  /** How far the partitions have come, as they have said last; undefined while one is still to say it. */
+  end(): ClockEnd | undefined {
+    const { members, power } = this.#parts;
+    if (members.some(({ status }) => status === "unknown")) return undefined;
+    const { digest, virtualPs, events, exact } = this.summary("quiet");
+    return {
+      ...{ digest, virtualPs, events, exact, isFinished: this.#finished },
+      partitions: members.map((member) => ({
+        partition: member.name,
+        reached: reachedBy(member),
+        nodes: power.digestsOf(member.nodes),
+      })),
+    };
+  }
+
   summary(reason: Summary["reason"]): Summary {
     const nodes = this.#parts.power.digests();
     return {
@@ -432,6 +476,17 @@ export class Timekeeper {
 function isExpected({ status, grants }: Member, report: Report): boolean {
   if (status === "unknown") return report.taken !== null;
   return status === "running" && report.grant === grants;
+}
+
+/** The instant before which all events are in a partition's digests; null where its life is over. */
+function reachedBy(member: Member): Time | null {
+  if (member.status === "dead") return null;
+  return spansDone(member) === 0 ? member.bootAt : member.reached;
+}
+
+/** The life of a partition that a program ordered now is for. */
+function lifeForOrders({ status, incarnation }: Member): number {
+  return status === "dead" ? incarnation + 1 : incarnation;
 }
 
 /** Why a power failure of `node` at `at` cannot be planned, undefined where it can. */

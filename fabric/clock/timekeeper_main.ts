@@ -1,7 +1,9 @@
 /**
  * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps the number of its starts
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
- * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`).
+ * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`) and
+ * of programs that were ordered (`orders.jsonl`). When it is stopped it leaves what a replay has to equal
+ * (`clock.json`).
  */
 import { USERS } from "../bus/access.ts";
 import { exitWith, runOnBus } from "../process.ts";
@@ -9,7 +11,14 @@ import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
-import { type MemberStatus, type Recorded, RecordError } from "./record.ts";
+import {
+  type ClockEnd,
+  type MemberStatus,
+  orderFromLine,
+  orderToLine,
+  type Recorded,
+  RecordError,
+} from "./record.ts";
 
 async function main(runFilePath: string): Promise<void> {
   const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
@@ -18,6 +27,7 @@ async function main(runFilePath: string): Promise<void> {
   await runOnBus({ run, name: USERS.timekeeper, title: "The timekeeper" }, (bus) => {
     const recordFile = `${directory}/faults.jsonl`;
     const plannedFile = `${directory}/planned.jsonl`;
+    const ordersFile = `${directory}/orders.jsonl`;
     const inexactFile = `${directory}/inexact.jsonl`;
     const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
     const service = new ClockService({
@@ -28,17 +38,20 @@ async function main(runFilePath: string): Promise<void> {
       lookahead: lookaheadOf(file),
       term,
       recorded: readLines<Recorded>(recordFile),
+      orders: readLines<unknown>(ordersFile).map(orderFromLine),
       inexact: readLines<string>(inexactFile).length > 0,
       stayUp,
       livenessMs,
       wallMs: () => performance.now(),
       onRecord: (fault) => appendLine(recordFile, fault),
       onPlanned: (fault) => appendLine(plannedFile, fault),
+      onOrdered: (order) => appendLine(ordersFile, orderToLine(order)),
       onInexact: (why) => appendLine(inexactFile, why),
       onFinished: ({ digest, virtualPs, events, reason }) =>
         console.log(
           `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
         ),
+      onStopped: (end) => leave(`${directory}/clock.json`, end),
       onStall: (why) => console.error(stallText(why)),
     });
     return () => service.stop();
@@ -48,11 +61,22 @@ async function main(runFilePath: string): Promise<void> {
 /** How often a timekeeper of this run was started before. It may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
-  recorded(path, () => {
-    Deno.writeTextFileSync(`${path}.next`, String(term + 1), { mode: 0o600 });
-    Deno.renameSync(`${path}.next`, path);
-  });
+  recorded(path, () => replaceFile(path, String(term + 1)));
   return term;
+}
+
+function leave(path: string, end: ClockEnd): void {
+  try {
+    replaceFile(path, JSON.stringify(end));
+  } catch (error) {
+    // A full disk: a replay of this run has nothing to be compared with.
+    console.error(`Cannot write ${path}: ${(error as Error).message}`);
+  }
+}
+
+function replaceFile(path: string, text: string): void {
+  Deno.writeTextFileSync(`${path}.next`, text, { mode: 0o600 });
+  Deno.renameSync(`${path}.next`, path);
 }
 
 function readIfThere(path: string): string {

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { Grant, Report } from "./clock.ts";
+import { orderFromLine, orderToLine, type RecordedOrder } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { planWith, reportOf, Rig } from "./timekeeper_testing.ts";
 
@@ -15,15 +16,22 @@ const PROGRAM: ProgramPlan = { run: "get", at: 0, service: false, options: { fro
 
 /** A rack at rest whose next event is a's at `next`. */
 function atRest(
-  options: { next?: Time; term?: number; faults?: RackPlan["faults"]; paused?: true } = {},
+  options: {
+    next?: Time;
+    term?: number;
+    faults?: RackPlan["faults"];
+    paused?: true;
+    orders?: RecordedOrder[];
+    ran?: Time;
+  } = {},
 ): Rig {
-  const { next = NEVER, term = 0, faults = [], paused } = options;
+  const { next = NEVER, term = 0, faults = [], paused, orders = [], ran = 0 } = options;
   const { nodes } = planWith();
   const plan = planWith({ nodes: [...nodes, { ...nodes[0]!, name: "d" }], cables: [], faults });
-  const rig = new Rig({ plan, partitions: PARTITIONS, term, stayUp: true });
+  const rig = new Rig({ plan, partitions: PARTITIONS, term, stayUp: true, orders });
   const names = PARTITIONS.map(({ name }) => name);
   if (term > 0) {
-    for (const name of names) rig.report(name, { term, grant: 0, digests: [], taken: [] });
+    for (const name of names) rig.report(name, { term, grant: 0, digests: [], taken: [], ran });
     return rig;
   }
   rig.join(...names);
@@ -105,6 +113,22 @@ describe("Timekeeper.run", () => {
     ]]);
   });
 
+  it("writes an order down, with its instant, before the host is told of it", () => {
+    const rig = atRest({ next: 5_000 });
+    rig.keeper.run("b", PROGRAM);
+    assert.deepEqual(rig.ordered, []);
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    const program = { ...PROGRAM, order: 0 };
+    assert.deepEqual(rig.ordered, [{
+      at: 5_001,
+      host: "b",
+      counter: 0,
+      incarnation: 0,
+      program,
+    }]);
+    assert.deepEqual(rig.deeds, ["record order 0", "grant order 0"]);
+  });
+
   it("never gives a number twice, though a new timekeeper knows nothing of the old orders", () => {
     const numbers = [0, 1, 2].map((term) => atRest({ term }).keeper.run("b", PROGRAM));
     assert.equal(new Set(numbers).size, 3);
@@ -112,6 +136,25 @@ describe("Timekeeper.run", () => {
 });
 
 describe("Timekeeper, started again", () => {
+  it("hands out an order on record that its host has not carried out, once, and no other", () => {
+    const order = { host: "b", incarnation: 0, program: PROGRAM };
+    const orders = [
+      { ...order, at: 300, counter: 0 },
+      { ...order, at: 500, counter: 1 },
+      { ...order, at: 600, counter: 2, incarnation: 1 },
+    ];
+    const rig = new Rig({ term: 1, orders, stayUp: true });
+    assert.deepEqual(rig.keeper.recalled, [0, 1], "that b has had them is not known yet");
+    for (const name of ["a", "b", "c"]) {
+      rig.report(name, { term: 1, grant: 4, taken: [], ran: 300 });
+    }
+    assert.deepEqual(rig.deeds, ["grant order 1"]);
+    assert.equal(lastGrant(rig, "b").runs[0]!.at, 500);
+    assert.deepEqual(rig.keeper.recalled, [1]);
+    rig.answerAll({ term: 1 });
+    assert.deepEqual([rig.deeds.length, rig.keeper.recalled], [1, []]);
+  });
+
   it("notices the death of a process that it has never been introduced to", () => {
     const rig = atRest({ term: 1 });
     rig.keeper.died("b", "b");
@@ -124,6 +167,45 @@ describe("Timekeeper, started again", () => {
     assert.deepEqual(rig.kills, []);
     rig.keeper.heard("b", "b");
     assert.deepEqual(rig.kills, [["b", 20_000]]);
+  });
+});
+
+describe("orderToLine", () => {
+  it("keeps all that the program was given, and what it cannot have made is refused", () => {
+    const options = { from: "b", content: new Uint8Array([0, 255, 7]), size: 4096 };
+    const order = {
+      at: 7,
+      host: "a",
+      counter: 3,
+      incarnation: 2,
+      program: { ...PROGRAM, options },
+    };
+    const line = JSON.parse(JSON.stringify(orderToLine(order)));
+    assert.deepEqual(orderFromLine(line), order);
+    assert.throws(() => orderFromLine({ ...line, at: "7" }), /damaged order/);
+    assert.throws(() => orderFromLine({ ...line, program: "gw==" }), /damaged order/);
+  });
+});
+
+describe("Timekeeper.end", () => {
+  it("says of each partition up to which instant its digests count, and nothing before all are known", () => {
+    const rig = new Rig({ term: 1, stayUp: true });
+    assert.equal(rig.keeper.end(), undefined);
+    for (const name of ["a", "b", "c"]) {
+      const digests = [[name, 1, 2, 3]] as const;
+      const state = { term: 1, grant: 4, taken: [], ran: 900, reached: 1_000, next: NEVER };
+      rig.report(name, { ...state, digests });
+    }
+    rig.keeper.died("c", "");
+    const { partitions, isFinished } = rig.keeper.end()!;
+    assert.deepEqual(partitions.map(({ partition, reached }) => [partition, reached]), [
+      ["a", 1_000],
+      ["b", 1_000],
+      ["c", null],
+    ]);
+    assert.deepEqual(partitions[0]!.nodes, [["a", "0000000100000002", 3]]);
+    assert.equal(partitions[2]!.nodes[0]![2], 4, "the failure is the last event of its life");
+    assert.equal(isFinished, false);
   });
 });
 

@@ -4,7 +4,7 @@ import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
 import { type Member, newMember } from "./member.ts";
-import type { RecordedFault, Summary } from "./record.ts";
+import type { RecordedFault, RecordedOrder, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { Timekeeper } from "./timekeeper.ts";
 
@@ -51,6 +51,7 @@ export class Rig {
   readonly kills: [string, Time][] = [];
   readonly starts: [string, Time][] = [];
   readonly records: RecordedFault[] = [];
+  readonly ordered: RecordedOrder[] = [];
   readonly inexact: string[] = [];
   /** What was written down and ordered, in order. */
   readonly deeds: string[] = [];
@@ -64,6 +65,7 @@ export class Rig {
       plan?: RackPlan;
       term?: number;
       recorded?: RecordedFault[];
+      orders?: readonly RecordedOrder[];
       inexact?: boolean;
       partitions?: readonly PartitionPlan[];
       stayUp?: boolean;
@@ -75,12 +77,16 @@ export class Rig {
       lookahead: LOOKAHEAD,
       term: options.term ?? 0,
       recorded: options.recorded ?? [],
+      orders: options.orders ?? [],
       inexact: options.inexact ?? false,
       stayUp: options.stayUp ?? false,
       wallMs: () => this.wallMs,
     }, {
       welcome: (partition, welcome) => this.welcomes.set(partition, welcome),
-      grant: (partition, grant) => this.grants.push([partition, grant]),
+      grant: (partition, grant) => {
+        this.grants.push([partition, grant]);
+        for (const { counter } of grant.runs) this.deeds.push(`grant order ${counter}`);
+      },
       ask: () => this.asked++,
       kill: (partition, instance, at) => {
         this.kills.push([partition, at]);
@@ -94,6 +100,10 @@ export class Rig {
         if (fault.action === "link") return;
         this.records.push(fault);
         this.deeds.push(`record ${fault.action} ${fault.instance}`);
+      },
+      ordered: (order) => {
+        this.ordered.push(order);
+        this.deeds.push(`record order ${order.counter}`);
       },
       inexact: (why) => this.inexact.push(why),
       finished: (summary) => this.finished = summary,

@@ -7,6 +7,7 @@ import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../base/rng.ts";
 import type { Time } from "../base/time.ts";
 import { until } from "../bus/bus_contract.ts";
+import { sleep } from "../bus/wall_time.ts";
 import { createMemoryBroker } from "../bus/memory_bus_testing.ts";
 import type { Break } from "../clock/breaks.ts";
 import { Simulator } from "../partition/simulator.ts";
@@ -116,7 +117,7 @@ describe("a rack with breaks", () => {
             assert.equal(digest, digestAt(plan, standsAt!), `seed ${seed} at ${standsAt}`);
             paused++;
             rack.timekeeper.resume();
-            await new Promise((resolve) => setTimeout(resolve, 1));
+            await sleep(1);
           }
         },
       });

@@ -6,8 +6,7 @@ import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
-import { inexactIn } from "../../console/rack/fault_lines.ts";
-import { refusedByProcesses, refusedText, violationsOf } from "../../console/rack/refused.ts";
+import { refusedText } from "../../console/rack/refused.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
   type Driven,
@@ -17,6 +16,7 @@ import {
   step,
   until,
 } from "../../console/rack/live/virtual_time.ts";
+import { whyOf } from "../../console/rack/live/why.ts";
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { onInterrupt } from "./interrupt.ts";
@@ -133,15 +133,7 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const { status: { driven: _, ...status }, refused, inexact } = await withRack(
-    flags.run,
-    async ({ control, rack }) => {
-      const status = await control.status();
-      const broker = violationsOf(`${rack.directory}/nats-server.log`);
-      const refused = [...refusedByProcesses(status.refusals), ...broker];
-      return { status, refused, inexact: inexactIn(rack.directory) };
-    },
-  );
+  const { status: { driven: _, ...status }, refused, inexact } = await withRack(flags.run, whyOf);
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));
   const document = {

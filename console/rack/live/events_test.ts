@@ -21,6 +21,7 @@ const CLOCK: ClockStatus = {
   breaks: [],
   hits: [],
   ordersFrom: 0,
+  recalled: [],
   driven: { order: 0, verb: "" },
   digest: "d",
   events: 3,
