@@ -161,7 +161,7 @@ export function reportOf(partition: string, report: Partial<Report>): Report {
     events: 0,
     sent: [],
     digests: [[partition, high, low, 0]],
-    stopped: false,
+    hits: [],
     taken: null,
     ...report,
   };
