@@ -94,8 +94,8 @@ const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
   power: "lost",
 };
 
-function placeOf({ step, to, frame }: TracedRow): typeof PLACES[number] {
-  return STEP_PLACES[step] ?? (to === undefined && frame === undefined ? "none" : "in flight");
+function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
+  return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 
 /** What the requester's program has been promised of the operation's bytes, in one sentence. */

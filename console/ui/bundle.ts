@@ -26,6 +26,7 @@ export async function pageFiles(): Promise<PageFile[]> {
   const style = await Promise.all([
     Deno.readFile(resolved("uplot").replace(/[^/]*$/, "uPlot.min.css")),
     read("style.css"),
+    read("views.css"),
   ]);
   const [app, sheet, icon] = await Promise.all([
     pageFile("app.js", await bundle()),
