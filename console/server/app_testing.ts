@@ -6,6 +6,7 @@ import { Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
 import { pageWithout } from "./page.ts";
+import { Replays } from "./replays.ts";
 import type { Role } from "../api/session.ts";
 
 export const ORIGIN = "http://127.0.0.1:4280";
@@ -38,6 +39,7 @@ export class TestConsole {
   readonly keys: Keys;
   readonly watchers: Watchers;
   readonly jobs: Jobs;
+  readonly replays: Replays;
   readonly app: App;
 
   /** @param options.isReal its wall time is the machine's: for racks. */
@@ -46,12 +48,14 @@ export class TestConsole {
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
     this.watchers = new Watchers({ wallMs, idleMs: 0 });
     this.jobs = new Jobs({ wallMs });
+    this.replays = new Replays({ wallMs });
     this.app = createApp({
       origins: [ORIGIN, "http://localhost:4280"],
       keys: this.keys,
       audit: this.audit,
       watchers: this.watchers,
       jobs: this.jobs,
+      replays: this.replays,
       page: pageWithout("a test"),
       version: "test",
       rack: null,
@@ -99,5 +103,6 @@ export class TestConsole {
     this.app.endFeeds();
     await this.jobs.end();
     await this.watchers.end();
+    await this.replays.end();
   }
 }
