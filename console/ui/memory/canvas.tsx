@@ -1,6 +1,8 @@
 /** The map on a canvas as large as its window: rows are painted as they scroll into it. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import {
+  firstOpen,
+  gridOf,
   LINE_BYTES,
   lineAt,
   type LineMap,
@@ -9,7 +11,6 @@ import {
   type Palette,
   stateOf,
 } from "./memory_map.ts";
-import { gridOf } from "./memory_map.ts";
 
 /** Room for the address of a row. */
 const GUTTER_PX = 84;
@@ -47,6 +48,17 @@ export function MapCanvas({ map, cellPx, selected, onSelect, label }: MapProps) 
     element.style.top = `${fromRow * cellPx}px`;
   }, [map, grid.columns, cellPx, size.width, size.height, top, selected, theme]);
 
+  const show = (index: number) => {
+    const y = Math.floor(index / grid.columns) * cellPx, { scrollTop } = box.current!;
+    if (y < scrollTop) box.current!.scrollTop = y;
+    if (y + cellPx > scrollTop + size.height) box.current!.scrollTop = y + cellPx - size.height;
+  };
+  // Another stretch begins with what is selected in it, else with what is on its way.
+  useEffect(() => {
+    const first = selected ?? firstOpen(map);
+    if (size.height > 0 && first !== undefined) show(first);
+  }, [map.from, map.codes.length, grid.columns, cellPx, size.height > 0]);
+
   const indexAt = (event: MouseEvent): number | undefined => {
     const { left, top: from } = box.current!.getBoundingClientRect();
     const x = event.clientX - left - GUTTER_PX + box.current!.scrollLeft;
@@ -56,11 +68,7 @@ export function MapCanvas({ map, cellPx, selected, onSelect, label }: MapProps) 
   const move = (by: number) => {
     const next = Math.max(0, Math.min(map.codes.length - 1, (selected ?? -by) + by));
     onSelect(next);
-    const y = Math.floor(next / grid.columns) * cellPx, { current } = box;
-    if (y < current!.scrollTop) current!.scrollTop = y;
-    if (y + cellPx > current!.scrollTop + size.height) {
-      current!.scrollTop = y + cellPx - size.height;
-    }
+    show(next);
   };
   const keys: Readonly<Record<string, number>> = {
     ArrowLeft: -1,

@@ -85,6 +85,12 @@ export function codeOf(
   return code | state;
 }
 
+/** The first line that a power failure would not find on the medium; undefined where all are. */
+export function firstOpen({ codes }: LineMap): number | undefined {
+  const found = codes.findIndex((code) => (code & STATE_BITS) > STATES.indexOf("medium"));
+  return found < 0 ? undefined : found;
+}
+
 /** What a power failure would leave of a line. */
 export function leftOf(code: LineCode): LineCode {
   const state = stateOf(code), kept = code & ~STATE_BITS;
@@ -133,10 +139,11 @@ export interface Grid {
   readonly rows: number;
 }
 
-/** A power of two of columns, so that addresses are round. */
+/** As many columns as fit, in sixteens, eights or fours, so that the addresses of rows are round. */
 export function gridOf(lines: number, widthPx: number, cellPx: number): Grid {
   const most = Math.max(1, Math.floor(widthPx / cellPx));
-  const columns = 2 ** Math.floor(Math.log2(most));
+  const step = [16, 8, 4].find((each) => most >= 2 * each) ?? 1;
+  const columns = most - most % step;
   return { cellPx, columns, rows: Math.ceil(lines / columns) };
 }
 

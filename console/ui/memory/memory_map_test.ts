@@ -112,9 +112,11 @@ describe("mapOf", () => {
 });
 
 describe("gridOf", () => {
-  it("has a power of two of columns, and finds the line at a point again", () => {
+  it("has as many columns as fit in round addresses, and finds the line at a point again", () => {
     const grid = gridOf(1000, 700, 20);
     assert.deepEqual(grid, { cellPx: 20, columns: 32, rows: 32 });
+    assert.equal(gridOf(1000, 902, 16).columns, 48);
+    assert.equal(gridOf(1000, 50, 20).columns, 2);
     assert.equal(lineAt(grid, 1000, { x: 25, y: 45 }), 65);
     assert.equal(lineAt(grid, 1000, { x: 650, y: 0 }), undefined);
     assert.equal(lineAt(grid, 1000, { x: 300, y: 630 }), undefined);

@@ -56,7 +56,7 @@ const writtenTo = computed(() =>
   ) as string | undefined
 );
 
-/** The stretch of memory that is shown; undefined: from the first to the last line that is ever written. */
+/** The stretch of memory that is chosen; undefined: the longest that is written. */
 const stretch = computed(() => {
   const { from, to } = place.value.more;
   return from === undefined || to === undefined
@@ -200,10 +200,11 @@ function cutHref({ host, at }: MemoryView): string {
   });
 }
 
-/** Lines in the picture at most; the server has no more in one answer. */
-function shownRange({ touched, from, to }: MemoryView): { from: number; to: number } {
-  if (stretch.value !== undefined) return { from, to };
-  return { from: touched[0]![0], to: Math.max(...touched.map(([, end]) => end)) };
+/** The stretch that is shown. */
+function shownRange({ touched }: MemoryView): { from: number; to: number } {
+  if (stretch.value !== undefined) return stretch.value;
+  const longest = touched.reduce((x, y) => y[1] - y[0] > x[1] - x[0] ? y : x);
+  return { from: longest[0], to: longest[1] };
 }
 
 function Map({ view }: { readonly view: MemoryView }) {
@@ -275,32 +276,43 @@ function kept(): Record<string, string> {
   return variant === undefined ? {} : { variant };
 }
 
-/** So many stretches are offered: more are in the picture as a whole. */
-const STRETCHES_MAX = 5;
+/** So many stretches are buttons; more are a list. */
+const BUTTONS_MAX = 4;
 
 function Stretches({ view }: { readonly view: MemoryView }) {
-  const now = stretch.value, { touched } = view;
-  const choose = (more: Record<string, string>) =>
-    go({ more: { ...kept(), host: view.host, ...more } });
+  const now = shownRange(view), { touched } = view;
+  const choose = (at: number) => {
+    const [from, to] = touched.find(([from]) => from === at)!;
+    go({ more: { ...kept(), host: view.host, from: String(from), to: String(to) } });
+  };
+  const textOf = ([from, to]: readonly [number, number]) =>
+    `0x${from.toString(16)}, ${bytes(to - from)}`;
+  if (touched.length > BUTTONS_MAX) {
+    return (
+      <select
+        aria-label="Stretches of memory that are written"
+        value={String(now.from)}
+        onChange={({ currentTarget }) => choose(Number(currentTarget.value))}
+      >
+        {touched.map((each) => (
+          <option key={each[0]} value={String(each[0])}>{textOf(each)}</option>
+        ))}
+      </select>
+    );
+  }
   return (
     <div class="row" role="group" aria-label="Stretches of memory that are written">
-      <button type="button" aria-pressed={now === undefined} onClick={() => choose({})}>
-        All that is written
-      </button>
-      {touched.length > 1 && touched.slice(0, STRETCHES_MAX).map(([from, to]) => (
+      {touched.map((each) => (
         <button
-          key={from}
+          key={each[0]}
           type="button"
           class="num"
-          aria-pressed={now?.from === from && now.to === to}
-          onClick={() => choose({ from: String(from), to: String(to) })}
+          aria-pressed={now.from === each[0]}
+          onClick={() => choose(each[0])}
         >
-          0x{from.toString(16)}, {bytes(to - from)}
+          {textOf(each)}
         </button>
       ))}
-      {touched.length > STRETCHES_MAX && (
-        <span class="quiet">and {touched.length - STRETCHES_MAX} more</span>
-      )}
     </div>
   );
 }
