@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { followRack } from "./data/rack.ts";
 import { followInstant } from "./data/shown.ts";
+import { followTimeline } from "./data/timeline.ts";
 import { signIn } from "./data/session.ts";
 import { Frame } from "./frame/frame.tsx";
 import { restoreTheme } from "./frame/theme.ts";
@@ -14,3 +15,4 @@ render(<Frame />, document.body);
 await isSignedIn;
 followRack();
 followInstant();
+followTimeline();

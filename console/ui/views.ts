@@ -2,6 +2,14 @@
 import { MEMORY } from "./memory/memory_view.tsx";
 import { OPERATION } from "./operation/operation_view.tsx";
 import { RACK } from "./rack/rack_view.tsx";
+import { RUNS } from "./runs/runs_view.tsx";
+import { SCENARIO } from "./scenario/scenario_view.tsx";
 import type { View } from "./view.ts";
 
-export const VIEWS: readonly View[] = [RACK, OPERATION, MEMORY];
+export const VIEWS: readonly View[] = [
+  RACK,
+  OPERATION,
+  MEMORY,
+  RUNS,
+  SCENARIO,
+];

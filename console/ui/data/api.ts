@@ -13,9 +13,9 @@ import type {
 } from "../../api/orders.ts";
 import type { linkFault, Topology } from "../../api/rack.ts";
 import type { Report } from "../../api/report.ts";
-import type { files, logs, RunDetail, Runs } from "../../api/runs.ts";
+import type { down, files, logs, RunDetail, Runs } from "../../api/runs.ts";
 import type { scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
-import type { Loss, Snapshot, Timeline } from "../../replay/types.ts";
+import type { Comparison, Loss, Operations, Snapshot, Timeline } from "../../replay/types.ts";
 import { type Request, request } from "./session.ts";
 
 /** As it is sent: defaults may be left out. */
@@ -61,6 +61,15 @@ export const api = {
   /** What a power cut of these devices would lose, at an instant or now. */
   loss: (run: string, query: { readonly nodes: string; readonly at?: Time }) =>
     json<Loss>(withQuery(`/runs/${part(run)}/loss`, query)),
+  /** A replay tells operations by their begin: at most 1,000. */
+  operations: (run: string) =>
+    json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000 })),
+  /** What differs between two runs, and the first event at which they part. */
+  compare: (run: string, other: string) =>
+    json<Comparison>(withQuery(`/runs/${part(run)}/compare`, { with: other })),
+  keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
+  remove: (run: string) => json<unknown>(`/runs/${part(run)}`, { method: "DELETE" }),
+  down: (run: string) => post<z.infer<typeof down>>(`/runs/${part(run)}/down`, {}),
   runs: () => json<Runs>("/runs"),
   run: (run: string) => json<RunDetail>(`/runs/${part(run)}`),
   report: (run: string) => json<Report>(`/runs/${part(run)}/report`),
@@ -70,7 +79,9 @@ export const api = {
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
-  validate: (text: string) => post<Validation>("/scenarios/validate", { text }),
+  scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),
+  validate: (text: string, like: string | undefined) =>
+    post<Validation>("/scenarios/validate", { text, ...(like !== undefined && { like }) }),
   jobs: () => json<{ jobs: Job[] }>("/jobs"),
   job: (id: string) => json<JobDetail>(`/jobs/${part(id)}`),
   start: (order: JobOrderInput) => post<Job>("/jobs", order),

@@ -162,8 +162,10 @@ export function Bar() {
   const still = !canDrive.value;
   return (
     <header class="bar">
-      <Which />
-      <Why />
+      <div class="what">
+        <Which />
+        <Why />
+      </div>
       <div class="time" role="group" aria-label="Virtual time">
         {isOperator.value && (
           <>

@@ -19,7 +19,10 @@ const NAMES: Readonly<Record<string, string>> = {
 function Help() {
   return (
     <div>
-      <h2 id="dialog-title">Keys</h2>
+      <div class="row apart">
+        <h2 id="dialog-title">Keys</h2>
+        <button type="button" class="plain" autofocus aria-label="Close" onClick={close}>✕</button>
+      </div>
       <table class="keys">
         <tbody>
           {keys.value.map(({ key, what }) => (
@@ -47,9 +50,6 @@ function Help() {
           ))}
         </tbody>
       </table>
-      <div class="row">
-        <button type="button" autofocus onClick={close}>Close</button>
-      </div>
     </div>
   );
 }

@@ -11,7 +11,7 @@ import {
   snapshotTrouble,
   waitedFor,
 } from "../data/shown.ts";
-import { bytes, count, rough, roughTime } from "../figures.ts";
+import { bytes, count, plural, rough, roughTime } from "../figures.ts";
 import { isPast, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
@@ -19,7 +19,7 @@ import { PowerActs } from "./power_acts.tsx";
 
 /** `rnicRetransmissions` as words: `rnic retransmissions`. */
 function words(name: string): string {
-  return name.replace(/(?:Ps|Bytes)$/, "").replace(
+  return name.replace(/Ps$/, "").replace(/Bytes/, "").replace(
     /([a-z])([A-Z])/g,
     (_, x, y) => `${x} ${y.toLowerCase()}`,
   );
@@ -28,7 +28,7 @@ function words(name: string): string {
 /** By the unit that ends its name. */
 function figure(name: string, value: number): string {
   if (name.endsWith("Ps")) return roughTime(value);
-  if (name.endsWith("Bytes")) return bytes(value);
+  if (/Bytes|bytes(?:In|Out)/.test(name)) return bytes(value);
   return Number.isInteger(value) ? count(value) : rough(value);
 }
 
@@ -46,7 +46,7 @@ function Counters({ name }: { readonly name: string }) {
           </>
         ))}
       </dl>
-      <p class="quiet">{count(all.length - counted.length)} others are 0.</p>
+      <p class="quiet">{plural(all.length - counted.length, "other is", "others are")} 0.</p>
     </>
   );
 }

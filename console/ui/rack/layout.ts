@@ -200,7 +200,9 @@ function cableLines(
       index,
       name,
       points: isDown ? points : points.toReversed(),
-      label: from.y === to.y ? [(points[0]![0] + x) / 2, y - 12] : [x + 8, y - 12],
+      label: from.y === to.y
+        ? [(points[0]![0] + x) / 2, y - 12]
+        : [x + (bottom.h === UNIT.h ? 4 : 8), y - (bottom.h === UNIT.h ? 21 : 12)],
     }];
   });
 }

@@ -11,7 +11,7 @@ const AGAIN_MS = 2_000;
 
 export function LossNote({ node }: { readonly node: string }) {
   const loss = useSignal<Loss | undefined>(undefined), trouble = useSignal("");
-  const asked = useSignal(0);
+  const asked = useSignal(-AGAIN_MS);
   useSignalEffect(() => {
     const id = run.value, at = instant.value ?? clock.value?.virtualPs;
     if (id === undefined || at === undefined) return;

@@ -15,6 +15,7 @@ import { bitRate, cut } from "../figures.ts";
 import { isSelected, select } from "../state.ts";
 import { deviceText, gaugesOf, hostText } from "./device_text.ts";
 import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./layout.ts";
+import { RNIC_SUFFIX } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
 
 function choose(what: Parameters<typeof select>[0]) {
@@ -216,6 +217,7 @@ function Cable(
   ];
   const d = pathOf(line.points), [x, y] = line.label;
   const width = Math.max(...ways.map((flow) => widthOf(flow, cable.bitsPerSecond)));
+  const isAtCard = isLarge && [cable.a.node, cable.b.node].some((end) => end.endsWith(RNIC_SUFFIX));
   const text = [...new Set(faults.map(({ action }) => action))].join(", ");
   return (
     <g
@@ -228,13 +230,23 @@ function Cable(
       {...choose(what)}
     >
       <path class="touch" d={d} />
-      <path class="wire" d={d} stroke-width={width} />
-      {isLarge && (
+      {isLarge || line.points.length < 5 ? <path class="wire" d={d} stroke-width={width} /> : (
+        <>
+          {/* Many share the way down a column: only its last piece is a cable's own. */}
+          <path class="trunk" d={d} />
+          <path class="wire" d={pathOf(lastPiece(line, rack))} stroke-width={width} />
+        </>
+      )}
+      {(isAtCard || text !== "") && (
         <text class="num" x={x} y={y}>{text !== "" ? text : most > 0 ? bitRate(most) : ""}</text>
       )}
-      {!isLarge && text !== "" && <text class="num" x={x + 4} y={y}>{text}</text>}
     </g>
   );
+}
+
+/** The piece at the card, whichever end that is. */
+function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
+  return rack.cables[index]!.a.node.endsWith(RNIC_SUFFIX) ? points.slice(0, 2) : points.slice(-2);
 }
 
 /** The point at a share of the way along a cable. */
