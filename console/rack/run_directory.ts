@@ -4,6 +4,7 @@
  * read it: SCM holds what the user has put there.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import type { ClockEnd } from "../../fabric/clock/record.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { DamagedFileError, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
@@ -150,6 +151,22 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
   const path = `${runFile.directory}/run.json`;
   writeWhole(path, JSON.stringify(runFile));
   return path;
+}
+
+const CLOCK_END = "clock.json";
+
+/** Writes how far a run has come: of one on the bus, its timekeeper does. */
+export function writeClockEnd(directory: string, end: ClockEnd): void {
+  writeWhole(`${directory}/${CLOCK_END}`, JSON.stringify(end));
+}
+
+/** How far a run had come; undefined where it has left nothing of that. @throws DamagedFileError */
+export function readClockEnd(directory: string): ClockEnd | undefined {
+  return jsonIfThere<ClockEnd>(
+    `${directory}/${CLOCK_END}`,
+    ({ digest, virtualPs, partitions }) =>
+      typeof digest === "string" && typeof virtualPs === "number" && Array.isArray(partitions),
+  );
 }
 
 /** The run file in a variant's directory; undefined where there is none. @throws DamagedFileError */

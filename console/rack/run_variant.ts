@@ -8,7 +8,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { Broker } from "./nats_server.ts";
 import type { Refused } from "./refused.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
-import { writeRunFile } from "./run_directory.ts";
+import { writeClockEnd, writeRunFile } from "./run_directory.ts";
 import { DEVICE_WRITES, settleStores } from "../../nodes/files.ts";
 import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
 import { eventsIn, removeRecordings } from "../captures/captures.ts";
@@ -148,11 +148,15 @@ export async function runSimulated(prepared: Prepared, options: RunOptions): Pro
   const began = performance.now();
   options.signal?.throwIfAborted();
   const isOwn = Object.keys(prepared.programs).length > 0;
-  const { digest, virtualPs, events, final, record } = isOwn
+  const { digest, virtualPs, events, final, nodes, record } = isOwn
     ? await simulateConfined(prepared, options)
     : await simulateHere(prepared, options);
   const wallMs = performance.now() - began;
   const { directory } = options;
+  writeClockEnd(directory, {
+    ...{ digest, virtualPs, events, exact: true, isFinished: true },
+    partitions: [{ partition: "all", reached: null, nodes }],
+  });
   const counted = { digest, virtualPs, events, wallMs, processes: 1 };
   const outcome = { ...counted, finals: [final], refused: [], directory };
   return record === undefined ? outcome : { ...outcome, record };

@@ -42,6 +42,8 @@ export interface Simulated {
   readonly virtualPs: Time;
   readonly events: number;
   readonly final: FinalReply;
+  /** Name, digest and number of events of every node. */
+  readonly nodes: ReturnType<Simulator["digests"]>;
 }
 
 /** @param runFile that has been written: its directory has the folders of a run. */
@@ -94,7 +96,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
       residentBytes: Deno.memoryUsage().rss,
     };
     const { digest, now: virtualPs, events } = simulator;
-    return { digest, virtualPs, events, final };
+    return { digest, virtualPs, events, final, nodes: simulator.digests() };
   } finally {
     for (const store of stores.values()) store.close();
   }

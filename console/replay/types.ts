@@ -158,7 +158,8 @@ export interface Snapshot {
   readonly lastEventAt: Ps | null;
   readonly devices: readonly DeviceState[];
   readonly cables: readonly CableState[];
-  readonly programs: readonly ProgramState[];
+  /** Programs that have not ended; null where that is not looked up (see {@link SnapshotQuery}). */
+  readonly programs: readonly ProgramState[] | null;
 }
 
 export interface DeviceState {
@@ -228,12 +229,15 @@ export interface ProgramState {
   readonly since: Ps;
   /** The line in the program's file. */
   readonly at?: string;
-  /** When this was looked at: the snapshot's instant, or an earlier sample's. */
-  readonly seenAt: Ps;
+  /** Number of the order that started it. */
+  readonly order?: number;
 }
 
 export interface SnapshotQuery {
-  /** Counters and programs of the very instant also where that takes seconds. */
+  /**
+   * Counters and programs of the very instant, also where that takes seconds; false: never. Default:
+   * where it takes less than half a second.
+   */
   readonly exact?: boolean;
 }
 
@@ -350,8 +354,6 @@ export interface Loss {
   readonly broken: readonly BrokenPromise[];
   /** Promised bytes that are there after the cut. */
   readonly keptPromisedBytes: number;
-  /** Programs on these hosts that have not ended. */
-  readonly programs: readonly ProgramState[];
   /** One sentence for people. */
   readonly text: string;
 }

@@ -193,11 +193,16 @@ export class Partition {
     );
   }
 
-  /** Starts a program on a host of this partition at `time`. `counter` is unique in the run. */
-  run(host: string, order: { time: Time; counter: number; program: ProgramPlan }): void {
+  /**
+   * Starts a program on a host of this partition at `time`. `counter` is unique in the run.
+   * @param order.life of the host; absent: its present one.
+   */
+  run(
+    host: string,
+    order: { time: Time; counter: number; program: ProgramPlan; life?: number },
+  ): void {
     const index = this.#indexOf.get(host)!;
-    const life = this.#localNodes.get(index)!.life;
-    const { time, counter, program } = order;
+    const { time, counter, program, life = this.#localNodes.get(index)!.life } = order;
     const input: Input = { kind: "run", program };
     this.#queue.push(ownEvent(index, life, { time, kind: EVENT_KINDS.run, counter, input }));
   }

@@ -5,6 +5,7 @@
 import { digestText, rackDigest } from "./digest.ts";
 import type { DurableWrite } from "../node.ts";
 import { Partition, type PartitionOptions, type UnfinishedReport } from "./partition.ts";
+import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
 
@@ -16,6 +17,17 @@ export interface SimulatorOptions extends
   > {
   /** Receives the bytes that become durable on a host, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
+  /** Programs that were ordered, in a run that is run again. */
+  readonly orders?: readonly SimulatedOrder[];
+}
+
+/** A program that starts on a host at `time`, in that life of the host. */
+export interface SimulatedOrder {
+  readonly time: Time;
+  readonly host: string;
+  readonly life: number;
+  readonly counter: number;
+  readonly program: ProgramPlan;
 }
 
 const ALL = "all";
@@ -39,6 +51,7 @@ export class Simulator {
       returnDelay: () => NEVER,
     });
     this.#partition.powerOn(0, new Map());
+    for (const { host, ...order } of options.orders ?? []) this.#partition.run(host, order);
   }
 
   /** Processes events before `until` and the plan's own end. @returns their number. */
@@ -74,6 +87,13 @@ export class Simulator {
   /** Name and digest of every node. */
   nodes(): [name: string, digest: string][] {
     return this.#partition.digestStates().map(([name, state]) => [name, digestText(state)]);
+  }
+
+  /** Name, digest and number of events of every node. */
+  digests(): [name: string, digest: string, events: number][] {
+    return this.#partition.digestStates().map(([name, state]) => {
+      return [name, digestText(state), state.events];
+    });
   }
 
   statistics(): Record<string, Record<string, number>> {

@@ -108,7 +108,8 @@ function watchStop(
   };
 }
 
-function flagsOf(
+/** Flags of a process that may do no more than this. */
+export function flagsOf(
   { reads = [], writes = [] }: Pick<Asked<never>, "reads" | "writes">,
 ): string[] {
   // The command's own flags: a rack in one process allocates many short-lived objects.

@@ -22,6 +22,8 @@ export interface ImcPlan {
   readonly blockBytes: number;
   /** Counts writes to the medium where lines are combined in front of it (SCM). */
   readonly buffer?: XpBuffer;
+  /** Observes lines that are taken, with the time at which each will be on the medium. */
+  readonly onQueued?: ((at: Time, line: number, until: Time) => void) | undefined;
 }
 
 export class Imc {
@@ -35,6 +37,7 @@ export class Imc {
   pendingMax = 0;
   readonly #medium: SparseBytes;
   readonly #buffer: XpBuffer | undefined;
+  readonly #onQueued: ImcPlan["onQueued"];
   readonly #blockBytes: number;
   readonly #blockPs: Time;
   /** A ring of pending lines, oldest at `head`; offsets are unique. */
@@ -54,6 +57,7 @@ export class Imc {
     assert(plan.lines >= 1, "A write pending queue holds at least one line");
     this.#medium = plan.medium;
     this.#buffer = plan.buffer;
+    this.#onQueued = plan.onQueued;
     this.#blockBytes = plan.blockBytes;
     this.#blockPs = transferTime(plan.blockBytes, plan.bitsPerSecond);
     this.#capacity = plan.lines;
@@ -112,6 +116,7 @@ export class Imc {
     this.accepted++;
     this.#medium.write(offset, line);
     this.#occupy(offset);
+    this.#onQueued?.(this.#now, offset, this.#now);
   }
 
   /** Fills `target` with the content from `offset`: pending lines first, then the medium. */
@@ -166,7 +171,9 @@ export class Imc {
     }
     this.#data.set(bytes, slot * LINE_BYTES + inLine);
     this.#offsets[slot] = offset;
-    this.#drainAt[slot] = this.#occupy(offset);
+    const drainAt = this.#occupy(offset);
+    this.#drainAt[slot] = drainAt;
+    this.#onQueued?.(this.#now, offset, drainAt);
   }
 
   /** Writes one more line to the medium. @returns when that is finished. */

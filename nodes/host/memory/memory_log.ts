@@ -37,4 +37,9 @@ export interface MemoryLog {
   dirty(at: Time, line: number, bytes: Uint8Array, words: number): void;
   /** All bytes of the line reported by {@link dirty} were reported by {@link durable} just now. */
   clean(at: Time, line: number): void;
+  /**
+   * The memory controller has taken a line into its write queue, from which it leaves for the medium at
+   * `until`; `at` where it bypasses the queue. No power failure tells the two apart.
+   */
+  queued?(at: Time, line: number, until: Time): void;
 }

@@ -58,9 +58,11 @@ export class MemorySystem {
       "Bytes accepted by the iMC are recorded as persistent (P-01)",
     );
     const stick = stickTo(plan.stuckBits);
-    const physical = new PhysicalMemory(plan, { image, stick });
+    const { log } = options;
+    const onQueued = log?.queued?.bind(log);
+    const physical = new PhysicalMemory(plan, { image, stick, onQueued });
     this.physical = physical;
-    this.durable = new DurableRecord(physical.scm, { log: options.log, stick });
+    this.durable = new DurableRecord(physical.scm, { log, stick });
     this.llc = new Llc({ ...plan.llc, random: options.random }, {
       lines: physical.lines,
       memory: {

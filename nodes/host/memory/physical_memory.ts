@@ -5,7 +5,7 @@
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type Memory, SCM_BASE } from "./address_map.ts";
-import { Imc } from "./imc.ts";
+import { Imc, type ImcPlan } from "./imc.ts";
 import { LINE_BYTES } from "./llc.ts";
 import { SCM_BLOCK_BYTES } from "./scm.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
@@ -26,7 +26,12 @@ export class PhysicalMemory {
 
   constructor(
     plan: HostPlan,
-    content: { image?: ImageReader | undefined; stick?: Stick | undefined },
+    content: {
+      image?: ImageReader | undefined;
+      stick?: Stick | undefined;
+      /** Of SCM's controller. */
+      onQueued?: ImcPlan["onQueued"];
+    },
   ) {
     const { timing } = plan;
     this.#plan = plan;
@@ -46,6 +51,7 @@ export class PhysicalMemory {
       bitsPerSecond: timing.scmWriteBitsPerSecond,
       blockBytes: SCM_BLOCK_BYTES,
       buffer: this.scmBuffer,
+      onQueued: content.onQueued,
     });
   }
 

@@ -1,0 +1,224 @@
+/**
+ * A replay of a run, which is asked for any instant of it: this process's end of `replay_main.ts`. The
+ * process that replays loads the user's own programs, so it may read nothing once they are there.
+ */
+import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { RackError } from "../base/rack_error.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { flagsOf } from "../rack/own/confined.ts";
+import { framed, framesOf } from "../rack/own/frames.ts";
+import type { ReplayJob } from "./job.ts";
+import type { Arguments, Method, ReplayReply, ReplayRequest, Result } from "./protocol.ts";
+import { sourceOf } from "./source.ts";
+import type {
+  Density,
+  DensityQuery,
+  EventRow,
+  Events,
+  EventsQuery,
+  FindQuery,
+  LadderDocument,
+  Loss,
+  MemoryQuery,
+  MemoryView,
+  Operations,
+  OperationsQuery,
+  Ps,
+  ReplayProgress,
+  ReplayTarget,
+  Snapshot,
+  SnapshotQuery,
+  Timeline,
+} from "./types.ts";
+
+export interface ReplayOptions {
+  readonly onProgress?: ((progress: ReplayProgress) => void) | undefined;
+  /** Ends the process; {@link Replay.open} then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Waiting {
+  readonly resolve: (value: never) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class Replay {
+  readonly #target: ReplayTarget;
+  readonly #onProgress: ReplayOptions["onProgress"];
+  readonly #child: Deno.ChildProcess;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
+  readonly #calls = new Map<number, Waiting>();
+  #opening: Waiting | undefined;
+  #count = 0;
+  #job: ReplayJob;
+  /** Why it answers no more. */
+  #end: RackError | undefined;
+  #isThere = true;
+
+  private constructor(target: ReplayTarget, job: ReplayJob, { onProgress }: ReplayOptions) {
+    this.#target = target;
+    this.#job = job;
+    this.#onProgress = onProgress;
+    const { directory } = job.runFile;
+    this.#child = new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        ...flagsOf({ reads: "all" }),
+        fromFileUrl(projectFile("console/replay/replay_main.ts")),
+        // The last word says whose process it is.
+        `${directory}/run.json`,
+      ],
+      cwd: directory,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    this.#input = this.#child.stdin.getWriter();
+    void this.#listen();
+  }
+
+  /**
+   * Replays a run to its end, or as far as its rack has come that is up.
+   * @throws Refusal for an unknown run, or one that cannot be replayed exactly; RackError where the replay
+   * is another run, with the device and the instant; the signal's reason.
+   */
+  static async open(target: ReplayTarget, options: ReplayOptions = {}): Promise<Replay> {
+    const { signal } = options;
+    signal?.throwIfAborted();
+    const replay = new Replay(target, await sourceOf(target), options);
+    const end = () => void replay.close();
+    signal?.addEventListener("abort", end);
+    try {
+      await replay.#open();
+      return replay;
+    } catch (error) {
+      await replay.close();
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", end);
+    }
+  }
+
+  /** Goes on to the present instant of a rack that is up. @returns how far it is now. */
+  async advance(): Promise<Timeline> {
+    if (this.#job.isLive) {
+      const job = await sourceOf(this.#target);
+      if (job.until !== this.#job.until || job.orders.length !== this.#job.orders.length) {
+        this.#job = job;
+        await this.#open();
+      }
+    }
+    return await this.timeline();
+  }
+
+  timeline(): Promise<Timeline> {
+    return this.ask("timeline");
+  }
+
+  /** Events in spans of virtual time. */
+  density(query: DensityQuery = {}): Promise<Density> {
+    return this.ask("density", query);
+  }
+
+  /** The rack at an instant. */
+  snapshot(at: Ps, query: SnapshotQuery = {}): Promise<Snapshot> {
+    return this.ask("snapshot", at, query);
+  }
+
+  /** Lines of a host's SCM at an instant. */
+  memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
+    return this.ask("memory", at, query);
+  }
+
+  /** What a power cut of these devices at an instant would lose. */
+  loss(at: Ps, nodes: readonly string[]): Promise<Loss> {
+    return this.ask("loss", at, nodes);
+  }
+
+  operations(query: OperationsQuery = {}): Promise<Operations> {
+    return this.ask("operations", query);
+  }
+
+  /** @param index of the operation: {@link OperationRow.index}. */
+  ladder(index: number): Promise<LadderDocument> {
+    return this.ask("ladder", index);
+  }
+
+  events(query: EventsQuery): Promise<Events> {
+    return this.ask("eventsAround", query);
+  }
+
+  /** The first step after an instant that fits; null where there is none. */
+  find(query: FindQuery): Promise<EventRow | null> {
+    return this.ask("find", query);
+  }
+
+  /** @throws Refusal for a wrong question, RackError where the process has ended. */
+  async ask<M extends Method>(method: M, ...given: Arguments<M>): Promise<Result<M>> {
+    if (this.#end !== undefined) throw this.#end;
+    const id = ++this.#count;
+    const answer = Promise.withResolvers<Result<M>>();
+    this.#calls.set(id, answer as unknown as Waiting);
+    this.#send({ kind: "call", id, method, given });
+    return await answer.promise;
+  }
+
+  /** Ends the process; returns when it is gone. */
+  async close(): Promise<void> {
+    this.#fail(new RackError("The replay was closed"));
+    if (this.#isThere) this.#child.kill("SIGKILL");
+    await this.#child.status;
+    await this.#input.abort().catch(() => {});
+  }
+
+  async #open(): Promise<void> {
+    if (this.#end !== undefined) throw this.#end;
+    const opened = Promise.withResolvers<void>();
+    this.#opening = opened as unknown as Waiting;
+    this.#send({ kind: "open", job: this.#job });
+    await opened.promise;
+  }
+
+  #send(request: ReplayRequest): void {
+    // The end of the process is what is reported.
+    void this.#input.write(framed(request)).catch(() => {});
+  }
+
+  async #listen(): Promise<void> {
+    void this.#child.status.then(() => this.#isThere = false);
+    try {
+      for await (const frame of framesOf(this.#child.stdout)) this.#take(frame as ReplayReply);
+    } catch (error) {
+      this.#fail(new RackError((error as Error).message));
+    }
+    const { code, signal } = await this.#child.status;
+    const how = signal ?? `exit code ${code}`;
+    const found = `Found that the process of the replay of ${this.#target.run} ended (${how})`;
+    this.#fail(new RackError(`${found}: expected it to answer`));
+  }
+
+  #take(reply: ReplayReply): void {
+    if (reply.kind === "progress") this.#onProgress?.(reply.progress);
+    else if (reply.kind === "opened") this.#opening?.resolve(undefined as never);
+    else if (reply.kind === "answer") this.#waitingFor(reply.id)?.resolve(reply.value as never);
+    else {
+      const { id, message, code, isRefusal } = reply;
+      const error = isRefusal ? refusal("", { found: message }) : new RackError(message, code);
+      (id === undefined ? this.#opening : this.#waitingFor(id))?.reject(error);
+    }
+  }
+
+  #waitingFor(id: number): Waiting | undefined {
+    const waiting = this.#calls.get(id);
+    this.#calls.delete(id);
+    return waiting;
+  }
+
+  #fail(error: RackError): void {
+    this.#end ??= error;
+    this.#opening?.reject(this.#end);
+    for (const { reject } of this.#calls.values()) reject(this.#end);
+    this.#calls.clear();
+  }
+}

@@ -1,0 +1,412 @@
+/** A recorded run that is asked: what a {@link Recording} has kept, as `types.ts` says it. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { RackError } from "../base/rack_error.ts";
+import { Pages } from "../explore/history.ts";
+import { victimOf } from "../explore/post_crash_run.ts";
+import { eventsAround, findStep, textOfValue, type Ticks } from "./event_rows.ts";
+import { HostMemory } from "./host_memory.ts";
+import type { KnownDigest, ReplayJob } from "./job.ts";
+import { countBefore } from "./log_arrays.ts";
+import { lossOf, memoryView } from "./memory_view.ts";
+import { OperationIndex } from "./operations.ts";
+import { type Loaded, Recording } from "./recording.ts";
+import type {
+  Density,
+  DensityQuery,
+  DeviceState,
+  Events,
+  EventsQuery,
+  Exactness,
+  FindQuery,
+  LadderDocument,
+  Loss,
+  MemoryQuery,
+  MemoryView,
+  Operations,
+  OperationsQuery,
+  ProgramState,
+  PromiseTick,
+  Ps,
+  QueueState,
+  ReplayProgress,
+  Snapshot,
+  SnapshotQuery,
+  Timeline,
+} from "./types.ts";
+
+const TURN_MS = 50;
+const PROMISES_MOST = 20_000;
+const BUCKETS_MOST = 4_096, BUCKETS_USUAL = 512;
+/** So many events are replayed anew for an instant in less than half a second. */
+const EXACT_EVENTS = 50_000;
+
+/** A second replay that keeps nothing, for the state of devices at an instant. */
+interface Follower {
+  readonly simulator: Simulator;
+  at: Time;
+}
+
+export class ReplayEngine {
+  readonly #recording: Recording;
+  readonly #loaded: Loaded;
+  #known: KnownDigest[] = [];
+  #compared = 0;
+  #operations: { readonly steps: number; readonly index: OperationIndex } | undefined;
+  readonly #memory = new Map<string, HostMemory>();
+  #follower: Follower | undefined;
+
+  constructor(job: ReplayJob, loaded: Loaded) {
+    this.#recording = new Recording(job, loaded);
+    this.#loaded = loaded;
+    this.#known = job.known.toSorted((x, y) => (x.at ?? Infinity) - (y.at ?? Infinity));
+  }
+
+  get #job(): ReplayJob {
+    return this.#recording.job;
+  }
+
+  /**
+   * Replays up to `until`, exclusive, and compares digests on the way.
+   * @throws RackError naming the device whose events differ from those of the run.
+   */
+  async run(until: Time | null, onProgress: (progress: ReplayProgress) => void): Promise<void> {
+    const { simulator } = this.#recording;
+    const end = until ?? NEVER;
+    let turnAt = performance.now() + TURN_MS;
+    for (;;) {
+      const due = this.#known[0]?.at ?? NEVER;
+      if (this.#recording.advance(Math.min(end, due))) {
+        if (performance.now() < turnAt) continue;
+        onProgress({ atPs: simulator.now, endPs: until, events: simulator.events });
+        await sleep(0);
+        turnAt = performance.now() + TURN_MS;
+      } else if (due <= end && due !== NEVER) this.#compare(this.#known.shift()!);
+      else break;
+    }
+    for (const known of this.#known.splice(0)) this.#compare(known);
+  }
+
+  #compare({ node, at, digest }: KnownDigest): void {
+    const replayed = this.#recording.simulator.nodes().find(([name]) => name === node)?.[1];
+    this.#compared++;
+    if (replayed === digest) return;
+    const when = at === null ? "its end" : formatTime(at);
+    throw new RackError(
+      `Found other events on ${node} in the replay than in the run by ${when}: digest ${replayed}, ` +
+        `expected ${digest}`,
+    );
+  }
+
+  get exactness(): Exactness {
+    const { unknownEnd } = this.#job;
+    if (unknownEnd !== "") return { state: "unknown", why: unknownEnd };
+    return { state: "equal", digest: this.#recording.simulator.digest, nodes: this.#compared };
+  }
+
+  timeline(): Timeline {
+    const { simulator, lives, reports, samples, detailUntil, events } = this.#recording;
+    const { plan, run, variant, isLive } = this.#job;
+    const { faults, orders } = this.#ticks();
+    const promises = this.#promises();
+    return {
+      ...{ run, variant, scenario: plan.scenario, seed: plan.seed, isLive },
+      exactness: this.exactness,
+      endPs: this.#endPs,
+      events: simulator.events,
+      devices: plan.nodes.map(({ name, kind }) => ({
+        node: name,
+        kind,
+        power: lives.get(name)!.map(({ from, to }) => ({ from, to: to === Infinity ? null : to })),
+        events: events.get(name)!.length,
+      })),
+      promises: promises.slice(0, PROMISES_MOST),
+      morePromises: Math.max(0, promises.length - PROMISES_MOST),
+      faults,
+      orders,
+      reports: reports.map(({ time: at, node, topic, value }) => {
+        return { at, node, topic, text: textOfValue(value) };
+      }),
+      density: this.density({}),
+      kept: {
+        detailUntilPs: Math.min(detailUntil, this.#endPs),
+        samples: samples.length,
+        residentBytes: Deno.memoryUsage().rss,
+      },
+    };
+  }
+
+  /** The instant after the last event. */
+  get #endPs(): Ps {
+    return this.#recording.simulator.now + 1;
+  }
+
+  #promises(): PromiseTick[] {
+    const { notes } = this.#recording;
+    return notes.flatMap(({ time: at, node, by, note }) => {
+      if (note.kind !== "persistent") return [];
+      const write = this.#recording.writeOf(by, note.id);
+      if (write === undefined) return [];
+      const { on, landing: { offset: from, end: to } } = write;
+      return [{ ...{ at, node, by, id: note.id, on, from, to }, promised: note.promised }];
+    });
+  }
+
+  #ticks(): Ticks {
+    const { plan, orders } = this.#job;
+    const links = (plan.linkFaults ?? []).flatMap(({ cable, action, at }) => {
+      const { a, b } = plan.cables[cable]!;
+      return [{ at, action, nodes: [a.node, b.node], cable }];
+    });
+    const power = plan.faults.map(({ at, action, node }) => ({ at, action, nodes: [node] }));
+    return {
+      faults: [...power, ...links].filter(({ at }) => at < this.#recording.reached)
+        .sort((x, y) => x.at - y.at),
+      orders: orders.map(({ time: at, host, counter: order, program: { run, options } }) => {
+        const { content: _, ...rest } = options;
+        return { at, host, order, program: run, options: rest };
+      }),
+    };
+  }
+
+  density(query: DensityQuery): Density {
+    const { from = 0, to = this.#endPs, byNode = false } = query;
+    const buckets = Math.max(1, Math.min(BUCKETS_MOST, query.buckets ?? BUCKETS_USUAL));
+    const edges = Array.from({ length: buckets + 1 }, (_, i) => from + (to - from) * i / buckets);
+    const counts = new Array<number>(buckets).fill(0);
+    const nodes: Record<string, number[]> = {};
+    for (const [node, times] of this.#recording.events) {
+      const below = edges.map((edge) => times.countBelow(edge));
+      const own = counts.map((_, i) => below[i + 1]! - below[i]!);
+      for (const [i, count] of own.entries()) counts[i]! += count;
+      nodes[node] = own;
+    }
+    return { from, to, counts, ...(byNode && { byNode: nodes }) };
+  }
+
+  /** @throws Refusal for an instant beyond the end. */
+  snapshot(at: Ps, { exact }: SnapshotQuery): Snapshot {
+    this.#checkInstant(at);
+    const { plan } = this.#job;
+    const { wire, events: times } = this.#recording;
+    const follower = this.#followTo(at, exact);
+    const sample = this.#recording.samples.findLast((each) => each.at <= at);
+    const statistics = follower?.simulator.statistics();
+    let events = 0, lastEventAt: Ps | null = null, nextEventAt: Ps | null = null;
+    const devices = plan.nodes.map(({ name: node, kind }): DeviceState => {
+      const own = times.get(node)!, before = own.countBelow(at);
+      events += before;
+      if (before > 0) lastEventAt = Math.max(lastEventAt ?? 0, own.at(before - 1));
+      if (before < own.length) nextEventAt = Math.min(nextEventAt ?? Infinity, own.at(before));
+      const power = this.#powerOf(node, at);
+      const counted = sample?.counters.get(node);
+      const sampled = counted === undefined || !power.hasPower || sample!.at <= power.since
+        ? {}
+        : Object.fromEntries(counted.names.map((name, i) => [name, counted.values[i]!]));
+      return {
+        ...{ node, kind, ...power, events: before },
+        counters: statistics === undefined ? sampled : statistics[node] ?? {},
+        countersAt: statistics === undefined ? sample?.at ?? 0 : at,
+        queues: kind === "host" ? this.#queuesOf(node, at) : [],
+      };
+    });
+    const cables = wire.directions.map((direction) => wire.stateOf(direction, at));
+    const programs = follower === undefined ? null : this.#programsOf(follower);
+    return { at, events, nextEventAt, lastEventAt, devices, cables, programs };
+  }
+
+  #powerOf(node: string, at: Ps): Pick<DeviceState, "hasPower" | "life" | "since"> {
+    const lives = this.#recording.lives.get(node)!;
+    // What begins at the instant has not happened.
+    const life = Math.max(0, lives.findLastIndex(({ from }) => from < at));
+    const { from, to } = lives[life]!;
+    const hasPower = to >= at;
+    return { hasPower, life, since: hasPower ? from : to };
+  }
+
+  /** Queues that programs of a host have used in its present life. */
+  #queuesOf(host: string, at: Ps): QueueState[] {
+    const { notes } = this.#recording;
+    const { since, hasPower } = this.#powerOf(host, at);
+    if (!hasPower) return [];
+    const queues = new Map<string, { -readonly [K in keyof QueueState]: QueueState[K] }>();
+    for (let i = countBefore(notes, since); i < notes.length; i++) {
+      const { time, node, note } = notes[i]!;
+      if (time >= at) break;
+      if (node !== host || (note.kind !== "posted" && note.kind !== "completed")) continue;
+      const qpn = note.kind === "completed" && note.queue === "shared" ? note.srqn! : note.qpn;
+      const key = `${note.queue} ${qpn}`;
+      let queue = queues.get(key);
+      if (queue === undefined) {
+        queue = { queue: note.queue, qpn, posted: 0, completed: 0, failed: 0, lastStatus: "" };
+        queues.set(key, queue);
+      }
+      if (note.kind === "posted") queue.posted++;
+      else {
+        queue.completed++;
+        queue.lastStatus = String(note.status);
+        if (note.status !== "SUCCESS") queue.failed++;
+      }
+    }
+    return [...queues.values()];
+  }
+
+  /** A replay that stands at `at`; undefined where that would take too long, unless it is wanted. */
+  #followTo(at: Ps, exact: boolean | undefined): Follower | undefined {
+    if (exact === false) return undefined;
+    const known = this.#follower;
+    const isBehind = known !== undefined && known.at <= at;
+    const done = isBehind ? known.simulator.events : 0;
+    if (exact === undefined && this.#eventsBefore(at) - done > EXACT_EVENTS) return undefined;
+    const follower = isBehind ? known : this.#newFollower();
+    this.#follower = follower;
+    follower.simulator.run(at);
+    follower.at = at;
+    return follower;
+  }
+
+  #eventsBefore(at: Ps): number {
+    let events = 0;
+    for (const times of this.#recording.events.values()) events += times.countBelow(at);
+    return events;
+  }
+
+  #newFollower(): Follower {
+    const { plan, orders } = this.#job;
+    const scm = new Map(plan.nodes.map(({ name }) => [name, new Pages()]));
+    const create = nodeFactory({
+      plan,
+      image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
+      inputs: (host) => this.#loaded.inputs.get(host) ?? {},
+      own: this.#loaded.own,
+    });
+    const simulator = new Simulator({
+      plan,
+      orders,
+      create: this.#loaded.replace(create),
+      onDurable: (host, writes) => {
+        for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
+      },
+    });
+    return { simulator, at: 0 };
+  }
+
+  #programsOf({ simulator }: Follower): ProgramState[] {
+    const programs = simulator.unfinished().map(({ node: host, value }): ProgramState => {
+      const { program, serves, waitsFor, since, at, order } = value;
+      return {
+        ...{ host, program, serves, waitsFor, since },
+        ...(at !== undefined && { at }),
+        ...(order !== undefined && { order }),
+      };
+    });
+    // To look where an own program waits may move one with waits of its own making.
+    if (Object.keys(this.#loaded.own).length > 0) this.#follower = undefined;
+    return programs;
+  }
+
+  memory(at: Ps, query: MemoryQuery & { readonly host: string }): MemoryView {
+    this.#checkInstant(at);
+    const { host, from, to } = query;
+    const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && 0 <= from &&
+      from < to;
+    if (!isRange) {
+      const expected = "the first and the last byte's offset in SCM, one less";
+      throw refusal("range", { found: `${from} to ${to}`, expected });
+    }
+    return memoryView(this.#recording, this.#memoryAt(host, at), query);
+  }
+
+  #memoryAt(host: string, at: Ps): HostMemory {
+    const { memory, lives } = this.#recording;
+    const record = memory.get(host);
+    if (record === undefined) {
+      throw refusal("host", { found: `"${host}"`, expected: oneOf([...memory.keys()], host) });
+    }
+    let found = this.#memory.get(host);
+    if (found === undefined || found.at > at) {
+      const { config, noticePs } = victimOf(this.#job.plan, host);
+      found = new HostMemory(record, { config, noticePs, lives: lives.get(host)! });
+      this.#memory.set(host, found);
+    }
+    found.moveTo(at);
+    return found;
+  }
+
+  /** @throws Refusal for unknown devices. */
+  loss(at: Ps, nodes: readonly string[]): Loss {
+    this.#checkInstant(at);
+    const known = this.#job.plan.nodes.map(({ name }) => name);
+    for (const node of nodes) {
+      if (known.includes(node)) continue;
+      throw refusal("node", { found: `"${node}"`, expected: oneOf(known, node) });
+    }
+    return lossOf(this.#recording, { at, nodes }, (host) => this.#memoryAt(host, at));
+  }
+
+  operations(query: OperationsQuery): Operations {
+    return this.#operationIndex().in(query);
+  }
+
+  ladder(index: number): LadderDocument {
+    return this.#operationIndex().ladder(index);
+  }
+
+  #operationIndex(): OperationIndex {
+    const steps = this.#recording.steps.length;
+    if (this.#operations?.steps !== steps) {
+      this.#operations = { steps, index: new OperationIndex(this.#recording) };
+    }
+    return this.#operations.index;
+  }
+
+  eventsAround(query: EventsQuery): Events {
+    this.#checkInstant(query.at);
+    return eventsAround(this.#recording, this.#ticks(), query);
+  }
+
+  find(query: FindQuery) {
+    return findStep(this.#recording, query);
+  }
+
+  /** Digests after so many events, for a comparison: instants that two runs with one past share. */
+  digests(): [at: Ps, events: number, digest: string][] {
+    return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
+  }
+
+  /** Digest of each device after each instant in [from, to) at which something happens. */
+  digestsIn(from: Ps, to: Ps): [at: Ps, digests: [node: string, digest: string][]][] {
+    const { simulator } = this.#newFollower();
+    simulator.run(from);
+    const rows: [Ps, [string, string][]][] = [];
+    while (simulator.next < to) {
+      const at = simulator.next;
+      if (simulator.run(at + 1) > 0) rows.push([at, simulator.nodes()]);
+    }
+    return rows;
+  }
+
+  /** Counters at the end, by device, and the digest of each. */
+  end() {
+    const { simulator } = this.#recording;
+    const { digest, events } = simulator;
+    const nodes = simulator.nodes(), counters = simulator.statistics();
+    return { digest, events, endPs: this.#endPs, nodes, counters };
+  }
+
+  #checkInstant(at: Ps): void {
+    const { reached, detailUntil } = this.#recording;
+    const last = Math.max(reached, this.#endPs);
+    if (!Number.isSafeInteger(at) || at < 0 || at > last) {
+      throw refusal("at", { found: String(at), expected: `an instant in ps, from 0 to ${last}` });
+    }
+    if (at <= detailUntil) return;
+    const found = `${formatTime(at)}: details of this run are kept up to ${
+      formatTime(detailUntil)
+    }`;
+    throw refusal("at", { found, expected: "an earlier instant" });
+  }
+}

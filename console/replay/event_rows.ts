@@ -1,0 +1,181 @@
+/** What happened around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
+import type { TimedRecord } from "../../fabric/audit.ts";
+import { countBefore } from "./log_arrays.ts";
+import type { Recording } from "./recording.ts";
+import type {
+  EventRow,
+  Events,
+  EventsQuery,
+  FaultTick,
+  FindQuery,
+  OrderTick,
+  Ps,
+} from "./types.ts";
+
+const MOST = 500, USUAL = 20;
+
+/** Rows that a run has few of, made once. */
+export interface Ticks {
+  readonly faults: readonly FaultTick[];
+  readonly orders: readonly OrderTick[];
+}
+
+interface Placed {
+  readonly order: number;
+  readonly row: EventRow;
+}
+
+export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQuery): Events {
+  const { at, node, kinds } = query;
+  const before = Math.min(MOST, query.before ?? USUAL),
+    after = Math.min(MOST, query.after ?? USUAL);
+  const isWanted = (row: EventRow) =>
+    (node === undefined || row.node === node) && (kinds === undefined || kinds.includes(row.kind));
+  const earlier: Placed[] = [], later: Placed[] = [];
+  for (const source of sourcesOf(recording, ticks)) {
+    const split = source.countBefore(at);
+    take(source, { from: split - 1, by: -1, most: before, isWanted, into: earlier });
+    take(source, { from: split, by: 1, most: after, isWanted, into: later });
+  }
+  const inOrder = (x: Placed, y: Placed) => x.row.time - y.row.time || x.order - y.order;
+  const first = before === 0 ? [] : earlier.sort(inOrder).slice(-before);
+  const rows = [...first, ...later.sort(inOrder).slice(0, after)].map(({ row }) => row);
+  return { rows, split: first.length };
+}
+
+/** The first step after an instant that fits. */
+export function findStep(recording: Recording, { after, node, step }: FindQuery): EventRow | null {
+  const { steps } = recording;
+  const isText = step.startsWith("/"), part = step.slice(1);
+  for (let i = countBefore(steps, after + 1); i < steps.length; i++) {
+    const line = steps[i]!;
+    if (node !== undefined && line.node !== node) continue;
+    if (isText ? !line.text.includes(part) : line.step !== step) continue;
+    const { time, step: name, text } = line;
+    return { time, node: line.node, kind: "step", name, text };
+  }
+  return null;
+}
+
+interface Source {
+  readonly length: number;
+  countBefore(at: Ps): number;
+  at(index: number): Placed;
+}
+
+function take(
+  source: Source,
+  { from, by, most, isWanted, into }: {
+    readonly from: number;
+    readonly by: 1 | -1;
+    readonly most: number;
+    readonly isWanted: (row: EventRow) => boolean;
+    readonly into: Placed[];
+  },
+): void {
+  let count = 0;
+  for (let i = from; i >= 0 && i < source.length && count < most; i += by) {
+    const placed = source.at(i);
+    if (!isWanted(placed.row)) continue;
+    into.push(placed);
+    count++;
+  }
+}
+
+function sourcesOf(recording: Recording, { faults, orders }: Ticks): Source[] {
+  const { steps, notes, reports, wire } = recording;
+  return [
+    sourceOf(steps, ({ time, node, step, text, order }) => {
+      return { order, row: { time, node, kind: "step", name: step, text } };
+    }),
+    sourceOf(notes, ({ order, ...record }) => ({ order, row: noteRow(record) })),
+    sourceOf(reports, ({ time, node, topic, value, order }) => {
+      return { order, row: { time, node, kind: "report", name: topic, text: textOfValue(value) } };
+    }),
+    sourceOf(faults.map((fault) => ({ ...fault, time: fault.at })), (fault) => {
+      return { order: -1, row: faultRow(fault) };
+    }),
+    sourceOf(orders.map((order) => ({ ...order, time: order.at })), (order) => {
+      const { at: time, host: node, program, options } = order;
+      return {
+        order: -1,
+        row: { time, node, kind: "order", name: program, text: textOfValue(options) },
+      };
+    }),
+    ...wire.directions.filter(({ plan }) => plan.kind === "network").map((direction): Source => ({
+      length: direction.startPs.length,
+      countBefore: (at) => direction.startPs.countBelow(at),
+      at(index) {
+        const head = wire.head(direction, index).toHex();
+        const text = wire.text(direction, index);
+        const frame = { cable: direction.cable, bytes: direction.bytes.at(index), head };
+        const place = { time: direction.startPs.at(index), node: direction.from };
+        const row = { ...place, kind: "frame-sent", name: "frame", text, frame } as const;
+        return { order: direction.order.at(index), row };
+      },
+    })),
+  ];
+}
+
+function sourceOf<Row extends { readonly time: Ps }>(
+  rows: readonly Row[],
+  placed: (row: Row) => Placed,
+): Source {
+  return {
+    length: rows.length,
+    countBefore: (at) => countBefore(rows, at),
+    at: (index) => placed(rows[index]!),
+  };
+}
+
+function faultRow({ at, action, nodes, cable }: FaultTick): EventRow {
+  const isPower = action === "kill" || action === "start";
+  const ends = nodes.join(isPower ? ", " : "–");
+  const text = isPower
+    ? `${ends} ${action === "kill" ? "loses" : "gets"} power`
+    : `${action} on the cable ${ends}`;
+  return {
+    ...{ time: at, node: nodes[0] ?? "", text },
+    kind: cable === undefined ? "power" : "cable",
+    name: action,
+  };
+}
+
+function noteRow({ time, node, by, note }: TimedRecord): EventRow {
+  return { time, node, kind: "note", name: note.kind, text: `${by}: ${noteText(note)}` };
+}
+
+function noteText(note: TimedRecord["note"]): string {
+  switch (note.kind) {
+    case "writes":
+      return `write ${note.id}: ${note.bytes.length} B at 0x${note.at.toString(16)} of ${note.on}`;
+    case "visible":
+      return `write ${note.id} is visible`;
+    case "persistent":
+      return `write ${note.id} is ${note.promised ? "promised" : "claimed"} to be persistent`;
+    case "posted":
+      return `work request ${note.wrId} at ${note.wqe} of ${note.queue} queue ${note.qpn}`;
+    case "completed":
+      return `work request ${note.wrId} of ${note.queue} queue ${note.qpn}: ${note.status}`;
+    case "emptied":
+      return `${note.queue} ${note.qpn} is reset`;
+    case "resumed":
+      return `send queue ${note.qpn} goes on`;
+    case "log":
+      return `${note.durable} records of log ${note.log} are durable`;
+    case "object":
+      return `object ${note.name} is ${note.state}`;
+    case "freed":
+      return `${note.length} B at 0x${note.at.toString(16)} are given back`;
+  }
+}
+
+const TEXT_MOST = 300;
+
+/** One line of plain data. */
+export function textOfValue(value: unknown): string {
+  const text = JSON.stringify(value, (_, each) => {
+    return each instanceof Uint8Array ? `${each.length} B` : each;
+  }) ?? "";
+  return text.length > TEXT_MOST ? `${text.slice(0, TEXT_MOST)}…` : text;
+}

@@ -1,0 +1,28 @@
+/** What the process of a replay is given: the run as its directory and its timekeeper have it. */
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
+import type { Time } from "../../fabric/base/time.ts";
+
+/** Digests that a run has left: of events before `at`, or of all where that is null. */
+export interface KnownDigest {
+  readonly node: string;
+  readonly at: Time | null;
+  readonly digest: string;
+}
+
+export interface ReplayJob {
+  readonly runFile: RunFile;
+  /** The run's directory, and the name of its variant. */
+  readonly run: string;
+  readonly variant: string;
+  /** With the faults as they happened. */
+  readonly plan: RackPlan;
+  readonly orders: readonly SimulatedOrder[];
+  readonly known: readonly KnownDigest[];
+  /** Why the end of the run is not known; "" where it is. */
+  readonly unknownEnd: string;
+  /** Replayed up to here, exclusive; null: to the end. */
+  readonly until: Time | null;
+  readonly isLive: boolean;
+}

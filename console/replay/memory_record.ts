@@ -1,0 +1,137 @@
+/**
+ * The history of one host's SCM with what is on its way there: writes that programs have declared, and
+ * writes of the card over the bus. Each is followed until its last byte is in memory.
+ */
+import { HistoryLog, LINE_BYTES } from "../explore/history.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { Numbers } from "./log_arrays.ts";
+
+/** Bytes for SCM, of which each line is in memory at some time. */
+export class Landing {
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+  /** When all of it was in memory; Infinity where it never was. */
+  doneAt: Time = Infinity;
+  #left: number;
+  /** 1 for lines that are in memory; undefined when all are. */
+  #seen: Uint8Array | undefined;
+
+  constructor(offset: number, bytes: Uint8Array) {
+    this.offset = offset;
+    this.bytes = bytes;
+    this.#left = Math.ceil((offset + bytes.length) / LINE_BYTES) - Math.floor(offset / LINE_BYTES);
+    this.#seen = new Uint8Array(this.#left);
+  }
+
+  get end(): number {
+    return this.offset + this.bytes.length;
+  }
+
+  /** Memory has `data` at `from`. @returns whether that was the last of it. */
+  land(at: Time, from: number, data: Uint8Array): boolean {
+    const seen = this.#seen;
+    if (seen === undefined) return true;
+    const first = Math.max(from, this.offset), end = Math.min(from + data.length, this.end);
+    const base = Math.floor(this.offset / LINE_BYTES);
+    for (let to = 0, part = first; part < end; part = to) {
+      to = Math.min(end, part - part % LINE_BYTES + LINE_BYTES);
+      const line = Math.floor(part / LINE_BYTES) - base;
+      const lineEnd = Math.min(this.end, (line + base + 1) * LINE_BYTES);
+      // What comes in pieces is there with its last one.
+      if (seen[line] === 1 || to < lineEnd || !this.#isAt(part, to, { from, data })) continue;
+      seen[line] = 1;
+      this.#left--;
+    }
+    if (this.#left > 0) return false;
+    this.doneAt = at;
+    this.#seen = undefined;
+    return true;
+  }
+
+  #isAt(part: number, to: number, { from, data }: { from: number; data: Uint8Array }): boolean {
+    for (let i = part; i < to; i++) {
+      if (data[i - from] !== this.bytes[i - this.offset]) return false;
+    }
+    return true;
+  }
+}
+
+/** A write of the card over the bus, with its stations. */
+export interface Passage {
+  readonly landing: Landing;
+  /** When the card had the frame; -1 where it was in none. */
+  readonly cardAt: Time;
+  readonly busAt: Time;
+  /** When all of it is at the processor. */
+  readonly arrivesAt: Time;
+}
+
+/** A write that a program has declared; Infinity for what it has not learned. */
+export interface DeclaredWrite {
+  readonly by: string;
+  readonly id: number;
+  readonly node: string;
+  readonly on: string;
+  readonly landing: Landing;
+  readonly issuedAt: Time;
+  visibleAt: Time;
+  claimedAt: Time;
+  promisedAt: Time;
+}
+
+export class MemoryRecord extends HistoryLog {
+  /** Lines that the memory controller took: when, which, until when they are in its queue. */
+  readonly queuedAt = new Numbers();
+  readonly queuedLine = new Numbers();
+  readonly queuedUntil = new Numbers();
+  readonly passages: Passage[] = [];
+  /** In the order of their declaration. */
+  readonly writes: DeclaredWrite[] = [];
+  /** Bytes that the entries and passages hold. */
+  heldBytes = 0;
+  /** Those that are not all in memory. */
+  #open: Landing[] = [];
+
+  declare(write: DeclaredWrite): void {
+    this.writes.push(write);
+    this.#open.push(write.landing);
+  }
+
+  pass(passage: Passage): void {
+    this.passages.push(passage);
+    this.#open.push(passage.landing);
+  }
+
+  override durable(at: Time, offset: number, bytes: Uint8Array, unit: number): void {
+    super.durable(at, offset, bytes, unit);
+    this.heldBytes += bytes.length;
+    this.#land(at, offset, bytes);
+  }
+
+  override dirty(at: Time, line: number, bytes: Uint8Array, words: number): void {
+    super.dirty(at, line, bytes, words);
+    this.heldBytes += LINE_BYTES;
+    this.#land(at, line, bytes);
+  }
+
+  queued(at: Time, line: number, until: Time): void {
+    this.queuedAt.push(at);
+    this.queuedLine.push(line);
+    this.queuedUntil.push(until);
+  }
+
+  override beginLife(at: Time): void {
+    super.beginLife(at);
+    this.#open = [];
+  }
+
+  #land(at: Time, offset: number, bytes: Uint8Array): void {
+    const end = offset + bytes.length;
+    let hasEnded = false;
+    for (const landing of this.#open) {
+      if (landing.offset >= end || landing.end <= offset) continue;
+      if (landing.land(at, offset, bytes)) hasEnded = true;
+    }
+    if (hasEnded) this.#open = this.#open.filter(({ doneAt }) => doneAt === Infinity);
+  }
+}

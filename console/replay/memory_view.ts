@@ -1,0 +1,223 @@
+/** The memory of a host as lines, and what a power cut would lose of it. */
+import { formatTime } from "../../fabric/base/time.ts";
+import { persistence } from "../checks/persistence.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
+import { LINE_BYTES } from "../explore/history.ts";
+import { victimOf } from "../explore/post_crash_run.ts";
+import { type HostMemory, type Piece, refOf } from "./host_memory.ts";
+import type { DeclaredWrite, MemoryRecord } from "./memory_record.ts";
+import { countBefore } from "./log_arrays.ts";
+import type { Recording } from "./recording.ts";
+import {
+  type BrokenPromise,
+  type Loss,
+  type LostRange,
+  type MemoryQuery,
+  type MemorySpan,
+  type MemoryView,
+  type Place,
+  PLACES,
+  type Ps,
+  type WriteRef,
+  type WriteStanding,
+} from "./types.ts";
+
+const LINES_MOST = 4_096;
+const LOST_MOST = 1_000;
+/** Ranges that are closer are offered as one. */
+const GAP_BYTES = 4_096;
+
+export function memoryView(
+  recording: Recording,
+  memory: HostMemory,
+  { host, from, to, bytes = false }: MemoryQuery & { readonly host: string },
+): MemoryView {
+  const { at } = memory;
+  const writes: WriteRef[] = [], indexes = new Map<DeclaredWrite, number>();
+  const indexOf = (write: DeclaredWrite) => {
+    let index = indexes.get(write);
+    if (index === undefined) indexes.set(write, index = writes.push(refOf(write, at)) - 1);
+    return index;
+  };
+  const offsets = memory.linesIn(from, to);
+  const left = memory.left();
+  const lines = offsets.slice(0, LINES_MOST).map((offset) => {
+    const { pieces, torn } = memory.line(offset);
+    const spans = pieces.map(({ write, ...piece }): MemorySpan => {
+      return { ...piece, ...(write && { write: indexOf(write) }) };
+    });
+    const content = bytes && {
+      seen: memory.seen(offset).toHex(),
+      left: left.read(offset, offset + LINE_BYTES).toHex(),
+    };
+    return { at: offset, spans, torn, ...content };
+  });
+  return {
+    ...{ at, host, from, to, lines, writes },
+    hasPower: memory.life !== undefined,
+    domain: victimOf(recording.job.plan, host).config.domain,
+    moreLines: offsets.length - lines.length,
+    touched: touchedIn(recording.memory.get(host)!),
+  };
+}
+
+/** Ranges of SCM that anything was written to in the run. */
+function touchedIn({ entries, passages }: MemoryRecord): [from: number, to: number][] {
+  const pages = new Set<number>();
+  const add = (from: number, length: number) => {
+    for (let at = from - from % GAP_BYTES; at < from + length; at += GAP_BYTES) pages.add(at);
+  };
+  for (const entry of entries) {
+    if (entry.kind === "durable") add(entry.offset, entry.bytes.length);
+    else if (entry.kind === "dirty") add(entry.line, LINE_BYTES);
+  }
+  for (const { landing } of passages) add(landing.offset, landing.bytes.length);
+  const ranges: [number, number][] = [];
+  for (const page of [...pages].sort((x, y) => x - y)) {
+    const last = ranges.at(-1);
+    if (last?.[1] === page) last[1] += GAP_BYTES;
+    else ranges.push([page, page + GAP_BYTES]);
+  }
+  return ranges;
+}
+
+/** What the devices of a cut are to the memory of one host. */
+interface Cut {
+  readonly nodes: ReadonlySet<string>;
+  readonly host: string;
+  readonly card: string;
+}
+
+/** Whether the cut loses what does not survive at that place. */
+function takes({ nodes, host, card }: Cut, { place, write }: Piece, cards: Cards): boolean {
+  if (nodes.has(host)) return true;
+  if (place !== "in-flight" && place !== "card") return false;
+  if (nodes.has(card)) return true;
+  const sender = write?.node;
+  return place === "in-flight" && sender !== undefined &&
+    (nodes.has(sender) || nodes.has(cards.get(sender) ?? ""));
+}
+
+type Cards = ReadonlyMap<string, string>;
+
+/** What a power cut of `nodes` at `at` would lose. @param memoryOf a host's memory at that instant. */
+export function lossOf(
+  recording: Recording,
+  { at, nodes }: { readonly at: Ps; readonly nodes: readonly string[] },
+  memoryOf: (host: string) => HostMemory,
+): Loss {
+  const { plan } = recording.job;
+  const cards = new Map<string, string>();
+  for (const node of plan.nodes) if (node.kind === "rnic") cards.set(node.config.host, node.name);
+  const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0])) as Record<Place, number>;
+  const byStanding = { posted: 0, visible: 0, claimed: 0, promised: 0, undeclared: 0 };
+  const ranges: LostRange[] = [], broken: BrokenPromise[] = [], looked: string[] = [];
+  let lostBytes = 0, keptPromisedBytes = 0;
+  const cutNodes = new Set(nodes);
+  for (const { name: host, kind } of plan.nodes) {
+    if (kind !== "host") continue;
+    const memory = memoryOf(host);
+    if (memory.life === undefined) continue;
+    const cut: Cut = { nodes: cutNodes, host, card: cards.get(host) ?? "" };
+    if (cutNodes.has(host)) looked.push(host);
+    const lines = memory.openLines();
+    for (const line of lines) {
+      for (const piece of memory.line(line).pieces) {
+        if (piece.survives || !takes(cut, piece, cards)) continue;
+        const bytes = piece.to - piece.from;
+        lostBytes += bytes;
+        byPlace[piece.place] += bytes;
+        byStanding[piece.write ? refOf(piece.write, at).standing : "undeclared"] += bytes;
+        addRange(ranges, { host, piece, at });
+      }
+    }
+    if (!cutNodes.has(host)) continue;
+    const found = brokenPromises(recording, { at, host, memory, lines });
+    broken.push(...found);
+    keptPromisedBytes += promisedBytes(recording.memory.get(host)!, at) -
+      found.reduce((sum, { from, to }) => sum + to - from, 0);
+  }
+  const loss = {
+    ...{ at, nodes, hosts: looked, lostBytes, byPlace, byStanding, broken, keptPromisedBytes },
+    lost: ranges.slice(0, LOST_MOST),
+    moreLost: Math.max(0, ranges.length - LOST_MOST),
+  };
+  return { ...loss, text: textOf(loss) };
+}
+
+function addRange(
+  ranges: LostRange[],
+  { host, piece, at }: { readonly host: string; readonly piece: Piece; readonly at: Ps },
+): void {
+  const { from, to, place, write } = piece;
+  const last = ranges.at(-1) as { -readonly [K in keyof LostRange]: LostRange[K] } | undefined;
+  const follows = last?.host === host && last.to === from && last.place === place &&
+    last.write?.by === write?.by && last.write?.id === write?.id;
+  if (follows) last.to = to;
+  else ranges.push({ host, from, to, place, ...(write && { write: refOf(write, at) }) });
+}
+
+function promisedBytes({ writes }: MemoryRecord, at: Ps): number {
+  return writes.reduce((sum, { promisedAt, landing }) => {
+    return promisedAt < at ? sum + landing.bytes.length : sum;
+  }, 0);
+}
+
+/**
+ * Promises that the cut breaks, as the checker of runs finds them: of writes that touch lines whose newest
+ * copy is not in memory. All others are there, or under later ones.
+ */
+function brokenPromises(
+  recording: Recording,
+  { at, host, memory, lines }: {
+    readonly at: Ps;
+    readonly host: string;
+    readonly memory: HostMemory;
+    readonly lines: readonly number[];
+  },
+): BrokenPromise[] {
+  const touched = new Set<string>();
+  for (const line of lines) {
+    for (const { by, id } of memory.writesIn(line, line + LINE_BYTES)) touched.add(`${by} ${id}`);
+  }
+  if (touched.size === 0) return [];
+  const { notes: all, job: { plan }, lives } = recording;
+  const notes = all.slice(0, countBefore(all, at)).filter(({ by, note }: TimedRecord) => {
+    if (note.kind === "freed") return true;
+    const isOfWrite = note.kind === "writes" || note.kind === "visible" ||
+      note.kind === "persistent";
+    return isOfWrite && touched.has(`${by} ${note.id}`);
+  });
+  const image = memory.left();
+  const scm = (name: string) => name === host ? image : undefined;
+  return persistence.check({ plan, lives, reports: [], notes, scm }).flatMap(({ text, scm }) => {
+    return scm === undefined ? [] : [{ host, text, from: scm.from, to: scm.to }];
+  });
+}
+
+const PLACE_TEXTS: Readonly<Record<Place, string>> = {
+  "in-flight": "on their way between the cards",
+  card: "in the card",
+  bus: "on the bus",
+  iio: "in the IIO",
+  llc: "in the cache",
+  "write-queue": "in the write queue",
+  medium: "on the medium",
+};
+
+/** `A power cut of b at 12.3 us loses 8192 B: 4096 B in the cache, …. Nothing of it was promised.` */
+function textOf(loss: Omit<Loss, "text">): string {
+  const { nodes, at, lostBytes, byPlace, byStanding, broken } = loss;
+  const cut = `A power cut of ${nodes.join(", ")} at ${formatTime(at)}`;
+  if (broken.length > 0) return `${cut} breaks a promise: ${broken[0]!.text}`;
+  if (lostBytes === 0) return `${cut} loses no byte of SCM`;
+  const parts = PLACES.flatMap((place) => {
+    return byPlace[place] === 0 ? [] : [`${byPlace[place]} B ${PLACE_TEXTS[place]}`];
+  });
+  const standings: readonly WriteStanding[] = ["claimed", "visible"];
+  const known = standings.flatMap((standing) => {
+    return byStanding[standing] === 0 ? [] : [`${byStanding[standing]} B were ${standing}`];
+  });
+  const end = ["nothing of it was promised", ...known].join("; ");
+  return `${cut} loses ${lostBytes} B: ${parts.join(", ")}; ${end}`;
+}

@@ -1,0 +1,49 @@
+/** What a replay's process and its client say to each other: methods with arguments, answers by number. */
+import type { ReplayEngine } from "./engine.ts";
+import type { ReplayJob } from "./job.ts";
+import type { ReplayProgress } from "./types.ts";
+
+/** Methods of the engine that a client may call. */
+export const METHODS = [
+  "timeline",
+  "density",
+  "snapshot",
+  "memory",
+  "loss",
+  "operations",
+  "ladder",
+  "eventsAround",
+  "find",
+  "digests",
+  "digestsIn",
+  "end",
+] as const;
+export type Method = typeof METHODS[number];
+
+export type Arguments<M extends Method> = Parameters<ReplayEngine[M]>;
+export type Result<M extends Method> = ReturnType<ReplayEngine[M]>;
+
+/** To the process: first what is replayed, then calls; or a longer run of a rack that is up. */
+export type ReplayRequest =
+  | { readonly kind: "open"; readonly job: ReplayJob }
+  | {
+    readonly kind: "call";
+    readonly id: number;
+    readonly method: Method;
+    readonly given: readonly unknown[];
+  };
+
+/** From it. */
+export type ReplayReply =
+  | { readonly kind: "progress"; readonly progress: ReplayProgress }
+  | { readonly kind: "opened" }
+  | { readonly kind: "answer"; readonly id: number; readonly value: unknown }
+  /** `id` is absent where the replay as a whole has failed. */
+  | {
+    readonly kind: "failed";
+    readonly id?: number;
+    readonly message: string;
+    readonly code: number;
+    /** A wrong question, not a fault. */
+    readonly isRefusal: boolean;
+  };

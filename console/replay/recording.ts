@@ -1,0 +1,325 @@
+/**
+ * One pass over a run in this process, which keeps what any instant of it is asked for: steps, frames,
+ * notes, memory, and samples of counters. Nothing of it has an effect on the run.
+ */
+import type { TimedRecord, WriteRecord, WritesRecord } from "../../fabric/audit.ts";
+import type { Observation } from "../../fabric/capture/observation.ts";
+import { wireBytes } from "../../fabric/link/link.ts";
+import { type Input, type Message, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
+import type { CreateNode } from "../../fabric/partition/partition.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import type { TraceLine } from "../../fabric/trace/trace.ts";
+import { NEVER, PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
+import { rackDigest } from "../../fabric/partition/digest.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import { type Life, livesOf } from "../checks/lives.ts";
+import type { ReportSeen } from "../checks/run_record.ts";
+import { Pages } from "../explore/history.ts";
+import type { ReplayJob } from "./job.ts";
+import { Numbers } from "./log_arrays.ts";
+import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
+import { WireRecord } from "./wire_record.ts";
+
+/** Own programs and input files of a run, loaded. */
+export interface Loaded {
+  readonly own: Readonly<Record<string, MakeProgram>>;
+  readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
+  /** Watches nodes that run own programs. */
+  readonly replace: (create: CreateNode) => CreateNode;
+}
+
+export interface Sample {
+  /** Everything before this has happened. */
+  readonly at: Time;
+  readonly events: number;
+  readonly digest: string;
+  /** By the schema of the node: see {@link Recording.countersOf}. */
+  readonly counters: ReadonlyMap<string, Counted>;
+}
+
+interface Counted {
+  readonly names: readonly string[];
+  readonly values: Float64Array;
+}
+
+/** A row with its place among all that the run has recorded. */
+export type Ordered<T> = T & { readonly order: number };
+
+/** Details of a run are kept up to so many bytes, as far as they are counted. */
+export const DETAIL_BYTES = 1 << 30;
+/** A step, a note or a report as an object. */
+const ROW_BYTES = 400;
+const SAMPLES_MOST = 4_096;
+/** Counters in all samples. */
+const COUNTERS_MOST = 6_000_000;
+/** More than a card has in hand. */
+const FRAMES_OF_CARD = 512;
+const FIRST_EVENTS_OF_SAMPLE = 64;
+const FIRST_SLICE_PS = PS_PER_US;
+
+export class Recording {
+  readonly job: ReplayJob;
+  readonly simulator: Simulator;
+  readonly lives: ReadonlyMap<string, readonly Life[]>;
+  /** Steps of operations, as a trace has them. */
+  readonly steps: Ordered<TraceLine>[] = [];
+  readonly notes: Ordered<TimedRecord>[] = [];
+  readonly reports: Ordered<ReportSeen>[] = [];
+  readonly wire: WireRecord;
+  readonly memory = new Map<string, MemoryRecord>();
+  /** By device: the times of its events. */
+  readonly events = new Map<string, Numbers>();
+  samples: Sample[] = [];
+  /** Details are kept up to here. */
+  detailUntil: Time = NEVER;
+  /** Everything before this has happened. */
+  reached: Time = 0;
+  #order = 0;
+  #eventsOfSample = FIRST_EVENTS_OF_SAMPLE;
+  #slicePs: Time = FIRST_SLICE_PS;
+  readonly #writes = new Map<string, DeclaredWrite>();
+  readonly #names = new Map<string, readonly string[]>();
+  /** By card: the latest frames that it has received, oldest first. */
+  readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
+
+  constructor(job: ReplayJob, loaded: Loaded) {
+    const { plan, orders } = job;
+    this.job = job;
+    this.lives = livesOf(plan, plan.faults);
+    this.wire = new WireRecord(plan);
+    const scm = new Map<string, Pages>();
+    for (const { name, kind } of plan.nodes) {
+      this.events.set(name, new Numbers());
+      if (kind !== "host") continue;
+      scm.set(name, new Pages());
+      this.memory.set(name, new MemoryRecord());
+    }
+    const made = nodeFactory({
+      plan,
+      image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
+      inputs: (host) => loaded.inputs.get(host) ?? {},
+      own: loaded.own,
+      memoryLog: (host, life) => {
+        const record = this.memory.get(host)!;
+        if (life > 0) record.beginLife(this.lives.get(host)![life]!.from);
+        return record;
+      },
+    });
+    const create = loaded.replace(made);
+    this.simulator = new Simulator({
+      plan,
+      orders,
+      create: (name, life, unsaved) => this.#watched(create(name, life, unsaved)),
+      onDurable: (host, writes) => {
+        for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
+      },
+      onTrace: (time, node, step) => {
+        if (step.busy === undefined && this.#keeps) {
+          this.steps.push({ time, node, ...step, order: this.#order++ });
+        }
+      },
+      observer: { scope: "wire", see: (seen) => this.#see(seen), commit: () => {} },
+    });
+  }
+
+  get #keeps(): boolean {
+    return this.detailUntil === NEVER;
+  }
+
+  /** Replays a slice that ends at `until` at the latest. @returns whether something is left to do. */
+  advance(until: Time): boolean {
+    const { simulator } = this;
+    const end = Math.min(until, this.job.plan.until ?? NEVER);
+    if (simulator.next >= end) {
+      this.reached = Math.max(this.reached, end === NEVER ? simulator.now + 1 : end);
+      return false;
+    }
+    const from = Math.max(simulator.next, this.reached);
+    const to = Math.min(end, from + this.#slicePs);
+    const events = simulator.run(to);
+    this.reached = to;
+    this.#takeSample();
+    // As many events to a slice as to a sample: that follows from the past alone, as it has to.
+    if (events > this.#eventsOfSample) this.#slicePs = Math.max(1, Math.floor(this.#slicePs / 2));
+    else if (events < this.#eventsOfSample / 4) this.#slicePs *= 2;
+    if (this.#keeps && this.heldBytes > DETAIL_BYTES) this.detailUntil = to;
+    return true;
+  }
+
+  /** Bytes of the details, roughly. */
+  get heldBytes(): number {
+    let bytes = ROW_BYTES * (this.steps.length + this.notes.length + this.reports.length);
+    for (const { heldBytes, entries } of this.memory.values()) {
+      bytes += heldBytes + 100 * entries.length;
+    }
+    return bytes + this.wire.heldBytes;
+  }
+
+  #takeSample(): void {
+    const { simulator } = this;
+    const last = this.samples.at(-1)?.events ?? 0;
+    if (simulator.events - last < this.#eventsOfSample) return;
+    const counters = new Map<string, Counted>();
+    let count = 0;
+    for (const [node, statistics] of Object.entries(simulator.statistics())) {
+      const names = this.#namesOf(node, statistics);
+      counters.set(node, { names, values: Float64Array.from(Object.values(statistics)) });
+      count += names.length;
+    }
+    const { reached: at } = this;
+    this.samples.push({
+      at,
+      events: simulator.events,
+      digest: rackDigest(simulator.nodes()),
+      counters,
+    });
+    if (this.samples.length < Math.min(SAMPLES_MOST, COUNTERS_MOST / count)) return;
+    this.samples = this.samples.filter((_, i) => i % 2 === 1);
+    this.#eventsOfSample *= 2;
+  }
+
+  /** One list for all samples that have the same names. */
+  #namesOf(node: string, statistics: Readonly<Record<string, number>>): readonly string[] {
+    const names = Object.keys(statistics), known = this.#names.get(node);
+    const isKnown = known?.length === names.length && names.every((name, i) => name === known[i]);
+    if (isKnown) return known;
+    this.#names.set(node, names);
+    return names;
+  }
+
+  #see(seen: Observation): void {
+    const { time } = seen;
+    const node = this.job.plan.nodes[seen.node]!.name;
+    if (!this.#keeps) return;
+    if (seen.kind === "sent") this.wire.frame(node, seen, this.#order++);
+    else if (seen.kind === "report") {
+      const { topic, value } = seen;
+      if (topic !== "progress") {
+        this.reports.push({ time, node, topic, value, order: this.#order++ });
+      }
+    } else if (seen.kind === "note") {
+      const { by, note } = seen;
+      this.notes.push({ time, node, by, note, order: this.#order++ });
+      if (note.kind === "writes") this.#declare({ time, node, by, note });
+      else if (note.kind === "visible" || note.kind === "persistent") {
+        this.#confirm({ time, by, note });
+      }
+    }
+  }
+
+  #declare(
+    { time, node, by, note }: { time: Time; node: string; by: string; note: WritesRecord },
+  ): void {
+    const write: DeclaredWrite = {
+      ...{ by, id: note.id, node, on: note.on, issuedAt: time },
+      landing: new Landing(note.at, note.bytes),
+      ...{ visibleAt: Infinity, claimedAt: Infinity, promisedAt: Infinity },
+    };
+    this.#writes.set(`${by} ${note.id}`, write);
+    this.memory.get(note.on)?.declare(write);
+  }
+
+  #confirm({ time, by, note }: { time: Time; by: string; note: WriteRecord }): void {
+    const write = this.#writes.get(`${by} ${note.id}`);
+    if (write === undefined) return;
+    write.visibleAt = Math.min(write.visibleAt, time);
+    if (note.kind !== "persistent") return;
+    if (note.promised) write.promisedAt = Math.min(write.promisedAt, time);
+    else write.claimedAt = Math.min(write.claimedAt, time);
+  }
+
+  /** The declared write of that number. */
+  writeOf(by: string, id: number): DeclaredWrite | undefined {
+    return this.#writes.get(`${by} ${id}`);
+  }
+
+  /** The node, whose events are counted, and whose messages on the bus are kept. */
+  #watched(node: Node): Node {
+    const { name } = node;
+    const events = this.events.get(name)!;
+    const step = node.step.bind(node);
+    let now: Time = 0;
+    let wrapped: { readonly original: Outputs; readonly outputs: Outputs } | undefined;
+    const hasBus = node.kind !== "switch";
+    node.step = (time: Time, input: Input, out: Outputs) => {
+      now = time;
+      events.push(time);
+      if (!hasBus) return step(time, input, out);
+      if (node.kind === "rnic" && input.kind === "message" && input.message.kind === "frame") {
+        this.#receive(name, { at: time, frame: input.message.bytes });
+      }
+      if (wrapped?.original !== out) {
+        const sent = (port: number, message: Message, freeAt: Time) =>
+          this.#sent(node, { port, message, freeAt, now });
+        wrapped = { original: out, outputs: watchedOutputs(out, sent) };
+      }
+      step(time, input, wrapped.outputs);
+    };
+    return node;
+  }
+
+  #receive(card: string, received: { readonly at: Time; readonly frame: Uint8Array }): void {
+    let latest = this.#received.get(card);
+    if (latest === undefined) this.#received.set(card, latest = []);
+    latest.push(received);
+    if (latest.length > 2 * FRAMES_OF_CARD) latest.splice(0, FRAMES_OF_CARD);
+  }
+
+  /** When the card had the frame of which these bytes are a part; -1 where they are of none. */
+  #receivedAt(card: string, { buffer, byteOffset }: Uint8Array): Time {
+    const received = this.#received.get(card)?.findLast(({ frame }) =>
+      frame.buffer === buffer && byteOffset >= frame.byteOffset &&
+      byteOffset < frame.byteOffset + frame.length
+    );
+    return received?.at ?? -1;
+  }
+
+  #sent(
+    node: Node,
+    { port, message, freeAt, now }: { port: number; message: Message; freeAt: Time; now: Time },
+  ): void {
+    if (message.kind === "frame" || !this.#keeps) return;
+    const direction = this.wire.directionOf(node.name, port);
+    if (direction === undefined) return;
+    const { latencyPs, bitsPerSecond } = direction.plan;
+    const bytes = wireBytes(message);
+    const startPs = freeAt - transferTime(bytes, bitsPerSecond);
+    const { kind } = message;
+    this.wire.bus(direction, { kind, startPs, endPs: freeAt, bytes, order: this.#order++ });
+    const isWrite = node.kind === "rnic" && port === PORTS.rnicBus && kind === "memory-write";
+    if (!isWrite || message.address < SCM_BASE) return;
+    this.memory.get(direction.to)?.pass({
+      landing: new Landing(message.address - SCM_BASE, message.data),
+      cardAt: this.#receivedAt(node.name, message.data),
+      busAt: now,
+      arrivesAt: freeAt + latencyPs,
+    });
+  }
+}
+
+function watchedOutputs(
+  out: Outputs,
+  sent: (port: number, message: Message, freeAt: Time) => void,
+): Outputs {
+  return {
+    get tracing() {
+      return out.tracing;
+    },
+    get timing() {
+      return out.timing === true;
+    },
+    get auditing() {
+      return out.auditing === true;
+    },
+    send(port, message, departAt) {
+      const freeAt = out.send(port, message, departAt);
+      sent(port, message, freeAt);
+      return freeAt;
+    },
+    trace: (step) => out.trace(step),
+    report: (topic, value) => out.report(topic, value),
+    audit: (by, note) => out.audit?.(by, note),
+  };
+}

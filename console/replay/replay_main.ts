@@ -1,0 +1,64 @@
+/**
+ * The process of a replay: it reads the run's input files, gives up its rights, and only then loads the
+ * user's own programs. Started and asked by `client.ts`; it ends with its parent.
+ */
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
+import { giveUpRights, loadOwnPrograms, readInputs } from "../../nodes/files.ts";
+import { explain } from "../rack/failure.ts";
+import { framed, framesOf } from "../rack/own/frames.ts";
+import { watchLoops } from "../rack/own/loop_watch.ts";
+import { ReplayEngine } from "./engine.ts";
+import type { ReplayJob } from "./job.ts";
+import type { Loaded } from "./recording.ts";
+import { METHODS, type ReplayReply, type ReplayRequest } from "./protocol.ts";
+
+async function main(): Promise<void> {
+  // The parent ends this process in order; a terminal sends SIGINT to both.
+  Deno.addSignalListener("SIGINT", () => {});
+  let engine: ReplayEngine | undefined, loaded: Loaded | undefined;
+  for await (const frame of framesOf(Deno.stdin.readable)) {
+    const request = frame as ReplayRequest;
+    try {
+      if (request.kind === "open") {
+        const { job } = request;
+        loaded ??= await load(job);
+        engine = new ReplayEngine(job, loaded);
+        await engine.run(job.until, (progress) => say({ kind: "progress", progress }));
+        say({ kind: "opened" });
+      } else {
+        const { id, method, given } = request;
+        if (!METHODS.includes(method)) throw new Error(`Found a call of ${method}`);
+        const ask = engine![method].bind(engine) as (...given: readonly unknown[]) => unknown;
+        say({ kind: "answer", id, value: ask(...given) });
+      }
+    } catch (error) {
+      const { message, code } = explain(error);
+      const id = request.kind === "call" ? { id: request.id } : {};
+      say({ kind: "failed", ...id, message, code, isRefusal: error instanceof Refusal });
+    }
+  }
+  // The parent has closed this process's input, or has ended.
+  Deno.exit(EXIT.done);
+}
+
+async function load({ runFile, plan }: ReplayJob): Promise<Loaded> {
+  const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
+  const inputs = readInputs(runFile, hosts);
+  const isOwn = Object.keys(runFile.programs).length > 0;
+  const loops = isOwn ? await watchLoops() : undefined;
+  await giveUpRights(runFile.directory);
+  const own = await loadOwnPrograms(runFile);
+  return {
+    inputs,
+    own,
+    replace: (create) => loops?.steps(create, plan, own) ?? create,
+  };
+}
+
+function say(reply: ReplayReply): void {
+  const frame = framed(reply);
+  for (let at = 0; at < frame.length;) at += Deno.stdout.writeSync(frame.subarray(at));
+}
+
+if (import.meta.main) await main();

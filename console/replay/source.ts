@@ -1,0 +1,150 @@
+/** A run as its directory has it, for a replay: what happened to it, and what its replay has to equal. */
+import { type ClockEnd, orderFromLine, type Recorded } from "../../fabric/clock/record.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
+import { ifThere, isThere, textIfThere } from "../base/files.ts";
+import { livesOf } from "../checks/lives.ts";
+import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
+import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
+import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
+import type { KnownDigest, ReplayJob } from "./job.ts";
+import type { ReplayTarget } from "./types.ts";
+
+/**
+ * The run and what is on record of it, up to now where its rack is up.
+ * @throws Refusal for an unknown run, a variant that it has not, and one that cannot be replayed exactly.
+ */
+export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<ReplayJob> {
+  const { id, path } = await findRun(run, "run");
+  const directory = directoryOf({ id, path }, variant);
+  const runFile = readRunFile(directory);
+  if (runFile === undefined) {
+    throw refusal("run", { found: `${id} has no run file`, expected: "a run that has begun" });
+  }
+  const supervisor = readSupervisor(path);
+  const rack = supervisor && { id, directory, file: runFile, supervisor };
+  const end = rack === undefined ? readClockEnd(directory) : await endNow(rack);
+  const inexact = inexactIn(directory);
+  if (inexact.length > 0) {
+    const found = `${id} cannot be replayed exactly: ${inexact.join("; ")}`;
+    throw refusal("run", { found, expected: "a run of which all is known" });
+  }
+  const whole = { runFile, directory };
+  const plan = planOf(whole);
+  const isLive = rack !== undefined;
+  return {
+    ...{ runFile, run: id, variant: directory === path ? "" : directory.slice(path.length + 1) },
+    plan,
+    orders: ordersOf(plan, directory),
+    known: knownOf(directory, end),
+    unknownEnd: end === undefined ? "it has left no digest: its timekeeper was killed with it" : "",
+    until: end === undefined
+      ? lastOnRecord(whole, plan)
+      : end.isFinished
+      ? null
+      : end.virtualPs + 1,
+    isLive,
+  };
+}
+
+interface Whole {
+  readonly runFile: RunFile;
+  readonly directory: string;
+}
+
+const RECORDS = ["faults.jsonl", "orders.jsonl"];
+const END_TRIES = 20;
+
+/** How far a rack that is up has come, when nothing was put on record meanwhile. */
+async function endNow(rack: RackUp): Promise<ClockEnd> {
+  const sizes = () =>
+    RECORDS.map((name) => ifThere(() => Deno.statSync(`${rack.directory}/${name}`).size)).join();
+  return await linkedTo(rack, async ({ control }) => {
+    for (let tries = 1;; tries++) {
+      const before = sizes();
+      const end = await control.demand<ClockEnd>("end", {});
+      if (sizes() === before || tries === END_TRIES) return end;
+    }
+  });
+}
+
+function directoryOf({ id, path }: { id: string; path: string }, variant: string): string {
+  if (variant === "" && isThere(`${path}/run.json`)) return path;
+  const variants = [...Deno.readDirSync(path)].map(({ name }) => name).sort()
+    .filter((name) => isThere(`${path}/${name}/run.json`));
+  const [only] = variants;
+  if (variant === "" && only !== undefined && variants.length === 1) return `${path}/${only}`;
+  if (variants.includes(variant)) return `${path}/${variant}`;
+  const found = variant === "" ? `${id} has ${variants.length} variants` : `"${variant}"`;
+  const expected = variants.length === 0 ? "a run that has begun" : oneOf(variants, variant);
+  throw refusal("variant", { found, expected });
+}
+
+/** Whether devices of the run were processes on the bus. */
+function hadTimekeeper(directory: string): boolean {
+  return isThere(`${directory}/timekeeper.term`);
+}
+
+/** The plan with power failures, returns and faults of cables as they happened. */
+function planOf({ runFile: { plan, partitions }, directory }: Whole): RackPlan {
+  if (!hadTimekeeper(directory)) return plan;
+  const { faults, linkFaults } = recordedIn(directory);
+  // Devices that share a process carry out the plan by themselves, which is not on record.
+  const shared = new Set(
+    partitions.filter(({ nodes }) => nodes.length > 1).flatMap(({ nodes }) => nodes),
+  );
+  const own = plan.faults.filter(({ node }) => shared.has(node));
+  const links = [...plan.linkFaults ?? [], ...linkFaults];
+  return {
+    ...plan,
+    faults: [...faults, ...own].sort((x: FaultPlan, y: FaultPlan) => x.at - y.at),
+    ...(links.length > 0 && { linkFaults: links }),
+  };
+}
+
+/** Each order with the life of its host that it was for: the one that has power at its instant. */
+function ordersOf(plan: RackPlan, directory: string): SimulatedOrder[] {
+  const lives = livesOf(plan, plan.faults);
+  return linesOf<unknown>(`${directory}/orders.jsonl`).map((line) => {
+    const { at: time, host, counter, program } = orderFromLine(line);
+    const life = Math.max(0, (lives.get(host) ?? []).findLastIndex(({ from }) => from <= time));
+    return { time, host, life, counter, program };
+  });
+}
+
+function knownOf(directory: string, end: ClockEnd | undefined): KnownDigest[] {
+  const atEnd = (end?.partitions ?? []).flatMap(({ reached, nodes }) =>
+    nodes.map(([node, digest]) => ({ node, at: reached, digest }))
+  );
+  const atDeath = linesOf<Recorded>(`${directory}/faults.jsonl`).flatMap((fault) => {
+    if (fault.action === "link") return [];
+    return fault.digests.map(([node, high, low]) => {
+      return { node, at: fault.at + 1, digest: hex(high) + hex(low) };
+    });
+  });
+  return [...atDeath, ...atEnd];
+}
+
+function hex(lane: number): string {
+  return (lane >>> 0).toString(16).padStart(8, "0");
+}
+
+/** Where a run that has left no end was killed nobody knows: it is replayed as far as something is on record. */
+function lastOnRecord({ runFile: { stayUp }, directory }: Whole, plan: RackPlan): Time | null {
+  if (!stayUp) return null;
+  const instants = [
+    ...plan.faults.map(({ at }) => at),
+    ...(plan.linkFaults ?? []).map(({ at }) => at),
+    ...ordersOf(plan, directory).map(({ time }) => time),
+  ];
+  return Math.max(0, ...instants) + 1;
+}
+
+/** The whole lines: the last one may be being written. */
+function linesOf<T>(path: string): T[] {
+  const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
+  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as T);
+}

@@ -1,0 +1,222 @@
+/** Messages on the cables of a run: for each direction, when each was on it, and its first bytes. */
+import type { CutOffSeen, MessageSeen } from "../../fabric/capture/observation.ts";
+import type { CablePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
+import { hostsByAddress } from "../../fabric/trace/trace.ts";
+import { formatAddress } from "../../fabric/trace/describe.ts";
+import { Numbers } from "./log_arrays.ts";
+import type { CableState, InFlight } from "./types.ts";
+
+/** Kept of a frame: all headers of RoCEv2. */
+export const HEAD_BYTES = 128;
+const HEADS_OF_CHUNK = 8_192;
+/** A message is looked for among so many that were sent before it. */
+const LOOK_BACK = 4_096;
+const LISTED = 64;
+
+export interface Direction {
+  readonly cable: number;
+  readonly plan: CablePlan;
+  readonly from: string;
+  readonly to: string;
+  readonly startPs: Numbers;
+  readonly endPs: Numbers;
+  readonly bytes: Numbers;
+  /** Sum of the bytes up to and with each. */
+  readonly total: Numbers;
+  /** Of a frame its head's number, of a bus message one of its kind. */
+  readonly what: Numbers;
+  /** Place of each among all that the run records. */
+  readonly order: Numbers;
+  readonly effects: Map<number, { readonly says: readonly string[]; readonly latePs: number }>;
+}
+
+export class WireRecord {
+  /** By node and port. */
+  readonly #byPort = new Map<string, Direction>();
+  readonly directions: Direction[] = [];
+  readonly #names: ReadonlyMap<string, string>;
+  readonly #chunks: Uint8Array[] = [];
+  readonly #heads = new WeakMap<Uint8Array, number>();
+  #headCount = 0;
+  readonly #kinds: string[] = [];
+
+  constructor(plan: RackPlan) {
+    this.#names = hostsByAddress(plan);
+    for (const [cable, each] of plan.cables.entries()) {
+      for (const [near, far] of [[each.a, each.b], [each.b, each.a]] as const) {
+        const direction: Direction = {
+          cable,
+          plan: each,
+          from: near.node,
+          to: far.node,
+          startPs: new Numbers(),
+          endPs: new Numbers(),
+          bytes: new Numbers(),
+          total: new Numbers(),
+          what: new Numbers(),
+          order: new Numbers(),
+          effects: new Map(),
+        };
+        this.directions.push(direction);
+        this.#byPort.set(`${near.node} ${near.port}`, direction);
+      }
+    }
+  }
+
+  get heldBytes(): number {
+    const rows = this.directions.reduce((sum, { startPs }) => sum + startPs.length, 0);
+    return 48 * rows + HEAD_BYTES * this.#headCount;
+  }
+
+  directionOf(node: string, port: number): Direction | undefined {
+    return this.#byPort.get(`${node} ${port}`);
+  }
+
+  /** A frame leaves a port. */
+  frame(node: string, seen: MessageSeen, order: number): void {
+    const direction = this.directionOf(node, seen.port);
+    if (direction === undefined || seen.frame === undefined) return;
+    const { effect } = seen;
+    if (effect !== undefined) {
+      const latePs = effect.copies === 0 ? Infinity : effect.latePs;
+      direction.effects.set(direction.startPs.length, { says: effect.says, latePs });
+    }
+    this.#add(direction, {
+      ...seen,
+      bytes: seen.frame.length,
+      what: this.#headOf(seen.frame),
+      order,
+    });
+  }
+
+  /** A message of the bus leaves a port. */
+  bus(
+    direction: Direction,
+    message: { kind: string; startPs: Time; endPs: Time; bytes: number; order: number },
+  ): void {
+    let what = this.#kinds.indexOf(message.kind);
+    if (what < 0) what = this.#kinds.push(message.kind) - 1;
+    this.#add(direction, { ...message, what });
+  }
+
+  #add(
+    direction: Direction,
+    { startPs, endPs, bytes, what, order }: {
+      startPs: Time;
+      endPs: Time;
+      bytes: number;
+      what: number;
+      order: number;
+    },
+  ): void {
+    const { total } = direction;
+    total.push((total.length === 0 ? 0 : total.at(total.length - 1)) + bytes);
+    direction.startPs.push(startPs);
+    direction.endPs.push(endPs);
+    direction.bytes.push(bytes);
+    direction.what.push(what);
+    direction.order.push(order);
+  }
+
+  /** Frames are passed on as they are: each is kept once. */
+  #headOf(frame: Uint8Array): number {
+    const known = this.#heads.get(frame);
+    if (known !== undefined) return known;
+    const number = this.#headCount++;
+    const place = number % HEADS_OF_CHUNK;
+    if (place === 0) this.#chunks.push(new Uint8Array(HEADS_OF_CHUNK * HEAD_BYTES));
+    this.#chunks.at(-1)!.set(frame.subarray(0, HEAD_BYTES), place * HEAD_BYTES);
+    this.#heads.set(frame, number);
+    return number;
+  }
+
+  /** The first bytes of a frame. */
+  head(direction: Direction, index: number): Uint8Array {
+    const number = direction.what.at(index);
+    const at = number % HEADS_OF_CHUNK * HEAD_BYTES;
+    const chunk = this.#chunks[Math.floor(number / HEADS_OF_CHUNK)]!;
+    return chunk.subarray(at, at + Math.min(HEAD_BYTES, direction.bytes.at(index)));
+  }
+
+  text(direction: Direction, index: number): string {
+    if (direction.plan.kind === "bus") return this.#kinds[direction.what.at(index)]!;
+    return frameText(this.head(direction, index), {
+      bytes: direction.bytes.at(index),
+      names: this.#names,
+    });
+  }
+
+  /** What is on a direction of a cable at `at`. */
+  stateOf(direction: Direction, at: Time): CableState {
+    const { cable, plan, from, to, total } = direction;
+    const sent = direction.startPs.countBelow(at);
+    const inFlight: InFlight[] = [];
+    let count = 0;
+    for (let i = sent - 1; i >= Math.max(0, sent - LOOK_BACK); i--) {
+      const row = this.inFlight(direction, i);
+      if ((row.arrivesPs ?? row.endPs + plan.latencyPs) < at) {
+        // A frame that was held back may be behind later ones.
+        if (direction.effects.size === 0) break;
+        continue;
+      }
+      count++;
+      inFlight.push(row);
+    }
+    return {
+      cable,
+      kind: plan.kind,
+      from,
+      to,
+      inFlight: inFlight.reverse().slice(0, LISTED),
+      inFlightCount: count,
+      sent,
+      sentBytes: sent === 0 ? 0 : total.at(sent - 1),
+    };
+  }
+
+  inFlight(direction: Direction, index: number): InFlight {
+    const { plan, effects } = direction;
+    const startPs = direction.startPs.at(index), endPs = direction.endPs.at(index);
+    const effect = effects.get(index);
+    const arrivesPs = endPs + plan.latencyPs + (effect?.latePs ?? 0);
+    return {
+      startPs,
+      endPs,
+      arrivesPs: arrivesPs === Infinity ? null : arrivesPs,
+      bytes: direction.bytes.at(index),
+      text: this.text(direction, index),
+      ...(plan.kind === "network" && { head: this.head(direction, index).toHex() }),
+      ...(effect && { effect: effect.says }),
+    };
+  }
+}
+
+export type WireSeen = MessageSeen | CutOffSeen;
+
+const IP_AT = 14, BTH_AT = 42, ETHERTYPE_IPV4 = 0x0800;
+
+/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; of what is no RoCEv2, its length. */
+function frameText(
+  head: Uint8Array,
+  { bytes, names }: { readonly bytes: number; readonly names: ReadonlyMap<string, string> },
+): string {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const isRoce = head.length >= BTH_AT + 12 && view.getUint16(12) === ETHERTYPE_IPV4 &&
+    view.getUint8(IP_AT + 9) === 17 && view.getUint16(BTH_AT - 6) === 4791;
+  if (!isRoce) return `${bytes} B`;
+  const name = (at: number) => {
+    const address = formatAddress(view.getUint32(at));
+    return names.get(address) ?? address;
+  };
+  const row = opcodeRow(view.getUint8(BTH_AT));
+  const words = [
+    `${name(IP_AT + 12)}→${name(IP_AT + 16)}`,
+    row === undefined ? `opcode ${view.getUint8(BTH_AT)}` : row.name,
+    `qp=0x${(view.getUint32(BTH_AT + 4) & 0xff_ffff).toString(16)}`,
+    `psn=${view.getUint32(BTH_AT + 8) & 0xff_ffff},`,
+    `${bytes} B`,
+  ];
+  return words.join(" ");
+}
