@@ -51,7 +51,7 @@ export class HostMemory {
     this.#config = host.config;
     this.#lives = host.lives;
     this.#noticePs = host.noticePs;
-    this.cursor = new CrashCursor(record.entries, new Pages());
+    this.cursor = new CrashCursor(record.history.entries, new Pages());
   }
 
   get life(): Life | undefined {

@@ -2,6 +2,7 @@
  * The history of one host's SCM with what is on its way there: writes that programs have declared, and
  * writes of the card over the bus. Each is followed until its last byte is in memory.
  */
+import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { HistoryLog, LINE_BYTES } from "../explore/history.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { Numbers } from "./log_arrays.ts";
@@ -79,7 +80,8 @@ export interface DeclaredWrite {
   promisedAt: Time;
 }
 
-export class MemoryRecord extends HistoryLog {
+export class MemoryRecord implements MemoryLog {
+  readonly history = new HistoryLog();
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
   readonly queuedAt = new Numbers();
   readonly queuedLine = new Numbers();
@@ -102,16 +104,20 @@ export class MemoryRecord extends HistoryLog {
     this.#open.push(passage.landing);
   }
 
-  override durable(at: Time, offset: number, bytes: Uint8Array, unit: number): void {
-    super.durable(at, offset, bytes, unit);
+  durable(at: Time, offset: number, bytes: Uint8Array, unit: number): void {
+    this.history.durable(at, offset, bytes, unit);
     this.heldBytes += bytes.length;
     this.#land(at, offset, bytes);
   }
 
-  override dirty(at: Time, line: number, bytes: Uint8Array, words: number): void {
-    super.dirty(at, line, bytes, words);
+  dirty(at: Time, line: number, bytes: Uint8Array, words: number): void {
+    this.history.dirty(at, line, bytes, words);
     this.heldBytes += LINE_BYTES;
     this.#land(at, line, bytes);
+  }
+
+  clean(at: Time, line: number): void {
+    this.history.clean(at, line);
   }
 
   queued(at: Time, line: number, until: Time): void {
@@ -120,8 +126,9 @@ export class MemoryRecord extends HistoryLog {
     this.queuedUntil.push(until);
   }
 
-  override beginLife(at: Time): void {
-    super.beginLife(at);
+  /** The host begins another life. */
+  beginLife(at: Time): void {
+    this.history.beginLife(at);
     this.#open = [];
   }
 

@@ -62,7 +62,7 @@ export function memoryView(
 }
 
 /** Ranges of SCM that anything was written to in the run. */
-function touchedIn({ entries, passages }: MemoryRecord): [from: number, to: number][] {
+function touchedIn({ history: { entries }, passages }: MemoryRecord): [from: number, to: number][] {
   const pages = new Set<number>();
   const add = (from: number, length: number) => {
     for (let at = from - from % GAP_BYTES; at < from + length; at += GAP_BYTES) pages.add(at);
