@@ -8,7 +8,9 @@ import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";
 import { metricsText } from "./metrics.ts";
 import { pageResponse } from "./page.ts";
+import { Replays } from "./replays.ts";
 import { feedRoutes } from "./routes/feed.ts";
+import { historyRoutes } from "./routes/history.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
 import { rackRoutes } from "./routes/racks.ts";
@@ -20,10 +22,11 @@ import { sessionRoutes } from "./routes/session.ts";
 const API = "/api/v1";
 
 /** All routes of the API: their type is the page's client. */
-function apiRoutes(console: Console, feeds: Set<() => void>) {
+function apiRoutes(console: Console, feeds: Set<() => void>, replays: Replays) {
   return newRoutes()
     .route("/", sessionRoutes(console))
     .route("/", runRoutes(console))
+    .route("/", historyRoutes(replays))
     .route("/", rackRoutes())
     .route("/", objectRoutes())
     .route("/", jobRoutes(console))
@@ -43,6 +46,8 @@ export interface App {
   ) => Response | Promise<Response>;
   /** Ends the feeds that are open: pages see their stream end. */
   readonly endFeeds: () => void;
+  /** Ends the replays; resolves when their processes are gone. */
+  readonly endReplays: () => Promise<void>;
 }
 
 export interface AppOptions extends Console {
@@ -51,7 +56,7 @@ export interface AppOptions extends Console {
 }
 
 export function createApp({ onError, ...console }: AppOptions): App {
-  const feeds = new Set<() => void>();
+  const feeds = new Set<() => void>(), replays = new Replays();
   const app = newRoutes();
   app.onError((error, c) => {
     const response = failureResponse(error, c);
@@ -66,7 +71,7 @@ export function createApp({ onError, ...console }: AppOptions): App {
     const { type, text } = await metricsText(console);
     return c.body(text, 200, { "Content-Type": type, "Cache-Control": "no-store" });
   });
-  const api = apiRoutes(console, feeds);
+  const api = apiRoutes(console, feeds, replays);
   app.use(
     `${API}/*`,
     doors.noStore,
@@ -92,6 +97,7 @@ export function createApp({ onError, ...console }: AppOptions): App {
     endFeeds: () => {
       for (const end of feeds) end();
     },
+    endReplays: () => replays.end(),
   };
 }
 

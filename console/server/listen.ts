@@ -69,6 +69,7 @@ export async function listen(
     ...place,
     close: async () => {
       made.endFeeds();
+      await made.endReplays();
       await server.shutdown();
     },
   };
