@@ -1,4 +1,6 @@
 /** The views, in the order of the rail. A view registers itself by a line here. */
+import { CHAOS } from "./explore/chaos_view.tsx";
+import { EXPLORE } from "./explore/explore_view.tsx";
 import { MEMORY } from "./memory/memory_view.tsx";
 import { OPERATION } from "./operation/operation_view.tsx";
 import { RACK } from "./rack/rack_view.tsx";
@@ -10,6 +12,8 @@ export const VIEWS: readonly View[] = [
   RACK,
   OPERATION,
   MEMORY,
+  EXPLORE,
+  CHAOS,
   RUNS,
   SCENARIO,
 ];
