@@ -8,12 +8,11 @@ import { ApiFailure, failureResponse } from "./doors/errors.ts";
 import * as doors from "./doors/guards.ts";
 import { metricsText } from "./metrics.ts";
 import { pageResponse } from "./page.ts";
-import { Replays } from "./replays.ts";
 import { feedRoutes } from "./routes/feed.ts";
-import { historyRoutes } from "./routes/history.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
 import { rackRoutes } from "./routes/racks.ts";
+import { replayRoutes } from "./routes/replay.ts";
 import { newRoutes } from "./routes/route.ts";
 import { runRoutes } from "./routes/runs.ts";
 import { scenarioRoutes } from "./routes/scenarios.ts";
@@ -22,13 +21,13 @@ import { sessionRoutes } from "./routes/session.ts";
 const API = "/api/v1";
 
 /** All routes of the API: their type is the page's client. */
-function apiRoutes(console: Console, feeds: Set<() => void>, replays: Replays) {
+function apiRoutes(console: Console, feeds: Set<() => void>) {
   return newRoutes()
     .route("/", sessionRoutes(console))
     .route("/", runRoutes(console))
-    .route("/", historyRoutes(replays))
     .route("/", rackRoutes())
     .route("/", objectRoutes())
+    .route("/", replayRoutes(console))
     .route("/", jobRoutes(console))
     .route("/", scenarioRoutes())
     .route("/", feedRoutes(console, feeds));
@@ -46,8 +45,6 @@ export interface App {
   ) => Response | Promise<Response>;
   /** Ends the feeds that are open: pages see their stream end. */
   readonly endFeeds: () => void;
-  /** Ends the replays; resolves when their processes are gone. */
-  readonly endReplays: () => Promise<void>;
 }
 
 export interface AppOptions extends Console {
@@ -56,7 +53,7 @@ export interface AppOptions extends Console {
 }
 
 export function createApp({ onError, ...console }: AppOptions): App {
-  const feeds = new Set<() => void>(), replays = new Replays();
+  const feeds = new Set<() => void>();
   const app = newRoutes();
   app.onError((error, c) => {
     const response = failureResponse(error, c);
@@ -71,7 +68,7 @@ export function createApp({ onError, ...console }: AppOptions): App {
     const { type, text } = await metricsText(console);
     return c.body(text, 200, { "Content-Type": type, "Cache-Control": "no-store" });
   });
-  const api = apiRoutes(console, feeds, replays);
+  const api = apiRoutes(console, feeds);
   app.use(
     `${API}/*`,
     doors.noStore,
@@ -97,7 +94,6 @@ export function createApp({ onError, ...console }: AppOptions): App {
     endFeeds: () => {
       for (const end of feeds) end();
     },
-    endReplays: () => replays.end(),
   };
 }
 

@@ -69,7 +69,6 @@ export async function listen(
     ...place,
     close: async () => {
       made.endFeeds();
-      await made.endReplays();
       await server.shutdown();
     },
   };

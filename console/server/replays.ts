@@ -1,88 +1,99 @@
-/** Replays of the runs that pages look at: each is a process, kept while it is asked, a few at a time. */
+/** Replays of runs, each a process: limited in number, shared by all pages, ended when nobody asks. */
 import { Replay } from "../replay/client.ts";
-import type { Ps } from "../replay/types.ts";
 
-/** A replay holds up to a gigabyte; two are compared. */
-const OPEN_MAX = 3;
-/** Nobody has asked for so long: its process ends. */
-const IDLE_MS = 10 * 60_000;
+export interface ReplaysOptions {
+  readonly wallMs: () => number;
+  readonly openMax?: number;
+  /** A replay that nobody asks ends after so long. */
+  readonly idleMs?: number;
+}
 
-interface Entry {
-  readonly run: string;
+/** A replay of a million events holds some hundred megabytes. */
+const OPEN_MAX = 3, IDLE_MS = 120_000, LOOK_MS = 5_000;
+
+interface Open {
   readonly replay: Promise<Replay>;
-  timer: ReturnType<typeof setTimeout>;
+  readonly ending: AbortController;
+  /** Questions under way: it is not ended below them. */
+  asked: number;
+  usedMs: number;
+}
+
+/** All that can be replayed at once is in use. */
+export class ReplaysBusy extends Error {
+  override readonly name = "ReplaysBusy";
 }
 
 export class Replays {
-  /** By run and variant, the one that was asked last at the end. */
-  readonly #entries = new Map<string, Entry>();
-  #isEnded = false;
+  readonly #options: Required<ReplaysOptions>;
+  readonly #open = new Map<string, Open>();
+  #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** How many there are. */
+  constructor({ openMax = OPEN_MAX, idleMs = IDLE_MS, wallMs }: ReplaysOptions) {
+    this.#options = { openMax, idleMs, wallMs };
+  }
+
   get size(): number {
-    return this.#entries.size;
+    return this.#open.size;
   }
 
   /**
-   * The replay of a run, which begins now where there is none.
-   * @param at the instant that is asked for; undefined: the end, or, of a rack that is up, now.
-   * @returns it, and the instant.
-   * @throws Refusal, RackError as `Replay.open` does.
+   * Asks the replay of a run, which is opened where it is not.
+   * @param target.run the whole name. @throws what `Replay` throws; ReplaysBusy.
    */
-  async of(
-    { run, variant = "" }: { readonly run: string; readonly variant?: string | undefined },
-    at?: Ps | undefined,
-  ): Promise<{ readonly replay: Replay; readonly at: Ps }> {
-    const key = `${run}\n${variant}`;
-    const entry = this.#entries.get(key) ?? this.#open(key, { run, variant });
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
-    clearTimeout(entry.timer);
-    entry.timer = this.#idle(key);
-    const replay = await entry.replay;
-    const { endPs, isLive } = await replay.timeline();
-    if (at !== undefined && at <= endPs) return { replay, at };
-    const end = isLive ? (await replay.advance()).endPs : endPs;
-    return { replay, at: at === undefined ? end : Math.min(at, end) };
+  async ask<T>(
+    target: { readonly run: string; readonly variant?: string },
+    question: (replay: Replay) => Promise<T>,
+  ): Promise<T> {
+    const key = `${target.run}/${target.variant ?? ""}`;
+    const open = this.#open.get(key) ?? this.#begin(key, target);
+    open.asked++;
+    try {
+      return await question(await open.replay);
+    } finally {
+      open.asked--;
+      open.usedMs = this.#options.wallMs();
+    }
   }
 
-  #open(key: string, target: { readonly run: string; readonly variant: string }): Entry {
-    const [oldest] = this.#entries.keys();
-    if (oldest !== undefined && this.#entries.size >= OPEN_MAX) void this.#close(oldest);
-    const replay = Replay.open(target);
-    const entry: Entry = { run: target.run, replay, timer: this.#idle(key) };
-    this.#entries.set(key, entry);
-    // One that cannot be replayed is asked again anew: a rack that is up may have a record by then.
-    replay.catch(() => {
-      if (this.#entries.get(key) === entry) void this.#close(key);
-    });
-    if (this.#isEnded) void this.#close(key);
-    return entry;
-  }
-
-  #idle(key: string): ReturnType<typeof setTimeout> {
-    const timer = setTimeout(() => void this.#close(key), IDLE_MS);
-    Deno.unrefTimer(timer);
-    return timer;
-  }
-
-  async #close(key: string): Promise<void> {
-    const entry = this.#entries.get(key);
-    if (entry === undefined) return;
-    this.#entries.delete(key);
-    clearTimeout(entry.timer);
-    await entry.replay.then((replay) => replay.close(), () => {});
-  }
-
-  /** A run is about to be removed: its replays end. */
-  async forget(run: string): Promise<void> {
-    const keys = [...this.#entries].flatMap(([key, entry]) => entry.run === run ? [key] : []);
-    await Promise.all(keys.map((key) => this.#close(key)));
-  }
-
-  /** Ends all; returns when their processes are gone. */
+  /** Ends all of them. */
   async end(): Promise<void> {
-    this.#isEnded = true;
-    await Promise.all([...this.#entries.keys()].map((key) => this.#close(key)));
+    await Promise.all([...this.#open.keys()].map((key) => this.#end(key)));
+  }
+
+  #begin(key: string, target: { readonly run: string; readonly variant?: string }): Open {
+    const { openMax, wallMs } = this.#options;
+    if (this.#open.size >= openMax) {
+      const [oldest] = [...this.#open].filter(([, { asked }]) => asked === 0)
+        .sort(([, x], [, y]) => x.usedMs - y.usedMs);
+      if (oldest === undefined) throw new ReplaysBusy(`${openMax} runs are being replayed: wait`);
+      void this.#end(oldest[0]);
+    }
+    const ending = new AbortController();
+    const replay = Replay.open(target, { signal: ending.signal });
+    const open = { replay, ending, asked: 0, usedMs: wallMs() };
+    this.#open.set(key, open);
+    // One that has failed is tried anew by the next question.
+    replay.catch(() => this.#open.get(key) === open && this.#open.delete(key));
+    this.#timer ??= setInterval(() => this.#endIdle(), LOOK_MS);
+    return open;
+  }
+
+  #endIdle(): void {
+    const { idleMs, wallMs } = this.#options;
+    for (const [key, { asked, usedMs }] of this.#open) {
+      if (asked === 0 && wallMs() - usedMs > idleMs) void this.#end(key);
+    }
+  }
+
+  async #end(key: string): Promise<void> {
+    const open = this.#open.get(key);
+    this.#open.delete(key);
+    if (this.#open.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+    open?.ending.abort();
+    await open?.replay.then((replay) => replay.close(), () => {});
   }
 }
