@@ -6,6 +6,7 @@ import { z } from "zod";
 import type * as replay from "../replay/types.ts";
 import { PLACES } from "../replay/types.ts";
 import { name, time } from "./common.ts";
+import { ladderDocument } from "./operations.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 const kind = z.enum(["host", "rnic", "switch"]);
@@ -234,27 +235,8 @@ export const comparison: z.ZodType<replay.Comparison> = z.object({
   there: end,
 }).meta({ id: "Comparison" });
 
-const ladderRow = z.object({
-  time,
-  node: name,
-  step: text,
-  text,
-  to: name.exactOptional(),
-  frame: number.exactOptional(),
-  sincePs: time,
-});
-
-/** As `rack trace --json` has it. */
-export const ladder: z.ZodType<replay.LadderDocument> = z.object({
-  scenario: text,
-  seed: number,
-  variant: text,
-  operation: z.object({ node: name, connection: text, number, startPs: time }),
-  figure: z.unknown(),
-  columns: z.array(name),
-  rows: z.array(ladderRow.extend({ document: text.nullable() })),
-  conclusion: ladderRow,
-}).meta({ id: "Ladder" });
+/** As `rack trace --json` has it, with the bytes of frames. */
+export const ladder: z.ZodType<replay.LadderDocument> = ladderDocument;
 
 // Queries.
 
