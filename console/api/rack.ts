@@ -127,3 +127,65 @@ export const linkFault = z.object({
 }).meta({ id: "LinkFault" });
 
 export const linkFaults = z.object({ faults: z.array(linkFault) }).meta({ id: "LinkFaults" });
+
+const number = z.number();
+
+/** What a device is doing, asked of the device itself. */
+export const device = z.object({
+  node: name,
+  kind: nodeKind,
+  life: number.describe("the number of its present or last life, from 0"),
+  hasPower: z.boolean(),
+  reachedPs: time.describe("every event of its process before this has happened"),
+  counters: z.record(z.string(), number),
+  ports: z.array(z.object({ port: number, peer: name, up: z.boolean(), busyUntilPs: number })),
+  programs: z.array(z.object({
+    program: z.string(),
+    serves: z.boolean(),
+    waitsFor: z.string(),
+    since: number,
+    at: z.string().optional().describe("the line in the program's file"),
+    order: number.optional(),
+  })).describe("those that have not ended"),
+  rnic: z.object({
+    queuePairs: z.array(z.object({
+      qpn: number,
+      type: z.enum(["rc", "uc", "ud"]),
+      state: z.string(),
+      peer: z.object({ address: z.string(), qpn: number }).optional(),
+      nextPsn: number,
+      unacknowledgedPsn: number,
+      outstanding: number,
+      unanswered: number,
+      persistWaiting: number,
+      retriesLeft: number,
+      rnrRetriesLeft: number,
+      rnrWaiting: z.boolean(),
+      expectedPsn: number,
+      answersOwed: number,
+      receivesFetched: number,
+      receivesAwaited: number,
+    })),
+    regions: z.array(z.object({
+      key: number,
+      pd: number,
+      va: number,
+      bytes: number,
+      access: number,
+      isWindow: z.boolean(),
+      persistent: z.boolean(),
+    })),
+  }).optional(),
+  loss: z.object({
+    domain: z.string(),
+    bytes: z.object({ iio: number, llc: number, wcb: number }),
+    changedBytes: number,
+    ranges: z.array(z.object({ place: z.enum(["iio", "llc", "wcb"]), from: number, to: number })),
+    rangesLeft: number,
+  }).optional().describe("what a power failure now would lose of a host's SCM"),
+}).meta({ id: "Device" });
+export type Device = z.infer<typeof device>;
+
+export const deviceQuery = z.object({
+  loss: z.enum(["true", "false"]).optional().describe("of a host: what a power cut would lose"),
+});

@@ -1,5 +1,5 @@
 /**
- * A replay of a run, which is asked for any instant of it: this process's end of `replay_main.ts`. The
+ * A replay of a run, which is asked for any instant of it: this process's end of `main.ts`. The
  * process that replays loads the user's own programs, so it may read nothing once they are there.
  */
 import { fromFileUrl, projectFile } from "../base/paths.ts";
@@ -64,7 +64,7 @@ export class Replay {
       args: [
         "run",
         ...flagsOf({ reads: "all" }),
-        fromFileUrl(projectFile("console/replay/replay_main.ts")),
+        fromFileUrl(projectFile("console/replay/main.ts")),
         // The last word says whose process it is.
         `${directory}/run.json`,
       ],

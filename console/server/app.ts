@@ -12,6 +12,7 @@ import { feedRoutes } from "./routes/feed.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { objectRoutes } from "./routes/objects.ts";
 import { rackRoutes } from "./routes/racks.ts";
+import { replayRoutes } from "./routes/replay.ts";
 import { newRoutes } from "./routes/route.ts";
 import { runRoutes } from "./routes/runs.ts";
 import { scenarioRoutes } from "./routes/scenarios.ts";
@@ -26,6 +27,7 @@ function apiRoutes(console: Console, feeds: Set<() => void>) {
     .route("/", runRoutes(console))
     .route("/", rackRoutes())
     .route("/", objectRoutes())
+    .route("/", replayRoutes(console))
     .route("/", jobRoutes(console))
     .route("/", scenarioRoutes())
     .route("/", feedRoutes(console, feeds));

@@ -6,6 +6,7 @@ import type { AuditLog } from "./doors/audit.ts";
 import type { Caller, Keys } from "./doors/keys.ts";
 import type { Page } from "./page.ts";
 import type { Jobs } from "./jobs/jobs.ts";
+import type { Replays } from "./replays.ts";
 import type { Watchers } from "./feed/watchers.ts";
 
 export interface Console {
@@ -15,6 +16,7 @@ export interface Console {
   readonly audit: AuditLog;
   readonly watchers: Watchers;
   readonly jobs: Jobs;
+  readonly replays: Replays;
   readonly page: Page;
   readonly version: string;
   /** The rack that the console was started with. */

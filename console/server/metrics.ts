@@ -20,7 +20,7 @@ export async function metricsText({ jobs, watchers }: Console) {
   metrics.watched.set(watchers.size);
   const rows = (await listRuns()).filter(({ up }) => up);
   await Promise.all(rows.map(async ({ id }) => {
-    const options = { timeoutMs: CONNECT_MS };
+    const options = { timeoutMs: CONNECT_MS, as: "viewer" } as const;
     const isUp = await findUp(id)
       .then((rack) => linkedTo(rack, (link) => collect(link, metrics), options))
       .then(() => true, () => false);

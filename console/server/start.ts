@@ -10,6 +10,7 @@ import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
 import { listen, type ListenOptions, type Place } from "./listen.ts";
+import { Replays } from "./replays.ts";
 import type { Page } from "./page.ts";
 import { linkTo } from "./routes/session.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -55,6 +56,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
   const auditFile = `${folder}/audit.jsonl`;
   const audit = new AuditLog(auditFile);
   const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs });
+  const replays = new Replays({ wallMs });
   if (rack !== undefined) jobs.addOwn(rack);
   const version = versionText();
   const server = await listen(options, ({ origins }) =>
@@ -64,6 +66,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       audit,
       watchers,
       jobs,
+      replays,
       page,
       version,
       rack: rack ?? null,
@@ -80,6 +83,7 @@ export async function startConsole(options: StartOptions): Promise<Started> {
       await jobs.end();
       await server.close();
       await watchers.end();
+      await replays.end();
       return await takeOwnDown(jobs.own);
     },
   };

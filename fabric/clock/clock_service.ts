@@ -44,8 +44,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
-  /** Writes down a program that an order starts; returns when it is written. */
-  readonly onOrdered?: (order: RecordedOrder) => void;
+  /** Writes down a program that an order starts; returns when it is written, false where it is not kept. */
+  readonly onOrdered?: (order: RecordedOrder) => boolean;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
@@ -204,7 +204,7 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
-      ordered: (order) => onOrdered?.(order),
+      ordered: (order) => onOrdered?.(order) ?? true,
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;

@@ -215,16 +215,23 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
-      this.#parts.out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
+      const isKept = this.#parts.out.ordered?.({
+        at,
+        ...order,
+        incarnation: lifeForOrders(member),
+      });
+      if (isKept === false && this.#exact) {
+        this.#parts.out.inexact("more content was ordered than a run keeps on record");
+      }
       member.runs.push({ at, ...order });
     });
     return counter;
   }
 
   /** Takes up an order on record, which the host may have carried out since. */
-  #recall({ incarnation, ...order }: RecordedOrder): void {
+  #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
-    if (member === undefined || incarnation !== lifeForOrders(member)) return;
+    if (member === undefined || order.incarnation !== lifeForOrders(member)) return;
     (member.status === "dead" ? member.runs : member.recalled).push(order);
   }
 

@@ -53,6 +53,8 @@ export class Rig {
   readonly records: RecordedFault[] = [];
   readonly ordered: RecordedOrder[] = [];
   readonly inexact: string[] = [];
+  /** Whether orders are kept on record. */
+  hasRoom = true;
   /** What was written down and ordered, in order. */
   readonly deeds: string[] = [];
   asked = 0;
@@ -104,6 +106,7 @@ export class Rig {
       ordered: (order) => {
         this.ordered.push(order);
         this.deeds.push(`record order ${order.counter}`);
+        return this.hasRoom;
       },
       inexact: (why) => this.inexact.push(why),
       finished: (summary) => this.finished = summary,

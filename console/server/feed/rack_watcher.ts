@@ -63,7 +63,8 @@ export class RackWatcher {
     const { signal } = this.#ending;
     while (!signal.aborted && !this.isOver) {
       try {
-        await linkedTo(await findUp(this.run), (link) => this.#watchLink(link));
+        const rack = await findUp(this.run);
+        await linkedTo(rack, (link) => this.#watchLink(link), { as: "viewer" });
       } catch (error) {
         // Its broker is being started again, or it has gone down meanwhile.
         if (this.#state === undefined) return this.#first.reject(error);

@@ -1,10 +1,13 @@
 /** Orders to a rack that is up, and what it says of itself. */
-import { createRoute } from "@hono/zod-openapi";
+import { createRoute, type z } from "@hono/zod-openapi";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import * as orders from "../../api/orders.ts";
 import * as api from "../../api/rack.ts";
 import { linkFaultRequest, linkFaultsOf, orderLinkFault } from "../../rack/live/cables.ts";
 import { countersOf } from "../../rack/live/counters.ts";
+import { inspectDevice } from "../../rack/live/inspect.ts";
+import { plainly } from "../../reports/json.ts";
+import { name } from "../../api/common.ts";
 import { healAll } from "../../rack/live/heal.ts";
 import {
   awaitService,
@@ -20,7 +23,7 @@ import { type Driven, pause, resume, setPace, step, until } from "../../rack/liv
 import { whyOf } from "../../rack/live/why.ts";
 import { clockOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { answers, newRoutes, onRack, runNamed, runParams, takes } from "./route.ts";
+import { answers, lookAtRack, newRoutes, onRack, runNamed, runParams, takes } from "./route.ts";
 
 const getWhy = createRoute({
   method: "get",
@@ -44,6 +47,14 @@ const getCounters = createRoute({
   summary: "What every device has counted so far",
   request: { params: runParams },
   responses: answers(api.countersOf, "By node, by name"),
+});
+
+const getDevice = createRoute({
+  method: "get",
+  path: "/racks/{run}/devices/{node}",
+  summary: "What a device is doing: queue pairs, regions, programs, what a power cut would lose",
+  request: { params: runParams.extend({ node: name }), query: api.deviceQuery },
+  responses: answers(api.device, "As the device says"),
 });
 
 const getLinks = createRoute({
@@ -89,7 +100,7 @@ const postHeal = createRoute({
 export function rackRoutes() {
   return newRoutes()
     .openapi(getWhy, async (c) => {
-      const { status, refused, inexact } = await onRack(c.req.valid("param").run, whyOf);
+      const { status, refused, inexact } = await lookAtRack(c.req.valid("param").run, whyOf);
       const document = {
         clock: clockOf(status),
         refused: refused.map(({ by, of, subject, count }) => ({ by, of, subject, count })),
@@ -107,11 +118,17 @@ export function rackRoutes() {
       return c.json(document, 200);
     })
     .openapi(getCounters, async (c) => {
-      const { nodes, missing } = await onRack(c.req.valid("param").run, countersOf);
+      const { nodes, missing } = await lookAtRack(c.req.valid("param").run, countersOf);
       return c.json({ nodes: { ...nodes }, missing: [...missing] }, 200);
     })
+    .openapi(getDevice, async (c) => {
+      const { run, node } = c.req.valid("param"), loss = c.req.valid("query").loss === "true";
+      const found = await lookAtRack(run, (link) => inspectDevice(link, node, { loss }));
+      const document: z.infer<typeof api.device> = JSON.parse(JSON.stringify(found, plainly));
+      return c.json(document, 200);
+    })
     .openapi(getLinks, async (c) => {
-      const rows = await onRack(c.req.valid("param").run, linkFaultsOf);
+      const rows = await lookAtRack(c.req.valid("param").run, linkFaultsOf);
       const faults = rows.map(({ variant: _, directions, ...row }) => ({
         ...row,
         directions: [...directions],

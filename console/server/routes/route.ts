@@ -42,12 +42,24 @@ export async function runNamed(id: string): Promise<RunRow> {
   return row;
 }
 
-/** Does something with the rack of exactly that name. @throws ApiFailure where it is not up. */
+/** Gives orders to the rack of exactly that name. @throws ApiFailure where it is not up. */
 export async function onRack<T>(
   run: string,
   action: (link: RackLink) => Promise<T>,
 ): Promise<T> {
+  return await withRack(await upNamed(run), action);
+}
+
+/** Looks at a rack with a credential that can give no order. @throws ApiFailure where it is not up. */
+export async function lookAtRack<T>(
+  run: string,
+  action: (link: RackLink) => Promise<T>,
+): Promise<T> {
+  return await withRack(await upNamed(run), action, { as: "viewer" });
+}
+
+async function upNamed(run: string): Promise<string> {
   const { id, up } = await runNamed(run);
   if (!up) throw new ApiFailure("not-found", `${id} is not up`);
-  return await withRack(id, action);
+  return id;
 }
