@@ -22,6 +22,11 @@ export function orNull<Schema extends z.ZodType>(schema: Schema) {
   return z.union([schema, z.null()]);
 }
 
+/** Absent or there, as in our types. The maker of the OpenAPI document does not know zod's exactOptional. */
+export function maybe<Schema extends z.ZodType>(schema: Schema) {
+  return schema.optional() as unknown as z.ZodExactOptional<Schema>;
+}
+
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** One refused input: where, what was found, what was expected. */

@@ -5,14 +5,10 @@
 import { z } from "zod";
 import type * as replay from "../replay/types.ts";
 import { PLACES } from "../replay/types.ts";
-import { name, orNull, time } from "./common.ts";
+import { maybe, name, orNull, time } from "./common.ts";
+import { ladderDocument } from "./operations.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
-
-/** Absent or there, as in the types. The maker of the OpenAPI document does not know zod's own exactOptional. */
-function maybe<Schema extends z.ZodType>(schema: Schema) {
-  return schema.optional() as unknown as z.ZodExactOptional<Schema>;
-}
 
 const kind = z.enum(["host", "rnic", "switch"]);
 const options = z.record(text, z.unknown());
@@ -129,7 +125,7 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
     sent: number,
     sentBytes: number,
   })),
-  programs: z.array(programState),
+  programs: z.array(programState).nullable(),
 }).meta({ id: "Snapshot" });
 
 const place = z.enum(PLACES).meta({ id: "Place" });
@@ -240,27 +236,8 @@ export const comparison: z.ZodType<replay.Comparison> = z.object({
   there: end,
 }).meta({ id: "Comparison" });
 
-const ladderRow = z.object({
-  time,
-  node: name,
-  step: text,
-  text,
-  to: maybe(name),
-  frame: maybe(number),
-  sincePs: time,
-});
-
-/** As `rack trace --json` has it. */
-export const ladder: z.ZodType<replay.LadderDocument> = z.object({
-  scenario: text,
-  seed: number,
-  variant: text,
-  operation: z.object({ node: name, connection: text, number, startPs: time }),
-  figure: z.unknown(),
-  columns: z.array(name),
-  rows: z.array(ladderRow.extend({ document: text.nullable() })),
-  conclusion: ladderRow,
-}).meta({ id: "Ladder" });
+/** As `rack trace --json` has it, with the bytes of frames. */
+export const ladder: z.ZodType<replay.LadderDocument> = ladderDocument;
 
 // Queries.
 

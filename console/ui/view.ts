@@ -21,4 +21,6 @@ export interface View {
   /** What the side shows of a selection in this view; undefined: what it shows in every view. */
   readonly side?: (selection: Selection) => ComponentChildren | undefined;
   readonly keys?: readonly Key[];
+  /** The selection has no part in it: where the side is a drawer, it stays closed. */
+  readonly isApart?: true;
 }

@@ -72,9 +72,20 @@ async function drive(
   order: (link: RackLink) => Promise<Driven>,
 ): Promise<void> {
   const { status, missed } = await withRack(flags.run, order);
-  const document = { run: status.run, ...clockDocument(status), ...(missed && { missed }) };
-  printResult(flags, document, clockText(status));
+  const { hits } = status;
+  const document = {
+    run: status.run,
+    ...clockDocument(status),
+    ...(hits.length > 0 && { hits }),
+    ...(missed && { missed }),
+  };
+  printResult(flags, document, [...hits.map(hitText), clockText(status)].join("\n"));
   if (missed !== undefined) throw new RackError(missed, EXIT.failed);
+}
+
+/** `b-rnic takes S907 at 190.76 us` */
+function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): string {
+  return `${node} takes ${step} at ${formatTime(atPs)}${count === 1 ? "" : `, time ${count}`}`;
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {

@@ -195,14 +195,13 @@ export class RunningCommand {
     this.ended = this.#endedWithin(options);
   }
 
-  /** What it has printed so far. */
-  get stdout(): string {
-    return this.#stdout.text();
-  }
-
   /** What it has said so far. */
   get stderr(): string {
     return this.#stderr.text();
+  }
+
+  get stdout(): string {
+    return this.#stdout.text();
   }
 
   async #endedWithin(

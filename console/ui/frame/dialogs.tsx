@@ -26,6 +26,12 @@ export function OpenDialog() {
       ref={element}
       aria-labelledby="dialog-title"
       onClose={close}
+      onKeyDown={(event) => {
+        // At once: the browser's own way takes a task, in which the next key would act on the page.
+        if (event.key !== "Escape") return;
+        event.preventDefault();
+        close();
+      }}
       onClick={({ target }) => target === element.current && close()}
     >
       <Content />

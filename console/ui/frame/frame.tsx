@@ -39,10 +39,11 @@ function Rail() {
 
 function Side() {
   const what = selection.value;
-  const own = VIEWS.find(({ name }) => name === view.value)?.side;
+  const shown = VIEWS.find(({ name }) => name === view.value), own = shown?.side;
+  const isOpen = what !== undefined && shown?.isApart === undefined;
   return (
     <aside
-      class={`side ${what === undefined ? "" : "is-open"}`}
+      class={`side ${isOpen ? "is-open" : ""}`}
       aria-label="Selection"
       tabIndex={0}
     >
@@ -155,10 +156,10 @@ export function Frame() {
         <Rail />
         <main class="view">
           <Page />
+          <NoticeLine />
         </main>
         <Side />
         <TimeLine />
-        <NoticeLine />
       </div>
       <OpenDialog />
     </>

@@ -40,7 +40,7 @@ export function NoticeLine() {
     setTimeout(() => notice.peek() === now && (notice.value = undefined), STAYS_MS);
   }
   return (
-    <div class={`notice note ${now.isRefusal ? "refused" : "is-safe"}`}>
+    <div role="status" class={`notice note ${now.isRefusal ? "refused" : "is-safe"}`}>
       <span>{now.text}</span>
       <button
         type="button"

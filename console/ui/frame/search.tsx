@@ -1,5 +1,6 @@
 /** One field for two uses: `/` finds a device, a cable, a run, a scenario or a view, `:` takes a command. */
 import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { runs, topology } from "../data/rack.ts";
 import { cut } from "../figures.ts";
 import { type Change, go } from "../state.ts";
@@ -47,6 +48,8 @@ function find(text: string): Hit[] {
 
 function Search({ begin }: { readonly begin: string }) {
   const text = useSignal(begin), chosen = useSignal(0), wrong = useSignal("");
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.setSelectionRange(begin.length, begin.length), []);
   const isCommand = useComputed(() => text.value.startsWith(":"));
   const hits = useComputed(() => isCommand.value ? [] : find(text.value));
   const words = useComputed(() => isCommand.value ? completions(text.value.slice(1)) : []);
@@ -103,7 +106,7 @@ function Search({ begin }: { readonly begin: string }) {
           wrong.value = "";
         }}
         onKeyDown={onKeyDown}
-        ref={(element) => element?.setSelectionRange(text.value.length, text.value.length)}
+        ref={input}
       />
       {wrong.value !== "" && <p class="note refused" role="alert">{wrong.value}</p>}
       <ul id="hits" role="listbox" class="hits" aria-label="Found">

@@ -161,7 +161,7 @@ export function TimeLine() {
       <svg
         ref={svg}
         role="slider"
-        tabIndex={0}
+        tabindex={0}
         aria-label="Instant"
         aria-valuemin={0}
         aria-valuemax={endPs.value}

@@ -70,13 +70,13 @@ function readAll(): void {
   const at = instant.value ?? livePs.value;
   const variant = place.value.more["variant"], key = `${id} ${of}`;
   const range = stretch.value;
-  void memory.read(pathOf(["runs", id, "memory", of], { variant, at, ...range }), key);
+  void memory.read(pathOf(["runs", id, "memory"], { host: of, variant, at, ...range }), key);
   void loss.read(pathOf(["runs", id, "loss"], { variant, at, nodes: of }), key);
   const what = selection.value;
   if (what?.kind !== "line") return;
   const line = { from: what.address, to: what.address + LINE_BYTES, bytes: true };
   void detail.read(
-    pathOf(["runs", id, "memory", of], { variant, at, ...line }),
+    pathOf(["runs", id, "memory"], { host: of, variant, at, ...line }),
     `${key} ${what.address}`,
   );
 }

@@ -34,7 +34,8 @@ function choose(what: Parameters<typeof select>[0]) {
 function Device(
   { name, label, box, children }: {
     readonly name: string;
-    readonly label: string;
+    /** What the texts in the box do not say. */
+    readonly label?: string;
     readonly box: Box;
     readonly children?: preact.ComponentChildren;
   },
@@ -52,8 +53,8 @@ function Device(
       class={classes.filter(Boolean).join(" ")}
       transform={`translate(${box.x} ${box.y})`}
       role="button"
-      tabIndex={0}
-      aria-label={`${label}${isOff ? ", without power" : ""}`}
+      tabindex={0}
+      {...(label !== undefined && { "aria-label": label })}
       aria-pressed={isSelected(what)}
       data-device={name}
       {...choose(what)}
@@ -84,7 +85,7 @@ function LargeHost(
     <>
       <line class="bus" x1={x} y1={cardBox.y + cardBox.h} x2={x} y2={box.y} />
       {card !== undefined && <SmallDevice node={card} box={cardBox} />}
-      <Device name={node.name} label={`host ${node.name}`} box={box}>
+      <Device name={node.name} box={box}>
         <text class="name" x="12" y="21">{cut(node.name, 14)}</text>
         <text class="quiet" x={box.w - 12} y="21" text-anchor="end">
           {stateText(node.name) || hostText(node)}
@@ -128,7 +129,7 @@ function LargeHost(
 function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) {
   const kind = node.kind === "rnic" ? "RNIC" : "switch";
   return (
-    <Device name={node.name} label={`${kind} ${node.name}`} box={box}>
+    <Device name={node.name} box={box}>
       <text class="name" x="12" y="20">{cut(node.name, 18)}</text>
       <text class="quiet" x={box.w - 12} y="20" text-anchor="end">
         {stateText(node.name) || kind}
@@ -157,7 +158,7 @@ function Unit(
           <text class="quiet" x="8" y="21">{stateText(card.name) || "RNIC"}</text>
         </Device>
       )}
-      <Device name={node.name} label={`host ${node.name}`} box={box}>
+      <Device name={node.name} box={box}>
         <text class="name" x="8" y="21">{cut(node.name, 12)}</text>
         {stateText(node.name) === ""
           ? (
@@ -219,12 +220,13 @@ function Cable(
   const width = Math.max(...ways.map((flow) => widthOf(flow, cable.bitsPerSecond)));
   const isAtCard = isLarge && [cable.a.node, cable.b.node].some((end) => end.endsWith(RNIC_SUFFIX));
   const text = [...new Set(faults.map(({ action }) => action))].join(", ");
+  const shown = text !== "" ? text : isAtCard && most > 0 ? bitRate(most) : "";
   return (
     <g
       class={classes.filter(Boolean).join(" ")}
       role="button"
-      tabIndex={0}
-      aria-label={`cable ${line.name}${text === "" ? "" : `: ${text}`}`}
+      tabindex={0}
+      aria-label={`cable ${line.name} ${shown}`}
       aria-pressed={isSelected(what)}
       data-cable={line.name}
       {...choose(what)}
@@ -237,9 +239,7 @@ function Cable(
           <path class="wire" d={pathOf(lastPiece(line, rack))} stroke-width={width} />
         </>
       )}
-      {(isAtCard || text !== "") && (
-        <text class="num" x={x} y={y}>{text !== "" ? text : most > 0 ? bitRate(most) : ""}</text>
-      )}
+      {shown !== "" && <text class="num" x={x} y={y}>{shown}</text>}
     </g>
   );
 }

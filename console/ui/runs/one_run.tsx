@@ -216,12 +216,12 @@ function Reported({ report }: { readonly report: Report }) {
             <tbody>
               {report.checks.map(({ name, promise, holds, detail }) => (
                 <tr key={name}>
-                  <td>
+                  <td class="name">
                     {holds
                       ? <span class="is-durable">✓ holds</span>
                       : <span class="is-lost">✗ fails</span>}
                   </td>
-                  <td>{name}</td>
+                  <td class="name">{name}</td>
                   <td class="quiet">{holds ? promise : detail}</td>
                 </tr>
               ))}

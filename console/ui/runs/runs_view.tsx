@@ -119,4 +119,5 @@ export const RUNS: View = {
   title: "Runs",
   icon: "M4 5h12M4 10h12M4 15h8",
   Page,
+  isApart: true,
 };

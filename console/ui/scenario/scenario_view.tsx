@@ -259,4 +259,5 @@ export const SCENARIO: View = {
   title: "Scenario",
   icon: "M5 2h7l3 3v13H5zM12 2v3h3",
   Page,
+  isApart: true,
 };
