@@ -182,7 +182,6 @@ export const loss: z.ZodType<replay.Loss> = z.object({
   byStanding: z.record(z.enum([...standing.options, "undeclared"]), number),
   broken: z.array(z.object({ host: name, text, from: number, to: number })),
   keptPromisedBytes: number,
-  programs: z.array(programState),
   text,
 }).meta({ id: "Loss" });
 
