@@ -17,10 +17,12 @@ import { getObject, listObjects, putObject } from "../../console/rack/live/trans
 import { pause, resume } from "../../console/rack/live/virtual_time.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { Replay } from "../../console/replay/client.ts";
+import { compareRuns } from "../../console/replay/compare.ts";
 import type { Loss, Timeline } from "../../console/replay/types.ts";
 import { CommandRig } from "../support/command.ts";
 
 const PAIR = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\nprograms: []\n";
+const PUT = "[{ on: a, run: put, to: b, method: write-flush, bytes: 16KiB }]";
 const TRANSFER = { timeoutSeconds: 60 };
 
 let rig: CommandRig;
@@ -181,6 +183,33 @@ describe("Replay of a run of processes", () => {
     assert.equal(sum(Object.values(byStanding)), lostBytes);
     assert.equal(sum(lost.map(({ from, to }) => to - from)), lostBytes);
   }
+});
+
+describe("compareRuns", () => {
+  it("finds the first instant at which two runs differ, and none where a run is compared with itself", async () => {
+    const runs = [];
+    for (const put of [PUT, PUT, PUT.replace("16KiB", "20KiB")]) {
+      const scenario = await rig.file("pair.yaml", PAIR.replace("[]", put));
+      runs.push((await runScenario(scenario, { prepare: { packing: "all" } })).run);
+    }
+    const replays = await Promise.all(runs.map((run) => Replay.open({ run })));
+    try {
+      const [first, again, other] = replays as [Replay, Replay, Replay];
+      const same = await compareRuns(first, again);
+      assert.deepEqual([same.isSame, same.first, same.figures], [true, null, []]);
+      const { isSame, first: parting, figures } = await compareRuns(first, other);
+      assert.ok(!isSame && parting !== null && figures.length > 0);
+      const { at, nodes } = parting;
+      assert.ok(nodes.length > 0);
+      assert.notDeepEqual(
+        await first.ask("digestsIn", at, at + 1),
+        await other.ask("digestsIn", at, at + 1),
+      );
+      assert.deepEqual(await first.ask("digestsIn", 0, at), await other.ask("digestsIn", 0, at));
+    } finally {
+      for (const replay of replays) await replay.close();
+    }
+  });
 });
 
 describe("Replay of an own program in one process", () => {
