@@ -233,6 +233,18 @@ check_broken() {
 
 make services persist_pair "${cell[@]}" --input "$work/middle.bin"
 run_until_writing "$work/services"
+# The switch's own credential says what only a's card may.
+# shellcheck disable=SC2016  # no variable of this shell
+docker exec "$(container tor)" deno eval --quiet --cached-only '
+  import { connectNats } from "/opt/rackmesh/fabric/bus/nats_bus.ts";
+  import { subjectOf } from "/opt/rackmesh/fabric/bus/subjects.ts";
+  import { busAddressFrom } from "/opt/rackmesh/fabric/rack/build/run_file.ts";
+  const { run } = JSON.parse(Deno.readTextFileSync("/etc/rackmesh/run.json"));
+  const address = busAddressFrom((name) => Deno.env.get(name));
+  const bus = await connectNats({ ...address, run, name: "tor", onError() {} });
+  bus.publish(subjectOf({ kind: "wire", run, from: "a-rnic", to: "a" }), new Uint8Array(1));
+  await bus.close();
+' >"$work/forged.log" 2>&1 || die "a forged message: $(cat "$work/forged.log")"
 for service in timekeeper nats; do
   docker kill "$(container "$service")" >/dev/null || die "docker kill of $service"
   docker start "$(container "$service")" >/dev/null || die "docker start of $service"
@@ -242,6 +254,9 @@ rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work
   --pack all --json >"$work/packed_middle.json"
 check "digest with timekeeper and nats-server killed and started" \
   "$(json "$work/services.json" r.digest)" "$(json "$work/packed_middle.json" r.digest)"
+check "what the broker refused is in the report" \
+  "$(json "$work/services.json" 'r.refused.map(({ by, of, subject }) => [by, of, subject.replace(/^rack\.[^.]+/, "")]).join(" ")')" \
+  "nats-server,tor,.wire.a-rnic.a"
 take_down
 
 # The rack is to wait for it, however long a busy machine takes to start a container.

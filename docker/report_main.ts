@@ -21,10 +21,10 @@ import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts
 import { textIfThere } from "../console/base/files.ts";
 import { explain } from "../console/rack/failure.ts";
 import { inexactIn } from "../console/rack/fault_lines.ts";
-import { refusedByProcesses } from "../console/rack/refused.ts";
+import { refusedByProcesses, violationsOf } from "../console/rack/refused.ts";
 import { RackError } from "../console/base/rack_error.ts";
 import { noFinal } from "../console/rack/supervisor.ts";
-import { IN_CONTAINER } from "../console/rack/compose_file.ts";
+import { BROKER_LOG_FILE, IN_CONTAINER } from "../console/rack/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
@@ -70,7 +70,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   );
   // The timekeeper has heard meanwhile what they refused.
   const { refusals } = await control.statusNow(STATUS_TIMEOUT_MS) ?? status;
-  const refused = refusedByProcesses(refusals, finals);
+  const refused = [...refusedByProcesses(refusals, finals), ...violationsOf(BROKER_LOG_FILE)];
   await bus.close();
   progress.clear();
   await linkState(runFile);

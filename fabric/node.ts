@@ -6,6 +6,7 @@ import type { RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
 import type { AuditRecord } from "./audit.ts";
+import type { HostLoss, RnicInspection } from "./inspection.ts";
 import type { Time } from "./base/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
@@ -136,8 +137,12 @@ export interface Node {
   nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
-  /** The programs that have not ended: hosts only. Called once, when the run has ended. */
+  /** The programs that have not ended: hosts only. At any time, without an effect on the run. */
   unfinished?(): UnfinishedProgram[];
+  /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */
+  inspect?(): RnicInspection;
+  /** Hosts only: what a power failure now would lose. At any time, without an effect on the run. */
+  loss?(): HostLoss;
   /**
    * Hosts only: the bytes that became durable since the last call and before `before`, oldest first.
    * They are in the SCM file before any output of the node is visible (output commit).

@@ -2,12 +2,12 @@
  * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE]`. It connects the pure nodes
  * with the outside: the bus, the SCM files, inputs, outputs, traces.
  */
-import { finalVerb } from "../fabric/bus/access.ts";
+import { finalVerb, inspectVerb, STEPS_VERB } from "../fabric/bus/access.ts";
 import { ForgeryError } from "../fabric/bus/refusals.ts";
 import { decode, decodeSealed, encode } from "../fabric/bus/codec.ts";
 import type { Bus } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
-import { block } from "../fabric/bus/wall_time.ts";
+import { block, wallMs } from "../fabric/bus/wall_time.ts";
 import {
   EXIT,
   type FinalPage,
@@ -18,6 +18,7 @@ import {
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
+import { StepFeed } from "../fabric/runner/step_feed.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
@@ -92,6 +93,11 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       await giveUpRights(runFile.directory);
       Object.assign(own, await loadOwnPrograms({ programs }));
     }
+    const feed = new StepFeed({
+      nodes,
+      wallMs,
+      publish: (node, block) => bus.publish(subjectOf({ kind: "trace", run, node }), encode(block)),
+    });
     const runner = new Runner({
       run,
       partition,
@@ -105,7 +111,12 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       bus,
       ...factory,
       stores,
-      ...(traces && { onTrace: traces }),
+      onTrace: (time, node, step) => {
+        traces?.(time, node, step);
+        if (feed.isWanted) feed.take(time, node, step);
+      },
+      isTraced: () => traces !== undefined || feed.isWanted,
+      afterSpan: (span) => feed.commit(span),
       ...(observer && { observer }),
       onReport: (time, node, topic, value) => {
         if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
@@ -121,7 +132,12 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       }),
     });
     answerFinal(bus, { run, partition, runner, reports: kept.reports });
+    answerInspect(bus, { run, partition, runner });
     obeyKill(bus, { run, partition, instance });
+    const steps = subjectOf({ kind: "control", run, verb: STEPS_VERB });
+    bus.subscribe(steps, (payload) => {
+      if (!feed.renew(decode(payload))) runner.refusals.note(steps);
+    });
     runner.start();
     return () => runner.stop();
   });
@@ -207,6 +223,28 @@ function answerFinal(
       reply?.(encode(final));
     },
   );
+}
+
+/** What the devices are doing: `{ node?, loss? }`. It is recorded nowhere, and no event sees it. */
+function answerInspect(
+  bus: Bus,
+  { run, partition, runner }: { run: string; partition: string; runner: Runner },
+): void {
+  const subject = patternOf({ kind: "control", run, verb: inspectVerb(partition) });
+  bus.subscribe(subject, (payload, _, reply) => {
+    const { node, loss = false } = Object(decode(payload)) as Readonly<Record<string, unknown>>;
+    const isOne = (node === undefined || typeof node === "string") && typeof loss === "boolean";
+    if (!isOne) {
+      runner.refusals.note(subject);
+      return reply?.(encode({ error: "malformed request" }));
+    }
+    const inspection = runner.partition?.inspect({ loss, ...(node !== undefined && { node }) });
+    if (inspection === undefined) return reply?.(encode({ error: "it has no power yet" }));
+    const answer = encode(inspection);
+    const { length } = answer, most = bus.maxPayload;
+    const tooLong = { error: `${length} B are to be said: the bus takes ${most} B at once` };
+    reply?.(length <= most ? answer : encode(tooLong));
+  });
 }
 
 /** Reports from number `after` on, as many as one message carries: one at least, where there is one. */

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { addChaos } from "./commands/chaos.ts";
 import { addCompletion } from "./commands/completion.ts";
+import { addConsole } from "./commands/console.ts";
 import { addCompose } from "./commands/compose.ts";
 import { explain } from "../console/rack/failure.ts";
 import { versionText } from "../console/base/version.ts";
@@ -53,6 +54,7 @@ function rack(): Command {
   addPerftest(program);
   addChaos(program);
   addCompose(program);
+  addConsole(program);
   addEvents(program);
   addScenarioFiles(program);
   addCompletion(program);

@@ -159,7 +159,7 @@ apt_install() {
     apt_get update || echo "apt-get update failed; going on with the lists there are"
     apt_updated=yes
   fi
-  apt_get install -y --no-install-recommends "$1"
+  apt_get install -y --no-install-recommends "$@"
 }
 
 # Prints the path of program $1, also where Debian installs daemons outside users' PATH.
@@ -176,15 +176,15 @@ find_program() {
   return 1
 }
 
-# ensure_apt_tool NAME PACKAGE: installs the program NAME from Debian's PACKAGE where it is missing.
-# Fails where that is impossible; the caller reports the consequence.
+# ensure_apt_tool NAME PACKAGE…: installs the program NAME from Debian's PACKAGE (and what else is
+# named) where it is missing. Fails where that is impossible; the caller reports the consequence.
 ensure_apt_tool() {
   find_program "$1" >/dev/null && return 0
   if ! have apt-get; then
     tried+=("apt-get install $2: there is no apt-get here")
     return 1
   fi
-  attempt "$1 is missing: installing Debian's package $2 with apt-get" apt_install "$2" &&
+  attempt "$1 is missing: installing Debian's package $2 with apt-get" apt_install "${@:2}" &&
     find_program "$1" >/dev/null
 }
 
@@ -324,6 +324,24 @@ ensure_tshark() {
   ensure_apt_tool tshark tshark || {
     local attempt
     say "no tshark, so nothing tests how Wireshark reads our captures. Tried:"
+    for attempt in "${tried[@]}"; do say "  - $attempt"; done
+  }
+  unlock_cache
+}
+
+# ── a browser ────────────────────────────────────────────────────────────────────────────────────
+
+# Only tests of the console's page use it; they report a missing one. The package of the headless
+# shell is a third of the whole browser's; Ubuntu has neither but as a snap, which finds no file of
+# ours. Without a font there would be no text in pictures.
+ensure_browser() {
+  find_program chromium-headless-shell >/dev/null && return 0
+  find_program chromium >/dev/null && return 0
+  lock_cache
+  tried=()
+  ensure_apt_tool chromium-headless-shell chromium-headless-shell fonts-dejavu-core || {
+    local attempt
+    say "no Chromium, so nothing tests the console's page in a browser. Tried:"
     for attempt in "${tried[@]}"; do say "  - $attempt"; done
   }
   unlock_cache

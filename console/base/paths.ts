@@ -39,7 +39,12 @@ function cacheDirectory(): string {
  * lines of processes have its text, and a rack is found by them whatever the cache was called.
  */
 export function runsDirectory(): string {
-  return `${canonical(cacheDirectory())}/runs`;
+  return cacheFolder("runs");
+}
+
+/** A folder of the user's cache, by its name; it may not be there yet. @throws Refusal */
+export function cacheFolder(name: string): string {
+  return `${canonical(cacheDirectory())}/${name}`;
 }
 
 /** The one absolute path of a file that may not be there yet; "" for the root folder. */

@@ -40,13 +40,15 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
  * scenario (relative to its folder, or `true` for the run's directory).
  */
 export function captureFiles({ flags, scenario, base, directory }: {
-  readonly flags: { readonly pcap?: string; readonly perfetto?: string };
+  readonly flags: { readonly pcap?: string | true; readonly perfetto?: string | true };
   readonly scenario: CaptureSection;
   readonly base: string;
   readonly directory: string;
 }): CaptureFiles {
-  const place = (given: string | undefined, named: string | true | undefined, own: string) =>
-    given !== undefined
+  const place = (given: string | true | undefined, named: string | true | undefined, own: string) =>
+    given === true
+      ? `${directory}/${own}`
+      : given !== undefined
       ? absolute(given, Deno.cwd())
       : named === true
       ? `${directory}/${own}`

@@ -45,6 +45,7 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
   const about = writesAbout(run.notes, { violation, scm });
   // Some may have lost their power by the scenario before.
   const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
+  const ladder = ladderAt(lines, { plan: run.plan, hosts: fallen, at, notes: run.notes, scm });
   return {
     hosts,
     atPs: at,
@@ -56,7 +57,8 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     checker: violation.checker,
     found: shown.found,
     ...(again !== undefined && { again }),
-    ladder: ladderAt(lines, { plan: run.plan, hosts: fallen, at, scm }),
+    ladder: ladder.text,
+    operation: ladder.document,
   };
 }
 

@@ -3,9 +3,11 @@
  * for what is done with them; what a protocol file adds is in `nodes/host/recovery/protocol.ts`.
  */
 import type { CreateNode } from "../../fabric/partition/partition.ts";
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 
 /** A rack that can be run again and again, each time from the beginning. */
@@ -15,6 +17,8 @@ export interface ExploredRack {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, Uint8Array>>>>;
   /** The user's own programs, by their path in the scenario. */
   readonly own: Readonly<Record<string, MakeProgram>>;
+  /** Programs that were ordered while the rack was up. */
+  readonly orders?: readonly SimulatedOrder[];
   /** Puts something in the place of nodes: how a test makes a defective card. */
   readonly replace?: (create: CreateNode) => CreateNode;
   /** Called to run a protocol's `recover` or `check`: how one that never ends is noticed. */
@@ -105,6 +109,8 @@ export interface Counterexample {
   readonly again?: number;
   /** The operation that it is about, step by step, up to the failure, and what was sent after it. */
   readonly ladder: string;
+  /** The same as data, without frames; null where nothing was traced that is an operation. */
+  readonly operation: LadderDocument | null;
 }
 
 /** Where a power failure finds bytes of SCM, as far as `adr.ts` has them. */

@@ -15,6 +15,8 @@ export const IN_CONTAINER = {
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
+  /** In the containers of nats-server, which writes its log there, and of the report, which reads it. */
+  brokerLog: "/var/log/rackmesh",
   /** In the report's container: the state of the timekeeper and, by partition, of the hosts. */
   record: "/mnt/record",
   states: "/mnt/states",
@@ -62,6 +64,12 @@ export function passwordVariable(place: number): string {
 
 type Service = Readonly<Record<string, unknown>>;
 
+/** The volume with the broker's log. */
+const BROKER_LOG = "broker-log";
+
+/** The broker's log, as its container and the report's see it. */
+export const BROKER_LOG_FILE = `${IN_CONTAINER.brokerLog}/nats-server.log`;
+
 /** The compose file. It holds no passwords: it refers to the variables of `.env`. */
 export function composeFile(options: ComposeOptions): string {
   const { runFile } = options;
@@ -79,7 +87,7 @@ export function composeFile(options: ComposeOptions): string {
     },
     // No route to or from other networks: the rack needs none.
     networks: { rack: { internal: true } },
-    volumes: Object.fromEntries(["record", ...states].map((name) => [name, {}])),
+    volumes: Object.fromEntries(["record", BROKER_LOG, ...states].map((name) => [name, {}])),
   }, { aliasDuplicateObjects: false });
   document.commentBefore = ` The scenario ${JSON.stringify(plan.scenario)} (${
     JSON.stringify(options.label)
@@ -129,7 +137,10 @@ function natsService(options: ComposeOptions): Service {
     environment: Object.fromEntries(
       busUsers(runFile).map((_, i) => [passwordVariable(i), valueOf(passwordVariable(i))]),
     ),
-    volumes: [fileMount("./nats.conf", IN_CONTAINER.natsConfig)],
+    volumes: [
+      fileMount("./nats.conf", IN_CONTAINER.natsConfig),
+      volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog),
+    ],
     restart: `on-failure:${RETRIES}`,
   };
 }
@@ -171,9 +182,12 @@ function reportService(options: ComposeOptions): Service {
     ...process(options),
     command: ["docker/report_main.ts", IN_CONTAINER.runFile, text(label)],
     environment: environment(runFile, USERS.report),
+    // The log is of nats-server's user and group, which is root in the public images.
+    group_add: ["0"],
     volumes: [
       RUN_FILE_MOUNT,
       { ...volumeMount("record", IN_CONTAINER.record), ...readOnly },
+      { ...volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog), ...readOnly },
       ...partitions.flatMap((partition) => [
         ...inputMounts(runFile, partition),
         ...(hasState(runFile, partition)
@@ -260,6 +274,8 @@ export function natsConfig(runFile: RunFile): string {
 host: "0.0.0.0"
 port: ${NATS_PORT}
 max_payload: 8MB
+# The report counts there what the server refused.
+log_file: "${BROKER_LOG_FILE}"
 # The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3

@@ -128,7 +128,7 @@ describe("composeFile", () => {
     assert.deepEqual(stateOf("b"), ["state-b:/var/lib/rackmesh"]);
     assert.deepEqual(stateOf("timekeeper"), ["record:/var/lib/rackmesh"]);
     for (const name of ["a-rnic", "b-rnic", "tor"]) assert.deepEqual(stateOf(name), []);
-    assert.deepEqual(Object.keys(volumes).sort(), ["record", "state-a", "state-b"]);
+    assert.deepEqual(Object.keys(volumes).sort(), ["broker-log", "record", "state-a", "state-b"]);
   });
 
   it("gives a host its own inputs alone, read-only, and the report all it looks into", () => {
@@ -139,6 +139,19 @@ describe("composeFile", () => {
     assert.ok(!services["b"]!.volumes.includes(input));
     const writable = services["report"]!.volumes.filter((volume) => !volume.endsWith(":ro"));
     assert.deepEqual(writable, []);
+  });
+
+  it("keeps the broker's log where the report reads it, and no device", () => {
+    const { services } = composed(runFileOf());
+    const mounts = Object.entries(services).flatMap(([name, { volumes }]) =>
+      (volumes ?? []).filter((each) => each.startsWith("broker-log:")).map((each) => [name, each])
+    );
+    const path = "/var/log/rackmesh";
+    assert.deepEqual(mounts, [
+      ["nats", `broker-log:${path}`],
+      ["report", `broker-log:${path}:ro`],
+    ]);
+    assert.match(natsConfig(runFileOf()), /^log_file: "\/var\/log\/rackmesh\/nats-server\.log"$/m);
   });
 
   it("gives a device the rights of one: its bus, its own folder, nothing fetched", () => {
@@ -190,7 +203,10 @@ describe("composeFile, with names that mean something else", () => {
       const { services, volumes } = composed(runFile);
       const devices = [a, `${a}-rnic`, b, `${b}-rnic`, "tor", "nats", "report", "timekeeper"];
       assert.deepEqual(Object.keys(services).sort(), devices.sort());
-      assert.deepEqual(Object.keys(volumes).sort(), ["record", `state-${a}`, `state-${b}`].sort());
+      assert.deepEqual(
+        Object.keys(volumes).sort(),
+        ["broker-log", "record", `state-${a}`, `state-${b}`].sort(),
+      );
       for (const name of names) {
         assert.equal(services[name]!.command.at(-1), name);
         assert.equal(services[name]!.environment["RACKMESH_NATS_USER"], name);

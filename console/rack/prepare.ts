@@ -65,6 +65,14 @@ export async function readScenario(path: string): Promise<Scenario> {
 
 /** No scenario that a person or a program writes is larger. */
 const SCENARIO_BYTES_MAX = 4 << 20;
+/** Folders of scenarios whose paths begin elsewhere. */
+const bases = new Map<string, string>();
+
+/** Lets the paths of a scenario begin in another folder than its own: it is a changed copy of another. */
+export function setBase(path: string, base: string): void {
+  bases.set(path, base);
+}
+
 /** What can be read only once, a pipe, by its path. */
 const piped = new Map<string, string>();
 
@@ -92,6 +100,8 @@ export async function readScenarioText(path: string): Promise<string> {
 
 /** The folder in which a scenario's paths begin: its own, or of one from a pipe the current one. */
 export async function baseOf(path: string): Promise<string> {
+  const base = bases.get(path);
+  if (base !== undefined) return base;
   if (piped.has(path)) return Deno.cwd();
   return (await Deno.realPath(path)).replace(/\/[^/]*$/, "");
 }

@@ -219,6 +219,8 @@ export interface RunRow {
 export interface SupervisorFile extends NatsAddress {
   readonly run: string;
   readonly pid: number;
+  /** The credential of a user that may watch and not drive, at the same address. */
+  readonly viewer: Omit<NatsAddress, "url">;
 }
 
 /** Why a supervisor's rack ended by itself, with its exit code. */
@@ -314,8 +316,9 @@ export async function markRun({ path }: RunRow, mark: string | undefined): Promi
 
 /** The supervisor's file of a run, where its process is alive. @throws DamagedFileError */
 export function readSupervisor(path: string): SupervisorFile | undefined {
-  const isOne = ({ run, pid, url }: Partial<Record<keyof SupervisorFile, unknown>>) =>
-    typeof run === "string" && typeof pid === "number" && typeof url === "string";
+  const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
+    typeof run === "string" && typeof pid === "number" && typeof url === "string" &&
+    typeof viewer === "object" && viewer !== null;
   const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`, isOne);
   return file !== undefined && isProcessOf(path, file.pid) ? file : undefined;
 }

@@ -90,7 +90,12 @@ describe("createRunDirectory", () => {
       stdin: "piped",
     }).spawn();
     try {
-      writeSupervisor(path, { run: up, pid: supervisor.pid, url: "nats://127.0.0.1:1" });
+      writeSupervisor(path, {
+        run: up,
+        pid: supervisor.pid,
+        url: "nats://127.0.0.1:1",
+        viewer: {},
+      });
       await ended();
       assert.equal((await rowOf(up)).up, true);
       assert.deepEqual(await pruneRuns({ runs: 0, bytes: 0 }), []);

@@ -28,9 +28,9 @@ import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run
 export interface RunManner {
   /** Address of a nats-server to use instead of starting one. */
   readonly nats?: string;
-  /** Paths of captures: a folder for frames, a file for the timeline of the devices. */
-  readonly pcap?: string;
-  readonly perfetto?: string;
+  /** Paths of captures: a folder for frames, a file for the timeline of the devices; true: in the run's. */
+  readonly pcap?: string | true;
+  readonly perfetto?: string | true;
   /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   /** The current task, and the part that is done, in [0, 1]. */

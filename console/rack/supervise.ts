@@ -72,7 +72,8 @@ async function main(runFilePath: string): Promise<void> {
       },
     });
     await supervisor.start();
-    writeSupervisor(directory, { run, pid: Deno.pid, ...address });
+    const { url: _, ...viewer } = broker.addressOf(USERS.viewer);
+    writeSupervisor(directory, { run, pid: Deno.pid, ...address, viewer });
     log(`up, on ${address.url}`);
     const failed = supervisor.finished.then(() => ending.promise);
     await Promise.race([ending.promise, failed]);

@@ -11,6 +11,7 @@ import {
   prepare,
   readScenario,
   readScenarioText,
+  setBase,
 } from "../rack/prepare.ts";
 
 /** What a scenario that can be run stands for. */
@@ -33,9 +34,11 @@ export interface ValidScenario {
 
 /**
  * Reads, checks and resolves a scenario, and loads the programs of the user's own.
+ * @param base the folder in which its paths begin; default: its own.
  * @throws Refusal with all problems, those of a value with its line.
  */
-export async function validateScenario(file: string): Promise<ValidScenario> {
+export async function validateScenario(file: string, base?: string): Promise<ValidScenario> {
+  if (base !== undefined) setBase(file, base);
   const scenario = await readScenario(file);
   const problems = await programProblems(file);
   if (problems.length > 0) throw new Refusal(problems);

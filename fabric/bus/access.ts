@@ -16,6 +16,8 @@ export const USERS = {
   supervisor: "_supervisor",
   /** In containers: waits for the end, and reports. */
   report: "_report",
+  /** Watches, and changes nothing: its credential may be given to who is not to drive the rack. */
+  viewer: "_viewer",
 } as const;
 
 /** Requests of `control.<verb>` that the timekeeper answers. */
@@ -38,18 +40,30 @@ export type ClockVerb = typeof CLOCK_VERBS[number];
 const SUPERVISOR_VERBS = ["boot", "kill"] as const;
 
 /** News of the timekeeper for all who wait for it. */
-const NEWS = ["finished", "stalled"] as const;
+const NEWS = ["finished", "stalled", "power"] as const;
 
-const FINAL = "final-";
+/** Requests of the timekeeper that change nothing. */
+const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
+
+/** Says to all partitions that somebody reads steps (`runner/step_feed.ts`); without an answer. */
+export const STEPS_VERB = "steps";
+
+const FINAL = "final-", INSPECT = "inspect-";
 
 /** The request of a partition's final report. */
 export function finalVerb(partition: string): string {
   return `${FINAL}${partition}`;
 }
 
+/** The request of what a partition's devices are doing. */
+export function inspectVerb(partition: string): string {
+  return `${INSPECT}${partition}`;
+}
+
 /** The user that answers a control request. */
 export function answererOf(verb: string): string {
   if (verb.startsWith(FINAL)) return verb.slice(FINAL.length);
+  if (verb.startsWith(INSPECT)) return verb.slice(INSPECT.length);
   return SUPERVISOR_VERBS.some((each) => each === verb) ? USERS.supervisor : USERS.timekeeper;
 }
 
@@ -69,12 +83,17 @@ export interface AccessRack {
 /** Who may do what on the broker of a rack of processes. */
 export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
-  const all = controlOf(run, [...CLOCK_VERBS, ...SUPERVISOR_VERBS, ...finalsOf(rack)]);
+  const verbs = [...CLOCK_VERBS, ...SUPERVISOR_VERBS, ...finalsOf(rack), ...inspectsOf(rack)];
+  const all = controlOf(run, [...verbs, STEPS_VERB]);
   const supervisor = {
     publish: [...all, answersBy(run, USERS.supervisor)],
     subscribe: [patternOfRun(run)],
   };
-  return new Map([...accessOfRack(rack), [USERS.supervisor, supervisor]]);
+  return new Map([
+    ...accessOfRack(rack),
+    [USERS.supervisor, supervisor],
+    [USERS.viewer, accessOfViewer(rack)],
+  ]);
 }
 
 /** Who may do what on the broker of a rack in containers. */
@@ -84,7 +103,27 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
     publish: controlOf(run, ["status", ...finalsOf(rack)]),
     subscribe: [patternOf({ kind: "report", run, node: ANY }), answersTo(run, USERS.report)],
   };
-  return new Map([...accessOfRack(rack), [USERS.report, report]]);
+  return new Map([
+    ...accessOfRack(rack),
+    [USERS.report, report],
+    [USERS.viewer, accessOfViewer(rack)],
+  ]);
+}
+
+/** Hears what watching needs, neither orders nor frames; asks what no device or clock is changed by. */
+function accessOfViewer(rack: AccessRack): Access {
+  const { run } = rack;
+  const queries = [...CLOCK_QUERIES, ...finalsOf(rack), ...inspectsOf(rack), STEPS_VERB];
+  return {
+    publish: controlOf(run, queries),
+    subscribe: [
+      patternOf({ kind: "clock.report", run, partition: ANY }),
+      patternOf({ kind: "report", run, node: ANY }),
+      patternOf({ kind: "trace", run, node: ANY }),
+      ...controlOf(run, NEWS),
+      answersTo(run, USERS.viewer),
+    ],
+  };
 }
 
 function accessOfRack(rack: AccessRack): [string, Access][] {
@@ -134,6 +173,7 @@ function accessOfPartition(
       patternOf({ kind: "clock.alive", run, partition }),
       patternOf({ kind: "clock.report", run, partition }),
       ...nodes.map((node) => patternOf({ kind: "report", run, node })),
+      ...nodes.map((node) => patternOf({ kind: "trace", run, node })),
       answersBy(run, name),
     ],
     subscribe: [
@@ -142,13 +182,17 @@ function accessOfPartition(
       patternOf({ kind: "clock.grant", run, partition }),
       patternOf({ kind: "clock.order", run, partition }),
       patternOf({ kind: "clock.ask", run }),
-      ...controlOf(run, [finalVerb(name)]),
+      ...controlOf(run, [finalVerb(name), inspectVerb(name), STEPS_VERB]),
     ],
   };
 }
 
 function finalsOf({ partitions }: AccessRack): string[] {
   return partitions.map(({ name }) => finalVerb(name));
+}
+
+function inspectsOf({ partitions }: AccessRack): string[] {
+  return partitions.map(({ name }) => inspectVerb(name));
 }
 
 function controlOf(run: string, verbs: readonly string[]): string[] {

@@ -17,7 +17,7 @@ import { nakText } from "../wire/roce/aeth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../wire/roce/opcode.ts";
 import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
-import { isFrameSeen, type MessageSeen } from "./observation.ts";
+import { type FrameSeen, isFrameSeen, type MessageSeen } from "./observation.ts";
 
 interface Role {
   readonly figure: Figure;
@@ -76,7 +76,23 @@ export class Commentator {
   }
 
   /** Comments on frames of an event, by frame. Events come in the order of {@link eventsOf}. */
-  commentsOn({ node, seen }: SeenEvent): ReadonlyMap<MessageSeen, string> {
+  commentsOn(event: SeenEvent): ReadonlyMap<MessageSeen, string> {
+    const said = new Map<MessageSeen, string>();
+    for (const [frame, claims] of this.#claimsOn(event)) {
+      said.set(frame, claims.map(({ comment }) => comment).join("; "));
+    }
+    return said;
+  }
+
+  /** The steps that each frame of an event carries out or has caused, instead of the comments. */
+  stepsOn(event: SeenEvent): ReadonlyMap<FrameSeen, readonly TraceStep[]> {
+    const claims = this.#claimsOn(event);
+    return new Map(
+      [...claims].map(([frame, own]) => [frame, own.map(({ step }) => step)] as const),
+    );
+  }
+
+  #claimsOn({ node, seen }: SeenEvent): Map<FrameSeen, readonly Claim[]> {
     const arrived: Claim[] = [];
     for (const each of seen) {
       if (each.kind !== "step") continue;
@@ -86,7 +102,7 @@ export class Commentator {
       if (arrowOf(each.step.step) === "peer") this.#wait(node, claim);
       else arrived.push(claim);
     }
-    const said = new Map<MessageSeen, string>();
+    const found = new Map<FrameSeen, readonly Claim[]>();
     for (const each of seen) {
       if (!isFrameSeen(each)) continue;
       const packet = packetOf(each.frame);
@@ -94,9 +110,9 @@ export class Commentator {
       const mine = each.kind === "sent"
         ? this.#takeWaiting(node, packet)
         : arrived.filter((claim) => isOfArrival(claim, packet));
-      if (mine.length > 0) said.set(each, mine.map(({ comment }) => comment).join("; "));
+      if (mine.length > 0) found.set(each, mine);
     }
-    return said;
+    return found;
   }
 
   #noteRole(node: number, { step, connection, operation }: TraceStep): void {

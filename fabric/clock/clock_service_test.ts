@@ -94,6 +94,25 @@ describe("ClockService", () => {
     assert.deepEqual((await ask("faults", { from: 0 }) as { powered: unknown }).powered, {});
   });
 
+  it("tells of a power failure and return as it is on record, by its number there", async () => {
+    service.stop();
+    const written: Recorded[] = [];
+    const heard: unknown[] = [];
+    const subject = subjectOf({ kind: "control", run: "r", verb: "power" });
+    bus.subscribe(subject, (payload) => heard.push([written.length, decodeSealed(payload)]));
+    const onRecord = (line: Recorded) => written.push(line);
+    service = restarted(broker, { term: 0, stayUp: true, onRecord });
+    service.timekeeper.join({ partition: "a", instance: "a-1" });
+    service.timekeeper.died("a", "a-1");
+    service.timekeeper.join({ partition: "a", instance: "a-2" });
+    await until(() => heard.length === 2);
+    const common = { partition: "a", nodes: [] };
+    assert.deepEqual(heard, [
+      [2, { number: 0, at: 0, action: "kill", ...common }],
+      [2, { number: 1, at: 1, action: "start", ...common }],
+    ]);
+  });
+
   it("answers with the record of power failures and returns, from a number on", async () => {
     assert.deepEqual(await ask("faults", { from: 0 }), {
       ok: true,

@@ -22,6 +22,7 @@ import {
   resumeOrders,
   spansDone,
 } from "./member.ts";
+import { type Break, Breaks } from "./breaks.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
 import {
@@ -68,7 +69,11 @@ export class Timekeeper {
   readonly #orders: Omit<RunOrder, "at">[] = [];
   #paused = false;
   #limit: Time;
-  #stopOn = "";
+  /** A paused rack, and one whose breaks are to be watched, first goes up to here: see {@link #level}. */
+  #levelAt: Time = 0;
+  /** Breaks are watched from the first level instant on. */
+  #isLevelling = false;
+  #breaks = new Breaks([]);
   #finished = false;
   #exact: boolean;
   #runCounter: number;
@@ -150,10 +155,9 @@ export class Timekeeper {
     if (isNews) resumeOrders(member);
     this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
-    if (report.stopped) {
-      this.#paused = true;
-      this.#stopOn = "";
-    }
+    this.#breaks.note(member.index, report.hits);
+    const isStill = () => this.#parts.members.every(({ status }) => status !== "running");
+    if (this.#isWatching && isStill() && this.#breaks.settle()) this.pause();
     this.schedule();
     return true;
   }
@@ -211,16 +215,23 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
-      this.#parts.out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
+      const isKept = this.#parts.out.ordered?.({
+        at,
+        ...order,
+        incarnation: lifeForOrders(member),
+      });
+      if (isKept === false && this.#exact) {
+        this.#parts.out.inexact("more content was ordered than a run keeps on record");
+      }
       member.runs.push({ at, ...order });
     });
     return counter;
   }
 
   /** Takes up an order on record, which the host may have carried out since. */
-  #recall({ incarnation, ...order }: RecordedOrder): void {
+  #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
-    if (member === undefined || incarnation !== lifeForOrders(member)) return;
+    if (member === undefined || order.incarnation !== lifeForOrders(member)) return;
     (member.status === "dead" ? member.runs : member.recalled).push(order);
   }
 
@@ -266,16 +277,62 @@ export class Timekeeper {
     return answer;
   }
 
+  /** Stops at the next instant at which no partition is ahead of another: a consistent cut. */
   pause(): void {
+    if (this.#paused) return;
     this.#paused = true;
+    this.#level();
   }
 
-  /** Goes on, at most up to `limit` (exclusive), to the first trace step called `stopOn`. */
-  resume(options: { limit?: Time; stopOn?: string } = {}): void {
+  /**
+   * Goes on, at most up to `limit` (exclusive) or to the first of the breaks: they are watched from
+   * the first instant on at which no partition is ahead of another.
+   */
+  resume({ limit, breaks = [] }: { limit?: Time; breaks?: readonly Break[] } = {}): void {
     this.#paused = false;
-    this.#limit = Math.min(options.limit ?? NEVER, this.#options.plan.until ?? NEVER);
-    this.#stopOn = options.stopOn ?? "";
+    this.#breaks = new Breaks(breaks);
+    this.#isLevelling = breaks.length > 0;
+    this.#setLimit(limit ?? NEVER);
+    if (this.#isLevelling) this.#level();
+    else this.schedule();
+  }
+
+  /** Moves the limit (exclusive), and nothing else. */
+  moveLimit(limit: Time): void {
+    this.#setLimit(limit);
     this.schedule();
+  }
+
+  #setLimit(limit: Time): void {
+    this.#limit = Math.min(limit, this.#options.plan.until ?? NEVER);
+  }
+
+  /** Partitions differ by up to their lookahead: those behind may go on to where the first one is. */
+  #level(): void {
+    this.#whenAtRest((now) => {
+      const hasBegun = this.#parts.members.some((member) => spansDone(member) > 0);
+      this.#levelAt = hasBegun ? now : 0;
+    });
+  }
+
+  /** The breaks that the rack is to stop at, and those that it has. */
+  get breaks(): Pick<Breaks, "all" | "hits"> {
+    return this.#breaks;
+  }
+
+  /**
+   * Where the rack stands as a whole: every event before this instant has happened, and none from it
+   * on. Undefined while it moves, or while a partition without a process is behind.
+   */
+  get standsAt(): Time | undefined {
+    const { members } = this.#parts;
+    if (members.some(({ status }) => status === "running" || status === "unknown")) {
+      return undefined;
+    }
+    const at = members.some((member) => spansDone(member) > 0)
+      ? Math.max(...members.map(afterAllOf))
+      : 0;
+    return this.next >= at ? at : undefined;
   }
 
   /** The earliest pending event of the rack, NEVER where nothing will happen. */
@@ -326,21 +383,37 @@ export class Timekeeper {
       this.schedule();
       return;
     }
-    if (this.#paused) return;
     let running = false;
     for (const member of this.#parts.members) {
       if (member.status === "idle") this.#grantIfPossible(member);
       if (member.status === "running" || member.status === "absent") running = true;
     }
-    if (!running) this.#finishIfQuiet();
+    if (running || this.#paused) return;
+    if (!this.#isLevelling) return this.#finishIfQuiet();
+    this.#isLevelling = false;
+    this.schedule();
+  }
+
+  /** Nothing happens from here on, for now. */
+  get #bound(): Time {
+    if (!this.#paused && !this.#isLevelling) return this.#limit;
+    return Math.min(this.#levelAt, this.#limit);
+  }
+
+  /** Breaks are watched: another partition may stop the rack with its next event. */
+  get #isWatching(): boolean {
+    return this.#breaks.all.length > 0 && !this.#isLevelling;
   }
 
   #grantIfPossible(member: Member): void {
-    const next = this.#parts.horizons.next(member);
-    if (next >= this.#limit) return;
-    const horizon = Math.min(this.#parts.horizons.of(member), this.#limit);
+    const { horizons } = this.#parts;
+    const next = horizons.next(member);
+    if (next >= this.#bound) return;
+    const first = this.#isWatching ? horizons.leastOfOthers(member) + 1 : NEVER;
+    const horizon = Math.min(horizons.of(member), this.#bound, first);
     if (next >= horizon) return;
-    this.#grants.give(member, { next, horizon, stopOn: this.#stopOn });
+    const breaks = this.#isWatching ? this.#breaks.rows : [];
+    this.#grants.give(member, { next, horizon, breaks });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
@@ -349,8 +422,10 @@ export class Timekeeper {
       const fault = member.faults[0];
       if (fault === undefined || member.status !== "idle") continue;
       if (fault.action !== "kill" || this.#parts.horizons.next(member) < fault.at) continue;
-      if (this.#paused || fault.at >= this.#limit || member.instance === "") continue;
-      if (this.#parts.horizons.ofOthers(member) < fault.at) continue;
+      if (fault.at >= this.#bound || member.instance === "") continue;
+      const { horizons } = this.#parts;
+      const others = this.#isWatching ? horizons.leastOfOthers(member) : horizons.ofOthers(member);
+      if (others < fault.at) continue;
       this.#membership.failByPlan(member, fault.at);
       return true;
     }

@@ -99,12 +99,12 @@ describe("Partition.advance", () => {
     assert.throws(() => late.partition.advance(NEVER), /a wants to wake at 8999 ps, before now/);
   });
 
-  it("ends behind the event that takes the wanted step, and goes on with the next", () => {
+  it("ends with the instant of the event that takes the wanted step, and goes on with the next", () => {
     const steps: Script = ({ input, out }) => {
       if (input.kind === "message") out.trace({ step: "S907", text: "" });
     };
     const { partition, heard } = createRig({ scripts: { b: steps } });
-    for (const [at, counter] of [[8_000, 1], [9_000, 1], [9_000, 2]] as const) {
+    for (const [at, counter] of [[8_000, 1], [9_000, 1], [9_000, 2], [9_001, 1]] as const) {
       partition.accept(messageFromC(at, { counter }));
     }
     const seen: string[] = [];
@@ -112,10 +112,11 @@ describe("Partition.advance", () => {
       seen.push(`${node}:${step}`);
       return seen.length === 2;
     };
-    assert.equal(partition.advance(NEVER, { stopOn: stops }).reached, 9_000);
-    assert.deepEqual(heard.slice(2), ["b/0 message:1 @8000", "b/0 message:1 @9000"]);
+    assert.equal(partition.advance(NEVER, { stopOn: stops }).reached, 9_001);
+    const twice = ["b/0 message:1 @9000", "b/0 message:1 @9000"];
+    assert.deepEqual(heard.slice(2), ["b/0 message:1 @8000", ...twice]);
     assert.deepEqual(partition.advance(NEVER), { events: 1, reached: NEVER });
-    assert.deepEqual(seen, ["b:S907", "b:S907"]);
+    assert.deepEqual(seen, ["b:S907", "b:S907", "b:S907"]);
   });
 
   it("ends with the instant of the last event that it may process", () => {
@@ -167,6 +168,40 @@ describe("Partition", () => {
     partition.accept(messageFromC(9_000));
     partition.advance(NEVER);
     assert.deepEqual(told.slice(2), [[9_000, "b", "S907"], [9_000, "b", "result", 7]]);
+  });
+
+  it("has no step made while none is wanted", () => {
+    const told: Time[] = [];
+    let isTraced = false;
+    const speaks: Script = ({ out }) => {
+      if (out.tracing) out.trace({ step: "S907", text: "" });
+    };
+    const { partition } = createRig({
+      scripts: { b: speaks },
+      onTrace: (time) => told.push(time),
+      isTraced: () => isTraced,
+    });
+    for (const [at, wanted] of [[5_000, false], [6_000, true], [7_000, false]] as const) {
+      isTraced = wanted;
+      partition.accept(messageFromC(at));
+      partition.advance(at + 1);
+    }
+    assert.deepEqual(told, [6_000]);
+  });
+
+  it("tells what a device is doing, and is none the wiser", () => {
+    const { partition } = createRig({ scripts: { a: wakesAt(9_000) } });
+    partition.advance(6_000);
+    const digests = partition.digestStates();
+    const asked = partition.inspect({ node: "a" });
+    assert.deepEqual(partition.inspect({ node: "a" }), asked);
+    assert.equal(asked.reachedPs, 6_000);
+    const [a, ...others] = asked.devices;
+    assert.deepEqual(others, []);
+    assert.partialDeepStrictEqual(a, { node: "a", kind: "switch", life: 0, hasPower: true });
+    assert.deepEqual(a!.ports.map(({ peer, up }) => [peer, up]), [["b", true]]);
+    assert.deepEqual(partition.inspect().devices.map(({ node }) => node), ["a", "b"]);
+    assert.deepEqual([partition.digestStates(), partition.next], [digests, 9_000]);
   });
 
   it("refuses an event for a node that does not live here", () => {

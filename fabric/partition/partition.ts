@@ -19,6 +19,7 @@ import type { AuditRecord } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import { changeLink, type LocalNode, type Port, portsOf } from "./local_node.ts";
 import { scriptedPower, writebackEvents } from "./scripted_power.ts";
+import { inspectNode, type InspectOptions, type PartitionInspection } from "./inspect.ts";
 import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts";
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
@@ -38,6 +39,8 @@ export interface PartitionOptions {
   /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  /** Whether `onTrace` wants steps at the moment; default: always. It has no effect on the run. */
+  readonly isTraced?: () => boolean;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Receives audit records at once: see `audit.ts`. */
   readonly onAudit?: OnAudit;
@@ -54,6 +57,11 @@ export interface Advance {
 }
 
 export interface AdvanceOptions {
+  /**
+   * Called with each trace step; where it returns true, the instant is the last. With it, nothing
+   * happens from the arrival of what was sent to another partition on, so that none that stops as
+   * soon is overtaken.
+   */
   readonly stopOn?: ((node: string, step: TraceStep) => boolean) | undefined;
   readonly eventsMost?: number;
 }
@@ -206,12 +214,13 @@ export class Partition {
 
   /**
    * Processes the events before `horizon`, up to the first instant at which a peer could answer
-   * what was sent meanwhile, or to the event of the first trace step that satisfies `stopOn`.
+   * what was sent meanwhile, or with the instant of a trace step that satisfies `stopOn`.
    * @param options.eventsMost at the first instant after so many events it stops, too.
    */
   advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {
     const outgoing = this.#outgoing;
     outgoing.limit = NEVER;
+    outgoing.isNarrow = stopOn !== undefined;
     this.#stopOn = stopOn;
     let left = eventsMost, last = -1;
     const before = this.#events;
@@ -268,6 +277,14 @@ export class Partition {
       if (node !== undefined) all[name] = node.statistics();
     }
     return all;
+  }
+
+  /** What the devices are doing, as of {@link Advance.reached}. Changes nothing of the run. */
+  inspect({ node, loss = false }: InspectOptions = {}): PartitionInspection {
+    const { plan } = this.#options;
+    const chosen = [...this.#localNodes.values()].filter(({ name }) => name === (node ?? name));
+    const devices = chosen.map((localNode) => inspectNode(localNode, { plan, loss }));
+    return { reachedPs: this.#reached, devices };
   }
 
   /** For each program that has not ended, a report that a program's result would be. */
@@ -381,16 +398,19 @@ export class Partition {
   #localNode(name: string, index: number): LocalNode {
     const outgoing = this.#outgoing;
     const { onTrace, onReport, onAudit } = this.#options;
+    const isTraced = this.#options.isTraced ?? (() => onTrace !== undefined);
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
       // `stopOn` needs the steps even if no observer takes them.
       get tracing() {
-        return onTrace !== undefined || stops();
+        return isTraced() || stops();
       },
       trace: (step) => {
         onTrace?.(this.#outgoing.now, name, step);
-        if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#outgoing.now;
+        if (this.#stopOn?.(name, step)) {
+          this.#outgoing.limit = Math.min(this.#outgoing.limit, this.#outgoing.now + 1);
+        }
       },
       report: (topic, value) => onReport?.(this.#outgoing.now, name, topic, value),
       auditing: onAudit !== undefined,

@@ -18,6 +18,8 @@ import { arrowOf, type Figure, figureOfPost, figureOfWrite, stepIn } from "./tra
 export interface TraceLine extends TraceStep {
   readonly time: Time;
   readonly node: string;
+  /** Number of the frame that carries the step out or has caused it, where frames were seen. */
+  readonly frame?: number;
 }
 
 /** A line whose connection names hosts, whichever device has written it. */
@@ -56,6 +58,8 @@ export interface LadderRow {
   readonly text: string;
   /** The destination device, if there is one. */
   readonly to?: string;
+  /** See {@link TraceLine.frame}. */
+  readonly frame?: number;
 }
 
 export interface Ladder {
@@ -313,7 +317,7 @@ function rowOf(
     readonly operation: Operation;
   },
 ): LadderRow {
-  const { time, node, text, host, peer, inbound } = line;
+  const { time, node, text, host, peer, inbound, frame } = line;
   const isOwn = (inbound ? peer : host) === operation.node;
   const step = stepIn(figure, { step: line.step, isOwn, write });
   const arrow = arrowOf(step);
@@ -324,7 +328,11 @@ function rowOf(
     : arrow === "peer"
     ? cards.get(peer ?? "")
     : undefined;
-  return { time, node, step, text, ...(to !== undefined && to !== node && { to }) };
+  return {
+    ...{ time, node, step, text },
+    ...(to !== undefined && to !== node && { to }),
+    ...(frame !== undefined && { frame }),
+  };
 }
 
 function columnsOf({ cards, switches }: Trace, { node, connection }: Operation): string[] {

@@ -13,16 +13,18 @@ import {
   PORTS,
   type UnfinishedProgram,
 } from "../../fabric/node.ts";
+import type { HostLoss } from "../../fabric/inspection.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
-import type { Time } from "../../fabric/base/time.ts";
+import { PS_PER_MS, type Time } from "../../fabric/base/time.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { type HostCounts, hostStatistics } from "./host_statistics.ts";
 import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./memory/iio.ts";
+import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
@@ -63,6 +65,11 @@ export interface HostOptions {
   /** Driver's handler of the firmware's asynchronous events. */
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
+
+/** Much longer than a card takes from its power-on to its host's notice, which is a bus's latency away. */
+const CARD_WAIT_PS = PS_PER_MS;
+
+function* nothing(): Steps<void> {}
 
 const NO_DEVICE: RnicReply = {
   status: "error",
@@ -159,7 +166,7 @@ export class Host implements Node, Machine<ThreadContext> {
         this.#boot();
         break;
       case "run":
-        this.#schedule(input.program, now + input.program.at);
+        this.#ordered(input.program, now + input.program.at);
         break;
       case "link":
         this.#linkChanged(input.up);
@@ -223,6 +230,10 @@ export class Host implements Node, Machine<ThreadContext> {
       plan.driver !== true || this.#linkUp
     );
     return [...running.map((each) => this.#unfinished(each)), ...pending];
+  }
+
+  loss(): HostLoss {
+    return lossOf(this, this.#plan.domain);
   }
 
   #unfinished({ plan, waitsFor, sources, since, at }: Unfinished): UnfinishedProgram {
@@ -307,6 +318,20 @@ export class Host implements Node, Machine<ThreadContext> {
     const early = this.#early;
     this.#early = [];
     for (const { program, startAt } of early) this.#schedule(program, startAt);
+  }
+
+  /** Where the card has no power, it may be coming up: the program waits for it, {@link CARD_WAIT_PS} at most. */
+  #ordered(program: ProgramPlan, startAt: Time): void {
+    if (this.#linkUp || this.#device === undefined) return this.#schedule(program, startAt);
+    this.#early.push({ program, startAt });
+    this.#processor.add({
+      name: "card-wait",
+      driver: true,
+      startAt: this.now + CARD_WAIT_PS,
+      start: nothing,
+      onReturn: () => this.#scheduleEarly(),
+      onFailure: (error) => this.#failed("card-wait", error),
+    });
   }
 
   #schedule(program: ProgramPlan, startAt: Time): void {

@@ -338,6 +338,37 @@ describe("Host bus", () => {
     assert.deepEqual(rig.reported("began"), [BOOT, 3_000_500]);
   });
 
+  for (
+    const [what, upAfter, beganAfter] of [
+      ["is up again", 200, 700],
+      ["has not come up, a millisecond later,", Infinity, 1_000_000_000],
+    ] as const
+  ) {
+    it(`starts a program that is ordered without a card when the card ${what}`, () => {
+      const rig = new HostRig({}, {
+        options: {
+          *reopen({ cpu, state }: OpenDevice): Steps<void> {
+            yield* cpu.sleep(500);
+            Object.assign(state, { card: cpu.card });
+          },
+        },
+        programs: {
+          *ordered(cpu) {
+            cpu.report("began", cpu.now);
+            yield* cpu.sleep(1);
+          },
+        },
+      });
+      rig.run(3_000_000);
+      rig.step({ kind: "link", port: 0, up: false });
+      rig.step({ kind: "run", program: { ...plan("ordered"), order: 1 } });
+      rig.run(3_000_000 + Math.min(upAfter, 1_000));
+      if (upAfter < Infinity) rig.step({ kind: "link", port: 0, up: true });
+      rig.run();
+      assert.deepEqual(rig.reported("began").slice(1), [3_000_000 + beganAfter]);
+    });
+  }
+
   it("passes the firmware's events to the driver, the report and waiting programs", () => {
     const handled: unknown[] = [];
     const rig = new HostRig({}, {

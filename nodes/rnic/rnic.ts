@@ -31,6 +31,7 @@ import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.
 import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
+import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
 import type { QueueLoad, Waiter } from "./state/queues.ts";
@@ -78,6 +79,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         ? NEVER
         : Math.min(device.deadlines.earliest, transmitterWakeAt(device), stagedWakeAt(device)),
     statistics: () => statisticsOf(device),
+    inspect: () => inspectDevice(device),
   };
 }
 

@@ -137,6 +137,15 @@ describe("checkImport of packages", () => {
     );
   });
 
+  it("keeps what runs in the browser away from what runs on the machine", () => {
+    const page = "console/ui/rack/rack_view.tsx";
+    assert.equal(fileImport(page, "console/api/rack.ts"), null);
+    assert.equal(fileImport(page, "fabric/base/time.ts"), null);
+    assert.notEqual(fileImport(page, "console/rack/live/power.ts"), null);
+    assert.notEqual(fileImport(page, "console/base/paths.ts"), null);
+    assert.equal(fileImport("console/ui/bundle.ts", "console/base/paths.ts"), null);
+  });
+
   it("leaves console, tests and scripts what deno.json names, and no file an address", () => {
     for (const file of ["console/server/app.ts", "tests/rack_test.ts", "scripts/rack.ts"]) {
       assert.equal(packageImport(file, "hono"), null, file);

@@ -6,8 +6,7 @@ import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
-import { inexactIn } from "../../console/rack/fault_lines.ts";
-import { refusedByProcesses, refusedText, violationsOf } from "../../console/rack/refused.ts";
+import { refusedText } from "../../console/rack/refused.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
   type Driven,
@@ -17,6 +16,7 @@ import {
   step,
   until,
 } from "../../console/rack/live/virtual_time.ts";
+import { whyOf } from "../../console/rack/live/why.ts";
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { onInterrupt } from "./interrupt.ts";
@@ -72,9 +72,20 @@ async function drive(
   order: (link: RackLink) => Promise<Driven>,
 ): Promise<void> {
   const { status, missed } = await withRack(flags.run, order);
-  const document = { run: status.run, ...clockDocument(status), ...(missed && { missed }) };
-  printResult(flags, document, clockText(status));
+  const { hits } = status;
+  const document = {
+    run: status.run,
+    ...clockDocument(status),
+    ...(hits.length > 0 && { hits }),
+    ...(missed && { missed }),
+  };
+  printResult(flags, document, [...hits.map(hitText), clockText(status)].join("\n"));
   if (missed !== undefined) throw new RackError(missed, EXIT.failed);
+}
+
+/** `b-rnic takes S907 at 190.76 us` */
+function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): string {
+  return `${node} takes ${step} at ${formatTime(atPs)}${count === 1 ? "" : `, time ${count}`}`;
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {
@@ -122,15 +133,7 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const { status: { driven: _, ...status }, refused, inexact } = await withRack(
-    flags.run,
-    async ({ control, rack }) => {
-      const status = await control.status();
-      const broker = violationsOf(`${rack.directory}/nats-server.log`);
-      const refused = [...refusedByProcesses(status.refusals), ...broker];
-      return { status, refused, inexact: inexactIn(rack.directory) };
-    },
-  );
+  const { status: { driven: _, ...status }, refused, inexact } = await withRack(flags.run, whyOf);
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));
   const document = {

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
-import { exploredText } from "../../console/explore/report.ts";
+import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import {
@@ -100,7 +100,7 @@ async function run(
     explore: { ...optionsOf(flags), stopped: stop.isWanted },
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
-  if (flags.json) print(JSON.stringify(documentOf(explored)));
+  if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
   const unchecked = explored.explored.filter(({ verdict }) => verdict.verdict === "unchecked")
     .map(({ label }) => label);
@@ -122,13 +122,6 @@ function exitCode({ explored, isWhole }: ExploredScenario): number {
   const verdicts = explored.map(({ verdict }) => verdict.verdict);
   if (verdicts.includes("unsafe") || verdicts.includes("failed")) return EXIT.failed;
   return isWhole && verdicts.every((verdict) => verdict === "safe") ? EXIT.done : EXIT.unclear;
-}
-
-function documentOf({ scenario, seed, explored }: ExploredScenario) {
-  const runs = explored.map(({ label, verdict, command, variant: { method, ddio } }) => {
-    return { variant: label, method, ddio, ...verdict, command };
-  });
-  return { scenario, seed, runs };
 }
 
 /** Checks and converts the options. @throws Refusal */

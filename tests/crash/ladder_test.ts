@@ -13,6 +13,9 @@ async function ladderOf(rack: ReturnType<typeof rackOf>, cut: Cut): Promise<stri
   const { counterexample } = await explore(rack, { ...OPTIONS, claims: true, cut });
   ok(counterexample);
   match(counterexample.ladder, /the power of . fails/);
+  const power = counterexample.operation?.rows.find(({ step }) => step === "power");
+  equal(power?.time, counterexample.atPs);
+  equal(power?.place, "lost");
   return counterexample.ladder.split("\n")[0]!;
 }
 

@@ -33,6 +33,8 @@ const FOREIGN = [
   "$SYS.REQ.SERVER.PING",
   "$JS.API.INFO",
 ];
+/** What a viewer may ask: nothing of it changes a device or the clock. */
+const QUERIES = /^(status|faults|steps|(final|inspect)-.*)$/;
 /** May do anything: looks on, and plays all others. */
 const OBSERVER = "_observer";
 
@@ -150,19 +152,19 @@ for (
         case "clock.report":
           return name.partition === user;
         case "report":
+        case "trace":
           return name.node === user;
         case "answer":
-          return name.by === user && user !== USERS.report;
+          return name.by === user && user !== USERS.report && user !== USERS.viewer;
         case "clock.grant":
         case "clock.order":
         case "clock.ask":
           return user === USERS.timekeeper;
         case "control":
-          if (/^(finished|stalled)$/.test(name.verb)) return user === USERS.timekeeper;
+          if (/^(finished|stalled|power)$/.test(name.verb)) return user === USERS.timekeeper;
           return user === USERS.supervisor ||
-            (user === USERS.report && /^(status|final-.*)$/.test(name.verb));
-        case "trace":
-          return false;
+            (user === USERS.report && /^(status|final-.*)$/.test(name.verb)) ||
+            (user === USERS.viewer && QUERIES.test(name.verb));
       }
     }
 
@@ -177,23 +179,28 @@ for (
           return name.of === user && areCabled(name.asker, name.of);
         case "clock.join":
         case "clock.alive":
-        case "clock.report":
           return user === USERS.timekeeper;
+        case "clock.report":
+          return user === USERS.timekeeper || user === USERS.viewer;
         case "clock.grant":
         case "clock.order":
           return name.partition === user;
         case "clock.ask":
           return rack.partitions.some((partition) => partition.name === user);
         case "report":
-          return user === USERS.report;
+          return user === USERS.report || user === USERS.viewer;
         case "answer":
-          return name.asker === user && user === USERS.report;
+          return name.asker === user && (user === USERS.report || user === USERS.viewer);
         case "control":
-          if (/^(finished|stalled|boot|kill)$/.test(name.verb)) return false;
-          if (name.verb.startsWith("final-")) return name.verb === `final-${user}`;
+          if (/^(finished|stalled|power)$/.test(name.verb)) return user === USERS.viewer;
+          if (/^(boot|kill)$/.test(name.verb)) return false;
+          if (/^(final|inspect)-/.test(name.verb)) {
+            return [`final-${user}`, `inspect-${user}`].includes(name.verb);
+          }
+          if (name.verb === "steps") return !user.startsWith("_");
           return user === USERS.timekeeper;
         case "trace":
-          return false;
+          return user === USERS.viewer;
       }
     }
 
@@ -372,7 +379,7 @@ describe("a request over a broker with rights", () => {
 function subjectsOf(users: readonly string[], partitions: readonly string[]): string[] {
   const run = RUN;
   const verbs = ["status", "pause", "resume", "step", "pace", "death", "run", "fault", "faults"];
-  const control = [...verbs, "link", "boot", "kill", "finished", "stalled"];
+  const control = [...verbs, "link", "steps", "boot", "kill", "finished", "stalled", "power"];
   const pairs = partitions.flatMap((x) => partitions.map((y) => [x, y] as const));
   return [
     ...pairs.map(([from, to]) => subjectOf({ kind: "wire", run, from, to })),
@@ -384,9 +391,10 @@ function subjectsOf(users: readonly string[], partitions: readonly string[]): st
     ),
     ...partitions.map((node) => subjectOf({ kind: "report", run, node })),
     ...partitions.map((node) => subjectOf({ kind: "trace", run, node })),
-    ...[...control, ...partitions.map((name) => `final-${name}`)].map((verb) =>
-      subjectOf({ kind: "control", run, verb })
-    ),
+    ...[
+      ...control,
+      ...partitions.flatMap((name) => [`final-${name}`, `inspect-${name}`]),
+    ].map((verb) => subjectOf({ kind: "control", run, verb })),
     ...users.flatMap((by) =>
       users.map((asker) => subjectOf({ kind: "answer", run, by, asker, number: "1" }))
     ),

@@ -200,6 +200,10 @@ export class RunningCommand {
     return this.#stderr.text();
   }
 
+  get stdout(): string {
+    return this.#stdout.text();
+  }
+
   async #endedWithin(
     { rig, title, withinMs }: {
       readonly rig: CommandRig;

@@ -1,13 +1,14 @@
 /**
- * Events of a running rack: its state first, then each change within {@link LOOK_AGAIN_MS}. Times are
- * virtual (`atPs`); the order is that of arrival, which may differ.
+ * Events of a running rack: its state first, then each change: reports and power as the bus brings
+ * them, all else within {@link LOOK_AGAIN_MS}. Times are virtual (`atPs`); the order is that of
+ * arrival, which may differ.
  */
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { decode } from "../../../fabric/bus/codec.ts";
-import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { decode, decodeSealed } from "../../../fabric/bus/codec.ts";
+import { after } from "../../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
-import type { RecordedFault } from "../../../fabric/clock/record.ts";
+import type { PowerNews, RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../../fabric/rack/plan/link_plan.ts";
@@ -87,33 +88,82 @@ export async function* rackEvents(
   signal: AbortSignal,
 ): AsyncGenerator<RackEvent, void> {
   const { rack, bus } = link;
-  const reports = collectReports(bus, rack.file.run);
-  const seen = await look(link, 0);
-  yield stateOf(link, seen);
-  for (let before = seen; !signal.aborted;) {
-    yield* reports.splice(0);
-    if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
-      yield { event: "ended", ...readEnd(rack.directory) };
-      return;
+  const { arrived, arrival, close } = listen(bus, rack.file.run);
+  try {
+    const seen = await look(link, 0);
+    yield stateOf(link, seen);
+    for (let before = seen, lookAtMs = 0; !signal.aborted;) {
+      for (const each of arrived.splice(0)) {
+        if (each.event === "report") yield each;
+        else if (each.number === before.powerCount) {
+          // One that is further on tells of a lost one: the next look has them all.
+          before = { ...before, powerCount: each.number + 1 };
+          yield powerEvent(each);
+        }
+      }
+      if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
+        yield { event: "ended", ...readEnd(rack.directory) };
+        return;
+      }
+      if (performance.now() >= lookAtMs) {
+        const now = await look(link, before.powerCount);
+        yield* changes(rack.file.plan, { before, now });
+        before = { ...now, clock: now.clock ?? before.clock };
+        lookAtMs = performance.now() + LOOK_AGAIN_MS;
+      }
+      if (arrived.length === 0) await arrival(lookAtMs - performance.now());
     }
-    const now = await look(link, before.powerCount);
-    yield* changes(rack.file.plan, { before, now });
-    before = { ...now, clock: now.clock ?? before.clock };
-    if (reports.length === 0) await sleep(LOOK_AGAIN_MS);
+  } finally {
+    close();
   }
 }
 
-/** The reports of programs from now on, in the order of their arrival. */
-function collectReports(bus: Bus, run: string): RackEvent[] {
-  const reports: RackEvent[] = [];
-  bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
-    const to = parseSubject(subject);
-    const body = decode(payload);
-    if (to?.kind !== "report" || !Array.isArray(body)) return;
-    const [topic, value, atPs] = body;
-    reports.push({ event: "report", node: to.node, topic, value, atPs });
-  });
-  return reports;
+type Arrived = Extract<RackEvent, { event: "report" }> | ({ readonly event: "news" } & PowerNews);
+
+/** Collects what the bus brings from now on, in the order of its arrival. */
+function listen(bus: Bus, run: string) {
+  const arrived: Arrived[] = [];
+  let wake = () => {};
+  const take = (each: Arrived) => {
+    arrived.push(each);
+    wake();
+  };
+  const subscriptions = [
+    bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
+      const to = parseSubject(subject);
+      const body = decode(payload);
+      if (to?.kind !== "report" || !Array.isArray(body)) return;
+      const [topic, value, atPs] = body;
+      take({ event: "report", node: to.node, topic, value, atPs });
+    }),
+    bus.subscribe(patternOf({ kind: "control", run, verb: "power" }), (payload) => {
+      const news = decodeSealed(payload);
+      if (isPowerNews(news)) take({ event: "news", ...news });
+    }),
+  ];
+  return {
+    arrived,
+    /** Settles when something arrives, at the latest after `ms`. */
+    arrival: (ms: number) =>
+      new Promise<void>((resolve) => {
+        const cancel = after(Math.max(0, ms), resolve);
+        wake = () => {
+          cancel();
+          resolve();
+        };
+      }),
+    close: () => subscriptions.forEach((each) => each.close()),
+  };
+}
+
+function isPowerNews(value: unknown): value is PowerNews {
+  const { number, at, action, nodes } = Object(value) as Partial<PowerNews>;
+  return Number.isSafeInteger(number) && Number.isSafeInteger(at) && Array.isArray(nodes) &&
+    (action === "kill" || action === "start");
+}
+
+function powerEvent({ action, nodes, at }: Seen["power"][number]): RackEvent {
+  return { event: "power", action, nodes, atPs: at };
 }
 
 /** What can be seen of a rack at one moment. */
@@ -186,12 +236,7 @@ export function changes(
   const processes = new Map(before.processes.map((each) => [each.name, each]));
   return [
     ...now.processes.flatMap((each) => processChanges(processes.get(each.name), each)),
-    ...now.power.map(({ action, nodes, at }) => ({
-      event: "power" as const,
-      action,
-      nodes,
-      atPs: at,
-    })),
+    ...now.power.map(powerEvent),
     ...now.linkFaults.filter(({ id }) => !isKnown.has(id))
       .map((fault) => ({ event: "link" as const, ...linkOf(plan, fault) })),
     ...(now.clock !== undefined && holdOf(now.clock) !== holdOf(before.clock)

@@ -1,15 +1,41 @@
 /** Asks a device of a running rack what it is doing, without any effect on the run. */
-import type { DeviceInspection } from "../../../fabric/inspection.ts";
+import { inspectVerb } from "../../../fabric/bus/access.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { RackLink } from "./racks.ts";
+import type { DeviceInspection, PartitionInspection } from "../../../fabric/partition/inspect.ts";
+import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { partitionOf, type RackLink } from "./racks.ts";
 
 export interface Inspected extends DeviceInspection {
-  /** The device's partition has processed every event before this. */
+  /** Every event of the device's partition before this has happened, and none later. */
   readonly reachedPs: Time;
 }
 
-export type InspectDevice = (
-  link: RackLink,
+/**
+ * Counters, cables, programs that wait; of a card its queue pairs and regions. A viewer may ask.
+ * @param options.loss of a host also what a power failure now would lose of its SCM.
+ * @throws Refusal where there is no such device, or it has no power.
+ */
+export async function inspectDevice(
+  { rack, control }: RackLink,
   node: string,
-  options?: { readonly loss?: boolean },
-) => Promise<Inspected>;
+  { loss = false }: { readonly loss?: boolean } = {},
+): Promise<Inspected> {
+  const partition = partitionOf(rack, node);
+  if (partition === undefined) {
+    const known = rack.file.partitions.flatMap(({ nodes }) => nodes);
+    const found = `There is no ${node} in ${rack.id}`;
+    throw refusal("", { found, expected: oneOf(known, node) });
+  }
+  const { why } = await control.status();
+  const row = why.find((each) => each.partition === partition);
+  // Its process is gone: nothing would answer.
+  if (row?.status === "dead" || row?.status === "absent") {
+    throw refusal("", { found: `${node} has no power`, expected: "a device that has" });
+  }
+  const { devices, reachedPs } = await control.demand<PartitionInspection>(
+    inspectVerb(partition),
+    { node, loss },
+    { repeats: true, to: `inspect ${node}` },
+  );
+  return { ...devices[0]!, reachedPs };
+}

@@ -93,6 +93,15 @@ export function goneDown(id: string, directory: string): Error {
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
+export interface LinkOptions {
+  readonly timeoutMs?: number;
+  /**
+   * `viewer`: the broker refuses every order, and answers queries. On a broker of somebody else
+   * (`--nats`) there is one credential for all, with the rights that its owner gave it.
+   */
+  readonly as?: "supervisor" | "viewer";
+}
+
 /**
  * Connects to the chosen rack (see {@link findUp}) and runs a function with the connection.
  * @throws RackError as soon as the rack has gone down meanwhile.
@@ -100,10 +109,11 @@ const CONNECT_TIMEOUT_MS = 10_000;
 export async function withRack<T>(
   run: string | undefined,
   action: (link: RackLink) => Promise<T>,
+  options: LinkOptions = {},
 ): Promise<T> {
   const rack = await findUp(run);
   const watch = watchEnd(rack);
-  return await linkedTo(rack, (link) => Promise.race([action(link), watch.gone]))
+  return await linkedTo(rack, (link) => Promise.race([action(link), watch.gone]), options)
     .finally(() => watch.stop());
 }
 
@@ -123,18 +133,19 @@ function watchEnd({ id, directory, supervisor }: RackUp) {
 }
 
 /**
- * Connects to a running rack and runs a function with it. @throws BusError where its broker does
- * not answer.
+ * Connects to a running rack and runs a function with it.
+ * @throws BusError where its broker does not answer.
  */
 export async function linkedTo<T>(
   rack: RackUp,
   action: (link: RackLink) => Promise<T>,
-  { timeoutMs = CONNECT_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
+  { timeoutMs = CONNECT_TIMEOUT_MS, as = "supervisor" }: LinkOptions = {},
 ): Promise<T> {
   const bus = await connectNats({
     ...rack.supervisor,
+    ...(as === "viewer" && rack.supervisor.viewer),
     run: rack.file.run,
-    name: USERS.supervisor,
+    name: USERS[as],
     onError: () => {},
     connectTimeoutMs: timeoutMs,
   });

@@ -40,20 +40,24 @@ export interface TransferResult {
   readonly sha256: string;
 }
 
-/** Reads an object out of a host's SCM into a file. @throws Refusal, RackError */
-export async function getObject(
+export interface GetOptions extends TransferOptions {
+  readonly from: string;
+  readonly object: string;
+  /** Otherwise an incomplete object is refused. */
+  readonly partial: boolean;
+}
+
+export interface GetOutcome extends TransferResult {
+  readonly incomplete?: true;
+}
+
+/** Reads an object out of a host's SCM. @throws Refusal, RackError */
+export async function readObject(
   link: RackLink,
-  { from, object, file, partial, ...options }: TransferOptions & {
-    readonly from: string;
-    readonly object: string;
-    readonly file: string;
-    /** Otherwise an incomplete object is refused. */
-    readonly partial: boolean;
-  },
-): Promise<TransferResult & { readonly file: string; readonly incomplete?: true }> {
+  { from, object, partial, ...options }: GetOptions,
+): Promise<{ readonly outcome: GetOutcome; readonly content: Uint8Array<ArrayBuffer> }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
   checkName(object);
-  checkTarget(file);
   const { number, result } = await runProgram(link, options, {
     host,
     run: "get",
@@ -64,12 +68,22 @@ export async function getObject(
   const content = await Deno.readFile(output);
   // A rack that stays up would keep a copy of each object that was ever read.
   await Deno.remove(output);
+  const outcome = { ...result, host, sha256: await sha256(content) } as unknown as GetOutcome;
+  return { outcome, content };
+}
+
+/** Reads an object out of a host's SCM into a file. @throws Refusal, RackError */
+export async function getObject(
+  link: RackLink,
+  { file, ...options }: GetOptions & { readonly file: string },
+): Promise<GetOutcome & { readonly file: string }> {
+  checkTarget(file);
+  const { outcome, content } = await readObject(link, options);
   await replaceFile(file, content).catch((cause) => {
     throw new RackError(`Cannot write ${file}: ${(cause as Error).message}`);
   });
-  return { ...result, host, file, sha256: await sha256(content) } as TransferResult & {
-    file: string;
-  };
+  const { sha256, ...rest } = outcome;
+  return { ...rest, file, sha256 };
 }
 
 export interface PutOutcome extends TransferResult {

@@ -73,6 +73,14 @@ export function nakText(byte: number): string | undefined {
   return `RNR NAK timer ${formatTime(rnrDelayPs(syndrome.timerCode))}`;
 }
 
+/** `ACK, 4 credits`, `ACK`; `reserved` for a syndrome that a receiver ignores. */
+export function ackText(byte: number): string {
+  const syndrome = parseSyndrome(byte);
+  if (syndrome.kind !== "ack") return "reserved";
+  const credits = CREDITS[syndrome.creditCode];
+  return credits === undefined ? "ACK" : `ACK, ${credits} credits`;
+}
+
 export function rnrSyndrome(timerCode: number): number {
   return 0x20 | (timerCode & 0x1f);
 }

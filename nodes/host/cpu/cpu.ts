@@ -26,7 +26,7 @@ import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 
 /** Lets the owed time pass, and no more. */
-const PAY: Wait = { kind: "time", at: 0 };
+const PAY: Wait = { kind: "time", at: 0, answers: true };
 
 interface Range {
   readonly address: number;
@@ -253,14 +253,14 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     yield* this.settle();
     const sent = this.#machine.sendCommand(command);
     if (typeof sent !== "number") return sent;
-    const wake = yield* hold({ kind: "reply", id: sent });
+    const wake = yield* hold({ kind: "reply", id: sent, answers: true });
     return wake.reply!;
   }
 
   *sleep(ps: Time): Steps<void> {
     if (!(ps >= 0)) throw new RangeError(`Cannot sleep ${ps} ps: it must be 0 or more`);
     yield* this.settle();
-    yield* hold({ kind: "time", at: this.#machine.now + Math.ceil(ps) });
+    yield* hold({ kind: "time", at: this.#machine.now + Math.ceil(ps), answers: true });
   }
 
   *waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
@@ -281,7 +281,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *#wait(sources: readonly Source[], deadline: Time): Steps<boolean> {
-    return (yield* hold({ kind: "any", sources, deadline })).kind === "done";
+    return (yield* hold({ kind: "any", sources, deadline, answers: true })).kind === "done";
   }
 
   signal(name: string): void {

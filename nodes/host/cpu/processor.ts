@@ -130,7 +130,8 @@ export class Processor {
         return { plan, waitsFor: `its start at ${formatTime(readyAt)}`, since, sources: [] };
       }
       // A service's place is of no interest, and an explorer ends many thousand runs.
-      const site = plan.serves === true ? {} : siteOf(steps);
+      const isAsked = plan.serves !== true && wait?.answers === true;
+      const site = isAsked ? siteOf(steps) : {};
       const sources = wait?.kind === "any" ? wait.sources : [];
       const waitsFor = wait === undefined ? "nothing" : awaited(wait, site);
       return { plan, waitsFor, since, sources, ...(site.line !== undefined && { at: site.line }) };

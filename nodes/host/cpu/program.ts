@@ -11,9 +11,15 @@ import type { Buffer } from "../memory/address_map.ts";
 
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
-  | { readonly kind: "time"; readonly at: Time }
-  | { readonly kind: "reply"; readonly id: number }
-  | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time };
+  & (
+    | { readonly kind: "time"; readonly at: Time }
+    | { readonly kind: "reply"; readonly id: number }
+    | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
+  )
+  & {
+    /** A {@link Probe} may ask where it is: the one who yields it answers, and waits on. */
+    readonly answers?: true;
+  };
 
 /** An event that a program can wait for. */
 export type Source =

@@ -73,6 +73,25 @@ describe("Host.unfinished", () => {
     assert.deepEqual(rig.node.unfinished!(), []);
   });
 
+  it("does not move a program on that yields a wait of its own making", () => {
+    const went: number[] = [];
+    const rig = new HostRig({}, {
+      programs: {
+        *own(cpu: Cpu) {
+          for (const at of [2_000, 4_000]) {
+            yield { kind: "time", at: BOOT + at };
+            went.push(cpu.now);
+          }
+        },
+      },
+    });
+    rig.run(BOOT + 1_000);
+    const asked = rig.node.unfinished!();
+    assert.deepEqual(asked.map(({ program, at }) => [program, at]), [["own#0", undefined]]);
+    rig.run();
+    assert.deepEqual(went, [BOOT + 2_000, BOOT + 4_000]);
+  });
+
   it("has the threads of a program, and calls whose yield* is missing", () => {
     const left = leftOf({
       *parent(cpu) {

@@ -1,6 +1,7 @@
 /**
- * Where a program waits, for people. A wait keeps no stack, as it would cost more than the wait:
- * when the run has ended, a probe wakes the innermost generator, which notes the stack and waits on.
+ * Where a program waits, for people. A wait keeps no stack, as it would cost more than the wait: a
+ * probe wakes the innermost generator, which notes the stack and waits on. An own program may yield
+ * a wait of its own making, which a probe would end: it has not `answers`, and is not asked.
  */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";
@@ -9,7 +10,7 @@ import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";
 const FRAMES_MAX = 100;
 
 /** The only way to wait: yields until the wait has ended. */
-export function* hold(wait: Wait): Steps<Exclude<Wake, Probe>> {
+export function* hold(wait: Wait & { readonly answers: true }): Steps<Exclude<Wake, Probe>> {
   for (;;) {
     const wake = yield wait;
     if (!answered(wake)) return wake;
@@ -29,13 +30,12 @@ export interface WaitSite {
   readonly line?: string;
 }
 
-/** Asks a program where it waits. The program does not go on. */
+/** Asks a program where it waits. It does not go on, if its wait has `answers`. */
 export function siteOf(steps: Steps<unknown>): WaitSite {
   const probe: Probe = { kind: "probe" };
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = FRAMES_MAX;
   try {
-    // A program that yields a wait of its own making goes on by one step, which nothing sees.
     steps.next(probe);
   } catch {
     return {};

@@ -152,6 +152,17 @@ export class Iio {
     return this.#buffered;
   }
 
+  /** The bytes that wait here, by physical address, oldest first. No side effect. */
+  pending(): { offset: number; data: Uint8Array }[] {
+    const pending: { offset: number; data: Uint8Array }[] = [];
+    for (let number = this.#writes.first; number < this.#writes.end; number++) {
+      const { address, data } = this.#writes.at(number)!.message;
+      const left = pending.length === 0 ? this.#offset : 0;
+      pending.push({ offset: address + left, data: data.subarray(left) });
+    }
+    return pending;
+  }
+
   /** A posted write arrives. */
   write(message: MemoryWrite, now: Time): void {
     const { length } = message.data;

@@ -119,6 +119,15 @@ export class Llc {
     return slot;
   }
 
+  /** The lines whose newest bytes are here alone. No side effect. */
+  dirtyLines(): number[] {
+    const lines: number[] = [];
+    for (let slot = this.#dirty.indexOf(1); slot >= 0; slot = this.#dirty.indexOf(1, slot + 1)) {
+      lines.push(this.#tags[slot]! - 1);
+    }
+    return lines;
+  }
+
   isDirty(slot: number): boolean {
     return this.#dirty[slot] === 1;
   }

@@ -230,6 +230,11 @@ export class MemorySystem {
     return data;
   }
 
+  /** Non-temporal stores that no iMC has, by physical address. No side effect. */
+  combined(): { readonly offset: number; readonly data: Uint8Array }[] {
+    return [...this.combining.pending(), ...this.streams.values()];
+  }
+
   /** The place of the first byte of a DMA read. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
     if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";

@@ -94,6 +94,16 @@ export class WriteCombining {
     }
   }
 
+  /** The stored bytes, by physical address. No side effect. */
+  pending(): { offset: number; data: Uint8Array }[] {
+    return [...this.#buffers.values()].flatMap((buffer) =>
+      storedRuns(buffer).map(([from, to]) => ({
+        offset: buffer.address + from,
+        data: buffer.bytes.subarray(from, to),
+      }))
+    );
+  }
+
   /** Overlays the buffers' bytes on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     for (const buffer of this.#buffers.values()) {

@@ -10,6 +10,7 @@ import { writeState } from "../queues/install.ts";
 import { enterState, type QueuePair } from "../state/queue_pair.ts";
 import { cancelLine } from "../transmit/send.ts";
 import { fetchWork } from "../queues/send_queue.ts";
+import { traceFailure } from "../trace/trace.ts";
 import { clearTimers } from "../state/timers.ts";
 import { forgetVerified } from "../state/verify_state.ts";
 import type { CompletionQueue } from "../state/queues.ts";
@@ -19,6 +20,7 @@ import { flushReceive, flushReceives } from "../queues/receive_queue.ts";
 export function enterError(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   enterState(qp, "err");
+  traceFailure(device, qp);
   announceState(device, qp);
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.
@@ -47,6 +49,7 @@ export function failSends(device: Device, qp: QueuePair): void {
   if (qp.type === "rc") return enterError(device, qp);
   if (qp.state !== "rts" && qp.state !== "sqd") return;
   enterState(qp, "sqe");
+  traceFailure(device, qp);
   announceState(device, qp);
   cancelLine(device, qp.requester.line);
   flushWork(device, qp);

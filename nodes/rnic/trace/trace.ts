@@ -21,3 +21,13 @@ export function trace(device: Device, qp: QueuePair, line: Omit<TraceStep, "qpn"
   const connection = qp.type === "rc" && { connection: connectionText(device, qp) };
   device.out.trace({ ...line, qpn: qp.qpn, ...connection });
 }
+
+/** The queue pair has failed: `qp-err`, or `qp-sqe` where only its sends have (`rocev2.md` §4.1). */
+export function traceFailure(device: Device, qp: QueuePair): void {
+  if (!device.out.tracing) return;
+  const { qpn, state } = qp;
+  trace(device, qp, {
+    step: `qp-${state}`,
+    text: `queue pair ${qpn} enters ${state.toUpperCase()}`,
+  });
+}

@@ -1,0 +1,244 @@
+/** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
+import { z } from "zod";
+import { name, seed, time } from "./common.ts";
+import { ladderDocument } from "./operations.ts";
+import { report } from "./report.ts";
+
+/** A scenario by the name of a shipped one, or by its text. */
+export const scenarioSource = z.union([
+  z.strictObject({ shipped: name }),
+  z.strictObject({
+    text: z.string().max(4 << 20),
+    like: name.optional().describe("a shipped scenario: paths in the text begin where its own do"),
+  }),
+]).meta({ id: "ScenarioSource" });
+export type ScenarioSource = z.infer<typeof scenarioSource>;
+
+const choices = {
+  scenario: scenarioSource,
+  method: z.string().max(40).optional(),
+  ddio: z.enum(["on", "off"]).optional(),
+  size: z.number().int().min(64).max(2 ** 20).optional().describe("bytes of a message"),
+  depth: z.number().int().min(1).max(256).optional().describe("messages outstanding"),
+  seed: seed.optional(),
+};
+const packing = z.enum(["node", "machine", "all"]);
+
+export const jobOrder = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("run"),
+    ...choices,
+    packing: packing.default("node"),
+    claims: z.boolean().optional(),
+    trace: z.boolean().optional(),
+    captures: z.boolean().optional().describe("pcapng files and a Perfetto trace"),
+    counterexample: z.strictObject({ job: name, variant: z.string().max(400) }).optional()
+      .describe("run with the faults by which an exploration of this console found it"),
+  }),
+  z.strictObject({
+    kind: z.literal("up"),
+    ...choices,
+    packing: z.enum(["node", "machine"]).default("node"),
+    trace: z.boolean().optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("explore"),
+    ...choices,
+    cut: z.union([z.enum(["each", "all"]), z.strictObject({ host: name })]).optional(),
+    choices: z.number().int().min(1).optional(),
+    tear: z.number().int().min(8).max(4096).multipleOf(8).optional(),
+    cuts: z.union([z.literal(1), z.literal(2)]).optional(),
+    fromPs: time.optional(),
+    untilPs: time.optional(),
+    limit: z.number().int().min(1).optional(),
+    forMs: z.number().int().min(1).optional(),
+    claims: z.boolean().optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("cut"),
+    run: name.describe("a run, also of a rack that is up: it is not touched"),
+    variant: name.optional(),
+    host: name.describe("whose power is cut"),
+    atPs: time.describe("before everything that happens then"),
+    claims: z.boolean().optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("matrix"),
+  }).describe("every method on every kind of responder"),
+  z.strictObject({
+    kind: z.literal("chaos"),
+    ...choices,
+    forMs: z.number().int().min(1).max(24 * 3_600_000).default(60_000),
+    rounds: z.number().int().min(1).max(1_000_000).optional(),
+    from: z.number().int().min(0).optional(),
+    packing: z.enum(["node", "machine"]).optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("perftest"),
+    scenario: scenarioSource,
+    test: z.string().max(40),
+    packing: packing.default("all"),
+    from: name.optional(),
+    to: name.optional(),
+    ddio: z.enum(["on", "off"]).optional(),
+    seed: seed.optional(),
+    size: z.number().int().min(1).max(8 << 20).optional(),
+    all: z.boolean().optional(),
+    iterations: z.number().int().min(1).max(10_000_000).optional(),
+    depth: z.number().int().min(1).max(8192).optional(),
+    qps: z.number().int().min(1).max(128).optional(),
+  }),
+]).meta({ id: "JobOrder" });
+export type JobOrder = z.infer<typeof jobOrder>;
+/** As it is sent: defaults may be left out. */
+export type JobOrderInput = z.input<typeof jobOrder>;
+
+export const JOB_KINDS = [
+  "run",
+  "up",
+  "explore",
+  "cut",
+  "matrix",
+  "chaos",
+  "perftest",
+] as const;
+
+export const job = z.object({
+  id: z.string(),
+  kind: z.enum(JOB_KINDS),
+  scenario: z.string(),
+  state: z.enum(["running", "ending", "done", "failed", "cancelled"]),
+  title: z.string().describe("the present task"),
+  share: z.number().min(0).max(1),
+  startedAt: z.string().describe("wall time, ISO 8601"),
+  wallMs: z.number(),
+  run: z.string().nullable().describe("the run that it makes, as soon as that is known"),
+  verdict: z.string().describe("one or a few words; empty while it runs"),
+  error: z.string().describe("why it failed; else empty"),
+  notes: z.array(z.string()).describe("what was said on the way: rounds, hosts left out …"),
+}).meta({ id: "Job" });
+export type Job = z.infer<typeof job>;
+
+export const jobs = z.object({ jobs: z.array(job) }).meta({ id: "Jobs" });
+
+const span = z.object({
+  host: name,
+  from: z.number(),
+  to: z.number(),
+  place: z.enum(["not there yet", "bus", "iio", "llc", "memory"]),
+  survived: z.boolean(),
+  node: name,
+  by: z.string(),
+  id: z.number(),
+});
+
+const counterexample = z.object({
+  hosts: z.array(name),
+  atPs: time,
+  writebacks: z.array(z.record(z.string(), z.unknown())),
+  faults: z.array(z.record(z.string(), z.unknown())),
+  isReplayable: z.boolean(),
+  places: z.array(span),
+  promised: z.array(z.string()),
+  checker: z.string(),
+  found: z.string(),
+  again: z.number().optional(),
+  ladder: z.string(),
+  operation: ladderDocument.nullable().describe("the ladder as data, without frames"),
+}).meta({ id: "Counterexample" });
+export type Counterexample = z.infer<typeof counterexample>;
+
+export const exploreResult = z.object({
+  scenario: z.string(),
+  seed,
+  runs: z.array(z.object({
+    variant: z.string(),
+    method: z.string().nullable(),
+    ddio: z.string().nullable(),
+    verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]),
+    why: z.string().optional(),
+    hosts: z.array(name),
+    instants: z.number(),
+    crashPoints: z.number(),
+    continuations: z.number(),
+    bounded: z.number(),
+    exhaustive: z.boolean(),
+    writes: z.number(),
+    promises: z.number(),
+    wallMs: z.number(),
+    perSecond: z.number(),
+    counterexample: counterexample.nullable(),
+    command: z.string().nullable().describe("replays the counterexample"),
+    faults: z.string().nullable().describe("the file of faults that the command reads"),
+  })),
+  input: z.string().optional().describe("the file of data that programs read"),
+}).meta({ id: "ExploreResult" });
+export type ExploreResult = z.infer<typeof exploreResult>;
+
+/** One kind of responder, and one way to use a method. */
+export const matrixCell = z.object({
+  method: z.string(),
+  update: z.string(),
+  arch: z.string(),
+  ddio: z.enum(["off", "on"]),
+  domain: z.string(),
+  receiveBuffer: z.string(),
+  safe: z.boolean(),
+  crashPoints: z.number(),
+  counterexample: counterexample.nullable(),
+}).meta({ id: "MatrixCell" });
+export type MatrixCell = z.infer<typeof matrixCell>;
+
+export const matrixResult = z.object({
+  cells: z.array(matrixCell).describe("those that are done; counterexamples at the end"),
+  count: z.number().int().describe("of all"),
+}).meta({ id: "MatrixResult" });
+export type MatrixResult = z.infer<typeof matrixResult>;
+
+const round = z.object({
+  round: z.number(),
+  what: z.string(),
+  outcome: z.enum(["held", "broken", "untold"]),
+  command: z.string(),
+  directory: z.string().nullable(),
+  blows: z.array(z.object({ what: z.string(), wallMs: z.number(), hit: z.boolean() })),
+  findings: z.array(z.object({ check: z.string(), text: z.string() })),
+  untold: z.string().nullable(),
+  replay: z.enum(["same", "different", "inexact", "none"]),
+  replayShows: z.boolean().nullable(),
+  digest: z.string().nullable(),
+  fired: z.array(z.string()),
+  wallMs: z.number(),
+}).meta({ id: "ChaosRound" });
+
+export const chaosResult = z.object({
+  scenario: z.string(),
+  seed,
+  wallMs: z.number(),
+  rounds: z.array(round).describe("the latest ones"),
+  count: z.number(),
+  held: z.number(),
+  broken: z.number(),
+  untold: z.number(),
+  goals: z.record(z.string(), z.number()),
+}).meta({ id: "ChaosResult" });
+export type ChaosResult = z.infer<typeof chaosResult>;
+
+/** What a job has found so far, or at its end. */
+export const jobResult = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("run"), report }),
+  z.object({ kind: z.literal("up"), run: z.string() }),
+  z.object({ kind: z.literal("explore"), explored: exploreResult }),
+  z.object({ kind: z.literal("cut"), explored: exploreResult }),
+  z.object({ kind: z.literal("matrix"), matrix: matrixResult }),
+  z.object({ kind: z.literal("chaos"), campaign: chaosResult }),
+  z.object({ kind: z.literal("perftest"), result: z.record(z.string(), z.unknown()) }),
+]).meta({ id: "JobResult" });
+export type JobResult = z.infer<typeof jobResult>;
+
+export const jobDetail = z.object({
+  job,
+  order: jobOrder,
+  result: jobResult.nullable().describe("null: none yet"),
+}).meta({ id: "JobDetail" });
+export type JobDetail = z.infer<typeof jobDetail>;

@@ -1,0 +1,121 @@
+/** What one can order a rack that is up: power, time, cables, objects. */
+import { z } from "zod";
+import { name, time } from "./common.ts";
+import { clock } from "./rack.ts";
+
+export const powerOrder = z.discriminatedUnion("action", [
+  z.strictObject({
+    action: z.literal("kill"),
+    node: name.describe("a device; also `timekeeper` and `nats`, which are started again"),
+    atPs: time.optional().describe("adds a power failure to the plan instead of one now"),
+  }),
+  z.strictObject({
+    action: z.literal("start"),
+    node: name,
+    acceptDamage: z.boolean().optional().describe("go on with an SCM file that is damaged"),
+  }),
+]).meta({ id: "PowerOrder" });
+export type PowerOrder = z.infer<typeof powerOrder>;
+
+export const powerDone = z.object({
+  nodes: z.array(name).describe("devices that lost power, or have it again"),
+  atPs: time.nullable().describe("null: a service, which has no virtual time"),
+}).meta({ id: "PowerDone" });
+
+export const timeOrder = z.discriminatedUnion("order", [
+  z.strictObject({ order: z.literal("pause") }),
+  z.strictObject({ order: z.literal("resume") }),
+  z.strictObject({
+    order: z.literal("step"),
+    events: z.number().int().min(1).max(100_000).optional().describe(
+      "instants with events; default 1",
+    ),
+    spanPs: time.min(1).optional().describe("instead: so much virtual time"),
+  }),
+  z.strictObject({
+    order: z.literal("until"),
+    atPs: time.optional(),
+    step: z.string().max(200).regex(/^(?:[\w-]+:)?[A-Za-z][\w-]*$/).optional()
+      .describe("`S907`, or `b-rnic:S907`"),
+  }),
+  z.strictObject({
+    order: z.literal("pace"),
+    psPerSecond: z.number().int().min(0).describe("virtual ps per second; 0: full speed"),
+  }),
+]).meta({ id: "TimeOrder" });
+export type TimeOrder = z.infer<typeof timeOrder>;
+
+export const timeDone = z.object({
+  clock,
+  missed: z.string().optional().describe("why the order did not reach its goal"),
+}).meta({ id: "TimeDone" });
+
+/** With the words of a scenario's `faults`. */
+export const linkOrder = z.strictObject({
+  target: name.describe("`a-rnic/tor`, `a-rnic->tor`, or a host for its RNIC's cable"),
+  action: z.enum(["cut", "heal", "loss", "corrupt", "duplicate", "reorder", "delay"]),
+  value: z.string().max(40).optional().describe("`1%`, `5us`: of all but cut and heal"),
+  atPs: time.optional(),
+  forPs: time.min(1).optional(),
+  untilPs: time.min(1).optional(),
+  share: z.string().max(40).optional(),
+  count: z.number().int().min(1).optional(),
+  nth: z.number().int().min(1).optional(),
+  only: z.string().max(80).optional().describe("an opcode's name, or a class of packets"),
+  jitter: z.string().max(40).optional(),
+  by: z.number().int().min(1).max(1_000).optional(),
+  hold: z.string().max(40).optional(),
+  past: z.enum(["icrc"]).optional(),
+}).meta({ id: "LinkOrder" });
+export type LinkOrder = z.infer<typeof linkOrder>;
+
+export const linkDone = z.object({ fault: z.number().int(), atPs: time }).meta({ id: "LinkDone" });
+
+export const healed = z.object({
+  healed: z.array(z.string()).describe("cables"),
+  started: z.array(name).describe("devices that have power again"),
+  problems: z.array(z.string()).describe("what could not be healed, and why"),
+}).meta({ id: "Healed" });
+
+export const objects = z.object({
+  host: name.describe("that asked"),
+  objects: z.array(z.object({
+    name: z.string(),
+    length: z.number().int(),
+    incomplete: z.literal(true).optional(),
+  })),
+}).meta({ id: "Objects" });
+
+/** Query of `put`; the body is the object's bytes. */
+export const putQuery = z.object({
+  method: z.string().max(40).default("persist-opcode"),
+  on: name.optional().describe("the host that runs the program; default: the first other one"),
+  size: z.coerce.number().int().min(64).max(2 ** 20).optional().describe("bytes of a message"),
+  depth: z.coerce.number().int().min(1).max(256).optional().describe("messages outstanding"),
+});
+
+export const getQuery = z.object({
+  on: name.optional(),
+  partial: z.enum(["true", "false"]).optional().describe("an incomplete object, too"),
+  size: z.coerce.number().int().min(64).max(2 ** 20).optional(),
+  depth: z.coerce.number().int().min(1).max(256).optional(),
+});
+
+export const onQuery = z.object({ on: name.optional() });
+
+export const putDone = z.object({
+  host: name,
+  bytes: z.number().int(),
+  startPs: time,
+  endPs: time,
+  sha256: z.string(),
+  promises: z.boolean(),
+  confirmedMessages: z.number().int(),
+  messages: z.number().int(),
+  withdrawn: z.boolean().optional()
+    .describe("the old object of that name had to go first: there was no room for both"),
+}).meta({ id: "PutDone" });
+
+export const removed = z.object({ host: name, from: name, name: z.string() }).meta({
+  id: "ObjectRemoved",
+});

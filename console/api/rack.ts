@@ -1,0 +1,191 @@
+/** A rack: what it consists of, its clock, its processes, and what its devices count. */
+import { z } from "zod";
+import { name, seed, time, timeOrNever } from "./common.ts";
+
+export const nodeKind = z.enum(["host", "rnic", "switch"]).meta({ id: "NodeKind" });
+
+export const node = z.object({
+  name,
+  kind: nodeKind,
+  process: name.describe("the process that runs it: it has power with it"),
+  host: name.nullable().describe("of an RNIC: its host"),
+  config: z.record(z.string(), z.unknown()).describe("its plan: caches, SCM, timing, queues …"),
+}).meta({ id: "Node" });
+export type Node = z.infer<typeof node>;
+
+const end = z.object({ node: name, port: z.number().int() });
+
+export const cable = z.object({
+  name: z.string().describe("`a-rnic/tor`"),
+  kind: z.enum(["bus", "network"]),
+  a: end,
+  b: end,
+  latencyPs: time,
+  bitsPerSecond: z.number(),
+}).meta({ id: "Cable" });
+export type Cable = z.infer<typeof cable>;
+
+export const program = z.object({
+  on: name,
+  run: z.string(),
+  atPs: time.describe("after the host's boot"),
+  service: z.boolean(),
+  options: z.record(z.string(), z.unknown()),
+}).meta({ id: "Program" });
+
+/** What does not change while a rack is up: the page draws it once. */
+export const topology = z.object({
+  run: z.string(),
+  scenario: z.string(),
+  seed,
+  until: timeOrNever,
+  nodes: z.array(node),
+  cables: z.array(cable),
+  programs: z.array(program),
+  inputs: z.array(name).describe("hosts whose programs have an input file"),
+}).meta({ id: "Topology" });
+export type Topology = z.infer<typeof topology>;
+
+export const waiting = z.object({
+  partition: name,
+  status: z.string().describe("idle, running, dead (without power), absent, unknown"),
+  forMs: z.number().describe("wall time in this state"),
+  nextPs: timeOrNever.describe("its next event"),
+  nowPs: time.describe("its last event"),
+  heldBy: z.string().describe("the process whose next event it waits for; empty: none"),
+}).meta({ id: "Waiting" });
+
+export const clock = z.object({
+  virtualPs: time,
+  nextPs: timeOrNever,
+  limitPs: timeOrNever.describe("nothing happens from here on until time is resumed"),
+  paused: z.boolean(),
+  finished: z.boolean(),
+  psPerSecond: z.number().describe("the pace; 0: as fast as it can be"),
+  events: z.number().int(),
+  digest: z.string(),
+  why: z.string().describe("one sentence: whether time moves, and if not, what holds it"),
+  waiting: z.array(waiting),
+}).meta({ id: "Clock" });
+export type Clock = z.infer<typeof clock>;
+
+/** The clock in full, as `rack why` has it. */
+export const why = z.object({
+  clock,
+  refused: z.array(z.object({
+    by: z.string(),
+    of: z.string(),
+    subject: z.string(),
+    count: z.number().int(),
+  })).describe("messages that were forged, damaged or beyond their sender's rights"),
+  inexact: z.array(z.string()).describe("why the run cannot be replayed exactly; empty: it can"),
+}).meta({ id: "Why" });
+
+export const processState = z.object({
+  name,
+  kind: z.enum(["supervisor", "nats", "timekeeper", "partition"]),
+  pid: z.number().int().nullable(),
+  alive: z.boolean(),
+  nodes: z.array(name),
+}).meta({ id: "Process" });
+export type ProcessState = z.infer<typeof processState>;
+
+export const processes = z.object({
+  processes: z.array(processState.extend({
+    residentBytes: z.number(),
+    status: z.string().nullable().describe("in the timekeeper's view; null: it has none"),
+  })),
+}).meta({ id: "Processes" });
+
+/** Counters by node, by name; names that end in Ps are times, those in Bytes sizes. */
+export const counters = z.record(name, z.record(z.string(), z.number()));
+
+export const countersOf = z.object({
+  nodes: counters,
+  missing: z.array(name).describe("processes that did not answer: without power"),
+}).meta({ id: "Counters" });
+
+/** The frames that a cable takes at its ends with a counter, since power-on. */
+export const traffic = z.object({
+  cable: z.number().int().describe("its index in the topology"),
+  from: name.describe("the end that sends"),
+  frames: z.number(),
+  bytes: z.number(),
+}).meta({ id: "Traffic" });
+export type Traffic = z.infer<typeof traffic>;
+
+export const linkFault = z.object({
+  fault: z.number().int(),
+  action: z.string(),
+  target: z.string(),
+  terms: z.string().describe("the fault's effect and time, as text"),
+  seen: z.number().int(),
+  hit: z.number().int(),
+  directions: z.array(
+    z.object({ direction: z.string(), seen: z.number().int(), hit: z.number().int() }),
+  ),
+}).meta({ id: "LinkFault" });
+
+export const linkFaults = z.object({ faults: z.array(linkFault) }).meta({ id: "LinkFaults" });
+
+const number = z.number();
+
+/** What a device is doing, asked of the device itself. */
+export const device = z.object({
+  node: name,
+  kind: nodeKind,
+  life: number.describe("the number of its present or last life, from 0"),
+  hasPower: z.boolean(),
+  reachedPs: time.describe("every event of its process before this has happened"),
+  counters: z.record(z.string(), number),
+  ports: z.array(z.object({ port: number, peer: name, up: z.boolean(), busyUntilPs: number })),
+  programs: z.array(z.object({
+    program: z.string(),
+    serves: z.boolean(),
+    waitsFor: z.string(),
+    since: number,
+    at: z.string().optional().describe("the line in the program's file"),
+    order: number.optional(),
+  })).describe("those that have not ended"),
+  rnic: z.object({
+    queuePairs: z.array(z.object({
+      qpn: number,
+      type: z.enum(["rc", "uc", "ud"]),
+      state: z.string(),
+      peer: z.object({ address: z.string(), qpn: number }).optional(),
+      nextPsn: number,
+      unacknowledgedPsn: number,
+      outstanding: number,
+      unanswered: number,
+      persistWaiting: number,
+      retriesLeft: number,
+      rnrRetriesLeft: number,
+      rnrWaiting: z.boolean(),
+      expectedPsn: number,
+      answersOwed: number,
+      receivesFetched: number,
+      receivesAwaited: number,
+    })),
+    regions: z.array(z.object({
+      key: number,
+      pd: number,
+      va: number,
+      bytes: number,
+      access: number,
+      isWindow: z.boolean(),
+      persistent: z.boolean(),
+    })),
+  }).optional(),
+  loss: z.object({
+    domain: z.string(),
+    bytes: z.object({ iio: number, llc: number, wcb: number }),
+    changedBytes: number,
+    ranges: z.array(z.object({ place: z.enum(["iio", "llc", "wcb"]), from: number, to: number })),
+    rangesLeft: number,
+  }).optional().describe("what a power failure now would lose of a host's SCM"),
+}).meta({ id: "Device" });
+export type Device = z.infer<typeof device>;
+
+export const deviceQuery = z.object({
+  loss: z.enum(["true", "false"]).optional().describe("of a host: what a power cut would lose"),
+});

@@ -1,0 +1,64 @@
+/** The report of a run, as `rack run --json` prints it and a run's directory keeps it. */
+import { z } from "zod";
+import { name, seed, time } from "./common.ts";
+
+const latencies = z.object({ median: time, p99: time, max: time });
+
+export const methodRow = z.object({
+  method: z.string(),
+  ddio: z.enum(["on", "off", "mixed"]),
+  from: name,
+  to: name,
+  messages: z.number(),
+  confirmed: z.number().describe("messages whose last completion confirmed persistence"),
+  promises: z.boolean(),
+  requestsPerMessage: z.number(),
+  packetsPerMessage: z.number(),
+  bytesPerMessage: z.number(),
+  latencyPs: latencies,
+  throughputBps: z.number(),
+  cpuPs: z.object({ requester: time, responder: time }),
+  scmAmplification: z.number().nullable(),
+  intact: z.boolean(),
+  replaced: z.literal(true).optional(),
+  loss: z.record(z.string(), z.unknown()).nullable()
+    .describe("the first byte that was reported persistent and is lost"),
+  verified: z.record(z.string(), z.unknown()).optional(),
+  error: z.string().nullable(),
+  digest: z.string(),
+}).meta({ id: "MethodRow" });
+export type MethodRow = z.infer<typeof methodRow>;
+
+export const check = z.object({
+  name: z.string(),
+  promise: z.string(),
+  looked: z.array(z.string()).describe("how much the check examined, by variant"),
+  holds: z.boolean(),
+  detail: z.string().describe("the violation; empty where the check holds"),
+}).meta({ id: "Check" });
+
+export const report = z.object({
+  run: z.string(),
+  scenario: z.string(),
+  seed,
+  digest: z.string(),
+  virtualPs: time,
+  wallMs: z.number(),
+  processes: z.number(),
+  events: z.number(),
+  directory: z.string(),
+  captures: z.array(z.string()).optional(),
+  methods: z.array(methodRow),
+  congestion: z.array(z.object({
+    variant: z.string(),
+    node: name,
+    counters: z.record(z.string(), z.number()),
+  })),
+  faults: z.array(z.record(z.string(), z.unknown())),
+  deviceFaults: z.array(z.record(z.string(), z.unknown())),
+  results: z.array(z.object({ node: name, variant: z.string(), value: z.unknown() })),
+  refused: z.array(z.record(z.string(), z.unknown())),
+  inexact: z.array(z.object({ variant: z.string(), why: z.string() })).optional(),
+  checks: z.array(check),
+}).meta({ id: "Report" });
+export type Report = z.infer<typeof report>;

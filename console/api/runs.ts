@@ -1,0 +1,77 @@
+/** Racks that are up and kept runs, in one list. */
+import { z } from "zod";
+import { seed } from "./common.ts";
+
+export const runState = z.enum([
+  "up",
+  "running",
+  "left over",
+  "another user's",
+  "damaged",
+  "kept",
+]).meta({ id: "RunState" });
+
+export const run = z.object({
+  id: z.string(),
+  state: runState,
+  started: z.string().describe("ISO 8601; empty where its directory has been deleted"),
+  bytes: z.number().describe("on the disk"),
+  mark: z.string().optional().describe("the user's own name for it; empty: kept without a name"),
+  damage: z.string().optional().describe("what is wrong with a file of the run"),
+  scenario: z.string().nullable(),
+  seed: seed.nullable(),
+  digest: z.string().nullable().describe("null while it is up, and where it left no report"),
+  verdict: z.enum(["holds", "fails", "none"]).describe("of the checks in its report"),
+  isOwn: z.boolean().describe("this console has started it"),
+}).meta({ id: "Run" });
+export type Run = z.infer<typeof run>;
+
+export const runs = z.object({
+  runs: z.array(run).describe("newest first"),
+  limits: z.object({
+    runs: z.number().nullable().describe("at most so many runs stay; null: any number"),
+    bytes: z.number().nullable(),
+  }),
+}).meta({ id: "Runs" });
+export type Runs = z.infer<typeof runs>;
+
+/** A variant of a run: the scenario's runs one after the other share a directory. */
+export const runDetail = run.extend({
+  variants: z.array(z.string()).describe("names of its parts; empty where it has a single one"),
+  hasReport: z.boolean(),
+  hasTrace: z.boolean(),
+  ended: z.string().describe("why a rack has gone down by itself; else empty"),
+}).meta({ id: "RunDetail" });
+export type RunDetail = z.infer<typeof runDetail>;
+
+export const keepOrder = z.strictObject({
+  keep: z.boolean(),
+  name: z.string().max(80).optional(),
+}).meta({ id: "KeepOrder" });
+
+export const file = z.object({
+  path: z.string().describe("below the run's directory"),
+  bytes: z.number(),
+  kind: z.enum(["report", "capture", "timeline", "log", "scenario", "record", "memory", "other"]),
+}).meta({ id: "File" });
+
+export const files = z.object({ files: z.array(file) }).meta({ id: "Files" });
+
+export const logs = z.object({
+  lines: z.array(z.object({ log: z.string(), line: z.string() })).describe("the last ones"),
+}).meta({ id: "Logs" });
+
+export const logsQuery = z.object({
+  node: z.string().max(200).optional(),
+  last: z.coerce.number().int().min(1).max(10_000).default(500).describe("so many lines"),
+});
+
+export const down = z.object({
+  run: z.string(),
+  processes: z.number().int(),
+  captures: z.array(z.string()),
+  problem: z.string().optional(),
+}).meta({ id: "Down" });
+
+/** `rack trace`: one operation as a ladder. */
+export const trace = z.object({ text: z.string() }).meta({ id: "Trace" });

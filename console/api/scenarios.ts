@@ -1,0 +1,35 @@
+/** Scenario files: what is shipped, and what is wrong with one. */
+import { z } from "zod";
+import { problem, seed } from "./common.ts";
+
+export const shipped = z.object({
+  name: z.string(),
+  about: z.string().describe("one sentence"),
+}).meta({ id: "ShippedScenario" });
+
+export const scenarios = z.object({ scenarios: z.array(shipped) }).meta({ id: "Scenarios" });
+
+export const scenarioText = z.object({ name: z.string(), text: z.string() }).meta({
+  id: "ScenarioText",
+});
+
+export const validateOrder = z.strictObject({
+  text: z.string().max(4 << 20),
+  like: z.string().max(200).optional()
+    .describe("a shipped scenario: paths in the text begin where its own do"),
+}).meta({ id: "ValidateOrder" });
+
+export const valid = z.object({
+  problems: z.array(problem).describe("all of them, each with its line; empty: it can be run"),
+  scenario: z.object({
+    name: z.string(),
+    seed,
+    hosts: z.number(),
+    nodes: z.number(),
+    runs: z.array(z.string()),
+    programs: z.array(z.string()),
+    faults: z.number(),
+    needsInput: z.array(z.string()),
+  }).nullable().describe("null where there are problems"),
+}).meta({ id: "Validation" });
+export type Validation = z.infer<typeof valid>;

@@ -1,0 +1,51 @@
+/** Who is signed in. A one-time token becomes a bearer key; the key says what its owner may do. */
+import { z } from "zod";
+
+/** A viewer may look at everything but the audit log, and change nothing. */
+export const role = z.enum(["operator", "viewer"]).meta({ id: "Role" });
+export type Role = z.infer<typeof role>;
+
+export const signIn = z.object({
+  token: z.string().min(1).max(200).describe(
+    "from the fragment of the printed address; works once",
+  ),
+}).meta({ id: "SignIn" });
+
+export const signedIn = z.object({
+  key: z.string().describe("for `Authorization: Bearer KEY`"),
+  session: z.string().describe("its name in the audit log"),
+  role,
+}).meta({ id: "SignedIn" });
+export type SignedIn = z.infer<typeof signedIn>;
+
+export const session = z.object({
+  session: z.string(),
+  role,
+  version: z.string(),
+  rack: z.string().nullable().describe("the rack that this console was started with"),
+}).meta({ id: "Session" });
+export type Session = z.infer<typeof session>;
+
+export const newLink = z.object({ role }).meta({ id: "NewLink" });
+
+export const link = z.object({
+  url: z.string().describe("signs in one more browser, once"),
+  role,
+}).meta({ id: "Link" });
+
+export const auditEntry = z.object({
+  number: z.number().int(),
+  at: z.string().describe("wall time, ISO 8601"),
+  session: z.string().describe("empty where nobody was signed in"),
+  role: role.nullable(),
+  action: z.string().describe("method and route, as `POST /api/v1/racks/{run}/power`"),
+  target: z.string().describe("the path as it was asked for"),
+  detail: z.unknown().describe(
+    "the request's body as far as it was read; keys and contents left out",
+  ),
+  status: z.number().int(),
+  result: z.string().describe("`done`, or the message of the refusal"),
+}).meta({ id: "AuditEntry" });
+export type AuditEntry = z.infer<typeof auditEntry>;
+
+export const audit = z.object({ entries: z.array(auditEntry) }).meta({ id: "Audit" });

@@ -1,0 +1,64 @@
+/** What the devices of a running rack have counted so far, and what their cables carry. */
+import { finalVerb } from "../../../fabric/bus/access.ts";
+import type { FinalPage } from "../../../fabric/rack/build/run_file.ts";
+import type { CablePlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { RackLink } from "./racks.ts";
+
+/** Counters by node, by name. */
+export type Counters = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+export interface LiveCounters {
+  readonly nodes: Counters;
+  /** Processes that do not answer: devices without power. */
+  readonly missing: readonly string[];
+}
+
+/** A process answers at once, unless it computes a long span: its next look will find it. */
+const TIMEOUT_MS = 250;
+
+/** Asks every process of the rack, all at once. */
+export async function countersOf({ rack, control }: RackLink): Promise<LiveCounters> {
+  const nodes: Record<string, Readonly<Record<string, number>>> = {};
+  const missing: string[] = [];
+  await Promise.all(rack.file.partitions.map(async ({ name }) => {
+    // Reports of programs grow with a run; none are wanted.
+    const body = { after: Number.MAX_SAFE_INTEGER };
+    const answer = await control.attempt<FinalPage>(finalVerb(name), body, TIMEOUT_MS);
+    if (answer === undefined || !("ok" in answer)) missing.push(name);
+    else Object.assign(nodes, answer.ok.statistics);
+  }));
+  return { nodes, missing: missing.sort() };
+}
+
+/** Frames and bytes that one end of a cable has sent since its power-on. */
+export interface CableTraffic {
+  /** The cable's index in the plan. */
+  readonly cable: number;
+  readonly from: string;
+  readonly frames: number;
+  readonly bytes: number;
+}
+
+/**
+ * Of the network cables at RNICs, in both directions, by the card's counters. Cables between switches have
+ * no counter of their own.
+ */
+export function trafficOf(
+  { cables }: Pick<RackPlan, "cables">,
+  counters: Counters,
+): CableTraffic[] {
+  return cables.flatMap((cable, index) => trafficOn(cable, index, counters));
+}
+
+function trafficOn({ kind, a, b }: CablePlan, cable: number, counters: Counters): CableTraffic[] {
+  if (kind !== "network") return [];
+  for (const [near, far] of [[a.node, b.node], [b.node, a.node]] as const) {
+    const { framesOut, bytesOut, framesIn, bytesIn } = counters[near] ?? {};
+    if (framesOut === undefined || framesIn === undefined) continue;
+    return [
+      { cable, from: near, frames: framesOut, bytes: bytesOut ?? 0 },
+      { cable, from: far, frames: framesIn, bytes: bytesIn ?? 0 },
+    ];
+  }
+  return [];
+}

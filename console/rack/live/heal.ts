@@ -1,0 +1,54 @@
+/** Ends everything that is wrong with a running rack: faults of its cables, devices without power. */
+import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
+import { Refusal } from "../../../fabric/rack/plan/problem.ts";
+import { ScmFileError } from "../../../nodes/host/store/scm_file.ts";
+import { RackError } from "../../base/rack_error.ts";
+import { recordedIn } from "../fault_lines.ts";
+import { orderLinkFault } from "./cables.ts";
+import { startDevice } from "./power.ts";
+import type { RackLink } from "./racks.ts";
+
+export interface Healed {
+  /** Cables whose faults have ended. */
+  readonly healed: readonly string[];
+  /** Devices that have power again. */
+  readonly started: readonly string[];
+  /** What could not be healed, and why. */
+  readonly problems: readonly string[];
+}
+
+/** Heals each cable with a fault, then starts each process without power. */
+export async function healAll(link: RackLink): Promise<Healed> {
+  const { rack: { file: { plan }, directory }, control } = link;
+  const faults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
+  const cables = new Set(
+    faults.filter(({ action }) => action !== "heal").map((each) => each.cable),
+  );
+  const healed: string[] = [], started: string[] = [], problems: string[] = [];
+  for (const cable of [...cables].sort((x, y) => x - y)) {
+    const target = { cable, direction: "both" as const };
+    const answer = await orderLinkFault(
+      (verb, body) => control.ask(verb, body, { repeats: true }),
+      { action: "heal", ...target },
+    );
+    const name = targetName(plan, target);
+    if (answer !== undefined && "ok" in answer) healed.push(name);
+    // Its faults have ended by themselves, or were healed before.
+    else if (!/without a fault/.test(answer?.refused ?? "")) {
+      problems.push(`${name}: ${answer?.refused ?? "no answer"}`);
+    }
+  }
+  const { why } = await control.status();
+  for (const { partition, status } of why) {
+    if (status !== "dead") continue;
+    try {
+      started.push(...(await startDevice(link, partition)).nodes);
+    } catch (error) {
+      const isKnown = error instanceof Refusal || error instanceof RackError ||
+        error instanceof ScmFileError;
+      if (!isKnown) throw error;
+      problems.push(`${partition}: ${error.message}`);
+    }
+  }
+  return { healed, started: [...new Set(started)].sort(), problems };
+}

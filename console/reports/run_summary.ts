@@ -1,0 +1,119 @@
+/** What a run's directory tells of it: its scenario, its verdict, the files that one may want. */
+import type { RunReport } from "./method_report.ts";
+import { DamagedFileError, ifThere, isThere, jsonIfThere } from "../base/files.ts";
+import { readRunFile } from "../rack/run_directory.ts";
+
+export interface RunSummary {
+  readonly scenario: string | null;
+  readonly seed: number | null;
+  readonly digest: string | null;
+  /** Of the checks in the report; `none` without one. */
+  readonly verdict: "holds" | "fails" | "none";
+}
+
+const NOTHING: RunSummary = { scenario: null, seed: null, digest: null, verdict: "none" };
+
+/** Run directories do not change when they have a report: path → its time of change, and the summary. */
+const known = new Map<string, { readonly mtime: number; readonly summary: RunSummary }>();
+const KNOWN_MAX = 1_000;
+
+/** What is known of a run; all null of one that is damaged. */
+export function summaryOf(path: string): RunSummary {
+  const file = ifThere(() => Deno.statSync(`${path}/report.json`)) ??
+    ifThere(() => Deno.statSync(`${path}/run.json`));
+  const mtime = file?.mtime?.getTime() ?? 0;
+  const before = known.get(path);
+  if (before?.mtime === mtime) return before.summary;
+  const summary = read(path);
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(path, { mtime, summary });
+  return summary;
+}
+
+function read(path: string): RunSummary {
+  try {
+    const report = readReport(path);
+    if (report !== undefined) {
+      const { scenario, seed, digest, checks } = report;
+      const verdict = checks.every(({ holds }) => holds) ? "holds" : "fails";
+      return { scenario, seed, digest, verdict };
+    }
+    const first = variantsOf(path)[0];
+    const file = readRunFile(first === undefined ? path : `${path}/${first}`);
+    if (file === undefined) return NOTHING;
+    return { ...NOTHING, scenario: file.plan.scenario, seed: file.plan.seed };
+  } catch (error) {
+    if (error instanceof DamagedFileError) return NOTHING;
+    throw error;
+  }
+}
+
+/** The report of a run that has ended; undefined where it left none. @throws DamagedFileError */
+export function readReport(path: string): RunReport | undefined {
+  return jsonIfThere<RunReport>(
+    `${path}/report.json`,
+    ({ scenario, checks, digest }) =>
+      typeof scenario === "string" && typeof digest === "string" && Array.isArray(checks),
+  );
+}
+
+/** The parts of a run that stands for several; empty where it is a single one. */
+export function variantsOf(path: string): string[] {
+  if (isThere(`${path}/run.json`)) return [];
+  return [...ifThere(() => [...Deno.readDirSync(path)]) ?? []]
+    .filter(({ name, isDirectory }) => isDirectory && isThere(`${path}/${name}/run.json`))
+    .map(({ name }) => name).sort();
+}
+
+export interface RunFileRow {
+  /** Below the run's directory. */
+  readonly path: string;
+  readonly bytes: number;
+  readonly kind: RunFileKind;
+}
+
+export type RunFileKind =
+  | "report"
+  | "capture"
+  | "timeline"
+  | "log"
+  | "scenario"
+  | "record"
+  | "memory"
+  | "other";
+
+/** Files that hold the credentials of a rack's broker. */
+const SECRET = /(^|\/)(supervisor\.json|nats-server\.conf)$/;
+const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
+  [/(^|\/)report\.json$/, "report"],
+  [/\.pcapng$/, "capture"],
+  [/perfetto\.json$/, "timeline"],
+  [/\.log$/, "log"],
+  [/(^|\/)run\.json$/, "scenario"],
+  [/\.jsonl$/, "record"],
+  [/\.scm$/, "memory"],
+];
+const DEPTH_MAX = 4;
+
+/** The regular files of a run, by path. Links are none of ours and are left out. */
+export function filesOf(path: string): RunFileRow[] {
+  const rows: RunFileRow[] = [];
+  collect(path, { prefix: "", depth: 0, rows });
+  return rows.sort((x, y) => x.path < y.path ? -1 : 1);
+}
+
+function collect(
+  root: string,
+  { prefix, depth, rows }: { prefix: string; depth: number; rows: RunFileRow[] },
+): void {
+  for (const { name, isDirectory, isFile } of ifThere(() => [...Deno.readDirSync(root)]) ?? []) {
+    const path = `${prefix}${name}`;
+    if (isDirectory && depth < DEPTH_MAX) {
+      collect(`${root}/${name}`, { prefix: `${path}/`, depth: depth + 1, rows });
+    }
+    if (!isFile || SECRET.test(path)) continue;
+    const bytes = ifThere(() => Deno.statSync(`${root}/${name}`))?.size;
+    if (bytes === undefined) continue;
+    rows.push({ path, bytes, kind: KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? "other" });
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * The console's server as a Hono app: doors, the API below `/api/v1`, metrics, and the page's files. It does
+ * nothing itself: routes call the functions that the command calls. A test calls `app.request()`.
+ */
+import { createMiddleware } from "hono/factory";
+import type { Console, Env } from "./context.ts";
+import { ApiFailure, failureResponse } from "./doors/errors.ts";
+import * as doors from "./doors/guards.ts";
+import { metricsText } from "./metrics.ts";
+import { pageResponse } from "./page.ts";
+import { feedRoutes } from "./routes/feed.ts";
+import { jobRoutes } from "./routes/jobs.ts";
+import { objectRoutes } from "./routes/objects.ts";
+import { rackRoutes } from "./routes/racks.ts";
+import { replayRoutes } from "./routes/replay.ts";
+import { newRoutes } from "./routes/route.ts";
+import { runRoutes } from "./routes/runs.ts";
+import { scenarioRoutes } from "./routes/scenarios.ts";
+import { sessionRoutes } from "./routes/session.ts";
+
+const API = "/api/v1";
+
+/** All routes of the API: their type is the page's client. */
+function apiRoutes(console: Console, feeds: Set<() => void>) {
+  return newRoutes()
+    .route("/", sessionRoutes(console))
+    .route("/", runRoutes(console))
+    .route("/", rackRoutes())
+    .route("/", objectRoutes())
+    .route("/", replayRoutes(console))
+    .route("/", jobRoutes(console))
+    .route("/", scenarioRoutes())
+    .route("/", feedRoutes(console, feeds));
+}
+
+/** For `hc<AppType>(origin + "/api/v1")`. */
+export type AppType = ReturnType<typeof apiRoutes>;
+
+export interface App {
+  readonly fetch: (request: Request, env?: Env["Bindings"]) => Response | Promise<Response>;
+  readonly request: (
+    input: string | Request,
+    init?: RequestInit,
+    env?: Env["Bindings"],
+  ) => Response | Promise<Response>;
+  /** Ends the feeds that are open: pages see their stream end. */
+  readonly endFeeds: () => void;
+}
+
+export interface AppOptions extends Console {
+  /** Receives errors that are bugs of ours. */
+  readonly onError?: (error: unknown) => void;
+}
+
+export function createApp({ onError, ...console }: AppOptions): App {
+  const feeds = new Set<() => void>();
+  const app = newRoutes();
+  app.onError((error, c) => {
+    const response = failureResponse(error, c);
+    if (response.status === 500) onError?.(error);
+    return response;
+  });
+  app.notFound((c) => failureResponse(new ApiFailure("not-found", "There is no such page"), c));
+  app.use(doors.ownHeaders, doors.hostGuard(console), doors.originGuard(console));
+  app.get("/healthz", (c) => c.json({ ok: true }));
+  app.use("/metrics", doors.callerGuard(console), doors.rateGuard(console), doors.roleGuard);
+  app.get("/metrics", async (c) => {
+    const { type, text } = await metricsText(console);
+    return c.body(text, 200, { "Content-Type": type, "Cache-Control": "no-store" });
+  });
+  const api = apiRoutes(console, feeds);
+  app.use(
+    `${API}/*`,
+    doors.noStore,
+    doors.callerGuard(console),
+    doors.rateGuard(console),
+    doors.auditGuard(console),
+    doors.roleGuard,
+    bodies,
+  );
+  app.route(API, api);
+  const document = { ...openApi(console), servers: [{ url: API }] };
+  // Behind the routes' doors as all of the API is.
+  app.get(`${API}/openapi.json`, (c) => c.json(api.getOpenAPI31Document(document)));
+  app.get("*", (c) => {
+    const { path } = c.req, encodings = c.req.header("accept-encoding");
+    const file = pageResponse(console.page, { path, encodings });
+    if (file === undefined) throw new ApiFailure("not-found", "There is no such page");
+    return file;
+  });
+  return {
+    fetch: (request, env) => app.fetch(request, env ?? {}),
+    request: (input, init, env) => app.request(input, init, env ?? {}),
+    endFeeds: () => {
+      for (const end of feeds) end();
+    },
+  };
+}
+
+/** Bytes that a request may have: an object more than an order. */
+const bodies = createMiddleware<Env>(async (c, next) => {
+  const isObject = c.req.method === "PUT" && c.req.path.includes("/objects/");
+  const most = isObject ? doors.OBJECT_BYTES_MAX : doors.BODY_BYTES_MAX;
+  return await doors.bodyGuard(most)(c, next);
+});
+
+function openApi({ version }: Console) {
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Rackmesh console",
+      version,
+      description: "Requests carry `Authorization: Bearer KEY`; those that are no GET also " +
+        `\`${doors.OWN_HEADER}: 1\`. Times in members that end in Ps are picoseconds of virtual time.`,
+    },
+    security: [{ key: [] }],
+  };
+}

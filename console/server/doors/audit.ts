@@ -1,0 +1,43 @@
+/** Who did what to what, when and with which result: in memory for the page, in a file for later. */
+import type { AuditEntry } from "../../api/session.ts";
+
+/** Entries that the page can see; the file has all. */
+const KEPT_MOST = 1_000;
+/** The file is begun anew beyond this; the one before stays beside it. */
+const FILE_BYTES_MAX = 16 << 20;
+
+export class AuditLog {
+  readonly #path: string | undefined;
+  readonly #entries: AuditEntry[] = [];
+  #count = 0;
+
+  /** @param path a file of the owner's alone; absent: none. */
+  constructor(path?: string) {
+    this.#path = path;
+  }
+
+  add(entry: Omit<AuditEntry, "number">): void {
+    const numbered = { number: ++this.#count, ...entry };
+    this.#entries.push(numbered);
+    if (this.#entries.length > KEPT_MOST) this.#entries.shift();
+    this.#write(JSON.stringify(numbered));
+  }
+
+  /** The latest, newest first. */
+  entries(): AuditEntry[] {
+    return this.#entries.toReversed();
+  }
+
+  #write(line: string): void {
+    const path = this.#path;
+    if (path === undefined) return;
+    try {
+      using file = Deno.openSync(path, { append: true, create: true, mode: 0o600 });
+      const { size } = file.statSync();
+      file.writeSync(new TextEncoder().encode(`${line}\n`));
+      if (size > FILE_BYTES_MAX) Deno.renameSync(path, `${path}.before`);
+    } catch {
+      // A full disk: the entries that the page shows are there all the same.
+    }
+  }
+}

@@ -1,0 +1,99 @@
+/** Errors as answers: their kind decides the status, `console/rack/failure.ts` the words. */
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { BusError } from "../../../fabric/bus/bus.ts";
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
+import type { ApiError } from "../../api/common.ts";
+import { RackError } from "../../base/rack_error.ts";
+import { explain } from "../../rack/failure.ts";
+
+type Kind = ApiError["error"]["kind"];
+
+const STATUS = {
+  "bad-request": 400,
+  "not-signed-in": 401,
+  "not-allowed": 403,
+  "not-found": 404,
+  "failed": 409,
+  "too-large": 413,
+  "wrong-host": 421,
+  "refused": 422,
+  "too-many": 429,
+  "internal": 500,
+  "no-answer": 503,
+} as const satisfies Record<Kind, number>;
+
+/** A request that a door or a route of the server refuses. */
+export class ApiFailure extends Error {
+  override readonly name = "ApiFailure";
+  readonly kind: Kind;
+
+  constructor(kind: Kind, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/** The answer to a request that has thrown. */
+export function failureResponse(error: unknown, c: Context): Response {
+  const { kind, ...rest } = failureOf(error);
+  const body: ApiError = { error: { kind, ...rest } };
+  if (kind === "not-signed-in") c.header("WWW-Authenticate", "Bearer");
+  return c.json(body, STATUS[kind]);
+}
+
+function failureOf(error: unknown): {
+  readonly kind: Kind;
+  readonly message: string;
+  readonly problems: Problem[];
+  readonly exitCode: number;
+} {
+  if (error instanceof ApiFailure) {
+    return { kind: error.kind, message: error.message, problems: [], exitCode: EXIT.usage };
+  }
+  if (error instanceof Refusal) {
+    const problems = [...error.problems];
+    return { kind: "refused", message: error.message, problems, exitCode: EXIT.usage };
+  }
+  if (error instanceof HTTPException) {
+    // Hono's own: a body that is no JSON.
+    return { kind: "bad-request", message: error.message, problems: [], exitCode: EXIT.usage };
+  }
+  const { message, code } = explain(error);
+  const kind = error instanceof BusError
+    ? "no-answer"
+    : error instanceof RackError
+    ? "failed"
+    : "internal";
+  // A stack is for the console's own log: `serve.ts` writes it there.
+  const said = kind === "internal" ? message.split("\n")[0]! : message;
+  return { kind, message: said, problems: [], exitCode: code };
+}
+
+interface Issue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** A request that does not fit its schema, with each member that is wrong. */
+export function invalidResponse(
+  result: { readonly error: { readonly issues: readonly Issue[] } },
+  c: Context,
+): Response {
+  const problems = result.error.issues.map(({ path, message }): Problem => ({
+    path: path.map(String).join("."),
+    found: message,
+    expected: "",
+  }));
+  const text = problems.map(({ path, found }) => path === "" ? found : `${path}: ${found}`);
+  const body: ApiError = {
+    error: {
+      kind: "bad-request",
+      message: text.join("; "),
+      problems,
+      exitCode: EXIT.usage,
+    },
+  };
+  return c.json(body, 400);
+}

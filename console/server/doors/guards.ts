@@ -1,0 +1,177 @@
+/**
+ * The doors: what every request has to pass before a route sees it. A page of another origin can send
+ * requests to this server (a port of the loopback interface is open to every page of the browser), so: only
+ * our own names as Host (rebinding), no foreign Origin or Sec-Fetch-Site, changes only with a header that no
+ * form can set and no other origin may set without CORS, which there is not; keys in a header, never cookies.
+ */
+import { createMiddleware } from "hono/factory";
+import { secureHeaders } from "hono/secure-headers";
+import { bodyLimit } from "hono/body-limit";
+import type { MiddlewareHandler } from "hono";
+import { ApiFailure } from "./errors.ts";
+import { Buckets } from "./buckets.ts";
+import type { Console, Env } from "../context.ts";
+
+/** Set to `1` on every request that is no GET. */
+export const OWN_HEADER = "X-Rackmesh";
+
+/** Requests that change nothing. */
+export function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+/** 421 unless the request names one of our own hosts: a rebound name has another. */
+export function hostGuard({ origins }: Pick<Console, "origins">): MiddlewareHandler<Env> {
+  const hosts = new Set(origins.map((origin) => new URL(origin).host));
+  return createMiddleware<Env>(async (c, next) => {
+    const host = c.req.header("host") ?? new URL(c.req.url).host;
+    if (!hosts.has(host)) {
+      throw new ApiFailure("wrong-host", `This server is not ${host}: expected ${[...hosts][0]}`);
+    }
+    await next();
+  });
+}
+
+/** 403 for what another page sends. A link from elsewhere may open the page, and nothing of the API. */
+export function originGuard({ origins }: Pick<Console, "origins">): MiddlewareHandler<Env> {
+  return createMiddleware<Env>(async (c, next) => {
+    const { method, path } = c.req;
+    const origin = c.req.header("origin"), site = c.req.header("sec-fetch-site");
+    const isVisit = isRead(method) && !path.startsWith("/api/") && path !== "/metrics" &&
+      c.req.header("sec-fetch-mode") === "navigate" &&
+      c.req.header("sec-fetch-dest") === "document";
+    const isForeign = (origin !== undefined && !origins.includes(origin)) ||
+      (site !== undefined && site !== "same-origin" && site !== "none");
+    if (isForeign && !isVisit) {
+      throw new ApiFailure("not-allowed", "This request comes from another page");
+    }
+    if (c.req.header("upgrade") !== undefined) {
+      throw new ApiFailure("not-allowed", "There is nothing to upgrade to");
+    }
+    if (!isRead(method) && c.req.header(OWN_HEADER) !== "1") {
+      throw new ApiFailure("not-allowed", `A change needs the header ${OWN_HEADER}: 1`);
+    }
+    await next();
+  });
+}
+
+/** Headers of every answer: nothing from elsewhere is loaded, framed, guessed or kept. */
+export const ownHeaders: MiddlewareHandler<Env> = secureHeaders({
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    scriptSrc: ["'self'"],
+    styleSrc: ["'self'"],
+    imgSrc: ["'self'"],
+    connectSrc: ["'self'"],
+    baseUri: ["'none'"],
+    formAction: ["'none'"],
+    frameAncestors: ["'none'"],
+    requireTrustedTypesFor: ["'script'"],
+    trustedTypes: ["'none'"],
+  },
+  // A loopback address has no certificate, and another server on it may need none.
+  strictTransportSecurity: false,
+  referrerPolicy: "no-referrer",
+  xFrameOptions: "DENY",
+});
+
+export const noStore: MiddlewareHandler<Env> = createMiddleware<Env>(async (c, next) => {
+  await next();
+  c.res.headers.set("Cache-Control", "no-store");
+});
+
+/** Bytes of a request's body; an object that goes into SCM has the size of one message of the bus. */
+export const BODY_BYTES_MAX = 5 << 20, OBJECT_BYTES_MAX = 9 << 20;
+
+export function bodyGuard(maxSize: number): MiddlewareHandler<Env> {
+  return bodyLimit({
+    maxSize,
+    onError: () => {
+      throw new ApiFailure("too-large", `The body has more than ${maxSize} bytes`);
+    },
+  });
+}
+
+/** Requests a second and at once: a page with all its views needs a tenth of it. */
+const RATE = { perSecond: 50, burst: 200 }, SIGN_IN_RATE = { perSecond: 0.2, burst: 10 };
+/** Changes are orders to a rack: by hand, or by a script that waits for each. */
+const CHANGE_RATE = { perSecond: 20, burst: 60 };
+
+/** 429 beyond the rates: by session, or by address for those who have none. */
+export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandler<Env> {
+  const all = new Buckets(RATE, wallMs), changes = new Buckets(CHANGE_RATE, wallMs);
+  const signIns = new Buckets(SIGN_IN_RATE, wallMs);
+  return createMiddleware<Env>(async (c, next) => {
+    const who = c.get("caller")?.session ?? `from ${c.env?.address ?? ""}`;
+    const isSignIn = c.req.method === "POST" && c.req.path === "/api/v1/session";
+    const isChange = !isRead(c.req.method);
+    const taken = [
+      all.take(who),
+      ...(isChange ? [changes.take(who)] : []),
+      // By anybody: guessing from many addresses is guessing all the same.
+      ...(isSignIn ? [signIns.take("")] : []),
+    ];
+    const waitMs = Math.max(...taken);
+    if (waitMs > 0) {
+      c.header("Retry-After", `${Math.ceil(waitMs / 1_000)}`);
+      throw new ApiFailure("too-many", "Too many requests: wait a little");
+    }
+    await next();
+  });
+}
+
+/** Finds out whose key it is. A request without a known key is nobody's. */
+export function callerGuard({ keys }: Pick<Console, "keys">): MiddlewareHandler<Env> {
+  return createMiddleware<Env>(async (c, next) => {
+    const key = keyIn(c.req.header("authorization"));
+    c.set("caller", key === undefined ? undefined : await keys.callerOf(key));
+    await next();
+  });
+}
+
+export function keyIn(authorization: string | undefined): string | undefined {
+  return /^Bearer ([\w.~+/=-]{1,200})$/.exec(authorization ?? "")?.[1];
+}
+
+/** 401 without a key; 403 where a viewer wants to change something, or to read what is the operator's. */
+export const roleGuard: MiddlewareHandler<Env> = createMiddleware<Env>(async (c, next) => {
+  const { method, path } = c.req;
+  const isOpen = path === "/api/v1/session" && method === "POST";
+  const caller = c.get("caller");
+  if (caller === undefined && !isOpen) {
+    throw new ApiFailure(
+      "not-signed-in",
+      "Sign in first: this needs a key (Authorization: Bearer)",
+    );
+  }
+  const isOwn = path === "/api/v1/session";
+  const needsOperator = !isOwn && (!isRead(method) || path === "/api/v1/audit");
+  if (needsOperator && caller?.role !== "operator") {
+    throw new ApiFailure("not-allowed", "A viewer may look, and change nothing");
+  }
+  await next();
+});
+
+/** Writes down each change, also one that was refused. */
+export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler<Env> {
+  return createMiddleware<Env>(async (c, next) => {
+    if (isRead(c.req.method)) return await next();
+    await next();
+    const caller = c.get("caller");
+    audit.add({
+      at: new Date().toISOString(),
+      session: caller?.session ?? "",
+      role: caller?.role ?? null,
+      action: `${c.req.method} ${routeOf(c.req.path)}`,
+      target: c.req.path.slice(0, 300),
+      detail: c.get("detail") ?? null,
+      status: c.res.status,
+      result: c.error === undefined ? "done" : c.error.message.slice(0, 500),
+    });
+  });
+}
+
+/** The kind of thing that was done, without its names: `/api/v1/racks/…/power`. */
+function routeOf(path: string): string {
+  return path.split("/").map((part, i) => i === 4 || i > 5 ? "…" : part).join("/").slice(0, 100);
+}

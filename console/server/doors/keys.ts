@@ -1,0 +1,111 @@
+/**
+ * One-time tokens and bearer keys. A token stands in the fragment of an address that is printed once; who
+ * shows it gets a key of its own, and the token is spent. Keys are held as hashes, in memory only: they end
+ * with the console, after a time without use, or when their owner signs out.
+ */
+import type { Role, SignedIn } from "../../api/session.ts";
+
+/** Who sends a request. */
+export interface Caller {
+  readonly session: string;
+  readonly role: Role;
+}
+
+export interface KeysOptions {
+  readonly wallMs: () => number;
+  /** An operator's key and token of the owner's, for a console in a container; never spent. */
+  readonly fixed?: string;
+  /** Tokens and keys end after so long without use. */
+  readonly tokenMs?: number;
+  readonly keyMs?: number;
+}
+
+const TOKEN_MS = 24 * 3_600_000, KEY_MS = 12 * 3_600_000;
+/** More at once are not given out: the oldest key goes. */
+const KEYS_MAX = 200, TOKENS_MAX = 200;
+/** Letters of a fixed key at least. */
+export const FIXED_KEY_LETTERS = 32;
+
+interface Known extends Caller {
+  usedMs: number;
+}
+
+export class Keys {
+  readonly #options: KeysOptions;
+  readonly #tokens = new Map<string, { readonly role: Role; readonly sinceMs: number }>();
+  readonly #keys = new Map<string, Known>();
+  #fixed: string | undefined;
+  #sessions = 0;
+
+  constructor(options: KeysOptions) {
+    this.#options = options;
+  }
+
+  /** A token that signs one browser in, once. */
+  async newToken(role: Role): Promise<string> {
+    const token = randomText();
+    dropOldest(this.#tokens, TOKENS_MAX);
+    this.#tokens.set(await hashOf(token), { role, sinceMs: this.#options.wallMs() });
+    return token;
+  }
+
+  /** Undefined where the token is none, is spent, or is too old. */
+  async signIn(token: string): Promise<SignedIn | undefined> {
+    const hash = await hashOf(token);
+    const found = this.#tokens.get(hash);
+    this.#tokens.delete(hash);
+    const { wallMs, tokenMs = TOKEN_MS } = this.#options;
+    const isFresh = found !== undefined && wallMs() - found.sinceMs < tokenMs;
+    const role = isFresh ? found.role : await this.#isFixed(hash) ? "operator" : undefined;
+    if (role === undefined) return undefined;
+    const key = randomText();
+    const session = `${role}-${++this.#sessions}`;
+    dropOldest(this.#keys, KEYS_MAX);
+    this.#keys.set(await hashOf(key), { session, role, usedMs: wallMs() });
+    return { key, session, role };
+  }
+
+  async callerOf(key: string): Promise<Caller | undefined> {
+    const { wallMs, keyMs = KEY_MS } = this.#options;
+    const hash = await hashOf(key);
+    const known = this.#keys.get(hash);
+    if (known === undefined) {
+      return await this.#isFixed(hash) ? { session: "fixed-key", role: "operator" } : undefined;
+    }
+    if (wallMs() - known.usedMs > keyMs) {
+      this.#keys.delete(hash);
+      return undefined;
+    }
+    known.usedMs = wallMs();
+    return { session: known.session, role: known.role };
+  }
+
+  async signOut(key: string): Promise<void> {
+    this.#keys.delete(await hashOf(key));
+  }
+
+  async #isFixed(hash: string): Promise<boolean> {
+    const { fixed } = this.#options;
+    if (fixed === undefined) return false;
+    return hash === (this.#fixed ??= await hashOf(fixed));
+  }
+}
+
+/** 256 bits that nobody can guess, as text. */
+function randomText(): string {
+  return crypto.getRandomValues(new Uint8Array(32)).toBase64({
+    alphabet: "base64url",
+    omitPadding: true,
+  });
+}
+
+/** Comparing hashes tells an attacker nothing about how near a guess is. */
+async function hashOf(text: string): Promise<string> {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return new Uint8Array(bytes).toHex();
+}
+
+function dropOldest(map: Map<string, unknown>, most: number): void {
+  const [oldest] = map.keys();
+  if (map.size >= most && oldest !== undefined) map.delete(oldest);
+}

@@ -1,0 +1,267 @@
+/**
+ * Watches one rack for all pages: one connection to its bus, one subscription, one look at its clock and
+ * counters per interval. It keeps the rack's present state, and its latest changes in a {@link Ring}.
+ */
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import type { Change, StateMessage } from "../../api/feed.ts";
+import { countersOf, trafficOf } from "../../rack/live/counters.ts";
+import { type RackEvent, rackEvents } from "../../rack/live/events.ts";
+import { findUp, linkedTo, type RackLink } from "../../rack/live/racks.ts";
+import { readEnd } from "../../rack/run_directory.ts";
+import { plainly } from "../../reports/json.ts";
+import { clockOf } from "../documents.ts";
+import { Ring, type RingLimits } from "./ring.ts";
+
+export interface WatcherOptions extends RingLimits {
+  readonly wallMs: () => number;
+  /** Called after each change. */
+  readonly onChange: () => void;
+}
+
+const CLOCK_MS = 200;
+/** A process answers a request for its counters in about 0.6 ms: so they cost at most 1 % of its time. */
+const COUNTERS_MS = 500, COUNTERS_MS_PER_PROCESS = 20;
+const AGAIN_MS = 500;
+
+export class RackWatcher {
+  readonly run: string;
+  readonly ring: Ring;
+  readonly #options: WatcherOptions;
+  readonly #ending = new AbortController();
+  readonly #first = Promise.withResolvers<void>();
+  #state: StateMessage | undefined;
+  #traffic = "";
+  /** Settles when the watcher has ended, and the connection is closed. */
+  readonly done: Promise<void>;
+
+  constructor(run: string, options: WatcherOptions) {
+    this.run = run;
+    this.#options = options;
+    // Greater than any number that an earlier watcher has given out.
+    this.ring = new Ring(Date.now() * 1_000, options);
+    // Awaited by those who read; until then it is no unhandled rejection.
+    this.#first.promise.catch(() => {});
+    this.done = this.#watch();
+  }
+
+  /** The present state. @throws where the rack could not be looked at. */
+  async state(): Promise<StateMessage> {
+    await this.#first.promise;
+    return this.#state!;
+  }
+
+  get isOver(): boolean {
+    return this.#state?.ended !== undefined;
+  }
+
+  async end(): Promise<void> {
+    this.#ending.abort();
+    await this.done;
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted && !this.isOver) {
+      try {
+        const rack = await findUp(this.run);
+        await linkedTo(rack, (link) => this.#watchLink(link), { as: "viewer" });
+      } catch (error) {
+        // Its broker is being started again, or it has gone down meanwhile.
+        if (this.#state === undefined) return this.#first.reject(error);
+        if (!(await this.#isUp())) this.#push({ type: "ended", message: this.#whyEnded() });
+        else await sleep(AGAIN_MS);
+      }
+    }
+  }
+
+  async #isUp(): Promise<boolean> {
+    return await findUp(this.run).then(() => true, () => false);
+  }
+
+  #directory = "";
+
+  #whyEnded(): string {
+    return readEnd(this.#directory)?.message ?? "";
+  }
+
+  async #watchLink(link: RackLink): Promise<void> {
+    this.#directory = link.rack.directory;
+    const over = new AbortController();
+    const signal = AbortSignal.any([this.#ending.signal, over.signal]);
+    const looking = this.#look(link, signal);
+    try {
+      for await (const event of rackEvents(link, signal)) await this.#take(event, link);
+    } finally {
+      over.abort();
+      await looking;
+    }
+  }
+
+  async #take(event: RackEvent, { control }: RackLink): Promise<void> {
+    if (event.event === "state") {
+      const { clock: _, event: __, ...state } = event;
+      const status = await control.statusNow();
+      const isFirst = this.#state === undefined;
+      this.#state = {
+        type: "state",
+        ...state,
+        nodes: state.nodes.map(({ name, power }) => ({ name, power })),
+        processes: state.processes.map((each) => ({ ...each, nodes: this.#nodesOf(each.name) })),
+        links: [...state.links],
+        clock: status === undefined ? null : clockOf(status),
+        counters: this.#state?.counters ?? {},
+        traffic: this.#state?.traffic ?? [],
+      };
+      // Behind an outage of the bus.
+      if (!isFirst) this.ring.forget();
+      this.#first.resolve();
+      this.#options.onChange();
+      return;
+    }
+    // What holds time has changed; the next look shows it in full.
+    if (event.event === "clock") return await this.#lookAtClock(control);
+    this.#push(changeOf(event, (name) => this.#nodesOf(name)));
+  }
+
+  #partitions: ReadonlyMap<string, readonly string[]> = new Map();
+
+  #nodesOf(process: string): string[] {
+    return [...this.#partitions.get(process) ?? []];
+  }
+
+  #push(change: Change): void {
+    // What was under way when the rack went down.
+    if (this.isOver) return;
+    // As JSON has it, once for all readers: bytes in hex, big numbers as text.
+    const plain: Change = change.type === "report"
+      ? JSON.parse(JSON.stringify(change, plainly))
+      : change;
+    this.#state = applied(this.#state!, plain);
+    this.ring.push(plain);
+    this.#options.onChange();
+  }
+
+  async #look(link: RackLink, signal: AbortSignal): Promise<void> {
+    const { wallMs } = this.#options;
+    const { partitions } = link.rack.file;
+    this.#partitions = new Map(partitions.map(({ name, nodes }) => [name, nodes]));
+    const everyMs = Math.max(COUNTERS_MS, partitions.length * COUNTERS_MS_PER_PROCESS);
+    let countedMs = wallMs() - everyMs;
+    while (!signal.aborted) {
+      if (this.#state !== undefined) {
+        await this.#lookAtClock(link.control);
+        if (wallMs() - countedMs >= everyMs && !signal.aborted) {
+          const overMs = wallMs() - countedMs;
+          countedMs = wallMs();
+          await this.#count(link, overMs);
+        }
+      }
+      await sleep(CLOCK_MS);
+    }
+  }
+
+  async #lookAtClock(control: RackLink["control"]): Promise<void> {
+    const status = await control.statusNow();
+    if (status === undefined || this.#state === undefined) return;
+    const clock = clockOf(status), before = this.#state.clock;
+    if (before !== null && before.digest === clock.digest && isSameHold(before, clock)) return;
+    this.#push({ type: "clock", clock });
+  }
+
+  async #count(link: RackLink, overMs: number): Promise<void> {
+    const found = await countersOf(link);
+    const { counters, clock } = this.#state!;
+    const nodes = Object.fromEntries(
+      Object.entries(found.nodes).filter(([name, now]) => !isEqual(counters[name], now))
+        .map(([name, now]) => [name, { ...now }]),
+    );
+    const traffic = trafficOf(link.rack.file.plan, found.nodes);
+    const text = JSON.stringify(traffic);
+    if (Object.keys(nodes).length === 0 && text === this.#traffic) return;
+    this.#traffic = text;
+    this.#push({ type: "counters", atPs: clock?.virtualPs ?? 0, overMs, nodes, traffic });
+  }
+}
+
+/** Whether nothing that a person would call a change has changed: not how long somebody waits. */
+function isSameHold(
+  before: NonNullable<StateMessage["clock"]>,
+  now: NonNullable<StateMessage["clock"]>,
+): boolean {
+  const key = ({ waiting, why: _, ...clock }: typeof before) =>
+    JSON.stringify([
+      clock,
+      waiting.map(({ partition, status, heldBy }) => [partition, status, heldBy]),
+    ]);
+  return key(before) === key(now);
+}
+
+function isEqual(
+  before: Readonly<Record<string, number>> | undefined,
+  now: Readonly<Record<string, number>>,
+): boolean {
+  if (before === undefined) return false;
+  const names = Object.keys(now);
+  return names.length === Object.keys(before).length &&
+    names.every((name) => before[name] === now[name]);
+}
+
+type Told = Exclude<RackEvent, { readonly event: "state" } | { readonly event: "clock" }>;
+
+function changeOf(event: Told, nodesOf: (process: string) => string[]): Change {
+  switch (event.event) {
+    case "process": {
+      const { name, kind, pid, alive } = event;
+      return { type: "process", process: { name, kind, pid, alive, nodes: nodesOf(name) } };
+    }
+    case "power": {
+      const { action, nodes, atPs } = event;
+      return { type: "power", action, nodes: [...nodes], atPs };
+    }
+    case "link": {
+      const { event: _, ...fault } = event;
+      return { type: "link", ...fault };
+    }
+    case "report": {
+      const { node, topic, value, atPs } = event;
+      return { type: "report", node, topic, value, atPs };
+    }
+    case "ended":
+      return { type: "ended", message: event.message ?? "" };
+  }
+}
+
+/** The state after a change: the page does the same. */
+export function applied(state: StateMessage, change: Change): StateMessage {
+  switch (change.type) {
+    case "clock":
+      return { ...state, clock: change.clock };
+    case "power": {
+      const power = change.action === "start";
+      const nodes = state.nodes.map((node) =>
+        change.nodes.includes(node.name) ? { ...node, power } : node
+      );
+      return { ...state, nodes };
+    }
+    case "process": {
+      const { process } = change;
+      const others = state.processes.filter(({ name }) => name !== process.name);
+      return { ...state, processes: [...others, process] };
+    }
+    case "link": {
+      const { type: _, ...fault } = change;
+      const others = state.links.filter((each) => each.fault !== fault.fault);
+      return { ...state, links: [...others, fault] };
+    }
+    case "counters":
+      return {
+        ...state,
+        counters: { ...state.counters, ...change.nodes },
+        traffic: change.traffic,
+      };
+    case "ended":
+      return { ...state, ended: { message: change.message } };
+    case "report":
+      return state;
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * The last messages of a rack, each with a number, for any number of readers. A reader has a place in the
+ * ring and nothing else, so a slow one costs no memory: what is overwritten before it reads is lost to it, and
+ * it is told how much that was.
+ */
+import type { Change } from "../../api/feed.ts";
+
+/** Choices: some minutes of a busy rack, and a bound for reports with large values. */
+const MESSAGES_MAX = 4_096, LETTERS_MAX = 8 << 20;
+
+export interface RingLimits {
+  readonly messages?: number;
+  readonly letters?: number;
+}
+
+interface Slot {
+  readonly message: Change;
+  readonly letters: number;
+}
+
+/** What a reader gets: changes in order, or how many it has missed. */
+export type Read =
+  | { readonly seq: number; readonly changes: readonly Change[] }
+  | { readonly seq: number; readonly missed: number };
+
+export class Ring {
+  readonly #slots: Slot[] = [];
+  readonly #limits: Required<RingLimits>;
+  #first: number;
+  #letters = 0;
+
+  /** @param first the number before the first message: greater than all of an earlier server. */
+  constructor(first: number, { messages = MESSAGES_MAX, letters = LETTERS_MAX }: RingLimits = {}) {
+    this.#first = first;
+    this.#limits = { messages, letters };
+  }
+
+  /** The number of the latest message. */
+  get seq(): number {
+    return this.#first + this.#slots.length;
+  }
+
+  push(message: Change): void {
+    const letters = JSON.stringify(message).length;
+    this.#slots.push({ message, letters });
+    this.#letters += letters;
+    const { messages, letters: most } = this.#limits;
+    while (this.#slots.length > messages || (this.#letters > most && this.#slots.length > 1)) {
+      this.#letters -= this.#slots.shift()!.letters;
+      this.#first++;
+    }
+  }
+
+  /** Readers begin anew with the rack's state: changes may have been missed. */
+  forget(): void {
+    this.#first = this.seq + 1;
+    this.#slots.length = 0;
+    this.#letters = 0;
+  }
+
+  /** What is behind a number. One that this ring has never given out counts as too old. */
+  after(seq: number): Read {
+    if (seq < this.#first || seq > this.seq) {
+      return { seq: this.seq, missed: Math.max(1, this.#first - seq) };
+    }
+    const changes = this.#slots.slice(seq - this.#first).map(({ message }) => message);
+    return { seq: this.seq, changes: coalesced(changes) };
+  }
+}
+
+/** Of several clocks the last says all; counters add up. */
+export function coalesced(changes: readonly Change[]): Change[] {
+  const lastClock = changes.findLastIndex(({ type }) => type === "clock");
+  const lastCounters = changes.findLastIndex(({ type }) => type === "counters");
+  return changes.flatMap((change, i): Change[] => {
+    if (change.type === "clock") return i === lastClock ? [change] : [];
+    if (change.type !== "counters") return [change];
+    if (i !== lastCounters) return [];
+    const all = changes.filter((each) => each.type === "counters");
+    return [{
+      ...change,
+      overMs: all.reduce((sum, { overMs }) => sum + overMs, 0),
+      nodes: Object.assign({}, ...all.map(({ nodes }) => nodes)),
+    }];
+  });
+}

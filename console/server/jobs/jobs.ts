@@ -1,0 +1,216 @@
+/** The jobs of this console: each a process of its own, limited in number, ended with the console. */
+import { fromFileUrl, projectFile } from "../../base/paths.ts";
+import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
+import { lines } from "./lines.ts";
+import type { JobLine, JobWork } from "./protocol.ts";
+
+/** Each may start a rack of processes; more wait for nobody and are refused. */
+export const RUNNING_MAX = 4;
+/** Jobs that have ended and can still be looked at. */
+const ENDED_MAX = 50;
+const NOTES_MAX = 100;
+/** From SIGTERM on: a rack of many processes is being taken down. */
+const END_MS = 20_000;
+
+interface Entry {
+  job: Job;
+  readonly order: JobOrder;
+  result: JobResult | null;
+  readonly child: Deno.ChildProcess;
+  readonly beganMs: number;
+  readonly ended: Promise<void>;
+}
+
+export class Jobs {
+  readonly #wallMs: () => number;
+  readonly #entries = new Map<string, Entry>();
+  readonly #readers = new Set<(id: string | undefined) => void>();
+  readonly #own = new Set<string>();
+  #count = 0;
+  /** Changes when the list of runs may have changed. */
+  runsVersion = 0;
+
+  constructor({ wallMs }: { readonly wallMs: () => number }) {
+    this.#wallMs = wallMs;
+  }
+
+  /** Newest first. */
+  list(): Job[] {
+    return [...this.#entries.values()].map((entry) => this.#shown(entry)).toReversed();
+  }
+
+  find(id: string): JobDetail | undefined {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return undefined;
+    return { job: this.#shown(entry), order: entry.order, result: entry.result };
+  }
+
+  get running(): number {
+    return this.list().filter(isRunning).length;
+  }
+
+  /** Runs that this console has made, and racks that it has brought up. */
+  get own(): ReadonlySet<string> {
+    return this.#own;
+  }
+
+  addOwn(run: string): void {
+    this.#own.add(run);
+  }
+
+  /** The list of runs has changed. */
+  tellRuns(): void {
+    this.runsVersion++;
+    for (const reader of this.#readers) reader(undefined);
+  }
+
+  /** @param reader called with the job that has changed, or without one where the runs have. */
+  join(reader: (id: string | undefined) => void): () => void {
+    this.#readers.add(reader);
+    return () => this.#readers.delete(reader);
+  }
+
+  /** @param name of the scenario, for people. */
+  start(work: JobWork, name: string): Job {
+    const { order } = work;
+    const id = `job-${++this.#count}`;
+    const child = new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--quiet",
+        "--no-prompt",
+        "--config",
+        fromFileUrl(projectFile("deno.json")),
+        "--allow-all",
+        fromFileUrl(projectFile("console/server/jobs/main.ts")),
+      ],
+      // Ctrl-C in the terminal is the console's: it ends its jobs in order.
+      detached: true,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    const job: Job = {
+      id,
+      kind: order.kind,
+      scenario: name,
+      state: "running",
+      title: "starting",
+      share: 0,
+      startedAt: new Date().toISOString(),
+      wallMs: 0,
+      run: null,
+      verdict: "",
+      error: "",
+      notes: [],
+    };
+    const ended = this.#follow(id, child);
+    this.#entries.set(id, { job, order, result: null, child, beganMs: this.#wallMs(), ended });
+    this.#forgetOld();
+    void give(child, work);
+    this.#tell(id);
+    return job;
+  }
+
+  /** Asks a job to end; it says so itself when it has. */
+  cancel(id: string): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || !isRunning(entry.job)) return;
+    this.#change(id, { state: "ending" });
+    signal(entry.child, "SIGTERM");
+    const timer = setTimeout(() => signal(entry.child, "SIGKILL"), END_MS);
+    void entry.ended.finally(() => clearTimeout(timer));
+  }
+
+  /** Ends all jobs; resolves when their processes have ended. */
+  async end(): Promise<void> {
+    for (const id of this.#entries.keys()) this.cancel(id);
+    await Promise.all([...this.#entries.values()].map(({ ended }) => ended));
+  }
+
+  /** Follows a job to the end of its process. */
+  async #follow(id: string, child: Deno.ChildProcess): Promise<void> {
+    // The entry is there after this turn.
+    await Promise.resolve();
+    let isTold = false;
+    for await (const line of lines(child.stdout)) {
+      const said: JobLine = JSON.parse(line);
+      isTold ||= said.say === "end" || said.say === "error";
+      this.#take(id, said);
+    }
+    const { code, signal } = await child.status;
+    const { job } = this.#entries.get(id)!;
+    if (job.state === "ending") this.#change(id, { state: "cancelled" });
+    else if (!isTold) {
+      const how = signal ?? `exit code ${code}`;
+      this.#change(id, { state: "failed", error: `Its process has ended (${how})` });
+    }
+    this.tellRuns();
+  }
+
+  #take(id: string, line: JobLine): void {
+    const { job } = this.#entries.get(id)!;
+    switch (line.say) {
+      case "progress":
+        return this.#change(id, { title: line.title, share: line.share });
+      case "run":
+        this.#own.add(line.run);
+        this.#change(id, { run: line.run });
+        return this.tellRuns();
+      case "note":
+        return this.#change(id, { notes: [...job.notes, line.text].slice(-NOTES_MAX) });
+      case "result":
+        this.#entries.get(id)!.result = line.result;
+        return this.#tell(id);
+      case "end": {
+        const state = job.state === "ending" ? "cancelled" : line.isGood ? "done" : "failed";
+        return this.#change(id, { state, verdict: line.verdict, share: 1, title: "" });
+      }
+      case "error":
+        return this.#change(id, { state: "failed", error: line.message, title: "" });
+    }
+  }
+
+  #change(id: string, change: Partial<Job>): void {
+    const entry = this.#entries.get(id)!;
+    entry.job = { ...entry.job, wallMs: this.#wallMs() - entry.beganMs, ...change };
+    this.#tell(id);
+  }
+
+  #shown({ job, beganMs }: Entry): Job {
+    return isRunning(job) ? { ...job, wallMs: this.#wallMs() - beganMs } : job;
+  }
+
+  #tell(id: string): void {
+    for (const reader of this.#readers) reader(id);
+  }
+
+  #forgetOld(): void {
+    const ended = [...this.#entries.values()].filter(({ job }) => !isRunning(job));
+    for (const { job } of ended.slice(0, Math.max(0, ended.length - ENDED_MAX))) {
+      this.#entries.delete(job.id);
+    }
+  }
+}
+
+function isRunning({ state }: Job): boolean {
+  return state === "running" || state === "ending";
+}
+
+async function give(child: Deno.ChildProcess, work: JobWork): Promise<void> {
+  const writer = child.stdin.getWriter();
+  try {
+    await writer.write(new TextEncoder().encode(JSON.stringify(work)));
+    await writer.close();
+  } catch {
+    // The process has ended: that is what is reported.
+  }
+}
+
+function signal(child: Deno.ChildProcess, name: Deno.Signal): void {
+  try {
+    child.kill(name);
+  } catch {
+    // It has ended.
+  }
+}

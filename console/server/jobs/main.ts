@@ -1,0 +1,302 @@
+/**
+ * The process of one job: it reads a {@link JobWork} from its input, does it by the functions that the
+ * command `rack` calls, and says on its output how far it is. It is a process of its own because an
+ * exploration computes for minutes, and because one job that fails takes nothing else with it.
+ */
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { type MethodName, PUT_METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
+import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
+import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
+import { startCampaign } from "../../chaos/campaign.ts";
+import { exploreRunAt } from "../../replay/fork.ts";
+import { exploreScenario } from "../../explore/explore_scenario.ts";
+import { exploreCell, matrixPlaces } from "../../explore/matrix.ts";
+import { exploredDocument } from "../../explore/report.ts";
+import { EXPLORE_DEFAULTS } from "../../explore/types.ts";
+import { bringUp } from "../../rack/bring_up.ts";
+import { explain } from "../../rack/failure.ts";
+import { runPerftest } from "../../rack/perftest.ts";
+import { lacksInput, setBase } from "../../rack/prepare.ts";
+import { runScenario } from "../../rack/run_scenario.ts";
+import { plainly } from "../../reports/json.ts";
+import type { JobLine, JobWork } from "./protocol.ts";
+
+type OrderOf<Kind extends JobOrder["kind"]> = Extract<JobOrder, { kind: Kind }>;
+
+interface Work<Kind extends JobOrder["kind"]> {
+  readonly order: OrderOf<Kind>;
+  readonly scenario: string;
+  readonly signal: AbortSignal;
+  readonly replay?: JobWork["replay"];
+}
+
+function say(line: JobLine): void {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(line, plainly)}\n`);
+  for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
+}
+
+/** Progress comes often; a page shows no more of it. */
+const PROGRESS_MS = 100;
+let saidMs = 0;
+
+function onProgress(title: string, share: number): void {
+  const now = performance.now();
+  if (now - saidMs < PROGRESS_MS) return;
+  saidMs = now;
+  say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
+}
+
+/** Where a scenario's `put` names no data. */
+const INPUT_BYTES = 256 * 1024;
+
+function choicesOf(order: Extract<JobOrder, { kind: "run" | "up" | "explore" | "chaos" }>) {
+  const { method, ddio, size, depth, seed } = order;
+  const known = PUT_METHODS.find((each) => each === method);
+  if (method !== undefined && known === undefined) {
+    throw refusal("method", { found: `"${method}"`, expected: oneOf(PUT_METHODS, method) });
+  }
+  return {
+    ...(known !== undefined && { method: known as MethodName }),
+    ...(ddio !== undefined && { ddio }),
+    ...(size !== undefined && { size }),
+    ...(depth !== undefined && { depth }),
+    ...(seed !== undefined && { seed }),
+  };
+}
+
+function withMadeUpInput(program: ProgramScenario): ProgramScenario {
+  if (!lacksInput(program, undefined)) return program;
+  return { ...program, options: { ...program.options, bytes: INPUT_BYTES } };
+}
+
+async function run({ order, scenario, signal, replay }: Work<"run">): Promise<void> {
+  const { packing, claims, trace, captures } = order;
+  const again = replay && { ...(replay.input !== undefined && { input: replay.input }) };
+  const report = await runScenario(scenario, {
+    prepare: {
+      ...choicesOf(order),
+      packing,
+      isTyped: true,
+      ...(again ?? { change: withMadeUpInput }),
+    },
+    ...(replay && { faultsFile: replay.faults }),
+    ...(claims !== undefined && { claims }),
+    ...(trace !== undefined && { trace }),
+    ...(captures && { pcap: true, perfetto: true }),
+    signal,
+    onProgress,
+    onStart: ({ id }) => say({ say: "run", run: id }),
+    onStall: (text) => say({ say: "note", text }),
+  });
+  say({ say: "result", result: JSON.parse(JSON.stringify({ kind: "run", report }, plainly)) });
+  const broken = report.checks.filter(({ holds }) => !holds);
+  const verdict = broken.length === 0
+    ? "every check holds"
+    : `${broken.map(({ name }) => name).join(", ")} does not hold`;
+  say({ say: "end", verdict, isGood: broken.length === 0 });
+}
+
+async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
+  const { packing, trace } = order;
+  const rack = await bringUp(scenario, {
+    prepare: { ...choicesOf(order), packing, isTyped: true },
+    ...(trace !== undefined && { trace }),
+    signal,
+    onProgress,
+    onLeftOut: (hosts) =>
+      say({ say: "note", text: `put on ${hosts.join(", ")} is left out as it has no file` }),
+  });
+  say({ say: "run", run: rack.id });
+  say({ say: "result", result: { kind: "up", run: rack.id } });
+  say({ say: "end", verdict: "up", isGood: true });
+}
+
+async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {
+  const { cut, choices, tear, cuts, fromPs, untilPs, limit, forMs, claims } = order;
+  if (fromPs !== undefined && untilPs !== undefined && fromPs >= untilPs) {
+    throw refusal("fromPs", { found: `${fromPs}`, expected: `a time before ${untilPs}` });
+  }
+  const explored = await exploreScenario(scenario, {
+    prepare: { ...choicesOf(order), packing: "all", isTyped: true },
+    explore: {
+      ...EXPLORE_DEFAULTS,
+      ...(cut !== undefined && { cut }),
+      ...(choices !== undefined && { choices }),
+      ...(tear !== undefined && { tear }),
+      ...(cuts !== undefined && { cuts }),
+      ...(fromPs !== undefined && { from: fromPs }),
+      ...(untilPs !== undefined && { until: untilPs }),
+      ...(limit !== undefined && { limit }),
+      ...(forMs !== undefined && { forMs }),
+      claims: claims === true,
+      stopped: () => signal.aborted,
+    },
+    onProgress,
+  });
+  const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
+  say({ say: "result", result: { kind: "explore", explored: document } });
+  const verdicts = [...new Set(explored.explored.map(({ verdict }) => verdict.verdict))];
+  const isGood = !verdicts.includes("unsafe") && !verdicts.includes("failed");
+  say({ say: "end", verdict: verdicts.join(", "), isGood });
+}
+
+async function cut({ order, signal }: Work<"cut">): Promise<void> {
+  const { run, variant, host, atPs: at, claims } = order;
+  const { scenario, seed, verdict, variant: found } = await exploreRunAt(
+    { run, ...(variant !== undefined && { variant }) },
+    { host, at },
+    {
+      ...(claims !== undefined && { claims }),
+      stopped: () => signal.aborted,
+      onProgress: ({ share, crashPoints }) => onProgress(`${crashPoints} crash points`, share),
+    },
+  );
+  const runs = [{ variant: found, method: null, ddio: null, ...verdict, command: null, faults: null }];
+  const explored = JSON.parse(JSON.stringify({ scenario, seed, runs }, plainly));
+  say({ say: "result", result: { kind: "cut", explored } });
+  const isGood = verdict.verdict !== "unsafe" && verdict.verdict !== "failed";
+  say({ say: "end", verdict: verdict.verdict, isGood });
+}
+
+/** The cells that are done are told so often. */
+const CELLS_MS = 1_000;
+
+async function matrix({ signal }: Work<"matrix">): Promise<void> {
+  const places = matrixPlaces(), cells: MatrixCell[] = [];
+  let toldMs = 0;
+  for (const place of places) {
+    cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));
+    onProgress(`${place.method}, ${place.update}`, cells.length / places.length);
+    if (performance.now() - toldMs > CELLS_MS) {
+      toldMs = performance.now();
+      const slim = cells.map((cell) => ({ ...cell, counterexample: null }));
+      say({ say: "result", result: { kind: "matrix", matrix: { cells: slim, count: places.length } } });
+    }
+    // Lets the event loop handle signals.
+    await sleep(0);
+    if (signal.aborted) break;
+  }
+  say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
+  const unsafe = cells.filter(({ safe }) => !safe).length;
+  say({ say: "end", verdict: `${unsafe} of ${cells.length} unsafe`, isGood: true });
+}
+
+/** A page shows the latest rounds; `chaos.json` has all. */
+const ROUNDS_SHOWN = 200;
+
+async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> {
+  const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = choicesOf(order);
+  const { forMs, rounds, from = 0, packing } = order;
+  const began = performance.now();
+  const shown: ChaosResult["rounds"] = [];
+  const counts = { held: 0, broken: 0, untold: 0 };
+  const goals: Record<string, number> = {};
+  const soFar = (): ChaosResult => ({
+    scenario: order.scenario && "shipped" in order.scenario ? order.scenario.shipped : scenario,
+    seed,
+    wallMs: performance.now() - began,
+    rounds: shown,
+    count: counts.held + counts.broken + counts.untold,
+    ...counts,
+    goals,
+  });
+  const report = await startCampaign(scenario, {
+    seed,
+    forMs,
+    ...(rounds !== undefined && { rounds }),
+    from,
+    fixed,
+    ...(packing !== undefined && { packing }),
+    signal,
+    onStart: ({ id }) => say({ say: "run", run: id }),
+    onRound: (round) => {
+      counts[round.outcome]++;
+      for (const goal of round.fired) goals[goal] = (goals[goal] ?? 0) + 1;
+      const plain = JSON.parse(JSON.stringify(round, plainly));
+      shown.push(plain);
+      if (shown.length > ROUNDS_SHOWN) shown.shift();
+      say({ say: "result", result: { kind: "chaos", campaign: soFar() } });
+      const share = Math.max(
+        (performance.now() - began) / forMs,
+        rounds === undefined ? 0 : (counts.held + counts.broken + counts.untold) / rounds,
+      );
+      say({
+        say: "progress",
+        title: `round ${round.round}: ${round.outcome}`,
+        share: Math.min(1, share),
+      });
+    },
+  });
+  const campaign = { ...soFar(), scenario: report.scenario, goals: { ...report.goals } };
+  say({ say: "result", result: { kind: "chaos", campaign } });
+  const { held, broken, untold } = report;
+  const verdict = `${held} held, ${broken} broken, ${untold} gave no result`;
+  say({ say: "end", verdict, isGood: broken === 0 && held > 0 });
+}
+
+async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<void> {
+  const { test, packing, from, to, ddio, seed, size, all, iterations, depth, qps } = order;
+  const name = PERFTESTS.find((each) => each === test);
+  if (name === undefined) {
+    throw refusal("test", { found: `"${test}"`, expected: oneOf(PERFTESTS, test) });
+  }
+  const given = Object.entries({ size, all, iterations, depth, qps });
+  const { result, outcome, seed: used } = await runPerftest(name as PerftestName, scenario, {
+    options: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
+    packing,
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+    ...(ddio !== undefined && { ddio }),
+    ...(seed !== undefined && { seed }),
+    signal,
+    onProgress,
+  });
+  const { digest, virtualPs } = outcome;
+  const document = JSON.parse(
+    JSON.stringify({ seed: used, digest, virtualPs, ...result }, plainly),
+  );
+  say({ say: "result", result: { kind: "perftest", result: document } });
+  const isGood = result.status === "done";
+  say({ say: "end", verdict: isGood ? "done" : result.error ?? result.status, isGood });
+}
+
+async function main(signal: AbortSignal): Promise<void> {
+  const text = await new Response(Deno.stdin.readable).text();
+  const { order, scenario, base, replay }: JobWork = JSON.parse(text);
+  if (base !== undefined) setBase(scenario, base);
+  switch (order.kind) {
+    case "run":
+      return await run({ order, scenario, signal, replay });
+    case "up":
+      return await up({ order, scenario, signal });
+    case "explore":
+      return await explore({ order, scenario, signal });
+    case "cut":
+      return await cut({ order, scenario, signal });
+    case "matrix":
+      return await matrix({ order, scenario, signal });
+    case "chaos":
+      return await chaos({ order, scenario, signal });
+    case "perftest":
+      return await perftest({ order, scenario, signal });
+  }
+}
+
+if (import.meta.main) {
+  const ending = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+    Deno.addSignalListener(signal, () => ending.abort());
+  }
+  let code: number = EXIT.done;
+  try {
+    await main(ending.signal);
+  } catch (error) {
+    const explained = explain(error);
+    code = explained.code;
+    if (!ending.signal.aborted) say({ say: "error", message: explained.message, code });
+  }
+  Deno.exit(code);
+}

@@ -1,0 +1,110 @@
+/** What takes a while: each is a process of its own, which a page can leave and find again. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { done, name } from "../../api/common.ts";
+import * as api from "../../api/jobs.ts";
+import { shippedScenarios } from "../../scenarios/shipped.ts";
+import { keepText } from "../../scenarios/kept_text.ts";
+import type { Console } from "../context.ts";
+import { ApiFailure } from "../doors/errors.ts";
+import { RUNNING_MAX } from "../jobs/jobs.ts";
+import type { JobWork } from "../jobs/protocol.ts";
+import { answers, newRoutes, takes } from "./route.ts";
+
+const list = createRoute({
+  method: "get",
+  path: "/jobs",
+  summary: "Jobs of this console",
+  responses: answers(api.jobs, "Newest first"),
+});
+
+const post = createRoute({
+  method: "post",
+  path: "/jobs",
+  summary: "Starts a run, a rack, an exploration, a campaign or a perftest",
+  request: { body: takes(api.jobOrder) },
+  responses: answers(api.job, "It has begun"),
+});
+
+const jobParams = z.object({ job: name });
+
+const one = createRoute({
+  method: "get",
+  path: "/jobs/{job}",
+  summary: "A job, with what it has found so far",
+  request: { params: jobParams },
+  responses: answers(api.jobDetail, "The job"),
+});
+
+const cancel = createRoute({
+  method: "delete",
+  path: "/jobs/{job}",
+  summary: "Asks a job to end: what it has started goes down, and what it knows is kept",
+  request: { params: jobParams },
+  responses: answers(done, "It is ending"),
+});
+
+export function jobRoutes({ jobs }: Console) {
+  return newRoutes()
+    .openapi(list, (c) => c.json({ jobs: jobs.list() }, 200))
+    .openapi(post, async (c) => {
+      const order = c.req.valid("json");
+      const isText = "scenario" in order && "text" in order.scenario;
+      c.set("detail", isText ? { ...order, scenario: "a text" } : order);
+      if (jobs.running >= RUNNING_MAX) {
+        throw new ApiFailure("too-many", `${RUNNING_MAX} jobs run already: end one, or wait`);
+      }
+      if (!("scenario" in order)) {
+        const title = order.kind === "cut" ? order.run : "every method";
+        return c.json(jobs.start({ order, scenario: "", base: undefined }, title), 200);
+      }
+      const { path, base, title } = await fileOf(order.scenario);
+      const replay = order.kind === "run" ? replayOf(jobs, order) : undefined;
+      const work = { order, scenario: path, base, ...(replay && { replay }) };
+      return c.json(jobs.start(work, title), 200);
+    })
+    .openapi(one, (c) => {
+      const found = jobs.find(c.req.valid("param").job);
+      if (found === undefined) throw new ApiFailure("not-found", "There is no such job");
+      return c.json(found, 200);
+    })
+    .openapi(cancel, (c) => {
+      const { job } = c.req.valid("param");
+      if (jobs.find(job) === undefined) throw new ApiFailure("not-found", "There is no such job");
+      jobs.cancel(job);
+      return c.json({ done: true as const }, 200);
+    });
+}
+
+/** The faults of the counterexample that a run is to show. @throws ApiFailure */
+function replayOf(
+  jobs: Console["jobs"],
+  { counterexample }: Extract<api.JobOrder, { kind: "run" }>,
+): JobWork["replay"] {
+  if (counterexample === undefined) return undefined;
+  const { job, variant } = counterexample;
+  const result = jobs.find(job)?.result;
+  const explored = result?.kind === "explore" ? result.explored : undefined;
+  const found = explored?.runs.find((each) => each.variant === variant);
+  if (explored === undefined || found === undefined || found.faults === null) {
+    throw new ApiFailure("not-found", `${job} has no counterexample of ${variant}`);
+  }
+  return { faults: found.faults, input: explored.input };
+}
+
+/** The scenario as a file, and the folder in which its paths begin. @throws ApiFailure */
+async function fileOf(source: api.ScenarioSource): Promise<{
+  readonly path: string;
+  readonly base: string | undefined;
+  readonly title: string;
+}> {
+  const all = await shippedScenarios();
+  const wanted = "shipped" in source ? source.shipped : source.like;
+  const found = all.find(({ name }) => name === wanted);
+  if (wanted !== undefined && found === undefined) {
+    const known = all.map(({ name }) => name).join(", ");
+    throw new ApiFailure("not-found", `There is no scenario ${wanted}: there are ${known}`);
+  }
+  if ("shipped" in source) return { path: found!.file, base: undefined, title: found!.name };
+  const path = await keepText(source.text);
+  return { path, base: found?.file.replace(/\/[^/]*$/, ""), title: found?.name ?? "a text" };
+}

@@ -1,0 +1,163 @@
+/** Any instant of a run that has been or is under way: asked of its replay, a process of its own. */
+import { createRoute, type z } from "@hono/zod-openapi";
+import * as api from "../../api/replay.ts";
+import type { Replay } from "../../replay/client.ts";
+import type { EventRow } from "../../replay/types.ts";
+import type { Console } from "../context.ts";
+import { ApiFailure } from "../doors/errors.ts";
+import { ReplaysBusy } from "../replays.ts";
+import { directoryOf } from "./runs.ts";
+import { answers, newRoutes, runNamed, runParams } from "./route.ts";
+
+function ask<Path extends string, Query extends z.ZodObject, Schema extends z.ZodType>(
+  path: Path,
+  { query, schema, summary }: { query: Query; schema: Schema; summary: string },
+) {
+  return createRoute({
+    method: "get",
+    path: `/runs/{run}/${path}`,
+    summary,
+    request: { params: runParams, query },
+    responses: answers(schema, summary),
+  });
+}
+
+const timeline = ask("timeline", {
+  query: api.timelineQuery,
+  schema: api.timeline,
+  summary: "The whole run: power, promises, faults, orders; of a rack that is up, until now",
+});
+const density = ask("density", {
+  query: api.densityQuery,
+  schema: api.density,
+  summary: "Events in equal spans of virtual time",
+});
+const snapshot = ask("snapshot", {
+  query: api.snapshotQuery,
+  schema: api.snapshot,
+  summary: "The rack at an instant",
+});
+const memory = ask("memory", {
+  query: api.memoryQuery,
+  schema: api.memory,
+  summary: "A host's SCM at an instant: where the newest copy of each byte is",
+});
+const loss = ask("loss", {
+  query: api.lossQuery,
+  schema: api.loss,
+  summary: "What a power cut of these devices at an instant would lose",
+});
+const operations = ask("operations", {
+  query: api.operationsQuery,
+  schema: api.operations,
+  summary: "Operations of programs",
+});
+const ladder = ask("ladder", {
+  query: api.ladderQuery,
+  schema: api.ladder,
+  summary: "One operation, step by step",
+});
+const events = ask("events", {
+  query: api.eventsQuery,
+  schema: api.events,
+  summary: "What happened before and behind an instant",
+});
+const find = ask("find", {
+  query: api.findQuery,
+  schema: api.found,
+  summary: "The first step after an instant that fits",
+});
+
+export function replayRoutes(console: Console) {
+  const { replays } = console;
+
+  /** Checks the run's name and asks its replay. */
+  async function asked<T>(
+    run: string,
+    variant: string | undefined,
+    question: (replay: Replay) => Promise<T>,
+  ): Promise<T> {
+    const row = await runNamed(run);
+    directoryOf(row, variant);
+    try {
+      const target = { run: row.id, ...(variant !== undefined && { variant }) };
+      return await replays.ask(target, question);
+    } catch (error) {
+      if (error instanceof ReplaysBusy) throw new ApiFailure("too-many", error.message);
+      throw error;
+    }
+  }
+
+  return newRoutes()
+    .openapi(timeline, async (c) => {
+      const { run } = c.req.valid("param"), { variant } = c.req.valid("query");
+      return c.json(await asked(run, variant, (replay) => replay.advance()), 200);
+    })
+    .openapi(density, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, byNode, ...query } = c.req.valid("query");
+      const wanted = { ...given(query), byNode: byNode === "true" };
+      return c.json(await asked(run, variant, (replay) => replay.density(wanted)), 200);
+    })
+    .openapi(snapshot, async (c) => {
+      const { run } = c.req.valid("param"), { variant, at, exact } = c.req.valid("query");
+      const wanted = { exact: exact === "true" };
+      return c.json(await asked(run, variant, (replay) => replay.snapshot(at, wanted)), 200);
+    })
+    .openapi(memory, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, at, host, from, to, bytes } = c.req.valid("query");
+      const wanted = { host, from, to, bytes: bytes === "true" };
+      const view = await asked(
+        run,
+        variant,
+        async (replay) => replay.memory(at ?? await present(replay), wanted),
+      );
+      return c.json(view, 200);
+    })
+    .openapi(loss, async (c) => {
+      const { run } = c.req.valid("param"), { variant, at, nodes } = c.req.valid("query");
+      const found = await asked(
+        run,
+        variant,
+        async (replay) => replay.loss(at ?? await present(replay), nodes.split(",")),
+      );
+      return c.json(found, 200);
+    })
+    .openapi(operations, async (c) => {
+      const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
+      const wanted = given(query);
+      return c.json(await asked(run, variant, (replay) => replay.operations(wanted)), 200);
+    })
+    .openapi(ladder, async (c) => {
+      const { run } = c.req.valid("param"), { variant, index } = c.req.valid("query");
+      return c.json(await asked(run, variant, (replay) => replay.ladder(index)), 200);
+    })
+    .openapi(events, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, at, kinds, ...query } = c.req.valid("query");
+      const wanted = {
+        at,
+        ...given(query),
+        ...(kinds !== undefined && { kinds: kinds.split(",") as EventRow["kind"][] }),
+      };
+      return c.json(await asked(run, variant, (replay) => replay.events(wanted)), 200);
+    })
+    .openapi(find, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, after, step, ...query } = c.req.valid("query");
+      const wanted = { after, step, ...given(query) };
+      return c.json({ event: await asked(run, variant, (replay) => replay.find(wanted)) }, 200);
+    });
+}
+
+/** The end of a run, or how far its rack has come by now. */
+async function present(replay: Replay): Promise<number> {
+  return (await replay.advance()).endPs;
+}
+
+/** The members that are not undefined. */
+function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}

@@ -1,0 +1,231 @@
+/** Racks that are up and kept runs: the list, reports, files, logs; what one can do with a run's directory. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { done, name } from "../../api/common.ts";
+import { topology } from "../../api/rack.ts";
+import { report as reportSchema } from "../../api/report.ts";
+import * as api from "../../api/runs.ts";
+import { takeRacksDown } from "../../rack/bring_up.ts";
+import {
+  keepRun,
+  type KeptRun,
+  keptRuns,
+  logLines,
+  releaseRun,
+  removeRuns,
+} from "../../rack/kept_runs.ts";
+import { bytesOf, readEnd, readRunFile, type RunRow, stateOf } from "../../rack/run_directory.ts";
+import { filesOf, readReport, summaryOf, variantsOf } from "../../reports/run_summary.ts";
+import { finite } from "../../reports/json.ts";
+import { isThere } from "../../base/files.ts";
+import type { Console } from "../context.ts";
+import { topologyOf } from "../documents.ts";
+import { ApiFailure } from "../doors/errors.ts";
+import { answers, failures, newRoutes, runNamed, runParams, takes } from "./route.ts";
+
+const list = createRoute({
+  method: "get",
+  path: "/runs",
+  summary: "Racks that are up and kept runs",
+  responses: answers(api.runs, "All of them, newest first"),
+});
+
+const one = createRoute({
+  method: "get",
+  path: "/runs/{run}",
+  summary: "A run",
+  request: { params: runParams },
+  responses: answers(api.runDetail, "What its directory tells"),
+});
+
+const variantQuery = z.object({
+  variant: name.optional().describe("of a run with several: which one"),
+});
+
+const getTopology = createRoute({
+  method: "get",
+  path: "/runs/{run}/topology",
+  summary: "What the rack of a run consists of",
+  request: { params: runParams, query: variantQuery },
+  responses: answers(topology, "Nodes, cables and programs"),
+});
+
+const getReport = createRoute({
+  method: "get",
+  path: "/runs/{run}/report",
+  summary: "The report of a run that has ended",
+  request: { params: runParams },
+  responses: answers(reportSchema, "As `rack run --json` prints it"),
+});
+
+const getLogs = createRoute({
+  method: "get",
+  path: "/runs/{run}/logs",
+  summary: "The last lines that the processes of a run have written",
+  request: { params: runParams, query: api.logsQuery },
+  responses: answers(api.logs, "The last lines, log by log"),
+});
+
+const getFiles = createRoute({
+  method: "get",
+  path: "/runs/{run}/files",
+  summary: "The files of a run: captures, timeline, records, logs",
+  request: { params: runParams },
+  responses: answers(api.files, "All but those with credentials"),
+});
+
+const fileQuery = z.object({ path: z.string().min(1).max(1_000) });
+
+const getFile = createRoute({
+  method: "get",
+  path: "/runs/{run}/file",
+  summary: "A file of a run",
+  request: { params: runParams, query: fileQuery },
+  responses: {
+    200: {
+      description: "Its bytes",
+      content: { "application/octet-stream": { schema: z.string().meta({ format: "binary" }) } },
+    },
+    ...failures,
+  },
+});
+
+const keep = createRoute({
+  method: "post",
+  path: "/runs/{run}/keep",
+  summary: "Keeps a run until it is removed by name, or lets it go again",
+  request: { params: runParams, body: takes(api.keepOrder) },
+  responses: answers(done, "Done"),
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/runs/{run}",
+  summary: "Removes the directory of a run that has ended",
+  request: { params: runParams },
+  responses: answers(done, "It is gone"),
+});
+
+const down = createRoute({
+  method: "post",
+  path: "/runs/{run}/down",
+  summary: "Takes a rack down",
+  request: { params: runParams },
+  responses: answers(api.down, "It is down"),
+});
+
+function shown(row: KeptRun, own: ReadonlySet<string>): api.Run {
+  const { id, state, started, bytes, mark, damage, path } = row;
+  return {
+    id,
+    state,
+    started,
+    bytes,
+    ...(mark !== undefined && { mark }),
+    ...(damage !== undefined && { damage }),
+    ...(row.isForeign ? NOTHING : summaryOf(path)),
+    isOwn: own.has(id),
+  };
+}
+
+const NOTHING = { scenario: null, seed: null, digest: null, verdict: "none" } as const;
+
+export function runRoutes({ jobs }: Console) {
+  return newRoutes()
+    .openapi(list, async (c) => {
+      const { runs, limits } = await keptRuns();
+      const document = {
+        runs: runs.map((row) => shown(row, jobs.own)),
+        limits: { runs: finite(limits.runs), bytes: finite(limits.bytes) },
+      };
+      return c.json(document, 200);
+    })
+    .openapi(one, async (c) => {
+      const row = await runNamed(c.req.valid("param").run), { path } = row;
+      const variants = variantsOf(path);
+      const traces = [path, ...variants.map((variant) => `${path}/${variant}`)]
+        .map((folder) => `${folder}/trace`);
+      const document = {
+        ...shown({ ...row, state: stateOf(row), bytes: bytesOf(path) }, jobs.own),
+        variants,
+        hasReport: isThere(`${path}/report.json`),
+        hasTrace: traces.some((folder) =>
+          isThere(folder) && [...Deno.readDirSync(folder)].length > 0
+        ),
+        ended: readEnd(path)?.message ?? "",
+      };
+      return c.json(document, 200);
+    })
+    .openapi(getTopology, async (c) => {
+      const row = await runNamed(c.req.valid("param").run);
+      const file = readRunFile(directoryOf(row, c.req.valid("query").variant));
+      if (file === undefined) throw new ApiFailure("not-found", `${row.id} has no run file`);
+      return c.json(topologyOf(file, row.id), 200);
+    })
+    .openapi(getReport, async (c) => {
+      const { id, path } = await runNamed(c.req.valid("param").run);
+      const report = readReport(path);
+      if (report === undefined) throw new ApiFailure("not-found", `${id} has left no report`);
+      return c.json(report as unknown as z.infer<typeof reportSchema>, 200);
+    })
+    .openapi(getLogs, async (c) => {
+      const { id } = await runNamed(c.req.valid("param").run);
+      const { node, last } = c.req.valid("query");
+      const lines: { log: string; line: string }[] = [];
+      for await (
+        const { log, line } of logLines({ run: id, ...(node !== undefined && { node }) })
+      ) {
+        lines.push({ log, line });
+        if (lines.length > 2 * last) lines.splice(0, last);
+      }
+      return c.json({ lines: lines.slice(-last) }, 200);
+    })
+    .openapi(getFiles, async (c) => {
+      const { path } = await runNamed(c.req.valid("param").run);
+      return c.json({ files: filesOf(path) }, 200);
+    })
+    .openapi(getFile, async (c) => {
+      const { id, path } = await runNamed(c.req.valid("param").run);
+      const wanted = c.req.valid("query").path;
+      const found = filesOf(path).find((each) => each.path === wanted);
+      if (found === undefined) throw new ApiFailure("not-found", `${id} has no file ${wanted}`);
+      const { readable } = await Deno.open(`${path}/${found.path}`);
+      const file = `${id}-${found.path.replaceAll(/[^\w.-]/g, "_")}`;
+      // Never shown in place: what a run wrote is no page of ours.
+      return c.body(readable, 200, {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": `attachment; filename="${file}"`,
+      });
+    })
+    .openapi(keep, async (c) => {
+      const { id } = await runNamed(c.req.valid("param").run);
+      const order = c.req.valid("json");
+      c.set("detail", order);
+      if (order.keep) await keepRun(id, order.name);
+      else await releaseRun(id);
+      jobs.tellRuns();
+      return c.json({ done: true as const }, 200);
+    })
+    .openapi(remove, async (c) => {
+      const { id } = await runNamed(c.req.valid("param").run);
+      await removeRuns({ id });
+      jobs.tellRuns();
+      return c.json({ done: true as const }, 200);
+    })
+    .openapi(down, async (c) => {
+      const { id } = await runNamed(c.req.valid("param").run);
+      const [ended] = await takeRacksDown({ run: id });
+      jobs.tellRuns();
+      return c.json(ended!, 200);
+    });
+}
+
+/** The directory of a run, or of one of its variants. @throws ApiFailure */
+export function directoryOf({ id, path }: RunRow, variant: string | undefined): string {
+  const variants = variantsOf(path);
+  if (variant === undefined) return variants.length === 0 ? path : `${path}/${variants[0]}`;
+  if (variants.includes(variant)) return `${path}/${variant}`;
+  throw new ApiFailure(
+    "not-found",
+    `${id} has no variant ${variant}: it has ${variants.join(", ")}`,
+  );
+}

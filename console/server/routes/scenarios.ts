@@ -1,0 +1,89 @@
+/** Scenario files: what is shipped, what one says, what is wrong with one. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { Refusal } from "../../../fabric/rack/plan/problem.ts";
+import { name } from "../../api/common.ts";
+import * as api from "../../api/scenarios.ts";
+import { keepText } from "../../scenarios/kept_text.ts";
+import { SCHEMA_FILE, shippedScenarios } from "../../scenarios/shipped.ts";
+import { newScenario } from "../../scenarios/new_scenario.ts";
+import { validateScenario } from "../../scenarios/validate.ts";
+import { ApiFailure } from "../doors/errors.ts";
+import { answers, newRoutes, takes } from "./route.ts";
+
+const list = createRoute({
+  method: "get",
+  path: "/scenarios",
+  summary: "Shipped scenarios",
+  responses: answers(api.scenarios, "By name, each with one sentence"),
+});
+
+/** No file has this name: it stands for one to begin with. */
+const NEW = "new";
+
+const one = createRoute({
+  method: "get",
+  path: "/scenarios/{name}",
+  summary: "The text of a shipped scenario; of `new`, one to begin with",
+  request: { params: z.object({ name }) },
+  responses: answers(api.scenarioText, "YAML"),
+});
+
+const schema = createRoute({
+  method: "get",
+  path: "/scenario-schema",
+  summary: "The JSON schema of scenario files, for editors",
+  responses: answers(z.record(z.string(), z.unknown()), "A JSON schema"),
+});
+
+const validate = createRoute({
+  method: "post",
+  path: "/scenarios/validate",
+  summary: "All that is wrong with a scenario; starts nothing",
+  request: { body: takes(api.validateOrder) },
+  responses: answers(api.valid, "Its problems, or what it stands for"),
+});
+
+export function scenarioRoutes() {
+  return newRoutes()
+    .openapi(list, async (c) => {
+      const scenarios = (await shippedScenarios()).map(({ name, about }) => ({ name, about }));
+      return c.json({ scenarios }, 200);
+    })
+    .openapi(one, async (c) => {
+      const { name } = c.req.valid("param");
+      if (name === NEW) {
+        return c.json({ name, text: newScenario({ name: "my-rack", schema: SCHEMA_FILE }) }, 200);
+      }
+      const found = (await shippedScenarios()).find((each) => each.name === name);
+      if (found === undefined) throw new ApiFailure("not-found", `There is no scenario ${name}`);
+      return c.json({ name, text: await Deno.readTextFile(found.file) }, 200);
+    })
+    .openapi(schema, async (c) => c.json(JSON.parse(await Deno.readTextFile(SCHEMA_FILE)), 200))
+    .openapi(validate, async (c) => {
+      const { text, like } = c.req.valid("json");
+      c.set("detail", { letters: text.length });
+      const base = like === undefined
+        ? undefined
+        : (await shippedScenarios()).find((each) => each.name === like)?.file;
+      const path = await keepText(text);
+      try {
+        const { file: _, ...scenario } = await validateScenario(
+          path,
+          base?.replace(/\/[^/]*$/, ""),
+        );
+        const { runs, programs, needsInput } = scenario;
+        const document = {
+          ...scenario,
+          runs: [...runs],
+          programs: [...programs],
+          needsInput: [...needsInput],
+        };
+        return c.json({ problems: [], scenario: document }, 200);
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        // The file's name says nothing to somebody who has typed the text.
+        const problems = error.problems.map(({ file: _, ...problem }) => problem);
+        return c.json({ problems, scenario: null }, 200);
+      }
+    });
+}

@@ -1,0 +1,83 @@
+/** Signing in and out, further browsers, and the audit log. */
+import { createRoute } from "@hono/zod-openapi";
+import { done } from "../../api/common.ts";
+import { audit, link, newLink, session, signedIn, signIn } from "../../api/session.ts";
+import type { Console } from "../context.ts";
+import { ApiFailure } from "../doors/errors.ts";
+import { keyIn } from "../doors/guards.ts";
+import { answers, newRoutes, takes } from "./route.ts";
+
+const post = createRoute({
+  method: "post",
+  path: "/session",
+  summary: "Exchanges a one-time token for a key",
+  security: [],
+  request: { body: takes(signIn) },
+  responses: answers(signedIn, "A key of this browser's own"),
+});
+
+const get = createRoute({
+  method: "get",
+  path: "/session",
+  summary: "Who is signed in",
+  responses: answers(session, "The session of the key"),
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/session",
+  summary: "Signs out: the key ends",
+  responses: answers(done, "The key has ended"),
+});
+
+const postLink = createRoute({
+  method: "post",
+  path: "/links",
+  summary: "An address that signs in one more browser, once",
+  request: { body: takes(newLink) },
+  responses: answers(link, "The address"),
+});
+
+const getAudit = createRoute({
+  method: "get",
+  path: "/audit",
+  summary: "Who did what to what, when and with which result",
+  responses: answers(audit, "The latest entries, newest first"),
+});
+
+/** The address that signs a browser in. */
+export function linkTo(origin: string, token: string): string {
+  return `${origin}/#token=${token}`;
+}
+
+export function sessionRoutes(console: Console) {
+  const { keys } = console;
+  return newRoutes()
+    .openapi(post, async (c) => {
+      const found = await keys.signIn(c.req.valid("json").token);
+      if (found === undefined) {
+        throw new ApiFailure(
+          "not-signed-in",
+          "This token is spent or none of ours: rack console prints one that works once",
+        );
+      }
+      const { key: _, ...detail } = found;
+      c.set("detail", detail);
+      return c.json(found, 200);
+    })
+    .openapi(get, (c) => {
+      const { session, role } = c.get("caller")!;
+      return c.json({ session, role, version: console.version, rack: console.rack }, 200);
+    })
+    .openapi(remove, async (c) => {
+      await keys.signOut(keyIn(c.req.header("authorization"))!);
+      return c.json({ done: true as const }, 200);
+    })
+    .openapi(postLink, async (c) => {
+      const { role } = c.req.valid("json");
+      c.set("detail", { role });
+      const url = linkTo(console.origins[0]!, await keys.newToken(role));
+      return c.json({ url, role }, 200);
+    })
+    .openapi(getAudit, (c) => c.json({ entries: console.audit.entries() }, 200));
+}

@@ -1,0 +1,101 @@
+/** A console: its server, what it has started, and how it ends. */
+import type { Role } from "../api/session.ts";
+import { cacheFolder } from "../base/paths.ts";
+import { versionText } from "../base/version.ts";
+import { takeRacksDown } from "../rack/bring_up.ts";
+import { listRuns } from "../rack/run_directory.ts";
+import { createApp } from "./app.ts";
+import { AuditLog } from "./doors/audit.ts";
+import { FIXED_KEY_LETTERS, Keys } from "./doors/keys.ts";
+import { Watchers } from "./feed/watchers.ts";
+import { Jobs } from "./jobs/jobs.ts";
+import { listen, type ListenOptions, type Place } from "./listen.ts";
+import { Replays } from "./replays.ts";
+import type { Page } from "./page.ts";
+import { linkTo } from "./routes/session.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+
+export interface StartOptions extends ListenOptions {
+  readonly page: Page;
+  /** The rack that this command has brought up. */
+  readonly rack?: string;
+  /** An operator's key of the owner's, besides those that the console gives out. */
+  readonly fixedKey?: string;
+  /** Receives errors that are bugs of ours. */
+  readonly onError?: (error: unknown) => void;
+}
+
+export interface Started extends Place {
+  /** Signs one browser in, once. */
+  readonly link: (role: Role) => Promise<string>;
+  /** Where the audit log is. */
+  readonly auditFile: string;
+  /**
+   * Ends the server, its jobs, and the racks that it has brought up.
+   * @returns the racks that it has taken down, and those that are up still.
+   */
+  readonly end: () => Promise<
+    { readonly down: readonly string[]; readonly left: readonly string[] }
+  >;
+}
+
+/** @throws Refusal where the options leave a door open, or the address is taken. */
+export async function startConsole(options: StartOptions): Promise<Started> {
+  const { page, rack, fixedKey, onError } = options;
+  if (fixedKey !== undefined && fixedKey.length < FIXED_KEY_LETTERS) {
+    const found = `a key of ${fixedKey.length} letters`;
+    throw refusal("RACKMESH_CONSOLE_KEY", {
+      found,
+      expected: `at least ${FIXED_KEY_LETTERS}, drawn at random`,
+    });
+  }
+  const wallMs = () => performance.now();
+  const keys = new Keys({ wallMs, ...(fixedKey !== undefined && { fixed: fixedKey }) });
+  const folder = cacheFolder("console");
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  const auditFile = `${folder}/audit.jsonl`;
+  const audit = new AuditLog(auditFile);
+  const watchers = new Watchers({ wallMs }), jobs = new Jobs({ wallMs });
+  const replays = new Replays({ wallMs });
+  if (rack !== undefined) jobs.addOwn(rack);
+  const version = versionText();
+  const server = await listen(options, ({ origins }) =>
+    createApp({
+      origins,
+      keys,
+      audit,
+      watchers,
+      jobs,
+      replays,
+      page,
+      version,
+      rack: rack ?? null,
+      wallMs,
+      ...(onError !== undefined && { onError }),
+    }));
+  const { port, origins } = server;
+  return {
+    port,
+    origins,
+    auditFile,
+    link: async (role) => linkTo(origins[0]!, await keys.newToken(role)),
+    end: async () => {
+      await jobs.end();
+      await server.close();
+      await watchers.end();
+      await replays.end();
+      return await takeOwnDown(jobs.own);
+    },
+  };
+}
+
+async function takeOwnDown(own: ReadonlySet<string>) {
+  const up = (await listRuns()).filter(({ processes, isForeign }) => processes > 0 && !isForeign);
+  const down: string[] = [];
+  for (const { id } of up) {
+    if (!own.has(id)) continue;
+    await takeRacksDown({ run: id });
+    down.push(id);
+  }
+  return { down, left: up.map(({ id }) => id).filter((id) => !down.includes(id)) };
+}

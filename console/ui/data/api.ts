@@ -1,0 +1,89 @@
+/** The API's functions that the page calls, with the types of its schemas. All reject with a `RequestError`. */
+import type { z } from "zod";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
+import type {
+  healed,
+  linkDone,
+  LinkOrder,
+  powerDone,
+  PowerOrder,
+  timeDone,
+  TimeOrder,
+} from "../../api/orders.ts";
+import type { linkFault, Topology } from "../../api/rack.ts";
+import type { Report } from "../../api/report.ts";
+import type { down, files, logs, RunDetail, Runs } from "../../api/runs.ts";
+import type { scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
+import type { Comparison, Loss, Operations, Snapshot, Timeline } from "../../replay/types.ts";
+import { type Request, request } from "./session.ts";
+
+/** As it is sent: defaults may be left out. */
+export type LinkOrderInput = Pick<LinkOrder, "target" | "action"> & Partial<LinkOrder>;
+export type LinkFault = z.infer<typeof linkFault>;
+export type Files = z.infer<typeof files>;
+export type LogLine = z.infer<typeof logs>["lines"][number];
+export type Shipped = z.infer<typeof scenarios>["scenarios"][number];
+
+async function json<T>(path: string, options?: Request): Promise<T> {
+  return await (await request(path, options)).json();
+}
+
+function post<T>(path: string, body: unknown): Promise<T> {
+  return json(path, { method: "POST", body });
+}
+
+/** A name as a part of a path. */
+function part(name: string): string {
+  return encodeURIComponent(name);
+}
+
+/** A path of the API with its query; what is undefined is left out. */
+function withQuery(path: string, query: Readonly<Record<string, unknown>>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+export const api = {
+  topology: (run: string) => json<Topology>(`/runs/${part(run)}/topology`),
+  power: (run: string, order: PowerOrder) =>
+    post<z.infer<typeof powerDone>>(`/racks/${part(run)}/power`, order),
+  time: (run: string, order: TimeOrder) =>
+    post<z.infer<typeof timeDone>>(`/racks/${part(run)}/time`, order),
+  link: (run: string, order: LinkOrderInput) =>
+    post<z.infer<typeof linkDone>>(`/racks/${part(run)}/links`, order),
+  heal: (run: string) => post<z.infer<typeof healed>>(`/racks/${part(run)}/heal`, {}),
+  links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
+  timeline: (run: string) => json<Timeline>(`/runs/${part(run)}/timeline`),
+  snapshot: (run: string, at: Time) =>
+    json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, { at })),
+  /** What a power cut of these devices would lose, at an instant or now. */
+  loss: (run: string, query: { readonly nodes: string; readonly at?: Time }) =>
+    json<Loss>(withQuery(`/runs/${part(run)}/loss`, query)),
+  /** A replay tells operations by their begin: at most 1,000. */
+  operations: (run: string) =>
+    json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000 })),
+  /** What differs between two runs, and the first event at which they part. */
+  compare: (run: string, other: string) =>
+    json<Comparison>(withQuery(`/runs/${part(run)}/compare`, { with: other })),
+  keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
+  remove: (run: string) => json<unknown>(`/runs/${part(run)}`, { method: "DELETE" }),
+  down: (run: string) => post<z.infer<typeof down>>(`/runs/${part(run)}/down`, {}),
+  runs: () => json<Runs>("/runs"),
+  run: (run: string) => json<RunDetail>(`/runs/${part(run)}`),
+  report: (run: string) => json<Report>(`/runs/${part(run)}/report`),
+  files: (run: string) => json<Files>(`/runs/${part(run)}/files`),
+  file: (run: string, path: string) => request(withQuery(`/runs/${part(run)}/file`, { path })),
+  logs: (run: string, query: { readonly node?: string; readonly last?: number }) =>
+    json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
+  scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
+  scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
+  scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),
+  validate: (text: string, like: string | undefined) =>
+    post<Validation>("/scenarios/validate", { text, ...(like !== undefined && { like }) }),
+  jobs: () => json<{ jobs: Job[] }>("/jobs"),
+  job: (id: string) => json<JobDetail>(`/jobs/${part(id)}`),
+  start: (order: JobOrderInput) => post<Job>("/jobs", order),
+  cancel: (id: string) => json<unknown>(`/jobs/${part(id)}`, { method: "DELETE" }),
+};

@@ -1,0 +1,217 @@
+/**
+ * What the page knows of the rack that it looks at: its topology, fetched once, and what the feed says of it since.
+ * Views read the signals; nothing else writes them.
+ */
+import { batch, computed, effect, signal } from "@preact/signals";
+import type { Message, StateMessage } from "../../api/feed.ts";
+import type { Job } from "../../api/jobs.ts";
+import type { Clock, ProcessState, Topology, Traffic } from "../../api/rack.ts";
+import type { Runs } from "../../api/runs.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { go, run } from "../state.ts";
+import { api } from "./api.ts";
+import { followFeed } from "./feed.ts";
+import { session } from "./session.ts";
+
+export const runs = signal<Runs | undefined>(undefined);
+export const jobs = signal<readonly Job[]>([]);
+export const topology = signal<Topology | undefined>(undefined);
+/** Why the topology of the run that is looked at cannot be shown. */
+export const trouble = signal<string | undefined>(undefined);
+export const clock = signal<Clock | null>(null);
+/** Whether a device has power, by name. */
+export const power = signal<ReadonlyMap<string, boolean>>(new Map());
+export const processes = signal<ReadonlyMap<string, ProcessState>>(new Map());
+export const links = signal<StateMessage["links"]>([]);
+/** Counters of a device by its name. */
+export const counters = signal<ReadonlyMap<string, Readonly<Record<string, number>>>>(new Map());
+/** Why the rack is down; empty: it was taken down; undefined: it is up. */
+export const ended = signal<string | undefined>(undefined);
+/** Virtual ps per second of wall time, over the last second. */
+export const speed = signal(0);
+
+/** One direction of a cable. */
+export interface Flow {
+  readonly frames: number;
+  readonly bytes: number;
+  /** Over the virtual time since the counters before. */
+  readonly bitsPerSecond: number;
+}
+
+/** By `flowKey`. */
+export const flows = signal<ReadonlyMap<string, Flow>>(new Map());
+
+/** One direction of the cable with this index in the topology. */
+export function flowKey(cable: number, from: string): string {
+  return `${cable} ${from}`;
+}
+
+/** Something that has happened while the page was watching, or that the run has on record. */
+export type Happening =
+  | {
+    readonly kind: "power";
+    readonly atPs: Time;
+    readonly action: "kill" | "start";
+    readonly nodes: readonly string[];
+  }
+  | {
+    readonly kind: "report";
+    readonly atPs: Time;
+    readonly node: string;
+    readonly topic: string;
+    readonly value: unknown;
+  };
+
+const HAPPENINGS_MAX = 20_000;
+/** In the order of their arrival; the oldest go. */
+export const happenings = signal<readonly Happening[]>([]);
+
+/** The run that is looked at is up. */
+export const isUp = computed(() => topology.value !== undefined && ended.value === undefined);
+
+let lastClock: { readonly atMs: number; readonly ps: Time } | undefined;
+let lastTraffic: { readonly atPs: Time; readonly of: ReadonlyMap<string, Traffic> } | undefined;
+
+function forget(): void {
+  batch(() => {
+    topology.value = trouble.value = ended.value = undefined;
+    clock.value = null;
+    power.value = new Map();
+    processes.value = new Map();
+    counters.value = new Map();
+    flows.value = new Map();
+    links.value = [];
+    happenings.value = [];
+    speed.value = 0;
+  });
+  lastClock = lastTraffic = undefined;
+}
+
+function takeClock(now: Clock | null): void {
+  clock.value = now;
+  if (now === null) return;
+  const atMs = performance.now();
+  if (lastClock === undefined || atMs - lastClock.atMs > 1_000 || now.virtualPs < lastClock.ps) {
+    if (lastClock !== undefined) {
+      speed.value = Math.max(0, (now.virtualPs - lastClock.ps) / (atMs - lastClock.atMs) * 1_000);
+    }
+    lastClock = { atMs, ps: now.virtualPs };
+  }
+  if (now.paused || now.finished) speed.value = 0;
+}
+
+function takeTraffic(traffic: readonly Traffic[], atPs: Time): void {
+  const of = new Map(traffic.map((each) => [flowKey(each.cable, each.from), each]));
+  const before = lastTraffic;
+  const span = before === undefined ? 0 : atPs - before.atPs;
+  const next = new Map<string, Flow>();
+  for (const [key, { frames, bytes }] of of) {
+    const moved = bytes - (before?.of.get(key)?.bytes ?? bytes);
+    // A card that was off counts from 0 again.
+    const bitsPerSecond = span > 0 && moved > 0 ? moved * 8 / span * 1e12 : 0;
+    next.set(key, { frames, bytes, bitsPerSecond });
+  }
+  flows.value = next;
+  lastTraffic = { atPs, of };
+}
+
+function takeState(state: StateMessage): void {
+  takeClock(state.clock);
+  power.value = new Map(state.nodes.map(({ name, power }) => [name, power]));
+  processes.value = new Map(state.processes.map((each) => [each.name, each]));
+  links.value = state.links;
+  counters.value = new Map(Object.entries(state.counters));
+  takeTraffic(state.traffic, state.clock?.virtualPs ?? 0);
+  ended.value = state.ended?.message;
+}
+
+function remember(what: Happening): void {
+  happenings.value = [...happenings.value.slice(-HAPPENINGS_MAX), what];
+}
+
+function take(message: Message): void {
+  switch (message.type) {
+    case "state":
+      return takeState(message);
+    case "clock":
+      return takeClock(message.clock);
+    case "power": {
+      const { action, nodes, atPs } = message;
+      power.value = new Map([
+        ...power.value,
+        ...nodes.map((name) => [name, action === "start"] as const),
+      ]);
+      return remember({ kind: "power", atPs, action, nodes });
+    }
+    case "process":
+      processes.value = new Map([
+        ...processes.value,
+        [message.process.name, message.process],
+      ]);
+      return;
+    case "link":
+      links.value = [...links.value, message];
+      return;
+    case "report": {
+      const { node, topic, value, atPs } = message;
+      return remember({ kind: "report", node, topic, value, atPs });
+    }
+    case "counters":
+      counters.value = new Map([...counters.value, ...Object.entries(message.nodes)]);
+      return takeTraffic(message.traffic, message.atPs);
+    case "ended":
+      ended.value = message.message;
+      return;
+    case "job":
+      jobs.value = [message.job, ...jobs.value.filter(({ id }) => id !== message.job.id)];
+      return;
+    case "runs":
+      void readRuns();
+      return;
+    case "dropped":
+      return;
+  }
+}
+
+export async function readRuns(): Promise<void> {
+  runs.value = await api.runs();
+}
+
+/** The run to look at where the address names none: the one of this console, else the newest that is up. */
+function firstRun(): string | undefined {
+  const own = session.value?.rack ?? undefined;
+  return own ?? runs.value?.runs.find(({ state }) => state === "up")?.id;
+}
+
+async function readTopology(id: string): Promise<void> {
+  try {
+    const found = await api.topology(id);
+    if (run.value === id) topology.value = found;
+  } catch (error) {
+    if (run.value === id) trouble.value = (error as Error).message;
+  }
+}
+
+/** Reads what there is and follows the run of the address, from the moment somebody is signed in. */
+export function followRack(): void {
+  effect(() => {
+    if (session.value === undefined) return;
+    void api.jobs().then(({ jobs: all }) => jobs.value = all);
+    void readRuns().then(() => {
+      const first = firstRun();
+      if (run.peek() === undefined && first !== undefined) go({ run: first });
+    });
+  });
+  effect(() => {
+    if (session.value === undefined) return;
+    const id = run.value, end = new AbortController();
+    forget();
+    if (id !== undefined) void readTopology(id);
+    void followFeed({
+      run: id,
+      signal: end.signal,
+      onMessages: (messages) => batch(() => messages.forEach(take)),
+    });
+    return () => end.abort();
+  });
+}

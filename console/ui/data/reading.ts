@@ -1,0 +1,78 @@
+/**
+ * Documents that views read by address: each is asked for once, and again only where it may have changed. What a view
+ * shows stays until the next document is there, so that a slider does not flicker.
+ */
+import { signal } from "@preact/signals";
+import { request } from "./session.ts";
+
+type Reading<T> =
+  | { readonly state: "reading"; readonly before?: T }
+  | { readonly state: "here"; readonly value: T }
+  | { readonly state: "missing"; readonly why: string };
+
+/** One place of a view that shows one document at a time. */
+export class Reader<T> {
+  readonly #shown = signal<Reading<T>>({ state: "reading" });
+  #path: string | undefined;
+  #of: string | undefined;
+  #isBusy = false;
+
+  /**
+   * Reads `path` (below `/api/v1`), unless it is what was read last. One request at a time; the last path wins.
+   * @param of the run or job: until the document is there, one of the same stays.
+   */
+  async read(path: string, of: string): Promise<void> {
+    if (path === this.#path) return;
+    const before = of === this.#of ? this.value : undefined;
+    this.#path = path;
+    this.#of = of;
+    this.#shown.value = { state: "reading", ...(before !== undefined && { before }) };
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    let asked: string;
+    do {
+      asked = this.#path;
+      const found = await readDocument<T>(asked);
+      if (asked === this.#path) this.#shown.value = found;
+    } while (asked !== this.#path);
+    this.#isBusy = false;
+  }
+
+  /** The next {@link read} asks again. */
+  expire(): void {
+    this.#path = undefined;
+  }
+
+  /** Why there is no document; undefined where there is one, or will be. */
+  get trouble(): string | undefined {
+    const shown = this.#shown.value;
+    return shown.state === "missing" ? shown.why : undefined;
+  }
+
+  /** The document, or, while the next one is read, the one before. */
+  get value(): T | undefined {
+    const shown = this.#shown.value;
+    if (shown.state === "here") return shown.value;
+    return shown.state === "reading" ? shown.before : undefined;
+  }
+}
+
+async function readDocument<T>(path: string): Promise<Reading<T>> {
+  try {
+    return { state: "here", value: await (await request(path)).json() };
+  } catch (error) {
+    return { state: "missing", why: (error as Error).message };
+  }
+}
+
+/** A path of the API: parts are encoded, and what is undefined is left out of the query. */
+export function pathOf(
+  parts: readonly (string | number)[],
+  query: Readonly<Record<string, string | number | boolean | undefined>> = {},
+): string {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)]]
+  );
+  const path = parts.map((part) => `/${encodeURIComponent(part)}`).join("");
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}

@@ -1,0 +1,113 @@
+/**
+ * Who is signed in. The address that the command prints carries a one-time token in its fragment, which goes to no
+ * server log: it is exchanged once for a key. The key is in localStorage, which no other port of this host can read,
+ * as it could read a cookie.
+ */
+import { computed, signal } from "@preact/signals";
+import type { ApiError } from "../../api/common.ts";
+import type { Session, SignedIn } from "../../api/session.ts";
+
+const KEY = "rackmesh-key";
+
+export type SignIn =
+  | { readonly state: "asking" }
+  | { readonly state: "in"; readonly session: Session }
+  /** With the sentence that the page shows. */
+  | { readonly state: "out"; readonly why: string };
+
+export const signedIn = signal<SignIn>({ state: "asking" });
+
+export const session = computed(() =>
+  signedIn.value.state === "in" ? signedIn.value.session : undefined
+);
+
+/** Whether the page offers what changes something. */
+export const isOperator = computed(() => session.value?.role === "operator");
+
+/** An answer that is no success; its message is the server's, or says that there was none. */
+export class RequestError extends Error {
+  readonly detail: ApiError["error"] | undefined;
+  constructor(message: string, options: { cause?: unknown; detail?: ApiError["error"] } = {}) {
+    super(message, { cause: options.cause });
+    this.name = "RequestError";
+    this.detail = options.detail;
+  }
+}
+
+/** Of every request: another page cannot send it without asking this server first. */
+const OWN_HEADER = { "X-Rackmesh": "1" };
+
+export interface Request {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  /** Goes as JSON. */
+  readonly body?: unknown;
+  /** Goes as it is, instead of `body`. */
+  readonly bytes?: Blob;
+  readonly signal?: AbortSignal;
+}
+
+/** A request to the API; `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
+export async function request(path: string, options: Request = {}): Promise<Response> {
+  const { method = "GET", body, bytes, signal } = options;
+  const key = localStorage.getItem(KEY);
+  let response: Response;
+  try {
+    response = await fetch(`/api/v1${path}`, {
+      method,
+      cache: "no-store",
+      headers: {
+        ...OWN_HEADER,
+        ...(key !== null && { Authorization: `Bearer ${key}` }),
+        ...(body !== undefined && { "Content-Type": "application/json" }),
+        ...(bytes !== undefined && { "Content-Type": "application/octet-stream" }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(bytes !== undefined && { body: bytes }),
+      ...(signal !== undefined && { signal }),
+    });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new RequestError("The console's server does not answer", { cause });
+  }
+  if (response.ok) return response;
+  const detail = await response.json().then((answer: ApiError) => answer.error, () => undefined);
+  if (response.status === 401 && key !== null) {
+    signOut("The key of this browser is not valid any more");
+  }
+  const message = detail?.message ?? `${method} ${path}: the server answers ${response.status}`;
+  throw new RequestError(message, { ...(detail !== undefined && { detail }) });
+}
+
+function signOut(why: string): void {
+  localStorage.removeItem(KEY);
+  signedIn.value = { state: "out", why };
+}
+
+/** Signs in with the token of the address, else with the key that the browser has. Clears the address. */
+export async function signIn(): Promise<void> {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (token !== undefined) history.replaceState(null, "", location.pathname);
+  try {
+    if (token !== undefined) await exchange(token);
+    if (localStorage.getItem(KEY) === null) {
+      signOut("This browser has not been signed in");
+      return;
+    }
+    const response = await request("/session");
+    signedIn.value = { state: "in", session: await response.json() };
+  } catch (error) {
+    if (signedIn.value.state === "out") return;
+    signedIn.value = { state: "out", why: (error as Error).message };
+  }
+}
+
+/** A used link still opens the page where the browser has a key. */
+async function exchange(token: string): Promise<void> {
+  try {
+    const response = await request("/session", { method: "POST", body: { token } });
+    const { key }: SignedIn = await response.json();
+    localStorage.setItem(KEY, key);
+  } catch (error) {
+    if (localStorage.getItem(KEY) === null) throw error;
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * The rack at the instant that is looked at: now, as the feed has it, or earlier, as the replay has it. Views read
+ * these signals, not those of `rack.ts`, wherever both exist.
+ */
+import { computed, effect, signal } from "@preact/signals";
+import type { InFlight, QueueState, Snapshot } from "../../replay/types.ts";
+import { instant, run } from "../state.ts";
+import { api } from "./api.ts";
+import { clock, counters, type Flow, flowKey, flows, links, power, topology } from "./rack.ts";
+import { faultsAt } from "./cable_faults.ts";
+
+/** The snapshot of the instant that the address names; while it is read, the one before stays. */
+export const snapshot = signal<Snapshot | undefined>(undefined);
+/** Why there is no snapshot of that instant. */
+export const snapshotTrouble = signal<string | undefined>(undefined);
+
+const past = computed(() => instant.value === undefined ? undefined : snapshot.value);
+
+/** In ps. */
+export const shownAt = computed(() => instant.value ?? clock.value?.virtualPs ?? 0);
+
+/** Whether a device has power, by name. */
+export const shownPower = computed<ReadonlyMap<string, boolean>>(() =>
+  past.value === undefined
+    ? power.value
+    : new Map(past.value.devices.map(({ node, hasPower }) => [node, hasPower]))
+);
+
+export const shownCounters = computed<ReadonlyMap<string, Readonly<Record<string, number>>>>(() =>
+  past.value === undefined
+    ? counters.value
+    : new Map(past.value.devices.map(({ node, counters }) => [node, counters]))
+);
+
+/** By `flowKey`: what has gone over a direction of a cable. */
+export const shownFlows = computed<ReadonlyMap<string, Flow>>(() =>
+  past.value === undefined ? flows.value : new Map(past.value.cables.map((cable) => [
+    flowKey(cable.cable, cable.from),
+    { frames: cable.sent, bytes: cable.sentBytes, bitsPerSecond: 0 },
+  ]))
+);
+
+/** Messages on the cables at a past instant, by `flowKey`: the feed has none. */
+export const inFlight = computed<ReadonlyMap<string, readonly InFlight[]>>(() =>
+  new Map(
+    (past.value?.cables ?? []).map(({ cable, from, inFlight }) => [flowKey(cable, from), inFlight]),
+  )
+);
+
+/** Queues of a host at a past instant. */
+export function queuesOf(host: string): readonly QueueState[] {
+  return past.value?.devices.find(({ node }) => node === host)?.queues ?? [];
+}
+
+/** Faults in force, by the cable's index. */
+export const shownFaults = computed(() =>
+  topology.value === undefined
+    ? new Map<number, never[]>()
+    : faultsAt(topology.value, links.value, shownAt.value)
+);
+
+/** A process that computes for longer is worth a mark. */
+const SLOW_MS = 500;
+
+/** Devices that time waits for: their processes compute for long, or are not there. */
+export const waitedFor = computed<ReadonlySet<string>>(() => {
+  const now = clock.value;
+  if (now === null || now.paused || now.finished || instant.value !== undefined) return new Set();
+  const slow = new Set(
+    now.waiting.filter(({ status, forMs }) =>
+      status === "absent" || status === "unknown" || (status === "running" && forMs > SLOW_MS)
+    ).map(({ partition }) => partition),
+  );
+  const nodes = topology.value?.nodes ?? [];
+  return new Set(nodes.filter(({ process }) => slow.has(process)).map(({ name }) => name));
+});
+
+/** Reads the snapshot of the instant that is looked at, one request at a time: a slider moves faster. */
+export function followInstant(): void {
+  let isReading = false;
+  async function read(): Promise<void> {
+    if (isReading) return;
+    isReading = true;
+    let done = "";
+    for (;;) {
+      const id = run.peek(), at = instant.peek(), wanted = `${id} ${at}`;
+      if (id === undefined || at === undefined || done === wanted) break;
+      done = wanted;
+      try {
+        snapshot.value = await api.snapshot(id, at);
+        snapshotTrouble.value = undefined;
+      } catch (error) {
+        snapshotTrouble.value = (error as Error).message;
+      }
+    }
+    isReading = false;
+  }
+  effect(() => {
+    if (run.value === undefined || instant.value === undefined) {
+      snapshotTrouble.value = undefined;
+      return;
+    }
+    void read();
+  });
+}

@@ -1,0 +1,81 @@
+/** Figures as text: thin spaces between thousands, units after them, as many digits as mean something. */
+import {
+  NEVER,
+  PS_PER_MS,
+  PS_PER_NS,
+  PS_PER_S,
+  PS_PER_US,
+  type Time,
+} from "../../fabric/base/time.ts";
+
+/** Between groups of digits, and before a unit: a narrow one that does not break. */
+const THIN = "\u202f";
+
+/** `12 345.678`, the digits after the point in groups, too. */
+export function grouped(digits: string): string {
+  const [whole = "", fraction] = digits.split(".");
+  const front = whole.replace(/\B(?=(\d{3})+$)/g, THIN);
+  return fraction === undefined
+    ? front
+    : `${front}.${fraction.replace(/(\d{3})(?=\d)/g, `$1${THIN}`)}`;
+}
+
+/** A count: `1 234 567`. */
+export function count(value: number): string {
+  return grouped(String(Math.round(value)));
+}
+
+/** `222.441 179 µs`, exact: the unit is that of `like`, so that a clock does not jump between units. */
+export function time(ps: Time, like: Time = ps): string {
+  if (ps === NEVER) return "never";
+  const [unit, size, digits] = unitOf(Math.abs(like));
+  return `${grouped((ps / size).toFixed(digits))}${THIN}${unit}`;
+}
+
+function unitOf(ps: Time): readonly [unit: string, ps: number, digits: number] {
+  if (ps >= PS_PER_S) return ["s", PS_PER_S, 9];
+  if (ps >= 10 * PS_PER_MS) return ["ms", PS_PER_MS, 6];
+  if (ps >= PS_PER_US) return ["µs", PS_PER_US, 6];
+  if (ps >= PS_PER_NS) return ["ns", PS_PER_NS, 3];
+  return ["ps", 1, 0];
+}
+
+/** `222.4 µs`: four significant digits, for labels. */
+export function roughTime(ps: Time): string {
+  if (ps === NEVER) return "never";
+  const units = [["s", PS_PER_S], ["ms", PS_PER_MS], ["µs", PS_PER_US], ["ns", PS_PER_NS]] as const;
+  const [unit, size] = units.find(([, each]) => Math.abs(ps) >= each) ?? ["ps", 1];
+  return `${rough(ps / size)}${THIN}${unit}`;
+}
+
+/** Four significant digits, without zeros at the end. */
+export function rough(value: number): string {
+  return grouped(String(Number(value.toPrecision(Math.abs(value) >= 1000 ? 6 : 4))));
+}
+
+/** `16.3 KiB`. */
+export function bytes(value: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = value < 1024 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(value) / 10));
+  return `${power === 0 ? count(value) : rough(Number((value / 1024 ** power).toFixed(1)))}${THIN}${
+    units[power]
+  }`;
+}
+
+/** `61.2 Gb/s`. */
+export function bitRate(bitsPerSecond: number): string {
+  const units = ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"];
+  const power = bitsPerSecond < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(bitsPerSecond) / 3));
+  return `${rough(Number((bitsPerSecond / 1000 ** power).toFixed(1)))}${THIN}${units[power]}`;
+}
+
+/** Cut in the middle, so that both ends of a name stay. */
+export function cut(name: string, most: number): string {
+  if (name.length <= most) return name;
+  const front = Math.ceil((most - 1) / 2);
+  return `${name.slice(0, front)}…${name.slice(name.length - (most - 1 - front))}`;
+}
+
+export function plural(value: number, one: string, several: string = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : several}`;
+}

@@ -1,0 +1,239 @@
+/** The bar: which rack, why time moves or not, the buttons of time, and virtual time itself. */
+import { useComputed, useSignal } from "@preact/signals";
+import { api } from "../data/api.ts";
+import { connection } from "../data/feed.ts";
+import { clock, ended, runs, speed, trouble } from "../data/rack.ts";
+import { isOperator } from "../data/session.ts";
+import { cut, roughTime, time } from "../figures.ts";
+import { go, instant, lookAt, run, select } from "../state.ts";
+import { close, open } from "./dialogs.tsx";
+import { openHelp } from "./help.tsx";
+import { order } from "./notice.tsx";
+import { openSearch } from "./search.tsx";
+import { canDrive, drive, isHeld, PACES, runOrPause, stepEvent, stepSpan, until } from "./time.ts";
+import { toggleTheme } from "./theme.ts";
+
+function Which() {
+  const all = runs.value?.runs ?? [];
+  const shown = all.filter(({ id, state }) =>
+    state === "up" || state === "running" || id === run.value
+  );
+  return (
+    <div class="which">
+      <b class="brand">rackmesh</b>
+      <select
+        aria-label="Rack or run"
+        value={run.value ?? ""}
+        onChange={({ currentTarget }) => go({ run: currentTarget.value || undefined })}
+      >
+        {run.value === undefined && <option value="">no rack</option>}
+        {run.value !== undefined && !shown.some(({ id }) => id === run.value) && (
+          <option value={run.value}>{cut(run.value, 32)}</option>
+        )}
+        {shown.map(({ id, scenario, seed, state }) => (
+          <option key={id} value={id}>
+            {cut(scenario ?? id, 28)}
+            {seed === null ? "" : `, seed ${seed}`}
+            {state === "up" ? "" : ` (${state})`}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+/** The process that time waits for is marked in the sentence, and selected by a click in the picture. */
+function Why() {
+  const now = connection.value;
+  if (now.state === "interrupted") {
+    const since = new Date(now.since).toLocaleTimeString();
+    return <span class="why is-lost" role="status">No news since {since}: {now.why}</span>;
+  }
+  if (trouble.value !== undefined) return <span class="why is-lost">{trouble.value}</span>;
+  if (ended.value !== undefined) {
+    return <span class="why">The rack is down{ended.value === "" ? "" : `: ${ended.value}`}</span>;
+  }
+  if (clock.value === null) return <span class="why" />;
+  const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
+  // The bar has the time itself.
+  const why = clock.value.why.replace(/^Virtual time is [^:]*: /, "");
+  const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
+  return (
+    <span class="why" title={clock.value.why}>
+      {before}
+      {after !== undefined && (
+        <button
+          type="button"
+          class="link"
+          onClick={() => select({ kind: "device", name: waits! })}
+        >
+          {waits}
+        </button>
+      )}
+      {after}
+    </span>
+  );
+}
+
+function Until() {
+  const wrong = useSignal<string | undefined>(undefined);
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        const text = new FormData(event.currentTarget).get("until");
+        wrong.value = until(String(text).trim());
+        if (wrong.value === undefined) close();
+      }}
+    >
+      <h2 id="dialog-title">Run until</h2>
+      <label>
+        A time, or a step with its number in the documents
+        <input name="until" autofocus autocomplete="off" placeholder="3ms, S907, b-rnic:S907" />
+      </label>
+      {wrong.value !== undefined && <p class="note refused" role="alert">{wrong}</p>}
+      <div class="row">
+        <button type="submit" class="go">Run until then</button>
+        <button type="button" onClick={close}>Cancel</button>
+      </div>
+    </form>
+  );
+}
+
+export function openUntil(): void {
+  open(Until);
+}
+
+function Pace() {
+  const pace = clock.value?.psPerSecond ?? 0;
+  const paces = PACES.some(([, each]) => each === pace)
+    ? PACES
+    : [...PACES, [`${roughTime(pace)}/s`, pace] as const];
+  return (
+    <select
+      aria-label="Pace: virtual time in a second"
+      title="Pace: virtual time in a second"
+      disabled={!canDrive.value}
+      value={String(pace)}
+      onChange={({ currentTarget }) =>
+        void drive({ order: "pace", psPerSecond: Number(currentTarget.value) })}
+    >
+      {paces.map(([name, each]) => <option key={each} value={String(each)}>{name}</option>)}
+    </select>
+  );
+}
+
+function Now() {
+  const shown = useComputed(() => instant.value ?? clock.value?.virtualPs);
+  const rate = speed.value === 0
+    ? `0${"\u202f"}s/s`
+    : `${roughTime(Number(speed.value.toPrecision(2)))}/s`;
+  return (
+    <>
+      <span class="now" data-testid="now">
+        {shown.value === undefined ? "–" : time(shown.value)}
+      </span>
+      {instant.value === undefined
+        ? <span class="rate num">{rate}</span>
+        : (
+          <button type="button" onClick={() => lookAt(undefined)} title="Back to now (Esc)">
+            now
+          </button>
+        )}
+    </>
+  );
+}
+
+/** Heals every cable and starts every device. */
+export function healAll(): void {
+  const id = run.value;
+  if (id === undefined) return;
+  void order(api.heal(id), ({ healed, started, problems }) => {
+    const done = [
+      ...(healed.length > 0 ? [`healed ${healed.join(", ")}`] : []),
+      ...(started.length > 0 ? [`started ${started.join(", ")}`] : []),
+      ...problems,
+    ];
+    return done.length === 0 ? "Nothing is broken" : done.join("; ");
+  });
+}
+
+export function Bar() {
+  const still = !canDrive.value;
+  return (
+    <header class="bar">
+      <div class="what">
+        <Which />
+        <Why />
+      </div>
+      <div class="time" role="group" aria-label="Virtual time">
+        {isOperator.value && (
+          <>
+            <button
+              type="button"
+              title="One instant with events (.)"
+              disabled={still}
+              onClick={stepEvent}
+            >
+              ▸ event
+            </button>
+            <button
+              type="button"
+              title="A microsecond (n)"
+              disabled={still}
+              onClick={() => stepSpan()}
+            >
+              ▸ 1 µs
+            </button>
+            <button
+              type="button"
+              class="go"
+              title={isHeld.value ? "Let time run (space)" : "Stop time (space)"}
+              disabled={still}
+              onClick={runOrPause}
+            >
+              {isHeld.value ? "▶ run" : "❚❚ pause"}
+            </button>
+            <button type="button" title="Run until (u)" disabled={still} onClick={openUntil}>
+              until…
+            </button>
+            <Pace />
+          </>
+        )}
+        <Now />
+      </div>
+      <div class="row">
+        {isOperator.value && (
+          <button
+            type="button"
+            title="Heals every cable, starts every device (h)"
+            onClick={healAll}
+          >
+            heal all
+          </button>
+        )}
+        <button
+          type="button"
+          class="plain"
+          title="Search (/)"
+          aria-label="Search"
+          onClick={() => openSearch("")}
+        >
+          /
+        </button>
+        <button
+          type="button"
+          class="plain"
+          title="Dark or light (t)"
+          aria-label="Dark or light"
+          onClick={toggleTheme}
+        >
+          ◐
+        </button>
+        <button type="button" class="plain" title="Keys (?)" aria-label="Keys" onClick={openHelp}>
+          ?
+        </button>
+      </div>
+    </header>
+  );
+}

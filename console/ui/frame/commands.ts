@@ -1,0 +1,167 @@
+/** The command line of the page: the words of the CLI's commands for a rack that is up. */
+import { parseTime, type Time } from "../../../fabric/base/time.ts";
+import { api, type LinkOrderInput } from "../data/api.ts";
+import { topology } from "../data/rack.ts";
+import { go, run, VIEW_NAMES } from "../state.ts";
+import { time as timeText } from "../figures.ts";
+import { order } from "./notice.tsx";
+import { drive, stepEvent, stepSpan, until } from "./time.ts";
+
+export interface Command {
+  /** As `rack --help` writes it. */
+  readonly usage: string;
+  readonly what: string;
+  /** Carries it out. @throws Error that says what was found and what is expected. */
+  readonly act: (words: readonly string[]) => void;
+}
+
+function rack(): string {
+  const id = run.value;
+  if (id === undefined) {
+    throw new Error("Found no rack that is up: expected one, chosen in the bar");
+  }
+  return id;
+}
+
+function word(words: readonly string[], at: number, expected: string): string {
+  const found = words[at];
+  if (found === undefined) throw new Error(`Found nothing: expected ${expected}`);
+  return found;
+}
+
+function timeOf(text: string): Time {
+  const ps = parseTime(text);
+  if (ps === undefined) throw new Error(`Found ${text}: expected a time as 3ms or 20us`);
+  return ps;
+}
+
+function option(words: readonly string[], name: string): Time | undefined {
+  const at = words.indexOf(name);
+  return at < 0 ? undefined : timeOf(word(words, at + 1, `a time after ${name}`));
+}
+
+const ACTIONS = ["cut", "heal", "loss", "corrupt", "duplicate", "reorder", "delay"] as const;
+
+function orderLink(words: readonly string[]): void {
+  const action = ACTIONS.find((each) => each === words[0]);
+  if (action === undefined) {
+    throw new Error(`Found ${words[0] ?? "nothing"}: expected ${ACTIONS.join(", ")}`);
+  }
+  const target = word(words, 1, "a cable as a-rnic/tor");
+  const value = words[2]?.startsWith("--") ? undefined : words[2];
+  const atPs = option(words, "--at"),
+    forPs = option(words, "--for"),
+    untilPs = option(words, "--until");
+  const what: LinkOrderInput = {
+    action,
+    target,
+    ...(value !== undefined && { value }),
+    ...(atPs !== undefined && { atPs }),
+    ...(forPs !== undefined && { forPs }),
+    ...(untilPs !== undefined && { untilPs }),
+  };
+  void order(
+    api.link(rack(), what),
+    ({ atPs: at }) => `${action} ${target}: from ${timeText(at)} on`,
+  );
+}
+
+function kill(words: readonly string[]): void {
+  const node = word(words, 0, "a device"), atPs = option(words, "--at");
+  const what = { action: "kill" as const, node, ...(atPs !== undefined && { atPs }) };
+  void order(
+    api.power(rack(), what),
+    ({ nodes, atPs: at }) =>
+      `${nodes.join(", ") || node}: without power${at === null ? "" : ` since ${timeText(at)}`}`,
+  );
+}
+
+function start(words: readonly string[]): void {
+  const node = word(words, 0, "a device");
+  const what = {
+    action: "start" as const,
+    node,
+    ...(words.includes("--accept-damage") && { acceptDamage: true }),
+  };
+  void order(api.power(rack(), what), ({ nodes }) => `${nodes.join(", ") || node}: power is back`);
+}
+
+function step(words: readonly string[]): void {
+  const [many] = words;
+  if (many === undefined) return void stepEvent();
+  if (!/^\d+$/.test(many)) return void stepSpan(timeOf(many));
+  void drive({ order: "step", events: Number(many) });
+}
+
+function untilWords(words: readonly string[]): void {
+  const wrong = until(word(words, 0, "a time or a step"));
+  if (wrong !== undefined) throw new Error(wrong);
+}
+
+function pace(words: readonly string[]): void {
+  const text = word(words, 0, "virtual time in a second as 1ms, or full");
+  void drive({ order: "pace", psPerSecond: text === "full" ? 0 : timeOf(text.replace("/s", "")) });
+}
+
+function goTo(words: readonly string[]): void {
+  const name = VIEW_NAMES.find((each) => each === words[0]);
+  if (name === undefined) {
+    throw new Error(`Found ${words[0] ?? "nothing"}: expected ${VIEW_NAMES.join(", ")}`);
+  }
+  go({ view: name });
+}
+
+export const COMMANDS: readonly Command[] = [
+  { usage: "kill DEVICE [--at TIME]", what: "power fails, now or at a virtual time", act: kill },
+  { usage: "start DEVICE", what: "power comes back", act: start },
+  {
+    usage: "link ACTION CABLE [VALUE] [--for TIME]",
+    what: `a fault of a cable: ${ACTIONS.join(", ")}`,
+    act: orderLink,
+  },
+  {
+    usage: "heal",
+    what: "heals every cable, starts every device",
+    act: () =>
+      void order(
+        api.heal(rack()),
+        ({ healed, started, problems }) =>
+          [...healed, ...started, ...problems].join(", ") || "Nothing is broken",
+      ),
+  },
+  { usage: "pause", what: "stops virtual time", act: () => void drive({ order: "pause" }) },
+  { usage: "resume", what: "lets it run", act: () => void drive({ order: "resume" }) },
+  { usage: "step [COUNT|TIME]", what: "instants with events, or so much time", act: step },
+  { usage: "until TIME|STEP", what: "runs until then", act: untilWords },
+  { usage: "pace TIME|full", what: "virtual time in a second", act: pace },
+  { usage: "view NAME", what: "goes to a view", act: goTo },
+];
+
+/** Carries out a line. @throws Error that says what is wrong with it. */
+export function runCommand(line: string): void {
+  const [name, ...words] = line.trim().replace(/^(?::|rack\s+)/, "").split(/\s+/);
+  const command = COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);
+  if (command === undefined) {
+    const names = COMMANDS.map(({ usage }) => usage.split(" ")[0]);
+    throw new Error(`Found ${name || "nothing"}: expected ${names.join(", ")}`);
+  }
+  command.act(words);
+}
+
+/** Lines that could follow what has been typed: commands, then names of devices. */
+export function completions(line: string): string[] {
+  const words = line.split(/\s+/), last = words.at(-1)!;
+  if (words.length === 1) {
+    return COMMANDS.map(({ usage }) => usage.split(" ")[0]!).filter((name) =>
+      name.startsWith(last)
+    );
+  }
+  const isLink = words[0] === "link";
+  if (isLink && words.length === 2) return ACTIONS.filter((name) => name.startsWith(last));
+  const names = words[0] === "kill" || words[0] === "start"
+    ? topology.value?.nodes.map(({ name }) => name)
+    : isLink
+    ? topology.value?.cables.filter(({ kind }) => kind === "network").map(({ name }) => name)
+    : undefined;
+  return (names ?? []).filter((name) => name.startsWith(last)).slice(0, 12);
+}

@@ -1,0 +1,40 @@
+/** The dialog that is open: at most one. */
+import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+/** Draws the content of the open dialog; undefined: none is open. */
+export const dialog = signal<(() => ComponentChildren) | undefined>(undefined);
+
+export function open(content: () => ComponentChildren): void {
+  dialog.value = content;
+}
+
+export function close(): void {
+  dialog.value = undefined;
+}
+
+export function OpenDialog() {
+  const element = useRef<HTMLDialogElement>(null);
+  const Content = dialog.value;
+  useEffect(() => {
+    if (Content !== undefined && element.current?.open === false) element.current.showModal();
+  }, [Content]);
+  if (Content === undefined) return null;
+  return (
+    <dialog
+      ref={element}
+      aria-labelledby="dialog-title"
+      onClose={close}
+      onKeyDown={(event) => {
+        // At once: the browser's own way takes a task, in which the next key would act on the page.
+        if (event.key !== "Escape") return;
+        event.preventDefault();
+        close();
+      }}
+      onClick={({ target }) => target === element.current && close()}
+    >
+      <Content />
+    </dialog>
+  );
+}

@@ -1,0 +1,24 @@
+/** A view, or a part of one, that has nothing to show: what it would show, and the one thing to do. */
+import type { ComponentChildren } from "preact";
+
+export function Empty(
+  { title, children, act }: {
+    readonly title: string;
+    readonly children: ComponentChildren;
+    /** A button or a link. */
+    readonly act?: ComponentChildren;
+  },
+) {
+  return (
+    <div class="empty">
+      <h2>{title}</h2>
+      <p class="quiet">{children}</p>
+      {act}
+    </div>
+  );
+}
+
+/** While something is fetched. */
+export function Loading({ what }: { readonly what: string }) {
+  return <p class="quiet loading" aria-live="polite">Reading {what} …</p>;
+}

@@ -1,0 +1,167 @@
+/** The frame: bar, rail, view, side and time line. They never move; the view in the middle changes. */
+import { useComputed, useSignalEffect } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { connection } from "../data/feed.ts";
+import { topology } from "../data/rack.ts";
+import { isOperator, signedIn } from "../data/session.ts";
+import { go, hrefOf, isPast, lookAt, select, selection, view } from "../state.ts";
+import type { Key } from "../view.ts";
+import { VIEWS } from "../views.ts";
+import { Bar, healAll, openUntil } from "./bar.tsx";
+import { dialog, OpenDialog } from "./dialogs.tsx";
+import { Empty, Loading } from "./empty.tsx";
+import { keys, openHelp } from "./help.tsx";
+import { NoticeLine } from "./notice.tsx";
+import { openSearch } from "./search.tsx";
+import { Selected } from "./selected.tsx";
+import { toggleTheme } from "./theme.ts";
+import { canDrive, runOrPause, stepEvent, stepSpan } from "./time.ts";
+import { TimeLine } from "./time_line.tsx";
+
+function Rail() {
+  return (
+    <nav class="rail" aria-label="Views">
+      {VIEWS.map(({ name, title, icon }) => (
+        <a
+          key={name}
+          href={hrefOf({ view: name })}
+          aria-current={name === view.value ? "page" : undefined}
+        >
+          <svg viewBox="0 0 20 20" aria-hidden="true">
+            <path d={icon} />
+          </svg>
+          {title}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function Side() {
+  const what = selection.value;
+  const shown = VIEWS.find(({ name }) => name === view.value), own = shown?.side;
+  const isOpen = what !== undefined && shown?.isApart === undefined;
+  return (
+    <aside
+      class={`side ${isOpen ? "is-open" : ""}`}
+      aria-label="Selection"
+      tabIndex={0}
+    >
+      {what !== undefined && (
+        <button
+          type="button"
+          class="plain close"
+          aria-label="Close"
+          onClick={() => select(undefined)}
+        >
+          ✕
+        </button>
+      )}
+      {what === undefined
+        ? (
+          <p class="quiet">
+            {topology.value === undefined ? "" : "Nothing is selected. Click a device or a cable."}
+          </p>
+        )
+        : own?.(what) ?? <Selected what={what} />}
+    </aside>
+  );
+}
+
+const ofTime: readonly Key[] = [
+  { key: " ", what: "let time run, or stop it", act: () => void runOrPause() },
+  { key: ".", what: "one instant with events", act: () => void stepEvent() },
+  { key: "n", what: "a microsecond", act: () => void stepSpan() },
+  { key: "u", what: "run until a time or a step", act: openUntil },
+];
+
+/** The keys that act now, in the order in which `?` lists them. */
+function keysNow(): Key[] {
+  const own = VIEWS.find(({ name }) => name === view.value)?.keys ?? [];
+  return [
+    { key: "?", what: "this list", act: openHelp },
+    { key: "/", what: "search devices, cables, runs, views", act: () => openSearch("") },
+    { key: ":", what: "a command, as rack takes it", act: () => openSearch(":") },
+    ...VIEWS.map(({ name, title }, i) => ({
+      key: String(i + 1),
+      what: title,
+      act: () => go({ view: name }),
+    })),
+    ...(canDrive.value ? ofTime : []),
+    ...(isOperator.value && topology.value !== undefined
+      ? [{ key: "h", what: "heal every cable, start every device", act: healAll }]
+      : []),
+    {
+      key: "Escape",
+      what: "back to now, then nothing selected",
+      act: () => isPast.value ? lookAt(undefined) : select(undefined),
+    },
+    { key: "t", what: "dark or light", act: toggleTheme },
+    ...own,
+  ];
+}
+
+function onKey(event: KeyboardEvent): void {
+  const { target, ctrlKey, metaKey, altKey } = event;
+  const isTyping = target instanceof HTMLElement &&
+    (target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName));
+  if (
+    event.defaultPrevented || isTyping || ctrlKey || metaKey || altKey || dialog.value !== undefined
+  ) return;
+  // Space and Enter press the button that has the focus.
+  if (target instanceof HTMLButtonElement && event.key === " ") return;
+  const found = keys.value.find(({ key }) => key === event.key);
+  if (found === undefined) return;
+  event.preventDefault();
+  found.act();
+}
+
+function SignedOut({ why }: { readonly why: string }) {
+  return (
+    <main class="view alone">
+      <Empty title="Not signed in">
+        {why}. Open the address that <code>rack console</code>{" "}
+        has printed; it works once. A new one is made by <code>rack console --link</code>.
+      </Empty>
+    </main>
+  );
+}
+
+export function Frame() {
+  useEffect(() => {
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  useSignalEffect(() => {
+    keys.value = keysNow();
+  });
+  const isStale = useComputed(() => connection.value.state === "interrupted");
+  const who = signedIn.value;
+  if (who.state === "out") return <SignedOut why={who.why} />;
+  if (who.state === "asking") {
+    return (
+      <main class="view alone">
+        <Loading what="the session" />
+      </main>
+    );
+  }
+  const Page = (VIEWS.find(({ name }) => name === view.value) ?? VIEWS[0]!).Page;
+  return (
+    <>
+      <p class="too-narrow">
+        The console needs a window of 1024 px or more: this one has {innerWidth} px.
+      </p>
+      <div class={`frame ${isStale.value ? "is-stale" : ""}`}>
+        <Bar />
+        <Rail />
+        <main class="view">
+          <Page />
+          <NoticeLine />
+        </main>
+        <Side />
+        <TimeLine />
+      </div>
+      <OpenDialog />
+    </>
+  );
+}

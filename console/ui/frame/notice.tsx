@@ -1,0 +1,55 @@
+/** What an order has done, or why it was refused: one sentence over the foot of the view, until the next one. */
+import { signal } from "@preact/signals";
+
+export interface Notice {
+  readonly text: string;
+  readonly isRefusal: boolean;
+}
+
+export const notice = signal<Notice | undefined>(undefined);
+
+/** Says what was done. */
+export function say(text: string): void {
+  notice.value = { text, isRefusal: false };
+}
+
+/** Says why something was not done. */
+export function refuse(error: unknown): void {
+  notice.value = { text: error instanceof Error ? error.message : String(error), isRefusal: true };
+}
+
+/** Waits for an order; what it answers, or why it was refused, is the notice. True where it was carried out. */
+export async function order<T>(answer: Promise<T>, done: (value: T) => string): Promise<boolean> {
+  try {
+    const text = done(await answer);
+    if (text !== "") say(text);
+    return true;
+  } catch (error) {
+    refuse(error);
+    return false;
+  }
+}
+
+const STAYS_MS = 6_000;
+
+export function NoticeLine() {
+  const now = notice.value;
+  if (now === undefined) return null;
+  // A refusal stays until it is read.
+  if (!now.isRefusal) {
+    setTimeout(() => notice.peek() === now && (notice.value = undefined), STAYS_MS);
+  }
+  return (
+    <div role="status" class={`notice note ${now.isRefusal ? "refused" : "is-safe"}`}>
+      <span>{now.text}</span>
+      <button
+        type="button"
+        class="plain"
+        aria-label="Close this message"
+        onClick={() => notice.value = undefined}
+      >
+        ✕
+      </button>
+    </div>
+  );
+}

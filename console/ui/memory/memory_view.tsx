@@ -1,0 +1,374 @@
+/** A host's persistent memory at the instant that is looked at: where each line is, what is promised of it, what a power cut loses. */
+import { computed, signal, useSignalEffect } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { Loss, MemoryView } from "../../replay/types.ts";
+import { clock, topology } from "../data/rack.ts";
+import { pathOf, Reader } from "../data/reading.ts";
+import { Empty, Loading } from "../frame/empty.tsx";
+import { bytes, count, plural, time } from "../figures.ts";
+import { go, hrefOf, instant, isPast, place, run, select, selection } from "../state.ts";
+import type { View } from "../view.ts";
+import { MapCanvas } from "./canvas.tsx";
+import { LineDetail } from "./line_detail.tsx";
+import {
+  countsOf,
+  leftOf,
+  LINE_BYTES,
+  type LineState,
+  LOOKS,
+  mapOf,
+  STATES,
+} from "./memory_map.ts";
+
+const memory = new Reader<MemoryView>(), loss = new Reader<Loss>();
+/** The selected line with its bytes. */
+const detail = new Reader<MemoryView>();
+
+/** The picture shows what a power cut would leave, instead of what is. */
+const showsLeft = signal(false);
+const CELLS_PX = [2, 4, 8, 16, 24, 40] as const;
+const zoom = signal(3);
+
+/** Live memory is read again so often, where time moves. */
+const LIVE_MS = 1_000;
+const livePs = signal<number | undefined>(undefined);
+
+const hosts = computed(() =>
+  (topology.value?.nodes ?? []).flatMap(({ kind, name }) => kind === "host" ? [name] : [])
+);
+
+/** Of whom the memory is shown: the selected host, else the chosen one, else the one that is written to. */
+const host = computed(() => {
+  const what = selection.value;
+  if (what?.kind === "line") return what.host;
+  const named = what?.kind === "device" ? what.name : undefined;
+  const own = topology.value?.nodes.find(({ name }) => name === named)?.host ?? named;
+  const all = hosts.value;
+  return [own, place.value.more["host"], writtenTo.value].find((name) =>
+    name !== undefined && all.includes(name)
+  ) ?? all[0];
+});
+
+/** The host that a program of the scenario writes to. */
+const writtenTo = computed(() =>
+  (topology.value?.programs ?? []).map(({ options }) => options["to"]).find((to) =>
+    typeof to === "string"
+  ) as string | undefined
+);
+
+/** The stretch of memory that is chosen; undefined: the longest that is written. */
+const stretch = computed(() => {
+  const { from, to } = place.value.more;
+  return from === undefined || to === undefined
+    ? undefined
+    : { from: Number(from), to: Number(to) };
+});
+
+function readAll(): void {
+  const id = run.value, of = host.value;
+  if (id === undefined || of === undefined) return;
+  const at = instant.value ?? livePs.value;
+  const variant = place.value.more["variant"], key = `${id} ${of}`;
+  const range = stretch.value;
+  void memory.read(pathOf(["runs", id, "memory"], { host: of, variant, at, ...range }), key);
+  void loss.read(pathOf(["runs", id, "loss"], { variant, at, nodes: of }), key);
+  const what = selection.value;
+  if (what?.kind !== "line") return;
+  const line = { from: what.address, to: what.address + LINE_BYTES, bytes: true };
+  void detail.read(
+    pathOf(["runs", id, "memory"], { host: of, variant, at, ...line }),
+    `${key} ${what.address}`,
+  );
+}
+
+/** Follows virtual time while nobody looks at the past. */
+function useLive(): void {
+  useEffect(() => {
+    const follow = () => {
+      if (!isPast.peek()) livePs.value = clock.peek()?.virtualPs;
+    };
+    follow();
+    const timer = setInterval(follow, LIVE_MS);
+    return () => clearInterval(timer);
+  }, []);
+}
+
+function Page() {
+  useLive();
+  useSignalEffect(readAll);
+  if (run.value === undefined) {
+    return (
+      <Empty
+        title="No run is chosen"
+        act={<a class="button" href={hrefOf({ view: "runs" })}>Choose a run</a>}
+      >
+        This view shows where each line of a host's memory is: on its way, in a cache, or durable;
+        what has been promised of it; and what a power cut would lose.
+      </Empty>
+    );
+  }
+  if (memory.trouble !== undefined) {
+    return (
+      <Empty
+        title="No memory to show"
+        act={<a class="button" href={hrefOf({ view: "runs" })}>Choose another run</a>}
+      >
+        {memory.trouble}.
+      </Empty>
+    );
+  }
+  const view = memory.value;
+  if (view === undefined) return <Loading what="the memory" />;
+  return (
+    <>
+      <Head view={view} />
+      {view.touched.length === 0
+        ? (
+          <Empty
+            title="Nothing is written"
+            act={<a class="button" href={hrefOf({ view: "operation" })}>Show operations</a>}
+          >
+            No program writes to the SCM of {view.host}{" "}
+            in this run. As soon as one does, its lines are here.
+          </Empty>
+        )
+        : <Map view={view} />}
+    </>
+  );
+}
+
+function Head({ view }: { readonly view: MemoryView }) {
+  return (
+    <>
+      <h1>
+        Memory of {view.host}
+        <small>
+          SCM · {view.domain.toUpperCase()}
+          {view.hasPower ? "" : " · without power"} · at <span class="num">{time(view.at)}</span>
+        </small>
+      </h1>
+      <CutNote view={view} />
+    </>
+  );
+}
+
+/** What a power cut now would lose, and what one can do with that. */
+function CutNote({ view }: { readonly view: MemoryView }) {
+  const found = loss.value;
+  if (!view.hasPower) {
+    return <p class="note">{view.host} has no power: what is shown is what it has left.</p>;
+  }
+  if (found === undefined) {
+    return (
+      <p class="note quiet">{loss.trouble ?? "What a power cut would lose is being asked …"}</p>
+    );
+  }
+  const isSafe = found.lostBytes === 0 && found.broken.length === 0;
+  return (
+    <div
+      class={`note row apart ${
+        found.broken.length > 0 ? "refused" : isSafe ? "is-safe" : "would-lose"
+      }`}
+    >
+      <p>
+        <strong class={found.broken.length > 0 ? "is-lost" : isSafe ? "is-durable" : "is-volatile"}>
+          A power cut {isPast.value ? "at this instant" : "now"}
+        </strong>
+        {": "}
+        {found.text}
+      </p>
+      <div class="acts">
+        <button
+          type="button"
+          aria-pressed={showsLeft.value}
+          onClick={() => showsLeft.value = !showsLeft.value}
+        >
+          Show what it would leave
+        </button>
+        <a class="button" href={cutHref(view)}>Cut here, in the explorer</a>
+      </div>
+    </div>
+  );
+}
+
+/** The explorer, at this instant of this run. */
+function cutHref({ host, at }: MemoryView): string {
+  const variant = place.value.more["variant"];
+  return hrefOf({
+    view: "explore",
+    more: { cut: host, atPs: String(at), ...(variant !== undefined && { variant }) },
+  });
+}
+
+/** The stretch that is shown. */
+function shownRange({ touched }: MemoryView): { from: number; to: number } {
+  if (stretch.value !== undefined) return stretch.value;
+  const longest = touched.reduce((x, y) => y[1] - y[0] > x[1] - x[0] ? y : x);
+  return { from: longest[0], to: longest[1] };
+}
+
+function Map({ view }: { readonly view: MemoryView }) {
+  const { from, to } = shownRange(view);
+  const map = mapOf(view, from, to), left = { ...map, codes: map.codes.map(leftOf) };
+  const shown = showsLeft.value ? left : map;
+  const what = selection.value;
+  const selected = what?.kind === "line" && what.host === view.host
+    ? (what.address - map.from) / LINE_BYTES
+    : undefined;
+  const counts = countsOf(shown);
+  const cellPx = CELLS_PX[zoom.value]!;
+  return (
+    <>
+      <div class="row apart">
+        <Stretches view={view} />
+        <div class="row">
+          {hosts.value.length > 1 && (
+            <select
+              aria-label="Host"
+              value={view.host}
+              onChange={({ currentTarget }) =>
+                go({ select: undefined, more: { ...kept(), host: currentTarget.value } })}
+            >
+              {hosts.value.map((name) => <option key={name} value={name}>{name}</option>)}
+            </select>
+          )}
+          <button
+            type="button"
+            aria-label="Smaller cells"
+            disabled={zoom.value === 0}
+            onClick={() => zoom.value--}
+          >
+            −
+          </button>
+          <button
+            type="button"
+            aria-label="Larger cells"
+            disabled={zoom.value === CELLS_PX.length - 1}
+            onClick={() => zoom.value++}
+          >
+            +
+          </button>
+        </div>
+      </div>
+      <MapCanvas
+        map={shown}
+        cellPx={cellPx}
+        selected={selected !== undefined && selected >= 0 && selected < map.codes.length
+          ? selected
+          : undefined}
+        onSelect={(index) =>
+          select({ kind: "line", host: view.host, address: map.from + index * LINE_BYTES })}
+        label={`${plural(map.codes.length, "line")} of ${view.host}: arrows move the selection`}
+      />
+      <Legend counts={counts} />
+      {view.moreLines > 0 && (
+        <p class="quiet">
+          {count(view.moreLines)} more lines are written: choose a stretch to see them.
+        </p>
+      )}
+    </>
+  );
+}
+
+/** What stays of the address where another host or stretch is chosen. */
+function kept(): Record<string, string> {
+  const { variant } = place.value.more;
+  return variant === undefined ? {} : { variant };
+}
+
+/** So many stretches are buttons; more are a list. */
+const BUTTONS_MAX = 4;
+
+function Stretches({ view }: { readonly view: MemoryView }) {
+  const now = shownRange(view), { touched } = view;
+  const choose = (at: number) => {
+    const [from, to] = touched.find(([from]) => from === at)!;
+    go({ more: { ...kept(), host: view.host, from: String(from), to: String(to) } });
+  };
+  const textOf = ([from, to]: readonly [number, number]) =>
+    `0x${from.toString(16)}, ${bytes(to - from)}`;
+  if (touched.length > BUTTONS_MAX) {
+    return (
+      <select
+        aria-label="Stretches of memory that are written"
+        value={String(now.from)}
+        onChange={({ currentTarget }) => choose(Number(currentTarget.value))}
+      >
+        {touched.map((each) => (
+          <option key={each[0]} value={String(each[0])}>{textOf(each)}</option>
+        ))}
+      </select>
+    );
+  }
+  return (
+    <div class="row" role="group" aria-label="Stretches of memory that are written">
+      {touched.map((each) => (
+        <button
+          key={each[0]}
+          type="button"
+          class="num"
+          aria-pressed={now.from === each[0]}
+          onClick={() => choose(each[0])}
+        >
+          {textOf(each)}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Legend({ counts }: { readonly counts: ReturnType<typeof countsOf> }) {
+  const states = STATES.filter((state): state is LineState => (counts.get(state) ?? 0) > 0);
+  const promised = counts.get("promised") ?? 0, broken = counts.get("broken") ?? 0;
+  return (
+    <ul class="legend">
+      {states.map((state) => {
+        const { tone, letter, words } = LOOKS[state];
+        const isQuiet = state === "medium" ? "is-quiet" : "";
+        return (
+          <li key={state}>
+            <i class={`key of-${tone} ${isQuiet}`} aria-hidden="true">{letter}</i>
+            <span class="num">{count(counts.get(state)!)}</span> {words}
+          </li>
+        );
+      })}
+      {promised > 0 && (
+        <li>
+          <i class="key bar of-durable" aria-hidden="true" />
+          <span class="num">{count(promised)}</span> promised to survive
+        </li>
+      )}
+      {broken > 0 && (
+        <li class="is-lost">
+          <i class="key bar of-lost" aria-hidden="true" />
+          <span class="num">{count(broken)}</span> promised, and a power cut now would break it
+        </li>
+      )}
+    </ul>
+  );
+}
+
+export const MEMORY: View = {
+  name: "memory",
+  title: "Memory",
+  icon: "M3 3h14v14H3zM3 8h14M3 12h14M8 3v14M12 3v14",
+  Page,
+  side: (what) => {
+    const view = memory.value;
+    if (what.kind !== "line" || view === undefined) return undefined;
+    return <LineDetail view={view} address={what.address} detail={detail.value} />;
+  },
+  keys: [
+    {
+      key: "l",
+      what: "what a power cut would leave",
+      act: () => showsLeft.value = !showsLeft.value,
+    },
+    {
+      key: "+",
+      what: "larger cells",
+      act: () => zoom.value = Math.min(CELLS_PX.length - 1, zoom.value + 1),
+    },
+    { key: "-", what: "smaller cells", act: () => zoom.value = Math.max(0, zoom.value - 1) },
+  ],
+};

@@ -1,0 +1,348 @@
+/** The ladder of any operation of a run, live or past, alone or beside the same one by another method. */
+import { useSignalEffect } from "@preact/signals";
+import type { LadderDocument } from "../../api/operations.ts";
+import type { RunDetail } from "../../api/runs.ts";
+import type { OperationRow, Operations } from "../../replay/types.ts";
+import { pathOf, Reader } from "../data/reading.ts";
+import { Empty, Loading } from "../frame/empty.tsx";
+import { count, roughTime, time } from "../figures.ts";
+import { go, hrefOf, instant, place, run, select, selection } from "../state.ts";
+import type { View } from "../view.ts";
+import { StepDetail } from "./frame_detail.tsx";
+import { Ladders } from "./ladder.tsx";
+
+const detail = new Reader<RunDetail>();
+const list = new Reader<Operations>();
+/** The ladder, and the one beside it. */
+const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
+
+/** Operations in the list at once. */
+const LISTED = 200;
+
+/** What this view adds to the address. */
+interface More {
+  /** The number of the operation; without: that of the selection, else the first. */
+  readonly number?: string;
+  /** Folder of the variant, where the run has several. */
+  readonly variant?: string;
+  /** The variant that it is compared with. */
+  readonly with?: string;
+  /** Index of the selected row, and of that in the ladder beside it. */
+  readonly step?: string;
+  readonly other?: string;
+  readonly on?: string;
+}
+
+function more(): More {
+  return place.value.more;
+}
+
+function change(to: { readonly [K in keyof More]: More[K] | undefined }): void {
+  const next = { ...more(), ...to };
+  const given = Object.entries(next).filter((each): each is [string, string] =>
+    each[1] !== undefined
+  );
+  go({ more: Object.fromEntries(given) });
+}
+
+/** Folders of the run's variants; a run with one has none. */
+function variantsOf(): readonly string[] {
+  return detail.value?.variants ?? [];
+}
+
+/** The chosen variant: a name that is not this run's counts as none. */
+function variantNow(): string | undefined {
+  const all = variantsOf(), { variant } = more();
+  return all.find((each) => each === variant) ?? all[0];
+}
+
+/** The number of the operation that is looked at. */
+function numberNow(): number {
+  const what = selection.value, { number } = more();
+  if (number !== undefined) return Number(number);
+  return what?.kind === "operation" ? what.number : list.value?.operations[0]?.index ?? 0;
+}
+
+function choose(number: number): void {
+  change({ number: String(number), step: undefined, other: undefined });
+  if (selection.value?.kind === "operation") select(undefined);
+}
+
+/** Reads what the address asks for. */
+function readAll(): void {
+  const id = run.value;
+  if (id === undefined) return;
+  void detail.read(pathOf(["runs", id]), id);
+  if (detail.value === undefined) return;
+  const { with: other, on } = more(), variant = variantNow(), at = instant.value;
+  // From the instant on: what is under way there stands first.
+  void list.read(pathOf(["runs", id, "operations"], { variant, on, from: at, most: LISTED }), id);
+  if (list.value === undefined) return;
+  const number = numberNow();
+  const isChosen = more().number !== undefined || selection.value?.kind === "operation";
+  if (list.value.operations.length === 0 && !isChosen) return;
+  void here.read(pathOf(["runs", id, "ladder"], { variant, index: number }), id);
+  if (other !== undefined) {
+    void there.read(pathOf(["runs", id, "ladder"], { variant: other, index: number }), id);
+  }
+}
+
+function Page() {
+  useSignalEffect(readAll);
+  if (run.value === undefined) {
+    return (
+      <Empty
+        title="No run is chosen"
+        act={<a class="button" href={hrefOf({ view: "runs" })}>Choose a run</a>}
+      >
+        This view shows one operation step by step: devices as columns, the documents' step numbers,
+        and the bytes of each frame.
+      </Empty>
+    );
+  }
+  const trouble = detail.trouble ?? list.trouble ?? here.trouble;
+  if (trouble !== undefined) {
+    return (
+      <Empty
+        title="No operation to show"
+        act={<a class="button" href={hrefOf({ view: "runs" })}>Choose another run</a>}
+      >
+        {trouble}.
+      </Empty>
+    );
+  }
+  const known = list.value;
+  if (known === undefined) return <Loading what="the operations of the run" />;
+  if (known.operations.length === 0 && here.value === undefined) {
+    return (
+      <Empty
+        title="No operation has begun"
+        act={instant.value === undefined
+          ? <a class="button" href={hrefOf({ view: "rack" })}>Show the rack</a>
+          : <button type="button" onClick={() => go({ at: undefined })}>Show now</button>}
+      >
+        As soon as a program posts a work request, its ladder is here.
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Head known={known} />
+      <Shown />
+    </>
+  );
+}
+
+function Head({ known }: { readonly known: Operations }) {
+  const ladder = here.value, number = numberNow();
+  const { with: other, on } = more(), variants = variantsOf(), variant = variantNow();
+  const row = known.operations.find(({ index }) => index === number);
+  return (
+    <>
+      <h1>
+        {ladder === undefined ? "Operation" : titleOf(ladder)}
+        {ladder !== undefined && (
+          <small>
+            {ladder.operation.connection} · begins at{" "}
+            <span class="num">{time(ladder.operation.startPs)}</span>
+          </small>
+        )}
+      </h1>
+      <div class="row end">
+        <label>
+          Operation
+          <span class="row">
+            <button
+              type="button"
+              aria-label="The operation before"
+              disabled={number === 0}
+              onClick={() => choose(number - 1)}
+            >
+              ‹
+            </button>
+            <select
+              aria-label="Operation"
+              value={String(number)}
+              onChange={({ currentTarget }) => choose(Number(currentTarget.value))}
+            >
+              {row === undefined && <option value={String(number)}>{number}</option>}
+              {known.operations.map((each) => (
+                <option key={each.index} value={String(each.index)}>{rowText(each)}</option>
+              ))}
+            </select>
+            <button
+              type="button"
+              aria-label="The next operation"
+              onClick={() => choose(number + 1)}
+            >
+              ›
+            </button>
+          </span>
+        </label>
+        {variants.length > 1 && (
+          <>
+            <Choice
+              label="Method"
+              value={variant ?? ""}
+              all={variants}
+              onChoose={(each) => change({ variant: each })}
+            />
+            <Choice
+              label="Compare with"
+              value={other ?? ""}
+              all={variants.filter((each) => each !== variant)}
+              none="nothing"
+              onChoose={(each) =>
+                change({ with: each === "" ? undefined : each, other: undefined })}
+            />
+          </>
+        )}
+        {on !== undefined && (
+          <button type="button" onClick={() => change({ on: undefined })}>All hosts</button>
+        )}
+        {more().step === undefined && more().other === undefined && (
+          <span class="quiet">Select a step, or press j: its frame is decoded beside it.</span>
+        )}
+        {known.more > 0 && <span class="quiet">{count(known.more)} more begin later</span>}
+      </div>
+    </>
+  );
+}
+
+function Choice(
+  { label, value, all, none, onChoose }: {
+    readonly label: string;
+    readonly value: string;
+    readonly all: readonly string[];
+    /** The word for the empty choice, where there is one. */
+    readonly none?: string;
+    readonly onChoose: (value: string) => void;
+  },
+) {
+  return (
+    <label>
+      {label}
+      <select value={value} onChange={({ currentTarget }) => onChoose(currentTarget.value)}>
+        {none !== undefined && <option value="">{none}</option>}
+        {all.map((each) => <option key={each} value={each}>{wordsOfVariant(each)}</option>)}
+      </select>
+    </label>
+  );
+}
+
+/** `persist-opcode_ddio_on` as people say it: `persist-opcode, DDIO on`. */
+export function wordsOfVariant(folder: string): string {
+  return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
+}
+
+function rowText({ index, node, step, text, startPs, endPs }: OperationRow): string {
+  return `${index}  ${node}: ${step}, ${text.slice(0, 48)}, ${roughTime(endPs - startPs)}`;
+}
+
+function titleOf({ operation, figure }: LadderDocument): string {
+  const of = figure === null ? "" : `, figure ${figure}`;
+  return `Operation ${operation.number} of ${operation.node}${of}`;
+}
+
+function Shown() {
+  const ladder = here.value, { with: other, step, other: otherStep } = more();
+  if (ladder === undefined) return <Loading what="the ladder" />;
+  const beside = other === undefined ? undefined : there.value;
+  const lacking = other === undefined ? undefined : there.trouble;
+  const now = instant.value;
+  return (
+    <>
+      {lacking !== undefined && <p class="note refused">{wordsOfVariant(other!)}: {lacking}</p>}
+      <div class="scroll ladder-scroll" tabIndex={0}>
+        <Ladders
+          instant={now}
+          shown={[
+            {
+              ladder,
+              selected: step === undefined ? undefined : Number(step),
+              onSelect: (row) => selectStep({ step: String(row), other: undefined }),
+            },
+            ...(beside === undefined ? [] : [{
+              ladder: beside,
+              selected: otherStep === undefined ? undefined : Number(otherStep),
+              onSelect: (row: number) => selectStep({ other: String(row), step: undefined }),
+            }]),
+          ]}
+          {...(beside !== undefined && {
+            title: (each: LadderDocument) => (
+              <>
+                {wordsOfVariant(each.variant)}
+                <small>{roughTime(durationOf(each))}</small>
+              </>
+            ),
+          })}
+        />
+      </div>
+      <div class="promises">
+        <PromiseNote ladder={ladder} isNamed={beside !== undefined} />
+        {beside !== undefined && <PromiseNote ladder={beside} isNamed />}
+      </div>
+    </>
+  );
+}
+
+function selectStep(
+  to: { readonly step: string | undefined; readonly other: string | undefined },
+): void {
+  change(to);
+  select({ kind: "operation", number: numberNow() });
+}
+
+/** From the post to what the program knows at the end, in ps. */
+function durationOf({ conclusion }: LadderDocument): number {
+  return conclusion.sincePs;
+}
+
+function PromiseNote(
+  { ladder, isNamed }: { readonly ladder: LadderDocument; readonly isNamed: boolean },
+) {
+  const { promise, variant } = ladder;
+  const isPromised = / is promised that /.test(promise);
+  return (
+    <p class={`note ${isPromised ? "is-safe" : "would-lose"}`}>
+      <strong class={isPromised ? "is-durable" : "is-volatile"}>
+        {isPromised ? "Promised" : "Not promised"}
+      </strong>
+      {isNamed && ` by ${wordsOfVariant(variant)}`}: {promise}
+    </p>
+  );
+}
+
+/** The selected step moves among the rows of the ladder in which it is. */
+function move(by: 1 | -1): void {
+  const { step, other } = more();
+  const ladder = other === undefined ? here.value : there.value;
+  if (ladder === undefined) return;
+  const row = Math.max(
+    0,
+    Math.min(ladder.rows.length - 1, Number(other ?? step ?? (by > 0 ? -1 : 1)) + by),
+  );
+  selectStep(other === undefined ? { step: String(row), other } : { step, other: String(row) });
+}
+
+export const OPERATION: View = {
+  name: "operation",
+  title: "Operation",
+  icon: "M4 2v16M16 2v16M4 6l12 3M16 13L4 16",
+  Page,
+  side: (what) => {
+    const { step, other } = more();
+    const ladder = other === undefined ? here.value : there.value, row = other ?? step;
+    if (what.kind !== "operation" || ladder === undefined) return undefined;
+    if (row === undefined) {
+      return <p class="quiet">Select a step to see its frame, field by field.</p>;
+    }
+    return <StepDetail ladder={ladder} index={Number(row)} />;
+  },
+  keys: [
+    { key: "j", what: "the next step", act: () => move(1) },
+    { key: "k", what: "the step before", act: () => move(-1) },
+    { key: "]", what: "the next operation", act: () => choose(numberNow() + 1) },
+    { key: "[", what: "the operation before", act: () => choose(Math.max(0, numberNow() - 1)) },
+  ],
+};

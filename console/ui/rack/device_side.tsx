@@ -1,0 +1,217 @@
+/** A device: its state, what a power cut would lose, what one can do, its counters, queues and log. */
+import { useSignal } from "@preact/signals";
+import type { Node, Topology } from "../../api/rack.ts";
+import { api, type LogLine } from "../data/api.ts";
+import { ended, processes } from "../data/rack.ts";
+import {
+  queuesOf,
+  shownAt,
+  shownCounters,
+  shownPower,
+  snapshotTrouble,
+  waitedFor,
+} from "../data/shown.ts";
+import { bytes, count, plural, rough, roughTime } from "../figures.ts";
+import { isPast, run, select } from "../state.ts";
+import { gaugesOf, hostText, kindText } from "./device_text.ts";
+import { LossNote } from "./loss.tsx";
+import { PowerActs } from "./power_acts.tsx";
+
+/** `rnicRetransmissions` as words: `rnic retransmissions`. */
+function words(name: string): string {
+  return name.replace(/Ps$/, "").replace(/Bytes/, "").replace(
+    /([a-z])([A-Z])/g,
+    (_, x, y) => `${x} ${y.toLowerCase()}`,
+  );
+}
+
+/** By the unit that ends its name. */
+function figure(name: string, value: number): string {
+  if (name.endsWith("Ps")) return roughTime(value);
+  if (/Bytes|bytes(?:In|Out)/.test(name)) return bytes(value);
+  return Number.isInteger(value) ? count(value) : rough(value);
+}
+
+function Counters({ name }: { readonly name: string }) {
+  const all = Object.entries(shownCounters.value.get(name) ?? {});
+  const counted = all.filter(([, value]) => value !== 0);
+  if (all.length === 0) return <p class="quiet">It counts nothing without power.</p>;
+  return (
+    <>
+      <dl>
+        {counted.map(([name, value]) => (
+          <>
+            <dt key={name}>{words(name)}</dt>
+            <dd>{figure(name, value)}</dd>
+          </>
+        ))}
+      </dl>
+      <p class="quiet">{plural(all.length - counted.length, "other is", "others are")} 0.</p>
+    </>
+  );
+}
+
+function Queues({ host }: { readonly host: string }) {
+  const queues = queuesOf(host);
+  if (queues.length === 0) {
+    return (
+      <p class="quiet">
+        {isPast.value
+          ? "None yet."
+          : "Shown at an instant of the time line: the replay knows them."}
+      </p>
+    );
+  }
+  return (
+    <table class="wide">
+      <thead>
+        <tr>
+          <th>queue</th>
+          <th class="num">posted</th>
+          <th class="num">completed</th>
+          <th>last</th>
+        </tr>
+      </thead>
+      <tbody>
+        {queues.map(({ queue, qpn, posted, completed, lastStatus }) => (
+          <tr key={`${queue} ${qpn}`}>
+            <td>
+              <button
+                type="button"
+                class="link"
+                onClick={() => select({ kind: "queue pair", device: host, number: qpn })}
+              >
+                {queue} {qpn}
+              </button>
+            </td>
+            <td class="num">{count(posted)}</td>
+            <td class="num">{count(completed)}</td>
+            <td>{lastStatus}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const LOG_LINES = 40;
+
+function Log({ process }: { readonly process: string }) {
+  const lines = useSignal<readonly LogLine[] | undefined>(undefined), trouble = useSignal("");
+  async function read(): Promise<void> {
+    const id = run.value;
+    if (id === undefined) return;
+    try {
+      ({ lines: lines.value } = await api.logs(id, { node: process, last: LOG_LINES }));
+      trouble.value = "";
+    } catch (error) {
+      trouble.value = (error as Error).message;
+    }
+  }
+  return (
+    <>
+      {trouble.value !== "" && <p class="note refused">{trouble.value}</p>}
+      {lines.value?.length === 0 && <p class="quiet">The process has written nothing.</p>}
+      {(lines.value?.length ?? 0) > 0 && (
+        <pre
+          class="log"
+          tabIndex={0}
+          aria-label="Log"
+        >{lines.value!.map(({ line }) => line).join("\n")}</pre>
+      )}
+      <button type="button" onClick={read}>
+        {lines.value === undefined ? "Read the log" : "Read again"}
+      </button>
+    </>
+  );
+}
+
+function stateText({ name }: Node): string {
+  if (shownPower.value.get(name) === false) return "without power";
+  if (ended.value !== undefined && !isPast.value) return "down";
+  return waitedFor.value.has(name) ? "on, time waits for it" : "on";
+}
+
+export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack: Topology }) {
+  const { name, kind, process } = node;
+  const isOn = shownPower.value.get(name) !== false;
+  const pid = processes.value.get(process)?.pid;
+  const programs = rack.programs.filter(({ on }) => on === name);
+  return (
+    <>
+      <h2>
+        {name}
+        <small>{kindText(kind)} · {stateText(node)}</small>
+      </h2>
+      {snapshotTrouble.value !== undefined && <p class="note refused">{snapshotTrouble.value}</p>}
+      <dl class="first">
+        <dt>Process</dt>
+        <dd>{process}{pid ? `, ${pid}` : ""}</dd>
+        {kind === "host" && (
+          <>
+            <dt>Memory</dt>
+            <dd>{hostText(node)}</dd>
+          </>
+        )}
+        {kind === "host" && isOn &&
+          gaugesOf(node, shownCounters.value.get(name), shownAt.value).map((gauge) => (
+            <>
+              <dt key={gauge.name}>{gauge.name}</dt>
+              <dd>{gauge.figure}</dd>
+            </>
+          ))}
+      </dl>
+      {kind === "host" && isOn && <LossNote node={name} />}
+      <h3>Do</h3>
+      <div class="acts">
+        <PowerActs node={node} />
+        {kind === "rnic" && node.host !== null && (
+          <button
+            type="button"
+            onClick={() => select({ kind: "device", name: node.host! })}
+          >
+            Show its host
+          </button>
+        )}
+        {rack.cables.flatMap(({ name: cable, kind, a, b }) =>
+          kind === "network" && (a.node === name || b.node === name)
+            ? [
+              <button
+                key={cable}
+                type="button"
+                onClick={() => select({ kind: "cable", name: cable })}
+              >
+                {cable}
+              </button>,
+            ]
+            : []
+        )}
+      </div>
+      {programs.length > 0 && (
+        <>
+          <h3>Programs</h3>
+          <ul class="plain">
+            {programs.map(({ run, options }, i) => (
+              <li key={i}>
+                {run}{" "}
+                <code>
+                  {Object.entries(options).map(([key, value]) => `${key} ${value}`).join(", ")}
+                </code>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {kind === "host" && (
+        <>
+          <h3>Queues</h3>
+          <Queues host={name} />
+        </>
+      )}
+      <h3>Counters since power-on</h3>
+      <Counters name={name} />
+      <h3>Log of {process}</h3>
+      <Log key={process} process={process} />
+    </>
+  );
+}

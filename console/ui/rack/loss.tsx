@@ -1,0 +1,58 @@
+/** What a power cut would lose, in one note: said before anybody asks for one, and again before it is done. */
+import { useSignal, useSignalEffect } from "@preact/signals";
+import type { Loss } from "../../replay/types.ts";
+import { api } from "../data/api.ts";
+import { clock } from "../data/rack.ts";
+import { bytes } from "../figures.ts";
+import { instant, run } from "../state.ts";
+
+/** Asked again at most so often while time moves: each answer is a replay up to that instant. */
+const AGAIN_MS = 2_000;
+
+export function LossNote({ node }: { readonly node: string }) {
+  const loss = useSignal<Loss | undefined>(undefined), trouble = useSignal("");
+  const asked = useSignal(-AGAIN_MS);
+  useSignalEffect(() => {
+    const id = run.value, at = instant.value ?? clock.value?.virtualPs;
+    if (id === undefined || at === undefined) return;
+    const waitMs = Math.max(0, asked.peek() + AGAIN_MS - performance.now());
+    const timer = setTimeout(async () => {
+      asked.value = performance.now();
+      try {
+        loss.value = await api.loss(id, { nodes: node, at });
+        trouble.value = "";
+      } catch (error) {
+        trouble.value = (error as Error).message;
+      }
+    }, instant.value === undefined ? waitMs : 0);
+    return () => clearTimeout(timer);
+  });
+  if (trouble.value !== "") {
+    return <p class="note quiet">What a power cut would lose is not known: {trouble.value}</p>;
+  }
+  if (loss.value === undefined) {
+    return <p class="note quiet">What a power cut would lose is being worked out …</p>;
+  }
+  return <LossText loss={loss.value} />;
+}
+
+export function LossText({ loss }: { readonly loss: Loss }) {
+  const { lostBytes, broken, text } = loss;
+  const colour = broken.length > 0 ? "refused" : lostBytes > 0 ? "would-lose" : "is-safe";
+  return (
+    <div class={`note ${colour}`} data-testid="loss">
+      <p>
+        <strong>A power cut</strong> {text}
+      </p>
+      {broken.length > 0 && (
+        <ul>
+          {broken.slice(0, 5).map((each) => (
+            <li key={each.from} class="is-lost">
+              Broken promise: {each.text}, {bytes(each.to - each.from)}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+/** The rack as it stands: hosts with card and memory, switches, cables. */
+import { ended, runs, topology } from "../data/rack.ts";
+import { Empty, Loading } from "../frame/empty.tsx";
+import { plural } from "../figures.ts";
+import { run } from "../state.ts";
+import type { View } from "../view.ts";
+import { Picture } from "./picture.tsx";
+
+function Page() {
+  const rack = topology.value;
+  if (run.value === undefined && runs.value !== undefined) {
+    return (
+      <Empty title="No rack is up">
+        This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
+        them.
+      </Empty>
+    );
+  }
+  if (rack === undefined) return <Loading what="the rack" />;
+  const count = (kind: string) => rack.nodes.filter((node) => node.kind === kind).length;
+  return (
+    <>
+      <h1>
+        Rack
+        <small>
+          {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
+          {plural(count("switch"), "switch", "switches")}
+          {ended.value !== undefined && " · down"}
+        </small>
+      </h1>
+      <Picture />
+    </>
+  );
+}
+
+export const RACK: View = {
+  name: "rack",
+  title: "Rack",
+  icon: "M3 3h14v4H3zM3 9h6v8H3zM11 9h6v8h-6z",
+  Page,
+};

@@ -1,0 +1,102 @@
+/** A drawing that is seen as a whole at first, and closer by wheel, drag and keys. */
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+interface Area {
+  readonly x: number;
+  readonly y: number;
+  readonly scale: number;
+}
+
+/** Pixels for a unit of the drawing, at most: more only makes letters large. */
+const FIT_MAX = 1.25, SCALE_MAX = 4;
+const STEP = 1.25;
+/** Below these scales, figures and then names are too small to be read, and are left out. */
+const NO_FIGURES = 0.62, NO_NAMES = 0.38;
+
+export function Zoomed(
+  { width, height, label, children }: {
+    readonly width: number;
+    readonly height: number;
+    readonly label: string;
+    readonly children: ComponentChildren;
+  },
+) {
+  const svg = useRef<SVGSVGElement>(null);
+  const size = useSignal({ w: 0, h: 0 });
+  /** Undefined: all of it. */
+  const area = useSignal<Area | undefined>(undefined);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => {
+      const { width: w, height: h } = entry!.contentRect;
+      size.value = { w, h };
+    });
+    observer.observe(svg.current!);
+    return () => observer.disconnect();
+  }, []);
+  const { w, h } = size.value;
+  const fit = Math.min(FIT_MAX, w / width, h / height) || 1;
+  const whole = { scale: fit, x: (width - w / fit) / 2, y: Math.min(0, (height - h / fit) / 2) };
+  const shown = area.value ?? whole;
+
+  function zoom(by: number, at: { readonly x: number; readonly y: number }): void {
+    const scale = Math.min(SCALE_MAX, Math.max(fit, shown.scale * by));
+    if (scale <= fit) {
+      area.value = undefined;
+      return;
+    }
+    const [x, y] = [shown.x + at.x / shown.scale, shown.y + at.y / shown.scale];
+    area.value = { scale, x: x - at.x / scale, y: y - at.y / scale };
+  }
+
+  const middle = { x: w / 2, y: h / 2 };
+  function onPointerDown(down: PointerEvent): void {
+    if (down.button !== 0) return;
+    const begin = shown;
+    const move = (event: PointerEvent) => {
+      const x = event.clientX - down.clientX, y = event.clientY - down.clientY;
+      if (Math.hypot(x, y) < 4 && area.value === begin) return;
+      area.value = { ...begin, x: begin.x - x / begin.scale, y: begin.y - y / begin.scale };
+    };
+    const end = new AbortController();
+    addEventListener("pointermove", move, { signal: end.signal });
+    addEventListener("pointerup", () => end.abort(), { signal: end.signal });
+    addEventListener("pointercancel", () => end.abort(), { signal: end.signal });
+  }
+
+  return (
+    <div class="zoomed">
+      <svg
+        ref={svg}
+        class={`drawing ${shown.scale < NO_FIGURES ? "no-figures" : ""} ${
+          shown.scale < NO_NAMES ? "no-names" : ""
+        }`}
+        role="group"
+        aria-label={label}
+        viewBox={w === 0
+          ? `0 0 ${width} ${height}`
+          : `${shown.x} ${shown.y} ${w / shown.scale} ${h / shown.scale}`}
+        onPointerDown={onPointerDown}
+        onWheel={(event) => {
+          event.preventDefault();
+          const { left, top } = svg.current!.getBoundingClientRect();
+          zoom(STEP ** (-event.deltaY / 100), { x: event.clientX - left, y: event.clientY - top });
+        }}
+      >
+        {children}
+      </svg>
+      <div class="zoom" role="group" aria-label="Zoom">
+        <button type="button" aria-label="Closer" onClick={() => zoom(STEP, middle)}>+</button>
+        <button type="button" aria-label="Farther" onClick={() => zoom(1 / STEP, middle)}>−</button>
+        <button
+          type="button"
+          disabled={area.value === undefined}
+          onClick={() => area.value = undefined}
+        >
+          all
+        </button>
+      </div>
+    </div>
+  );
+}

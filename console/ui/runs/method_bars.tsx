@@ -1,0 +1,68 @@
+/** What methods cost, as bars with their figures: latency from median to p99, and bytes per message. */
+import type { MethodRow } from "../../api/report.ts";
+import { rough, roughTime } from "../figures.ts";
+
+const NAME = 170, WIDTH = 620, BAR = 330, ROW = 20, TOP = 4;
+
+function label({ method, ddio, from, to }: MethodRow, rows: readonly MethodRow[]): string {
+  const isOnePair = rows.every((row) => row.from === from && row.to === to);
+  return `${method}, ${ddio}${isOnePair ? "" : `, ${from} → ${to}`}`;
+}
+
+function Chart(
+  { rows, title, most, bars, figure }: {
+    readonly rows: readonly MethodRow[];
+    readonly title: string;
+    readonly most: number;
+    /** Full to the first, paler to the second. */
+    readonly bars: (row: MethodRow) => readonly [number, number];
+    readonly figure: (row: MethodRow) => string;
+  },
+) {
+  return (
+    <figure>
+      <figcaption>{title}</figcaption>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${rows.length * ROW + TOP}`}
+        width={WIDTH}
+        role="img"
+        aria-label={title}
+      >
+        {rows.map((row, i) => {
+          const [full, pale] = bars(row), y = TOP + i * ROW;
+          return (
+            <g key={i}>
+              <text x="0" y={y + 12}>{label(row, rows)}</text>
+              <rect class="bar pale" x={NAME} y={y + 3} width={BAR * pale / most} height="10" />
+              <rect class="bar" x={NAME} y={y + 3} width={BAR * full / most} height="10" />
+              <text class="num quiet" x={NAME + BAR + 8} y={y + 12}>{figure(row)}</text>
+            </g>
+          );
+        })}
+      </svg>
+    </figure>
+  );
+}
+
+export function MethodBars({ rows }: { readonly rows: readonly MethodRow[] }) {
+  const measured = rows.filter(({ messages, error }) => messages > 0 && error === null);
+  if (measured.length === 0) return null;
+  return (
+    <div class="charts">
+      <Chart
+        rows={measured}
+        title="Latency by method and DDIO: median, and paler to the 99th percentile"
+        most={Math.max(...measured.map(({ latencyPs }) => latencyPs.p99), 1)}
+        bars={({ latencyPs }) => [latencyPs.median, latencyPs.p99]}
+        figure={({ latencyPs }) => `${roughTime(latencyPs.median)}, ${roughTime(latencyPs.p99)}`}
+      />
+      <Chart
+        rows={measured}
+        title="Bytes on the network for each message, by method and DDIO"
+        most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage), 1)}
+        bars={({ bytesPerMessage }) => [bytesPerMessage, bytesPerMessage]}
+        figure={({ bytesPerMessage }) => rough(bytesPerMessage)}
+      />
+    </div>
+  );
+}

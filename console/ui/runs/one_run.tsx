@@ -1,0 +1,277 @@
+/** One run: verdict, checks, what its methods cost, plots, and everything it left as files. */
+import type { Report } from "../../api/report.ts";
+import type { RunDetail } from "../../api/runs.ts";
+import { api } from "../data/api.ts";
+import { isOperator } from "../data/session.ts";
+import { bitRate, bytes, count, rough, roughTime, time } from "../figures.ts";
+import { Loading } from "../frame/empty.tsx";
+import { useFetched } from "../frame/fetched.ts";
+import { order, refuse } from "../frame/notice.tsx";
+import { csv, saveAs } from "../frame/save.ts";
+import { go, hrefOf } from "../state.ts";
+import { MethodBars } from "./method_bars.tsx";
+import { Throughput } from "./throughput.tsx";
+import { Verdict } from "./verdict.tsx";
+
+export function OneRun({ id }: { readonly id: string }) {
+  const detail = useFetched(id, () => api.run(id)).value;
+  const hasReport = detail.value?.hasReport === true;
+  const report = useFetched(hasReport ? id : undefined, () => api.report(id)).value;
+  return (
+    <div class="scroll page" tabIndex={0} role="region" aria-label={`Run ${id}`}>
+      <p>
+        <a href={hrefOf({ more: {} })}>All runs</a>
+      </p>
+      <h1>
+        {detail.value?.scenario ?? id}
+        <small>{id}</small>
+      </h1>
+      {detail.trouble !== undefined && <p class="note refused">{detail.trouble}</p>}
+      {detail.value === undefined ? detail.trouble === undefined && <Loading what="the run" /> : (
+        <>
+          <Facts detail={detail.value} report={report.value} />
+          <Acts detail={detail.value} />
+        </>
+      )}
+      {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}
+      {report.value !== undefined && <Reported report={report.value} />}
+      <Files id={id} />
+    </div>
+  );
+}
+
+function Facts(
+  { detail, report }: { readonly detail: RunDetail; readonly report: Report | undefined },
+) {
+  const { state, verdict, seed, digest, damage, ended } = detail;
+  return (
+    <>
+      <dl class="facts">
+        <dt>verdict</dt>
+        <dd>
+          <Verdict verdict={verdict} />
+        </dd>
+        <dt>state</dt>
+        <dd>{state}</dd>
+        <dt>seed</dt>
+        <dd>{seed ?? "unknown"}</dd>
+        <dt>digest</dt>
+        <dd>{digest ?? "none yet"}</dd>
+        {report !== undefined && (
+          <>
+            <dt>virtual time</dt>
+            <dd>{time(report.virtualPs)}</dd>
+            <dt>events</dt>
+            <dd>{count(report.events)}</dd>
+          </>
+        )}
+      </dl>
+      {damage !== undefined && <p class="note refused">{damage}</p>}
+      {ended !== "" && <p class="note">{ended}</p>}
+    </>
+  );
+}
+
+function Acts({ detail }: { readonly detail: RunDetail }) {
+  const { id, state, mark } = detail;
+  return (
+    <div class="acts">
+      <a class="button" href={hrefOf({ view: "rack", run: id, more: {} })}>
+        Look at it in every view
+      </a>
+      {isOperator.value && state === "kept" && (
+        <button
+          type="button"
+          onClick={() =>
+            void order(
+              api.keep(id, mark === undefined),
+              () => mark === undefined ? "It stays" : "It may go when others come",
+            )}
+        >
+          {mark === undefined ? "Keep it" : "Release it"}
+        </button>
+      )}
+      {isOperator.value && state === "up" && (
+        <button
+          type="button"
+          class="danger"
+          onClick={() =>
+            void order(
+              api.down(id),
+              ({ processes }) => `It is down: ${processes} processes have ended`,
+            )}
+        >
+          Take it down
+        </button>
+      )}
+      {isOperator.value && state !== "up" && state !== "running" && (
+        <button
+          type="button"
+          class="danger"
+          onClick={() =>
+            void order(api.remove(id), () => `${id} is deleted`).then((done) =>
+              done && go({ more: {} })
+            )}
+        >
+          Delete it
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Figures of a method as a row: for the table and for the file. */
+const COLUMNS: readonly (readonly [
+  name: string,
+  figure: (row: Report["methods"][number]) => string,
+  raw: (row: Report["methods"][number]) => number | string | null,
+])[] = [
+  ["median", ({ latencyPs }) => roughTime(latencyPs.median), ({ latencyPs }) => latencyPs.median],
+  ["p99", ({ latencyPs }) => roughTime(latencyPs.p99), ({ latencyPs }) => latencyPs.p99],
+  [
+    "throughput",
+    ({ throughputBps }) => bitRate(throughputBps),
+    ({ throughputBps }) => throughputBps,
+  ],
+  [
+    "bytes/message",
+    ({ bytesPerMessage }) => rough(bytesPerMessage),
+    ({ bytesPerMessage }) => bytesPerMessage,
+  ],
+  [
+    "packets/message",
+    ({ packetsPerMessage }) => rough(packetsPerMessage),
+    ({ packetsPerMessage }) => packetsPerMessage,
+  ],
+  [
+    "CPU, both",
+    ({ cpuPs }) => roughTime(cpuPs.requester + cpuPs.responder),
+    ({ cpuPs }) => cpuPs.requester + cpuPs.responder,
+  ],
+];
+
+function Methods({ report }: { readonly report: Report }) {
+  const rows = report.methods;
+  const save = () =>
+    saveAs(
+      `${report.run}.csv`,
+      csv([
+        ["method", "ddio", ...COLUMNS.map(([name]) => name), "intact", "error"],
+        ...rows.map((row) => [
+          row.method,
+          row.ddio,
+          ...COLUMNS.map(([, , raw]) => raw(row)),
+          row.intact,
+          row.error,
+        ]),
+      ]),
+    );
+  return (
+    <>
+      <div class="row apart">
+        <h2>Methods</h2>
+        <button type="button" onClick={save}>Save as CSV</button>
+      </div>
+      <table class="wide list">
+        <thead>
+          <tr>
+            <th>method</th>
+            <th>DDIO</th>
+            <th>promises</th>
+            {COLUMNS.map(([name]) => <th key={name} class="num">{name}</th>)}
+            <th>after a cut</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, i) => (
+            <tr key={i}>
+              <td>{row.method}</td>
+              <td>{row.ddio}</td>
+              <td>{row.promises ? "yes" : "no"}</td>
+              {COLUMNS.map(([name, figure]) => <td key={name} class="num">{figure(row)}</td>)}
+              <td>
+                {row.error !== null
+                  ? <span class="is-lost">✗ {row.error}</span>
+                  : row.loss !== null
+                  ? <span class="is-lost">✗ lost what it reported</span>
+                  : row.intact
+                  ? <span class="is-durable">✓ intact</span>
+                  : <span class="is-volatile">not all is there</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function Reported({ report }: { readonly report: Report }) {
+  return (
+    <>
+      {report.checks.length > 0 && (
+        <>
+          <h2>Checks</h2>
+          <table class="wide list">
+            <tbody>
+              {report.checks.map(({ name, promise, holds, detail }) => (
+                <tr key={name}>
+                  <td class="name">
+                    {holds
+                      ? <span class="is-durable">✓ holds</span>
+                      : <span class="is-lost">✗ fails</span>}
+                  </td>
+                  <td class="name">{name}</td>
+                  <td class="quiet">{holds ? promise : detail}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
+      {report.methods.length > 0 && (
+        <>
+          <Methods report={report} />
+          <MethodBars rows={report.methods} />
+        </>
+      )}
+      <Throughput run={report.run} />
+    </>
+  );
+}
+
+async function download(id: string, path: string): Promise<void> {
+  try {
+    saveAs(path.split("/").at(-1)!, await (await api.file(id, path)).blob());
+  } catch (error) {
+    refuse(error);
+  }
+}
+
+function Files({ id }: { readonly id: string }) {
+  const { value, trouble } = useFetched(id, () => api.files(id)).value;
+  if (trouble !== undefined) return <p class="note refused">{trouble}</p>;
+  if (value === undefined) return <Loading what="the list of files" />;
+  return (
+    <>
+      <h2>Files</h2>
+      {value.files.length === 0 ? <p class="quiet">The run has left none.</p> : (
+        <table class="list">
+          <tbody>
+            {value.files.map(({ path, bytes: size, kind }) => (
+              <tr key={path}>
+                <td>
+                  <button type="button" class="link" onClick={() => void download(id, path)}>
+                    {path}
+                  </button>
+                </td>
+                <td>{kind}</td>
+                <td class="num">{bytes(size)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,9 @@
+/** The verdict of a run's checks, with a sign beside its colour. */
+import type { Run } from "../../api/runs.ts";
+
+export function Verdict({ verdict }: Pick<Run, "verdict">) {
+  if (verdict === "none") return <span class="quiet">none</span>;
+  return verdict === "holds"
+    ? <span class="is-durable">✓ holds</span>
+    : <span class="is-lost">✗ fails</span>;
+}

@@ -1,0 +1,263 @@
+/** Scenarios: what is shipped as a gallery, one of them in an editor that says what is wrong as one types, and the run of it. */
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { Validation } from "../../api/scenarios.ts";
+import { api, type Shipped } from "../data/api.ts";
+import { isOperator } from "../data/session.ts";
+import { plural } from "../figures.ts";
+import { Loading } from "../frame/empty.tsx";
+import { useFetched } from "../frame/fetched.ts";
+import { refuse, say } from "../frame/notice.tsx";
+import { saveAs } from "../frame/save.ts";
+import { go, hrefOf, place } from "../state.ts";
+import type { View } from "../view.ts";
+import { Jobs } from "./jobs.tsx";
+import { changedLines } from "./lines.ts";
+import { shapeOf, Sketch } from "./sketch.tsx";
+
+function Gallery() {
+  const { value, trouble } = useFetched("all", api.scenarios).value;
+  if (trouble !== undefined) return <p class="note refused">{trouble}</p>;
+  if (value === undefined) return <Loading what="the scenarios" />;
+  return (
+    <div class="scroll page" tabIndex={0} role="region" aria-label="Scenarios">
+      <div class="row apart">
+        <h1>
+          Scenarios
+          <small>{value.scenarios.length} are shipped</small>
+        </h1>
+        <a class="button" href={hrefOf({ more: { edit: "new" } })}>Begin a new one</a>
+      </div>
+      <Jobs />
+      <ul class="gallery">
+        {value.scenarios.map((each) => <Card key={each.name} shipped={each} />)}
+      </ul>
+    </div>
+  );
+}
+
+function Card({ shipped: { name, about } }: { readonly shipped: Shipped }) {
+  const text = useFetched(name, () => api.scenario(name)).value.value?.text;
+  return (
+    <li>
+      <a href={hrefOf({ more: { edit: name } })}>
+        <Sketch shape={text === undefined ? undefined : shapeOf(text)} />
+        <strong>{name}</strong>
+        <span class="quiet">{about}</span>
+      </a>
+    </li>
+  );
+}
+
+const PAUSE_MS = 250;
+
+/** What is wrong with a text, asked for when typing rests. */
+function useValidation(text: string, like: string) {
+  const valid = useSignal<Validation | undefined>(undefined), trouble = useSignal("");
+  useEffect(() => {
+    if (text === "") return;
+    let isOver = false;
+    const timer = setTimeout(async () => {
+      try {
+        const found = await api.validate(text, like === "new" ? undefined : like);
+        if (isOver) return;
+        valid.value = found;
+        trouble.value = "";
+      } catch (error) {
+        if (!isOver) trouble.value = (error as Error).message;
+      }
+    }, PAUSE_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [text, like]);
+  return { valid: valid.value, trouble: trouble.value };
+}
+
+function Problems(
+  { valid, onGo }: {
+    readonly valid: Validation | undefined;
+    readonly onGo: (line: number) => void;
+  },
+) {
+  if (valid === undefined) return <p class="quiet">Looking …</p>;
+  if (valid.scenario !== null) {
+    const { name, hosts, nodes, runs, programs, faults, needsInput } = valid.scenario;
+    return (
+      <div class="note is-safe">
+        <strong>It can be run.</strong> {name}: {plural(hosts, "host")}, {plural(nodes, "device")},
+        {" "}
+        {plural(runs.length, "variant")}, {plural(faults, "fault")}; programs{" "}
+        {programs.join(", ") || "none"}
+        {needsInput.length > 0 &&
+          `; without a file, a message of the page's own is put from ${needsInput.join(", ")}`}
+      </div>
+    );
+  }
+  return (
+    <ul class="plain problems" aria-live="polite">
+      {valid.problems.map(({ line, path, found, expected }, i) => (
+        <li key={i} class="note refused">
+          {line !== undefined && (
+            <button type="button" class="link num" onClick={() => onGo(line)}>line {line}</button>
+          )} {path !== "" && <code>{path}</code>} {found}
+          {expected !== "" && <span class="quiet">: expected {expected}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Editor({ name }: { readonly name: string }) {
+  const { value: file, trouble } = useFetched(name, () => api.scenario(name)).value;
+  const text = useSignal<string | undefined>(undefined);
+  const shown = text.value ?? file?.text ?? "";
+  const { valid, trouble: notValidated } = useValidation(shown, name);
+  const isBusy = useSignal(false);
+  const wrong = useComputed(() => new Set<number>());
+  wrong.value.clear();
+  for (const { line } of valid?.problems ?? []) if (line !== undefined) wrong.value.add(line);
+  if (trouble !== undefined) return <p class="note refused">{trouble}</p>;
+  if (file === undefined) return <Loading what="the scenario" />;
+  const changes = changedLines(file.text, shown);
+  const source = changes.size === 0 && name !== "new"
+    ? { shipped: name }
+    : { text: shown, ...(name !== "new" && { like: name }) };
+
+  async function start(kind: "up" | "run"): Promise<void> {
+    isBusy.value = true;
+    try {
+      const job = kind === "up"
+        ? await api.start({ kind, scenario: source })
+        : await api.start({ kind, scenario: source, packing: "all", captures: true });
+      say(kind === "up" ? "The rack is coming up" : "The run has begun");
+      go({ more: { job: job.id } });
+    } catch (error) {
+      refuse(error);
+    }
+    isBusy.value = false;
+  }
+
+  function goToLine(line: number): void {
+    const area = document.querySelector<HTMLTextAreaElement>("#scenario-text")!;
+    const before = shown.split("\n").slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+    area.focus();
+    area.setSelectionRange(before, before + (shown.split("\n")[line - 1]?.length ?? 0));
+    area.scrollTop = Math.max(0, (line - 6) * LINE_PX);
+  }
+
+  const cannot = valid?.scenario === null || valid === undefined || isBusy.value;
+  return (
+    <>
+      <div class="row apart">
+        <h1>
+          {name === "new" ? "A new scenario" : name}
+          <small>
+            {changes.size === 0 ? "as it is shipped" : `${plural(changes.size, "line")} changed`}
+            {" · "}
+            <a href={hrefOf({ more: {} })}>all scenarios</a>
+          </small>
+        </h1>
+        <div class="row">
+          {isOperator.value && (
+            <>
+              <button type="button" class="go" disabled={cannot} onClick={() => void start("up")}>
+                Bring it up
+              </button>
+              <button type="button" disabled={cannot} onClick={() => void start("run")}>
+                Run to its end
+              </button>
+            </>
+          )}
+          <button
+            type="button"
+            disabled={changes.size === 0}
+            onClick={() => text.value = undefined}
+          >
+            Undo changes
+          </button>
+          <button
+            type="button"
+            onClick={() =>
+              saveAs(
+                `${valid?.scenario?.name ?? name}.yaml`,
+                new Blob([shown], { type: "application/yaml" }),
+              )}
+          >
+            Save
+          </button>
+        </div>
+      </div>
+      <Source
+        text={shown}
+        changes={changes}
+        wrong={wrong.value}
+        onChange={(next) => text.value = next}
+      />
+      <div class="scroll below" tabIndex={0} role="region" aria-label="What is wrong">
+        {notValidated !== "" && <p class="note refused">{notValidated}</p>}
+        <Problems valid={valid} onGo={goToLine} />
+      </div>
+    </>
+  );
+}
+
+/** The height of a line in the editor, as the style sheet has it. */
+const LINE_PX = 18;
+
+/** A text with the numbers of its lines, marked where they are wrong or changed. */
+function Source(
+  { text, changes, wrong, onChange }: {
+    readonly text: string;
+    readonly changes: ReadonlySet<number>;
+    readonly wrong: ReadonlySet<number>;
+    readonly onChange: (text: string) => void;
+  },
+) {
+  const top = useSignal(0);
+  return (
+    <div class="source">
+      <div class="numbers" aria-hidden="true">
+        <div style={{ marginTop: `${-top.value}px` }}>
+          {text.split("\n").map((_, i) => (
+            <div
+              key={i}
+              class={wrong.has(i + 1) ? "is-lost" : changes.has(i + 1) ? "is-changed" : ""}
+            >
+              {wrong.has(i + 1) ? "✗ " : changes.has(i + 1) ? "~ " : ""}
+              {i + 1}
+            </div>
+          ))}
+        </div>
+      </div>
+      <textarea
+        id="scenario-text"
+        class="num"
+        aria-label="The scenario as YAML"
+        spellcheck={false}
+        wrap="off"
+        value={text}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+        onScroll={({ currentTarget }) => top.value = currentTarget.scrollTop}
+        onKeyDown={(event) => {
+          // Two spaces, as YAML is indented; Escape first, to leave the field with Tab.
+          if (event.key === "Escape") event.currentTarget.blur();
+        }}
+      />
+    </div>
+  );
+}
+
+function Page() {
+  const { edit } = place.value.more;
+  return edit === undefined ? <Gallery /> : <Editor key={edit} name={edit} />;
+}
+
+export const SCENARIO: View = {
+  name: "scenario",
+  title: "Scenario",
+  icon: "M5 2h7l3 3v13H5zM12 2v3h3",
+  Page,
+  isApart: true,
+};

@@ -1,0 +1,171 @@
+/**
+ * What the whole page knows of where one is: the view, the rack or run, the selection and the instant. All of it is in
+ * the address, so that a view, a reload and a link keep it; a view reads the signals and calls the functions below.
+ */
+import { computed, signal } from "@preact/signals";
+import type { Time } from "../../fabric/base/time.ts";
+
+export const VIEW_NAMES = [
+  "rack",
+  "operation",
+  "memory",
+  "explore",
+  "chaos",
+  "runs",
+  "scenario",
+] as const;
+
+export type ViewName = typeof VIEW_NAMES[number];
+
+/** What is selected, the same in every view. Devices and cables by the names that the scenario gives them. */
+export type Selection =
+  | { readonly kind: "device"; readonly name: string }
+  /** `a-rnic/tor`, as `rack link ls` writes it. */
+  | { readonly kind: "cable"; readonly name: string }
+  | { readonly kind: "queue pair"; readonly device: string; readonly number: number }
+  /** The number of an operation in the history of its run. */
+  | { readonly kind: "operation"; readonly number: number }
+  /** A line of 64 B of a host's SCM, by the address of its first byte. */
+  | { readonly kind: "line"; readonly host: string; readonly address: number };
+
+export interface Place {
+  readonly view: ViewName;
+  /** The run that is looked at, up or kept; undefined: none is chosen. */
+  readonly run?: string;
+  readonly select?: Selection;
+  /** The instant that every view shows; undefined: now, and it moves as time does. */
+  readonly at?: Time;
+  /** What one view adds, such as the run that another is compared with. */
+  readonly more: Readonly<Record<string, string>>;
+}
+
+const OWN = ["run", "select", "at"];
+
+function parseSelection(text: string | null): Selection | undefined {
+  const [kind, name, number] = (text ?? "").split("~");
+  const value = Number(number);
+  if (kind === "device" && name) return { kind, name };
+  if (kind === "cable" && name) return { kind, name };
+  if (kind === "operation" && /^\d+$/.test(name ?? "")) return { kind, number: Number(name) };
+  if (!name || !Number.isSafeInteger(value)) return undefined;
+  if (kind === "queue pair") return { kind, device: name, number: value };
+  if (kind === "line") return { kind, host: name, address: value };
+  return undefined;
+}
+
+function selectionText(selection: Selection): string {
+  switch (selection.kind) {
+    case "device":
+    case "cable":
+      return `${selection.kind}~${selection.name}`;
+    case "operation":
+      return `operation~${selection.number}`;
+    case "queue pair":
+      return `queue pair~${selection.device}~${selection.number}`;
+    case "line":
+      return `line~${selection.host}~${selection.address}`;
+  }
+}
+
+/** The place that an address names; what it does not say, or says wrong, is left out. */
+export function parsePlace(hash: string): Place {
+  const [path = "", query = ""] = hash.replace(/^#?\/?/, "").split("?");
+  const parameters = new URLSearchParams(query);
+  const view = VIEW_NAMES.find((name) => name === path) ?? "rack";
+  const run = parameters.get("run");
+  const select = parseSelection(parameters.get("select"));
+  const at = parameters.get("at") === null ? NaN : Number(parameters.get("at"));
+  return {
+    view,
+    ...(run && { run }),
+    ...(select && { select }),
+    ...(Number.isSafeInteger(at) && at >= 0 && { at }),
+    more: Object.fromEntries([...parameters].filter(([name]) => !OWN.includes(name))),
+  };
+}
+
+/** `#/rack?run=…&select=device~b`: what {@link parsePlace} reads. */
+export function placeText({ view, run, select, at, more }: Place): string {
+  const parameters = new URLSearchParams({
+    ...(run !== undefined && { run }),
+    ...(select !== undefined && { select: selectionText(select) }),
+    ...(at !== undefined && { at: String(at) }),
+    ...more,
+  });
+  return `#/${view}${parameters.size === 0 ? "" : `?${parameters}`}`;
+}
+
+/** Where one is; changed by {@link go} and by the browser's own buttons. */
+export const place = signal<Place>({ view: "rack", more: {} });
+
+export const view = computed(() => place.value.view);
+export const run = computed(() => place.value.run);
+export const selection = computed(() => place.value.select);
+/** The instant that every view shows, in ps; undefined: now. */
+export const instant = computed(() => place.value.at);
+export const isPast = computed(() => instant.value !== undefined);
+
+/** A change of place: `undefined` removes. Another view drops what the one before had added. */
+export interface Change {
+  readonly view?: ViewName;
+  readonly run?: string | undefined;
+  readonly select?: Selection | undefined;
+  readonly at?: Time | undefined;
+  readonly more?: Readonly<Record<string, string>>;
+}
+
+/** The place after a change. */
+export function changed(from: Place, change: Change): Place {
+  const isOther = change.view !== undefined && change.view !== from.view;
+  const isOtherRun = "run" in change && change.run !== from.run;
+  const { run, select, at } = {
+    ...from,
+    // Names and instants of one run mean nothing in another.
+    ...(isOtherRun && { select: undefined, at: undefined }),
+    ...change,
+  };
+  return {
+    view: change.view ?? from.view,
+    ...(run !== undefined && { run }),
+    ...(select !== undefined && { select }),
+    ...(at !== undefined && { at }),
+    more: change.more ?? (isOther ? {} : from.more),
+  };
+}
+
+/** Goes to another place. Where only the instant differs, it adds no step to the browser's history. */
+export function go(change: Change): void {
+  const before = place.value, next = changed(before, change);
+  const text = placeText(next);
+  if (text === placeText(before) && location.hash === text) return;
+  const isStep = next.view !== before.view || next.run !== before.run;
+  history[isStep ? "pushState" : "replaceState"](null, "", text);
+  place.value = next;
+}
+
+/** The address of a change, for links. */
+export function hrefOf(change: Change): string {
+  return placeText(changed(place.value, change));
+}
+
+export function select(what: Selection | undefined): void {
+  go({ select: what });
+}
+
+/** Shows an instant, in ps; undefined: now. */
+export function lookAt(at: Time | undefined): void {
+  go({ at });
+}
+
+export function isSelected(what: Selection): boolean {
+  const now = selection.value;
+  return now !== undefined && selectionText(now) === selectionText(what);
+}
+
+/** Follows the address from now on. */
+export function followAddress(): void {
+  const read = () => place.value = parsePlace(location.hash);
+  addEventListener("hashchange", read);
+  addEventListener("popstate", read);
+  read();
+}

@@ -1,0 +1,72 @@
+/** What the devices of a partition are doing between two spans: data for an eye from outside. */
+import type { HostLoss, RnicInspection } from "../inspection.ts";
+import type { NodeKind, UnfinishedProgram } from "../node.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import type { Time } from "../base/time.ts";
+import type { LocalNode } from "./local_node.ts";
+
+/** The answer to `control.inspect-<partition>`. */
+export interface PartitionInspection {
+  /** Every event of the partition before this has happened, and none later. */
+  readonly reachedPs: Time;
+  readonly devices: readonly DeviceInspection[];
+}
+
+/** Without power, a device has its name, its life and its cables. */
+export interface DeviceInspection {
+  readonly node: string;
+  readonly kind: NodeKind;
+  /** The number of its present or last life, from 0. */
+  readonly life: number;
+  readonly hasPower: boolean;
+  readonly counters: Readonly<Record<string, number>>;
+  readonly ports: readonly PortInspection[];
+  /** Programs that have not ended: what each waits for, since when, at which line. */
+  readonly programs: readonly UnfinishedProgram[];
+  /** Of an RNIC with power. */
+  readonly rnic?: RnicInspection;
+  /** Of a host with power, where it was asked for. */
+  readonly loss?: HostLoss;
+}
+
+export interface PortInspection {
+  readonly port: number;
+  /** The device at the other end. */
+  readonly peer: string;
+  /** Whether messages reach the peer: it has power and the cable is whole. */
+  readonly up: boolean;
+  /** When all that was sent has left; past where the transmitter is idle. */
+  readonly busyUntilPs: Time;
+}
+
+export interface InspectOptions {
+  /** Only this device; absent: all of the partition. */
+  readonly node?: string;
+  /** Also what a power failure would lose: it looks at all of a host's cache. */
+  readonly loss?: boolean;
+}
+
+/** Changes nothing that an event can see. */
+export function inspectNode(
+  { name, index, node, life, ports }: LocalNode,
+  { plan, loss }: { readonly plan: RackPlan; readonly loss: boolean },
+): DeviceInspection {
+  const rnic = node?.inspect?.();
+  const lost = loss ? node?.loss?.() : undefined;
+  return {
+    node: name,
+    kind: plan.nodes[index]!.kind,
+    life,
+    hasPower: node !== undefined,
+    counters: node?.statistics() ?? {},
+    ports: ports.map(({ peerIndex, up, link }, port) => ({
+      port,
+      peer: plan.nodes[peerIndex]!.name,
+      up,
+      busyUntilPs: link.freeAt,
+    })),
+    programs: node?.unfinished?.() ?? [],
+    ...(rnic !== undefined && { rnic }),
+    ...(lost !== undefined && { loss: lost }),
+  };
+}

@@ -1,0 +1,95 @@
+/**
+ * Steps of a partition's operations for those who read them now: one block for each device and span,
+ * on `trace.<node>`, after the span's report. Interest is a lease that its reader renews, so that a
+ * reader that has died costs nothing. A block has a limit, so that no reader makes the rack's memory
+ * grow. Pure: the caller publishes, and has the clock.
+ */
+import type { TraceStep } from "../node.ts";
+import type { Time } from "../base/time.ts";
+
+/** Payload of `trace.<node>`. */
+export type StepBlockRow = readonly [
+  /** The span (see `spanNumber`): steps of a span that a killed process had not reported did not happen. */
+  span: number,
+  /** Counts the device's blocks of this process, from 0: a gap shows a block that was lost. */
+  number: number,
+  /** Steps of the span behind these, for which there was no room. */
+  dropped: number,
+  steps: ReadonlyArray<readonly [time: Time, step: TraceStep]>,
+];
+
+export interface StepFeedOptions {
+  readonly nodes: readonly string[];
+  readonly wallMs: () => number;
+  readonly publish: (node: string, block: StepBlockRow) => void;
+}
+
+/** Steps of a device in one block: a span has two or three; one of 10 000 events has more. */
+export const BLOCK_STEPS_MAX = 1_000;
+/** A lease ends after this at the latest, in wall ms. */
+const LEASE_MS_MAX = 10_000;
+
+interface Reading {
+  untilMs: number;
+  blocks: number;
+  dropped: number;
+  steps: [Time, TraceStep][];
+}
+
+export class StepFeed {
+  readonly #options: StepFeedOptions;
+  readonly #byNode: ReadonlyMap<string, Reading>;
+  #isWanted = false;
+
+  constructor(options: StepFeedOptions) {
+    this.#options = options;
+    this.#byNode = new Map(
+      options.nodes.map((node) => [node, { untilMs: -1, blocks: 0, dropped: 0, steps: [] }]),
+    );
+  }
+
+  /** Whether {@link take} keeps anything: checked before a step's text is made. */
+  get isWanted(): boolean {
+    return this.#isWanted;
+  }
+
+  /**
+   * Takes a reader's `{ forMs, nodes? }`: for so long, at most ten seconds, it reads the steps of
+   * these devices, or of all. @returns false for what is no such request.
+   */
+  renew(request: unknown): boolean {
+    const { forMs, nodes } = Object(request) as Readonly<Record<string, unknown>>;
+    if (typeof forMs !== "number" || !(forMs > 0)) return false;
+    if (nodes !== undefined && !Array.isArray(nodes)) return false;
+    const untilMs = this.#options.wallMs() + Math.min(forMs, LEASE_MS_MAX);
+    for (const [node, reading] of this.#byNode) {
+      if (nodes !== undefined && !nodes.includes(node)) continue;
+      reading.untilMs = Math.max(reading.untilMs, untilMs);
+      this.#isWanted = true;
+    }
+    return true;
+  }
+
+  take(time: Time, node: string, step: TraceStep): void {
+    const reading = this.#byNode.get(node);
+    if (reading === undefined || reading.untilMs < 0) return;
+    if (reading.steps.length < BLOCK_STEPS_MAX) reading.steps.push([time, step]);
+    else reading.dropped++;
+  }
+
+  /** The steps since the last call belong to this span, which has been reported. */
+  commit(span: number): void {
+    if (!this.#isWanted) return;
+    const now = this.#options.wallMs();
+    this.#isWanted = false;
+    for (const [node, reading] of this.#byNode) {
+      const { blocks, dropped, steps } = reading;
+      if (steps.length > 0) {
+        this.#options.publish(node, [span, blocks, dropped, steps]);
+        Object.assign(reading, { blocks: blocks + 1, dropped: 0, steps: [] });
+      }
+      if (reading.untilMs < now) reading.untilMs = -1;
+      else this.#isWanted = true;
+    }
+  }
+}

@@ -1,0 +1,289 @@
+/**
+ * A frame field by field, in wire order, from the field tables of `fabric/wire/roce`: what
+ * `describeFrame` says in one line, with the place of every bit. Accepts any bytes: what a header
+ * promises and the frame has not is left out.
+ */
+import { type Field, readFields, sizeOf } from "../base/fields.ts";
+import { viewOf } from "../base/slab.ts";
+import { ackText, nakText } from "../wire/roce/aeth.ts";
+import { BTH_FIELDS, DEFAULT_PKEY, GSI_QPN, MULTICAST_QPN } from "../wire/roce/bth.ts";
+import { ETHERNET_FIELDS, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
+import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../wire/roce/feth.ts";
+import { ICRC_BYTES, icrcHolds } from "../wire/roce/icrc.ts";
+import { IPV4_BYTES, IPV4_FIELDS, ipv4Checksum, PROTOCOL_UDP } from "../wire/roce/ipv4.ts";
+import { opcodeRow } from "../wire/roce/opcode.ts";
+import { ROCE_PORT, UDP_FIELDS } from "../wire/roce/udp.ts";
+import { VERIFY_LEVELS } from "../wire/roce/verify_eth.ts";
+import { formatAddress, formatMac, type Naming } from "./describe.ts";
+
+/** One field of a frame, or a run of its bytes (`payload`, `pad`, `filling`). */
+export interface FrameField {
+  /** `Ethernet`, `IPv4`, `UDP`, `BTH`, an extension header such as `RETH`, or `Frame`. */
+  readonly header: string;
+  /** As in the field table; "" for reserved bits without a name. */
+  readonly name: string;
+  /** Its first bit, from the first bit of the frame. */
+  readonly bit: number;
+  readonly bits: number;
+  /** As people write it: addresses and keys in hex, counts in decimal. */
+  readonly value: string;
+  /** What the value says; "" where it says no more than itself. */
+  readonly meaning: string;
+}
+
+type Value = number | bigint | boolean;
+type Values = Readonly<Record<string, Value>>;
+
+/** Fields whose values are patterns rather than amounts. */
+const IN_HEX = new Set([
+  ..."etherType opcode pKey destQpn sourceQpn qKey va rkey immediate crc checksum flags".split(" "),
+  ..."address region magic original syndrome".split(" "),
+]);
+
+/**
+ * The fields of a frame, without gaps.
+ * @param bytes of which the last may be missing, as far as all headers are there.
+ * @param naming of IPv4 addresses: `a` for 10.0.0.1. @param length of the whole frame.
+ */
+export function frameFields(
+  bytes: Uint8Array<ArrayBuffer>,
+  naming: Naming = formatAddress,
+  length: number = bytes.length,
+): FrameField[] {
+  const reader = new FieldReader(bytes, length);
+  const ethernet = reader.read("Ethernet", ETHERNET_FIELDS, meaningOfEthernet);
+  const isIpv4 = ethernet?.["etherType"] === ETHERTYPE_IPV4;
+  const ipAt = reader.at;
+  const ip = isIpv4
+    ? reader.read("IPv4", IPV4_FIELDS, (name, value) => {
+      return meaningOfIpv4(name, value, { bytes, ipAt, naming });
+    })
+    : undefined;
+  const isUdp = ip?.["protocol"] === PROTOCOL_UDP && ip["headerWords"] === IPV4_BYTES / 4;
+  const udp = isUdp ? reader.read("UDP", UDP_FIELDS, meaningOfUdp) : undefined;
+  const isRoce = udp?.["destinationPort"] === ROCE_PORT;
+  const bth = isRoce ? reader.read("BTH", BTH_FIELDS, meaningOfBth) : undefined;
+  if (bth === undefined || ip === undefined) return reader.rest("payload");
+  const row = opcodeRow(Number(bth["opcode"]));
+  for (const name of row?.headers ?? []) {
+    const meaning = (field: string, value: Value, values: Values) =>
+      meaningOfExtension(name, field, { value, values, operation: row!.operation });
+    const read = reader.read(titleOf(name), EXTENSION_ROWS[name].fields, meaning);
+    if (read === undefined) return reader.rest("payload");
+  }
+  const packetEnd = ipAt + Number(ip["totalLength"]) - ICRC_BYTES;
+  if (packetEnd < reader.at || packetEnd + ICRC_BYTES > length) return reader.rest("payload");
+  const pad = Math.min(Number(bth["padCount"]), packetEnd - reader.at);
+  reader.run("payload", packetEnd - pad, "");
+  reader.run("pad", packetEnd, "to a whole number of 4 bytes");
+  const icrc = packetEnd + ICRC_BYTES > bytes.length
+    ? ""
+    : icrcHolds(viewOf(bytes), { from: ipAt, end: packetEnd })
+    ? "holds"
+    : "does not hold: it is dropped";
+  reader.run("ICRC", packetEnd + ICRC_BYTES, icrc);
+  return reader.rest("filling", "to the least size of a frame");
+}
+
+/** Reads headers one behind the other. */
+class FieldReader {
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  readonly #length: number;
+  readonly #fields: FrameField[] = [];
+  at = 0;
+
+  constructor(bytes: Uint8Array<ArrayBuffer>, length: number) {
+    this.#bytes = bytes;
+    this.#length = length;
+  }
+
+  /** @returns the header's values; undefined where the frame ends before it does. */
+  read(
+    header: string,
+    table: readonly Field[],
+    meaningOf: (name: string, value: Value, values: Values) => string,
+  ): Values | undefined {
+    const size = sizeOf(table);
+    if (this.at + size > this.#bytes.length) return undefined;
+    const values = readFields(table, { view: viewOf(this.#bytes), at: this.at }) as Values;
+    let bit = this.at * 8;
+    for (const [name, bits] of table) {
+      const value = values[name];
+      const said = value === undefined
+        ? { value: "", meaning: "reserved" }
+        : { value: textOf(name, value, bits), meaning: meaningOf(name, value, values) };
+      this.#fields.push({ header, name, bit, bits, ...said });
+      bit += bits;
+    }
+    this.at += size;
+    return values;
+  }
+
+  /** Bytes up to `end`, if there are any. */
+  run(name: string, end: number, meaning: string): void {
+    const length = end - this.at;
+    if (length <= 0) return;
+    const bit = this.at * 8;
+    const isShort = length <= ICRC_BYTES && end <= this.#bytes.length;
+    const value = isShort ? hexOf(this.#bytes.subarray(this.at, end)) : `${length} B`;
+    this.#fields.push({ header: "Frame", name, bit, bits: length * 8, value, meaning });
+    this.at = end;
+  }
+
+  rest(name: string, meaning = ""): FrameField[] {
+    this.run(name, this.#length, meaning);
+    return this.#fields;
+  }
+}
+
+function textOf(name: string, value: Value, bits: number): string {
+  if (typeof value === "boolean") return value ? "1" : "0";
+  if (bits === 48) return formatMac(Number(value));
+  if ((name === "source" || name === "destination") && bits === 32) {
+    return formatAddress(Number(value));
+  }
+  if (!IN_HEX.has(name)) return `${value}`;
+  return `0x${value.toString(16).padStart(Math.min(8, Math.ceil(bits / 4)), "0")}`;
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return `0x${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** `RETH`, `PersistETH`, `ImmDt`: as the specifications write them. */
+function titleOf(name: string): string {
+  return TITLES[name] ?? name;
+}
+
+const TITLES: Readonly<Record<string, string>> = {
+  reth: "RETH",
+  persistEth: "PersistETH",
+  verifyEth: "VerifyETH",
+  digestEth: "DigestETH",
+  hintEth: "HintETH",
+  coherenceEth: "CoherenceETH",
+  aeth: "AETH",
+  deth: "DETH",
+  atomicEth: "AtomicETH",
+  atomicAckEth: "AtomicAckETH",
+  immdt: "ImmDt",
+  ieth: "IETH",
+  feth: "FETH",
+};
+
+function meaningOfEthernet(name: string, value: Value): string {
+  return name === "etherType" && value === ETHERTYPE_IPV4 ? "IPv4" : "";
+}
+
+const ECN_TEXTS = ["not ECN-capable", "ECN-capable", "ECN-capable", "congestion experienced"];
+
+function meaningOfIpv4(
+  name: string,
+  value: Value,
+  { bytes, ipAt, naming }: {
+    readonly bytes: Uint8Array<ArrayBuffer>;
+    readonly ipAt: number;
+    readonly naming: Naming;
+  },
+): string {
+  switch (name) {
+    case "headerWords":
+      return `${Number(value) * 4} B`;
+    case "ecn":
+      return ECN_TEXTS[Number(value)]!;
+    case "totalLength":
+      return "with this header, to the ICRC";
+    case "dontFragment":
+      return value ? "never fragmented" : "";
+    case "protocol":
+      return value === PROTOCOL_UDP ? "UDP" : "";
+    case "checksum":
+      return ipv4Checksum(viewOf(bytes), ipAt) === 0 ? "holds" : "does not hold: it is dropped";
+    case "source":
+    case "destination": {
+      const named = naming(Number(value));
+      return named === formatAddress(Number(value)) ? "" : named;
+    }
+    default:
+      return "";
+  }
+}
+
+function meaningOfUdp(name: string, value: Value): string {
+  if (name === "destinationPort" && value === ROCE_PORT) return "RoCEv2";
+  if (name === "sourcePort") return "the flow: ECMP hashes it";
+  return name === "checksum" && value === 0 ? "none: the ICRC covers it" : "";
+}
+
+function meaningOfBth(name: string, value: Value): string {
+  switch (name) {
+    case "opcode":
+      return opcodeRow(Number(value))?.name ?? "unknown";
+    case "solicited":
+      return value ? "the receiver's interrupt is asked for" : "";
+    case "migReq":
+      return value ? "not migrating" : "";
+    case "padCount":
+      return `${value} B behind the payload`;
+    case "pKey":
+      return value === DEFAULT_PKEY ? "default partition" : "";
+    case "fecn":
+    case "becn":
+      return value ? "congestion" : "";
+    case "destQpn":
+      return value === GSI_QPN ? "connection manager" : value === MULTICAST_QPN ? "multicast" : "";
+    case "ackReq":
+      return value ? "an ACK is asked for" : "";
+    default:
+      return "";
+  }
+}
+
+function meaningOfExtension(
+  header: string,
+  field: string,
+  { value, values, operation }: {
+    readonly value: Value;
+    readonly values: Values;
+    readonly operation: string;
+  },
+): string {
+  switch (`${header}.${field}`) {
+    case "reth.va":
+      return "address in the responder's memory";
+    case "reth.length":
+      return "bytes of the whole message";
+    case "aeth.syndrome":
+      return nakText(Number(value)) ?? ackText(Number(value));
+    case "aeth.msn":
+      return "messages that the responder has completed";
+    case "persistEth.version":
+      return "asks for persistence (P-21)";
+    case "verifyEth.level":
+      return VERIFY_LEVELS[Number(value)] ?? "unknown";
+    case "verifyEth.persist":
+      return value ? "verified and persisted in one request" : "";
+    case "digestEth.crc":
+      return "CRC-32 of the data";
+    case "feth.select":
+      return nameOf(FLUSH_SELECT, value);
+    case "feth.placement":
+      return namesOf(FLUSH_PLACEMENT, Number(value));
+    case "ieth.rkey":
+      return "the key to invalidate";
+    case "coherenceEth.command":
+      return EXTENSION_ROWS.coherenceEth.describe(values as never, operation);
+    default:
+      return field === "reserved" ? "reserved" : "";
+  }
+}
+
+function nameOf(codes: Readonly<Record<string, number>>, value: Value): string {
+  return Object.keys(codes).find((name) => codes[name] === value) ?? "unknown";
+}
+
+/** The names of the bits that are set. */
+function namesOf(bits: Readonly<Record<string, number>>, value: number): string {
+  return Object.keys(bits).filter((name) => (bits[name]! & value) !== 0).join(", ") || "nothing";
+}

@@ -1,0 +1,125 @@
+/** `rack console`: the web page for racks, and the API behind it. */
+import type { Command } from "commander";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { checkListen } from "../../console/server/listen.ts";
+import { makePage } from "../../console/server/page.ts";
+import { startConsole, type Started } from "../../console/server/start.ts";
+import { onInterrupt } from "./interrupt.ts";
+import {
+  addVariantOptions,
+  given,
+  prepareOptions,
+  type VariantFlags,
+  whole,
+  wordOf,
+} from "./options.ts";
+import { print, Progress, say } from "./output.ts";
+
+interface ConsoleFlags extends VariantFlags {
+  readonly pack: string;
+  readonly port: string;
+  readonly listen: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly insecure?: boolean;
+  readonly host?: readonly string[];
+  readonly viewer?: boolean;
+  readonly json?: boolean;
+}
+
+export function addConsole(program: Command): void {
+  addVariantOptions(program.command("console [scenario]"))
+    .description("a web page that shows racks and gives them orders; brings the scenario up first")
+    .option("--pack <how>", "nodes to processes: node or machine", "node")
+    .option("--port <n>", "0: any free one", "0")
+    .option("--listen <address>", "another than loopback needs TLS, or --insecure", "127.0.0.1")
+    .option("--tls-cert <file>", "a certificate, PEM")
+    .option("--tls-key <file>", "its key, PEM")
+    .option("--insecure", "another address without TLS: keys and data can be read on the way")
+    .option("--host <name...>", "other names by which browsers reach it")
+    .option("--viewer", "print a second address, for somebody who may only look")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText(
+      "after",
+      `
+It prints one address, which signs in one browser, once. Ctrl-C ends it, and takes down the racks that it has
+brought up, no others. RACKMESH_CONSOLE_KEY, of 32 letters or more, is a key for scripts (Authorization: Bearer);
+console/server/README.md has the API.
+
+Example:
+  rack console scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
+  rack console --port 4280 --json`,
+    )
+    .action(console);
+}
+
+async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
+  const { listen: address, tlsCert, tlsKey, insecure, host, viewer, json } = flags;
+  const quiet = json === true;
+  const place = {
+    address,
+    port: whole("--port", flags.port, { least: 0, most: 65_535 }),
+    ...(tlsCert !== undefined && tlsKey !== undefined && { tls: { cert: tlsCert, key: tlsKey } }),
+    ...given({ isInsecure: insecure, names: host }),
+  };
+  checkListen(place);
+  const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, ["node", "machine"]));
+  const signal = onInterrupt("ending the console");
+  const page = await makePage();
+  let rack: string | undefined;
+  if (scenario !== undefined) {
+    const progress = new Progress({ quiet });
+    const up = await bringUp(scenario, {
+      prepare,
+      signal,
+      onLeftOut: (hosts) => {
+        if (!quiet) say(`put on ${hosts.join(", ")} is left out as it has no file`);
+      },
+      onProgress: (title, share) => progress.show(title, share),
+    }).finally(() => progress.clear());
+    rack = up.id;
+  }
+  const fixedKey = Deno.env.get("RACKMESH_CONSOLE_KEY") || undefined;
+  const started = await startConsole({
+    ...place,
+    page,
+    ...given({ rack, fixedKey }),
+    onError: (error) => say(error instanceof Error ? error.stack ?? error.message : String(error)),
+  });
+  try {
+    await tell(started, { rack, viewer: viewer === true, json: quiet });
+    await aborted(signal);
+  } finally {
+    const { down, left } = await started.end();
+    if (!quiet) {
+      for (const id of down) say(`${id} is down`);
+      for (const id of left) say(`${id} stays up: rack down --run ${id}`);
+    }
+  }
+}
+
+async function tell(
+  started: Started,
+  { rack, viewer, json }: {
+    readonly rack: string | undefined;
+    readonly viewer: boolean;
+    readonly json: boolean;
+  },
+): Promise<void> {
+  const { origins, auditFile } = started;
+  const url = await started.link("operator");
+  const look = viewer ? await started.link("viewer") : undefined;
+  if (json) {
+    const document = { url, ...given({ viewerUrl: look, rack }), origin: origins[0], auditFile };
+    return print(JSON.stringify(document));
+  }
+  print(url);
+  if (look !== undefined) print(`${look} (may only look)`);
+  if (rack !== undefined) say(`${rack} is up`);
+  say("each address signs in one browser, once; Ctrl-C ends the console");
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+}

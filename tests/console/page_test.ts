@@ -1,0 +1,182 @@
+/**
+ * The console's page on a real rack, in a browser: one console for all tests of this file, which do what a person does
+ * and look at what the page shows.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { browserMissing, BrowserRig } from "../support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { itUnless } from "../support/skipping.ts";
+
+const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+const it = itUnless(browserMissing, "The console's page in a browser");
+
+describe("The console's page", () => {
+  let rig: BrowserRig;
+
+  beforeAll(async () => {
+    if (browserMissing !== undefined) return;
+    const input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
+    await Deno.writeFile(input, new Uint8Array(100_000).map((_, i) => i * 7));
+    const choices = ["--method", "persist-opcode", "--ddio", "on", "--input", input];
+    rig = await BrowserRig.open([SCENARIO, ...choices]);
+    await Deno.remove(input);
+  });
+
+  afterAll(async () => {
+    await rig?.close();
+  });
+
+  it("signs in by the printed address, once, and clears it", async () => {
+    await rig.device("b").waitFor();
+    assert.doesNotMatch(rig.page.url(), /token/);
+    const second = await rig.stranger(rig.printed.url);
+    await second.getByText("Not signed in").waitFor();
+    await second.close();
+    // The key stays in the browser.
+    await rig.page.reload();
+    await rig.device("b").waitFor();
+  });
+
+  it("shows the rack as it is drawn, with its state and its time", async () => {
+    for (const name of ["a", "a-rnic", "tor", "b-rnic", "b"]) await rig.device(name).waitFor();
+    assert.equal(await rig.page.locator("[data-cable]").count(), 2);
+    await eventually(
+      "virtual time is in the bar",
+      async () => /^\d[\d.\u202f]*\u202fµs$/.test(await rig.page.getByTestId("now").innerText()),
+    );
+    await rig.pictures("rack");
+    await rig.accessible("the rack");
+  });
+
+  it("stops time, steps it and lets it run, by buttons and by keys", async () => {
+    const { page } = rig;
+    const why = page.locator(".why");
+    await page.locator(".bar").getByRole("button", { name: "pause" }).click();
+    await why.getByText("paused").waitFor();
+    await page.getByRole("button", { name: "run", exact: false }).filter({ hasText: "▶" })
+      .waitFor();
+    await page.locator("main").click({ position: { x: 5, y: 5 } });
+    await page.keyboard.press("Space");
+    await page.getByRole("button", { name: "pause" }).waitFor();
+  });
+
+  it("takes a command after a colon, and completes it", async () => {
+    const { page } = rig;
+    await page.keyboard.press(":");
+    await page.keyboard.type("pa");
+    await page.getByRole("option", { name: "pause" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press(":");
+    await page.keyboard.type("link cut nowhere");
+    await page.keyboard.press("Enter");
+    await page.locator(".notice.refused").getByText("nowhere").waitFor();
+    await page.getByRole("button", { name: "Close this message" }).click();
+  });
+
+  it("lists its keys, and is used by them alone", async () => {
+    const { page } = rig;
+    await page.keyboard.press("?");
+    await page.getByRole("dialog").getByText("search devices").waitFor();
+    await rig.pictures("keys");
+    await rig.accessible("the list of keys");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.keyboard.press("/");
+    await page.keyboard.type("b-rn");
+    await page.keyboard.press("Enter");
+    await page.locator("aside h2", { hasText: "b-rnic" }).waitFor();
+    assert.match(page.url(), /select=device/);
+  });
+
+  it("cuts a cable and heals it, and the picture and the time line say so", async () => {
+    const { page } = rig;
+    await page.locator("[data-cable]").first().press("Enter");
+    await page.getByRole("button", { name: "Cut", exact: true }).click();
+    await page.locator(".cable.is-cut").waitFor();
+    await page.locator("footer .mark", { hasText: "cut" }).first().waitFor();
+    await rig.pictures("cable");
+    await rig.accessible("a cable that is cut");
+    await page.getByRole("button", { name: "heal all" }).click();
+    await page.locator(".cable.is-cut").waitFor({ state: "detached" });
+  });
+
+  it("says what a kill would lose before it kills, kills the host, and starts it again", async () => {
+    const { page } = rig;
+    await rig.device("b").click();
+    await page.getByRole("button", { name: "Kill b…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("heading", { name: "Kill b" }).waitFor();
+    await dialog.getByText(/power cut/i).waitFor();
+    await rig.pictures("kill");
+    await rig.accessible("the question before a kill");
+    await dialog.getByRole("button", { name: "Kill b", exact: true }).click();
+    await page.locator('[data-device="b"].is-off').waitFor();
+    await page.locator("aside").getByText("without power").waitFor();
+    await rig.pictures("killed");
+    await page.getByRole("button", { name: "Start b" }).click();
+    await page.locator('[data-device="b"]:not(.is-off)').waitFor();
+  });
+
+  it("shows the runs, and one in full", async () => {
+    const { page } = rig;
+    await rig.view("Runs");
+    await page.getByRole("cell", { name: "up", exact: true }).waitFor();
+    await rig.pictures("runs");
+    await rig.accessible("the list of runs");
+    await page.getByRole("link", { name: "persist-pair" }).click();
+    await page.getByRole("heading", { name: "Files" }).waitFor();
+    await rig.pictures("run");
+    await rig.accessible("a run in full");
+  });
+
+  it("shows scenarios, says what is wrong with one as one types, and runs it", async () => {
+    const { page } = rig;
+    await rig.view("Scenario");
+    await page.getByRole("link", { name: "two_queues" }).waitFor();
+    await rig.pictures("scenarios");
+    await rig.accessible("the gallery of scenarios");
+    await page.getByRole("link", { name: "my_protocol" }).click();
+    await page.getByText("It can be run.").waitFor();
+    const text = page.getByRole("textbox", { name: "The scenario as YAML" });
+    const right = await text.inputValue();
+    await text.fill(right.replace(/^seed: .*$/m, "seed: seven"));
+    await page.locator(".problems").getByText("seven").waitFor();
+    await page.getByText("1 line changed").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Bring it up" }).isDisabled());
+    await rig.pictures("scenario");
+    await rig.accessible("a scenario with a mistake");
+    await text.fill(right.replace(/^seed: .*$/m, "seed: 11"));
+    await page.getByText("It can be run.").waitFor();
+    await page.getByRole("button", { name: "Run to its end" }).click();
+    await rig.view("Scenario");
+    await page.getByRole("link", { name: "Report" }).click();
+    await page.getByText("✓ holds").first().waitFor();
+    await page.getByText("11", { exact: true }).waitFor();
+    await rig.pictures("report");
+    await rig.accessible("a report");
+  });
+
+  it("lets a viewer look, and offers nothing that changes the rack", async () => {
+    const page = await rig.stranger(rig.printed.viewerUrl);
+    await page.locator('[data-device="b"]').click();
+    await page.locator("aside h2", { hasText: "b" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: /^(Kill|❚❚|▶|heal)/ }).count(), 0);
+    await page.close();
+  });
+
+  it("greys itself when the server is gone, and says since when", async () => {
+    const { page } = rig;
+    await rig.view("Rack");
+    await rig.device("b").waitFor();
+    await rig.endConsole();
+    await page.locator(".frame.is-stale").waitFor();
+    await page.locator(".why", { hasText: "No news since" }).waitFor();
+    await rig.pictures("interrupted");
+  });
+
+  it("throws nothing, and breaks its content security policy nowhere", () => {
+    assert.deepEqual(rig.errors, []);
+  });
+});
