@@ -286,6 +286,8 @@ describe("the console's API", () => {
     await good("GET /runs/{run}/events", {}, { query: `?at=${at}&before=5&after=5` });
     const next = await good("GET /runs/{run}/find", {}, { query: "?after=0&step=S903" });
     assert.equal(next.event.name, "S903");
+    const same = await good("GET /runs/{run}/compare", {}, { query: `?with=${rack}` });
+    assert.equal(same.isSame, true);
     assert.equal(console.replays.size, 1);
   });
 
