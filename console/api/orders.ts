@@ -37,6 +37,11 @@ export const timeOrder = z.discriminatedUnion("order", [
     atPs: time.optional(),
     step: z.string().max(200).regex(/^(?:[\w-]+:)?[A-Za-z][\w-]*$/).optional()
       .describe("`S907`, or `b-rnic:S907`"),
+    breaks: z.array(z.strictObject({
+      step: z.string().min(1).max(200).describe("a step's number or verb: `S907`, `qp-err`"),
+      node: name.optional().describe("the device; absent: any"),
+      count: z.number().int().min(1).optional().describe("the how-many-th time; default 1"),
+    })).min(1).max(64).optional().describe("instead of one step; `atPs` at the latest"),
   }),
   z.strictObject({
     order: z.literal("pace"),

@@ -55,12 +55,24 @@ export const waiting = z.object({
   heldBy: z.string().describe("the process whose next event it waits for; empty: none"),
 }).meta({ id: "Waiting" });
 
+export const breakHit = z.object({
+  break: z.number().int().describe("place in the order's list of breaks"),
+  node: name,
+  step: z.string(),
+  atPs: time,
+  count: z.number().int().describe("how often it had happened by then, this one included"),
+}).meta({ id: "BreakHit" });
+
 export const clock = z.object({
   virtualPs: time,
   nextPs: timeOrNever,
   limitPs: timeOrNever.describe("nothing happens from here on until time is resumed"),
   paused: z.boolean(),
   finished: z.boolean(),
+  standsAtPs: time.nullable().describe(
+    "the whole rack stands: all before this instant has happened, nothing from it on; null: it moves",
+  ),
+  hits: z.array(breakHit).describe("breaks at which the last order for time has ended"),
   psPerSecond: z.number().describe("the pace; 0: as fast as it can be"),
   events: z.number().int(),
   digest: z.string(),

@@ -80,7 +80,6 @@ async function drive(
   const document = {
     run: status.run,
     ...clockDocument(status),
-    ...(hits.length > 0 && { hits }),
     ...(missed && { missed }),
   };
   printResult(flags, document, [...hits.map(hitText), clockText(status)].join("\n"));

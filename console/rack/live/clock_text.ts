@@ -5,13 +5,16 @@ import { finite } from "../../reports/json.ts";
 
 /** The clock as a JSON document: null stands for "never". */
 export function clockDocument(clock: ClockStatus) {
-  const { now, next, limit, paused, finished, pace, events, digest } = clock;
+  const { now, next, limit, paused, finished, standsAt, hits, pace, events, digest } = clock;
   return {
     virtualPs: now,
     nextPs: finite(next),
     limitPs: finite(limit),
     paused,
     finished,
+    /** See `ClockStatus`; null as well while it moves. */
+    standsAtPs: standsAt,
+    hits: [...hits],
     psPerSecond: pace,
     events,
     digest,

@@ -19,7 +19,8 @@ import {
 } from "../../rack/live/power.ts";
 import { processesOf } from "../../rack/live/processes.ts";
 import { findUp, type RackLink } from "../../rack/live/racks.ts";
-import { type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
+import type { Break } from "../../../fabric/clock/breaks.ts";
+import { breakNamed, type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
 import { whyOf } from "../../rack/live/why.ts";
 import { clockOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
@@ -208,11 +209,15 @@ function drive(
       return step(control, spanPs === undefined ? { events: events ?? 1 } : { spanPs });
     }
     case "until": {
-      const { atPs, step } = order;
-      if ((atPs === undefined) === (step === undefined)) {
-        throw refusal("until", { found: "no goal, or two", expected: "atPs or step" });
+      const { atPs, step, breaks = [] } = order;
+      const listed = breaks.map(({ step, node, count = 1 }): Break => {
+        return { step, count, ...(node !== undefined && { node }) };
+      });
+      const all = [...listed, ...step === undefined ? [] : [breakNamed(step)]];
+      if (atPs === undefined && all.length === 0) {
+        throw refusal("until", { found: "no goal", expected: "atPs, step or breaks" });
       }
-      return until(control, step === undefined ? { time: atPs! } : { step }, signal);
+      return until(control, { breaks: all, ...(atPs !== undefined && { time: atPs }) }, signal);
     }
   }
 }
