@@ -48,7 +48,7 @@ export class TestConsole {
   ) {
     const wallMs = isReal ? () => performance.now() : () => this.nowMs;
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
-    this.watchers = new Watchers({ wallMs, idleMs: 0 });
+    this.watchers = new Watchers({ wallMs, idleMs: 1_000 });
     this.jobs = new Jobs({ wallMs });
     this.replays = new Replays({ wallMs });
     this.app = createApp({
