@@ -88,6 +88,7 @@ export class ReplayEngine {
       else break;
     }
     for (const known of this.#known.splice(0)) this.#compare(known);
+    this.#operationIndex();
   }
 
   #compare({ node, at, digest }: KnownDigest): void {
@@ -326,13 +327,11 @@ export class ReplayEngine {
     if (record === undefined) {
       throw refusal("host", { found: `"${host}"`, expected: oneOf([...memory.keys()], host) });
     }
-    let found = this.#memory.get(host);
-    if (found === undefined || found.at > at) {
-      const { config, noticePs } = victimOf(this.#job.plan, host);
-      found = new HostMemory(record, { config, noticePs, lives: lives.get(host)! });
-      this.#memory.set(host, found);
-    }
-    found.moveTo(at);
+    const known = this.#memory.get(host);
+    if (known?.at === at) return known;
+    const { config, noticePs } = victimOf(this.#job.plan, host);
+    const found = new HostMemory(record, { config, noticePs, lives: lives.get(host)!, at });
+    this.#memory.set(host, found);
     return found;
   }
 
