@@ -278,7 +278,9 @@ export const eventsQuery = query.extend({
   before: whole.max(500).optional(),
   after: whole.max(500).optional(),
   node: name.optional(),
-  kinds: z.string().max(200).optional().describe(`of ${eventKinds.join(", ")}: commas between them`),
+  kinds: z.string().max(200).optional().describe(
+    `of ${eventKinds.join(", ")}: commas between them`,
+  ),
 });
 export const findQuery = query.extend({
   after: whole,
