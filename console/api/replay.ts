@@ -7,6 +7,7 @@ import type * as replay from "../replay/types.ts";
 import { PLACES } from "../replay/types.ts";
 import { name, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
+import { rnicState } from "./rack.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 const kind = z.enum(["host", "rnic", "switch"]);
@@ -105,6 +106,7 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
       failed: number,
       lastStatus: text,
     })),
+    rnic: rnicState.exactOptional(),
   })),
   cables: z.array(z.object({
     cable: number,
@@ -124,7 +126,7 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
     sent: number,
     sentBytes: number,
   })),
-  programs: z.array(programState),
+  programs: z.array(programState).nullable(),
 }).meta({ id: "Snapshot" });
 
 const place = z.enum(PLACES).meta({ id: "Place" });
