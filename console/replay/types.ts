@@ -122,7 +122,7 @@ export interface Timeline {
 }
 
 export interface Kept {
-  /** Steps, frames and memory are kept up to here; later instants are replayed again when asked for. */
+  /** Steps, frames and memory are kept up to here; later instants are refused. */
   readonly detailUntilPs: Ps;
   /** Samples of counters. */
   readonly samples: number;
