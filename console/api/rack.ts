@@ -142,29 +142,13 @@ export const linkFaults = z.object({ faults: z.array(linkFault) }).meta({ id: "L
 
 const number = z.number();
 
-/** What a device is doing, asked of the device itself. */
-export const device = z.object({
-  node: name,
-  kind: nodeKind,
-  life: number.describe("the number of its present or last life, from 0"),
-  hasPower: z.boolean(),
-  reachedPs: time.describe("every event of its process before this has happened"),
-  counters: z.record(z.string(), number),
-  ports: z.array(z.object({ port: number, peer: name, up: z.boolean(), busyUntilPs: number })),
-  programs: z.array(z.object({
-    program: z.string(),
-    serves: z.boolean(),
-    waitsFor: z.string(),
-    since: number,
-    at: z.string().optional().describe("the line in the program's file"),
-    order: number.optional(),
-  })).describe("those that have not ended"),
-  rnic: z.object({
+/** Queue pairs and regions of a card. */
+export const rnicState = z.object({
     queuePairs: z.array(z.object({
       qpn: number,
       type: z.enum(["rc", "uc", "ud"]),
       state: z.string(),
-      peer: z.object({ address: z.string(), qpn: number }).optional(),
+      peer: z.object({ address: z.string(), qpn: number }).exactOptional(),
       nextPsn: number,
       unacknowledgedPsn: number,
       outstanding: number,
@@ -187,7 +171,26 @@ export const device = z.object({
       isWindow: z.boolean(),
       persistent: z.boolean(),
     })),
-  }).optional(),
+  });
+
+/** What a device is doing, asked of the device itself. */
+export const device = z.object({
+  node: name,
+  kind: nodeKind,
+  life: number.describe("the number of its present or last life, from 0"),
+  hasPower: z.boolean(),
+  reachedPs: time.describe("every event of its process before this has happened"),
+  counters: z.record(z.string(), number),
+  ports: z.array(z.object({ port: number, peer: name, up: z.boolean(), busyUntilPs: number })),
+  programs: z.array(z.object({
+    program: z.string(),
+    serves: z.boolean(),
+    waitsFor: z.string(),
+    since: number,
+    at: z.string().optional().describe("the line in the program's file"),
+    order: number.optional(),
+  })).describe("those that have not ended"),
+  rnic: rnicState.optional(),
   loss: z.object({
     domain: z.string(),
     bytes: z.object({ iio: number, llc: number, wcb: number }),

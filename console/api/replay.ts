@@ -7,6 +7,7 @@ import type * as replay from "../replay/types.ts";
 import { PLACES } from "../replay/types.ts";
 import { maybe, name, orNull, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
+import { rnicState } from "./rack.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
 
@@ -106,6 +107,7 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
       failed: number,
       lastStatus: text,
     })),
+    rnic: rnicState.exactOptional(),
   })),
   cables: z.array(z.object({
     cable: number,
@@ -278,7 +280,9 @@ export const eventsQuery = query.extend({
   before: whole.max(500).optional(),
   after: whole.max(500).optional(),
   node: name.optional(),
-  kinds: z.string().max(200).optional().describe(`of ${eventKinds.join(", ")}: commas between them`),
+  kinds: z.string().max(200).optional().describe(
+    `of ${eventKinds.join(", ")}: commas between them`,
+  ),
 });
 export const findQuery = query.extend({
   after: whole,

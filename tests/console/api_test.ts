@@ -280,12 +280,15 @@ describe("the console's API", () => {
     const { operations } = await good("GET /runs/{run}/operations");
     assert.ok(operations.length > 0);
     const query = `?index=${operations[0].index}`;
-    const ladder = await good("GET /runs/{run}/ladder", {}, { query });
+    const { json: ladder, text } = await call("GET /runs/{run}/ladder", {}, { query });
     assert.ok(ladder.rows.length > 0);
     await good("GET /runs/{run}/density", {}, { query: "?buckets=10&byNode=true" });
     await good("GET /runs/{run}/events", {}, { query: `?at=${at}&before=5&after=5` });
-    const next = await good("GET /runs/{run}/find", {}, { query: "?after=0&step=S903" });
-    assert.equal(next.event.name, "S903");
+    const { step, node } = ladder.rows.at(-1);
+    const found = await good("GET /runs/{run}/find", {}, {
+      query: `?after=0&node=${node}&step=${encodeURIComponent(step)}`,
+    });
+    assert.equal(found.event?.name, step, text);
     const same = await good("GET /runs/{run}/compare", {}, { query: `?with=${rack}` });
     assert.equal(same.isSame, true);
     assert.equal(console.replays.size, 1);

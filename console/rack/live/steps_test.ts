@@ -32,7 +32,8 @@ describe("watchSteps", () => {
 
   const say = (node: string, ...row: unknown[]) =>
     rack.publish(`rack.r.trace.${node}`, encode(row));
-  const steps = (count: number) => Array.from({ length: count }, () => [5, { step: "x", text: "" }]);
+  const steps = (count: number) =>
+    Array.from({ length: count }, () => [5, { step: "x", text: "" }]);
 
   it("asks for steps as long as it is read, and gives blocks with what was lost before them", async () => {
     const blocks: StepBlock[] = [];
