@@ -37,6 +37,11 @@ export const timeOrder = z.discriminatedUnion("order", [
     atPs: time.optional(),
     step: z.string().max(200).regex(/^(?:[\w-]+:)?[A-Za-z][\w-]*$/).optional()
       .describe("`S907`, or `b-rnic:S907`"),
+    breaks: z.array(z.strictObject({
+      step: z.string().max(100).regex(/^[A-Za-z][\w-]*$/),
+      node: name.optional().describe("the device; default: any"),
+      count: z.number().int().min(1).max(1e9).optional().describe("the how-many-th time; default 1"),
+    })).min(1).max(20).optional().describe("instead of `step`: whichever comes first, `atPs` included"),
   }),
   z.strictObject({
     order: z.literal("pace"),

@@ -1,6 +1,6 @@
 /** A rack: what it consists of, its clock, its processes, and what its devices count. */
 import { z } from "zod";
-import { name, seed, time, timeOrNever } from "./common.ts";
+import { maybe, name, seed, time, timeOrNever } from "./common.ts";
 
 export const nodeKind = z.enum(["host", "rnic", "switch"]).meta({ id: "NodeKind" });
 
@@ -66,6 +66,9 @@ export const clock = z.object({
   digest: z.string(),
   why: z.string().describe("one sentence: whether time moves, and if not, what holds it"),
   waiting: z.array(waiting),
+  standsAtPs: timeOrNever.optional().describe("the one instant at which all of the rack stands"),
+  hits: z.array(z.object({ node: name, step: z.string(), atPs: time, count: z.number().int() }))
+    .optional().describe("the breaks of the last order that were hit"),
 }).meta({ id: "Clock" });
 export type Clock = z.infer<typeof clock>;
 
@@ -136,7 +139,7 @@ export const rnicState = z.object({
       qpn: number,
       type: z.enum(["rc", "uc", "ud"]),
       state: z.string(),
-      peer: z.object({ address: z.string(), qpn: number }).exactOptional(),
+      peer: maybe(z.object({ address: z.string(), qpn: number })),
       nextPsn: number,
       unacknowledgedPsn: number,
       outstanding: number,

@@ -19,7 +19,7 @@ import {
 } from "../../rack/live/power.ts";
 import { processesOf } from "../../rack/live/processes.ts";
 import { findUp, type RackLink } from "../../rack/live/racks.ts";
-import { type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
+import { breakNamed, type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
 import { whyOf } from "../../rack/live/why.ts";
 import { clockOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
@@ -208,11 +208,20 @@ function drive(
       return step(control, spanPs === undefined ? { events: events ?? 1 } : { spanPs });
     }
     case "until": {
-      const { atPs, step } = order;
-      if ((atPs === undefined) === (step === undefined)) {
-        throw refusal("until", { found: "no goal, or two", expected: "atPs or step" });
+      const { atPs, step, breaks = step === undefined ? [] : [breakNamed(step)] } = order;
+      if (step !== undefined && order.breaks !== undefined) {
+        throw refusal("until", { found: "step and breaks", expected: "one of them" });
       }
-      return until(control, step === undefined ? { time: atPs! } : { step }, signal);
+      if (breaks.length === 0) {
+        if (atPs !== undefined) return until(control, { time: atPs }, signal);
+        throw refusal("until", { found: "no goal", expected: "atPs, step or breaks" });
+      }
+      const wanted = breaks.map(({ step, node, count }) => ({
+        step,
+        ...(node !== undefined && { node }),
+        ...(count !== undefined && { count }),
+      }));
+      return until(control, { breaks: wanted, ...(atPs !== undefined && { time: atPs }) }, signal);
     }
   }
 }
