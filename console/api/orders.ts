@@ -38,10 +38,10 @@ export const timeOrder = z.discriminatedUnion("order", [
     step: z.string().max(200).regex(/^(?:[\w-]+:)?[A-Za-z][\w-]*$/).optional()
       .describe("`S907`, or `b-rnic:S907`"),
     breaks: z.array(z.strictObject({
-      step: z.string().min(1).max(200).describe("a step's number or verb: `S907`, `qp-err`"),
-      node: name.optional().describe("the device; absent: any"),
-      count: z.number().int().min(1).optional().describe("the how-many-th time; default 1"),
-    })).min(1).max(64).optional().describe("instead of one step; `atPs` at the latest"),
+      step: z.string().max(100).regex(/^[A-Za-z][\w-]*$/),
+      node: name.optional().describe("the device; default: any"),
+      count: z.number().int().min(1).max(1e9).optional().describe("the how-many-th time; default 1"),
+    })).min(1).max(20).optional().describe("instead of `step`: whichever comes first, `atPs` included"),
   }),
   z.strictObject({
     order: z.literal("pace"),

@@ -1,6 +1,6 @@
 /** A rack: what it consists of, its clock, its processes, and what its devices count. */
 import { z } from "zod";
-import { name, seed, time, timeOrNever } from "./common.ts";
+import { maybe, name, seed, time, timeOrNever } from "./common.ts";
 
 export const nodeKind = z.enum(["host", "rnic", "switch"]).meta({ id: "NodeKind" });
 
@@ -55,29 +55,20 @@ export const waiting = z.object({
   heldBy: z.string().describe("the process whose next event it waits for; empty: none"),
 }).meta({ id: "Waiting" });
 
-export const breakHit = z.object({
-  break: z.number().int().describe("place in the order's list of breaks"),
-  node: name,
-  step: z.string(),
-  atPs: time,
-  count: z.number().int().describe("how often it had happened by then, this one included"),
-}).meta({ id: "BreakHit" });
-
 export const clock = z.object({
   virtualPs: time,
   nextPs: timeOrNever,
   limitPs: timeOrNever.describe("nothing happens from here on until time is resumed"),
   paused: z.boolean(),
   finished: z.boolean(),
-  standsAtPs: time.nullable().describe(
-    "the whole rack stands: all before this instant has happened, nothing from it on; null: it moves",
-  ),
-  hits: z.array(breakHit).describe("breaks at which the last order for time has ended"),
   psPerSecond: z.number().describe("the pace; 0: as fast as it can be"),
   events: z.number().int(),
   digest: z.string(),
   why: z.string().describe("one sentence: whether time moves, and if not, what holds it"),
   waiting: z.array(waiting),
+  standsAtPs: timeOrNever.optional().describe("the one instant at which all of the rack stands"),
+  hits: z.array(z.object({ node: name, step: z.string(), atPs: time, count: z.number().int() }))
+    .optional().describe("the breaks of the last order that were hit"),
 }).meta({ id: "Clock" });
 export type Clock = z.infer<typeof clock>;
 
@@ -148,7 +139,7 @@ export const rnicState = z.object({
       qpn: number,
       type: z.enum(["rc", "uc", "ud"]),
       state: z.string(),
-      peer: z.object({ address: z.string(), qpn: number }).exactOptional(),
+      peer: maybe(z.object({ address: z.string(), qpn: number })),
       nextPsn: number,
       unacknowledgedPsn: number,
       outstanding: number,

@@ -107,7 +107,7 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
       failed: number,
       lastStatus: text,
     })),
-    rnic: rnicState.exactOptional(),
+    rnic: maybe(rnicState),
   })),
   cables: z.array(z.object({
     cable: number,

@@ -11,6 +11,8 @@ export function clockOf(status: ClockStatus): Clock {
   return {
     ...clockDocument(status),
     why: whyText(status),
+    standsAtPs: status.standsAt,
+    hits: status.hits.map(({ node, step, atPs, count }) => ({ node, step, atPs, count })),
     waiting: status.why.map(({ partition, status, sinceMs, next, now, heldBy }) => ({
       partition,
       status,

@@ -5,6 +5,7 @@
 import { Counter, Gauge, Registry } from "prom-client";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import { countersOf, trafficOf } from "../rack/live/counters.ts";
+import { inspectDevice } from "../rack/live/inspect.ts";
 import { findUp, linkedTo, type RackLink } from "../rack/live/racks.ts";
 import { listRuns } from "../rack/run_directory.ts";
 import type { Console } from "./context.ts";
@@ -63,7 +64,11 @@ function metricsIn(registry: Registry) {
     llcMisses: counter("llc_misses_total", "Accesses that missed a host's last-level cache.", node),
     scmIn: counter("scm_received_bytes_total", "Bytes that a host's SCM controller took.", node),
     scmOut: counter("scm_written_bytes_total", "Bytes written to a host's SCM medium.", node),
-    iio: gauge("iio_buffered_bytes", "Bytes in a host's I/O controller.", node),
+    dirty: gauge(
+      "scm_volatile_bytes",
+      "Bytes of SCM whose newest copy is at a place that a power failure now would lose.",
+      [...node, "place"],
+    ),
   };
 }
 
@@ -104,12 +109,16 @@ async function collect(
       metrics.retransmissions.inc(labels, retransmissions ?? 0);
       metrics.queuePairs.set(labels, queuePairs ?? 0);
     }
-    const { llcMisses, scmBytesIn, scmBytesOut, iioBytes } = all;
+    const { llcMisses, scmBytesIn, scmBytesOut } = all;
     if (scmBytesIn === undefined) continue;
     metrics.llcMisses.inc(labels, llcMisses ?? 0);
     metrics.scmIn.inc(labels, scmBytesIn);
     metrics.scmOut.inc(labels, scmBytesOut ?? 0);
-    metrics.iio.set(labels, iioBytes ?? 0);
+    // A host that loses its power meanwhile has nothing to lose.
+    const device = await inspectDevice(link, node, { loss: true }).catch(() => undefined);
+    for (const [place, bytes] of Object.entries(device?.loss?.bytes ?? {})) {
+      metrics.dirty.set({ ...labels, place }, bytes);
+    }
   }
 }
 

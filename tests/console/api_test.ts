@@ -242,6 +242,8 @@ describe("the console's API", () => {
     await refused("422 refused", path, {}, { json: { order: "until", atPs: 1 } });
     await refused("400 bad-request", path, {}, { json: { order: "until", step: "S907; rm" } });
     await good(path, {}, { json: { order: "step", events: 2 } });
+    const last = { order: "until", breaks: [{ step: "S903" }], atPs: clock.virtualPs + 1_000 };
+    assert.deepEqual((await good(path, {}, { json: last })).clock.hits, []);
     await good(path, {}, { json: { order: "pace", psPerSecond: 1_000_000 } });
     await good(path, {}, { json: { order: "pace", psPerSecond: 0 } });
     const resumed = await good(path, {}, { json: { order: "resume" } });
@@ -307,6 +309,7 @@ describe("the console's API", () => {
     assert.ok(value("rackmesh_virtual_seconds_total", rack) > 0);
     assert.ok(value("rackmesh_link_bytes_total", 'from="a-rnic"') > 10_000);
     assert.equal(value("rackmesh_device_power", 'node="b"'), 1);
+    assert.equal(value("rackmesh_scm_volatile_bytes", 'node="b",place="iio"'), 0);
     const names = [...text.matchAll(/^# TYPE (\S+) (\S+)/gm)];
     for (const [, name, type] of names) {
       assert.match(name!, /^rackmesh_[a-z_]+$/);

@@ -19,7 +19,6 @@ import {
 } from "../../rack/live/power.ts";
 import { processesOf } from "../../rack/live/processes.ts";
 import { findUp, type RackLink } from "../../rack/live/racks.ts";
-import type { Break } from "../../../fabric/clock/breaks.ts";
 import { breakNamed, type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
 import { whyOf } from "../../rack/live/why.ts";
 import { clockOf } from "../documents.ts";
@@ -209,15 +208,20 @@ function drive(
       return step(control, spanPs === undefined ? { events: events ?? 1 } : { spanPs });
     }
     case "until": {
-      const { atPs, step, breaks = [] } = order;
-      const listed = breaks.map(({ step, node, count = 1 }): Break => {
-        return { step, count, ...(node !== undefined && { node }) };
-      });
-      const all = [...listed, ...step === undefined ? [] : [breakNamed(step)]];
-      if (atPs === undefined && all.length === 0) {
+      const { atPs, step, breaks = step === undefined ? [] : [breakNamed(step)] } = order;
+      if (step !== undefined && order.breaks !== undefined) {
+        throw refusal("until", { found: "step and breaks", expected: "one of them" });
+      }
+      if (breaks.length === 0) {
+        if (atPs !== undefined) return until(control, { time: atPs }, signal);
         throw refusal("until", { found: "no goal", expected: "atPs, step or breaks" });
       }
-      return until(control, { breaks: all, ...(atPs !== undefined && { time: atPs }) }, signal);
+      const wanted = breaks.map(({ step, node, count }) => ({
+        step,
+        ...(node !== undefined && { node }),
+        ...(count !== undefined && { count }),
+      }));
+      return until(control, { breaks: wanted, ...(atPs !== undefined && { time: atPs }) }, signal);
     }
   }
 }
