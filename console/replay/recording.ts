@@ -81,7 +81,7 @@ export class Recording {
   #slicePs: Time = FIRST_SLICE_PS;
   readonly #writes = new Map<string, DeclaredWrite>();
   readonly #names = new Map<string, readonly string[]>();
-  /** By card: the latest frames that it has received, oldest first. */
+  /** By card: the latest frames that it has received, or their payloads, oldest first. */
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
   constructor(job: ReplayJob, loaded: Loaded) {
@@ -246,7 +246,9 @@ export class Recording {
       events.push(time);
       if (!hasBus) return step(time, input, out);
       if (node.kind === "rnic" && input.kind === "message" && input.message.kind === "frame") {
-        this.#receive(name, { at: time, frame: input.message.bytes });
+        // A frame that was made in this process has brought its packet.
+        const { bytes, packet } = input.message;
+        this.#receive(name, { at: time, frame: packet?.payload ?? bytes });
       }
       if (wrapped?.original !== out) {
         const sent = (port: number, message: Message, freeAt: Time) =>
@@ -291,7 +293,8 @@ export class Recording {
     this.memory.get(direction.to)?.pass({
       landing: new Landing(message.address - SCM_BASE, message.data),
       cardAt: this.#receivedAt(node.name, message.data),
-      busAt: now,
+      sentAt: now,
+      busAt: startPs,
       arrivesAt: freeAt + latencyPs,
     });
   }
