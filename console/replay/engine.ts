@@ -91,6 +91,30 @@ export class ReplayEngine {
     this.#operationIndex();
   }
 
+  /**
+   * Whether a later state of the run can be reached from here: no fault has come, and no order before the
+   * instant that this replay stands at.
+   */
+  canExtend(job: ReplayJob): boolean {
+    const { plan, orders } = this.#job;
+    const countOf = ({ faults, linkFaults = [] }: ReplayJob["plan"]) =>
+      `${faults.length} ${linkFaults.length}`;
+    return countOf(plan) === countOf(job.plan) && job.orders.length >= orders.length &&
+      job.orders.slice(orders.length).every(({ time }) => time >= this.#recording.reached);
+  }
+
+  /** Goes on to a later state of the same run: see {@link canExtend}, {@link run}. */
+  async extend(job: ReplayJob, onProgress: (progress: ReplayProgress) => void): Promise<void> {
+    const { reached } = this.#recording;
+    this.#recording.extend(job);
+    // What is older has been compared, or was passed before the run told it.
+    this.#known = job.known.filter(({ at }) => at === null || at > reached)
+      .sort((x, y) => (x.at ?? Infinity) - (y.at ?? Infinity));
+    this.#follower = undefined;
+    this.#memory.clear();
+    await this.run(job.until, onProgress);
+  }
+
   #compare({ node, at, digest }: KnownDigest): void {
     const replayed = this.#recording.simulator.nodes().find(([name]) => name === node)?.[1];
     this.#compared++;

@@ -60,7 +60,7 @@ const FIRST_EVENTS_OF_SAMPLE = 64;
 const FIRST_SLICE_PS = PS_PER_US;
 
 export class Recording {
-  readonly job: ReplayJob;
+  job: ReplayJob;
   readonly simulator: Simulator;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   /** Steps of operations, as a trace has them. */
@@ -122,6 +122,12 @@ export class Recording {
       },
       observer: { scope: "wire", see: (seen) => this.#see(seen), commit: () => {} },
     });
+  }
+
+  /** Takes up what has been ordered since, of a run with the same faults that has come further. */
+  extend(job: ReplayJob): void {
+    for (const order of job.orders.slice(this.job.orders.length)) this.simulator.order(order);
+    this.job = job;
   }
 
   get #keeps(): boolean {
