@@ -41,8 +41,8 @@ import type {
 const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
 const BUCKETS_MOST = 4_096, BUCKETS_USUAL = 512;
-/** So many events are replayed anew for an instant in less than half a second. */
-const EXACT_EVENTS = 50_000;
+/** So many events are replayed anew for an instant in some tenths of a second. */
+const EXACT_EVENTS = 20_000;
 
 /** A second replay that keeps nothing, for the state of devices at an instant. */
 interface Follower {
