@@ -214,8 +214,8 @@ export class HostMemory {
   }
 
   /** `wsp`: the card keeps what it sends until it notices, and sends it again. */
-  #isKept({ busAt }: Passage): boolean {
-    return this.#config.domain === "wsp" && busAt < this.at + this.#noticePs;
+  #isKept({ sentAt }: Passage): boolean {
+    return this.#config.domain === "wsp" && sentAt < this.at + this.#noticePs;
   }
 }
 

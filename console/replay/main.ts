@@ -11,6 +11,7 @@ import { watchLoops } from "../rack/own/loop_watch.ts";
 import { ReplayEngine } from "./engine.ts";
 import type { ReplayJob } from "./job.ts";
 import type { Loaded } from "./recording.ts";
+import type { ReplayProgress } from "./types.ts";
 import { METHODS, type ReplayReply, type ReplayRequest } from "./protocol.ts";
 
 async function main(): Promise<void> {
@@ -23,8 +24,12 @@ async function main(): Promise<void> {
       if (request.kind === "open") {
         const { job } = request;
         loaded ??= await load(job);
-        engine = new ReplayEngine(job, loaded);
-        await engine.run(job.until, (progress) => say({ kind: "progress", progress }));
+        const onProgress = (progress: ReplayProgress) => say({ kind: "progress", progress });
+        if (engine?.canExtend(job)) await engine.extend(job, onProgress);
+        else {
+          engine = new ReplayEngine(job, loaded);
+          await engine.run(job.until, onProgress);
+        }
         say({ kind: "opened" });
       } else {
         const { id, method, given } = request;

@@ -65,6 +65,8 @@ export interface Passage {
   readonly landing: Landing;
   /** When the card had the frame; -1 where it was in none. */
   readonly cardAt: Time;
+  /** When the card has it in hand for the bus, and when its first bit is on the bus. */
+  readonly sentAt: Time;
   readonly busAt: Time;
   /** When all of it is at the processor. */
   readonly arrivesAt: Time;

@@ -23,7 +23,7 @@ export type Method = typeof METHODS[number];
 export type Arguments<M extends Method> = Parameters<ReplayEngine[M]>;
 export type Result<M extends Method> = ReturnType<ReplayEngine[M]>;
 
-/** To the process: first what is replayed, then calls; or a longer run of a rack that is up. */
+/** To the process: first what is replayed, then calls; of a rack that is up also how it is later. */
 export type ReplayRequest =
   | { readonly kind: "open"; readonly job: ReplayJob }
   | {

@@ -60,7 +60,7 @@ const FIRST_EVENTS_OF_SAMPLE = 64;
 const FIRST_SLICE_PS = PS_PER_US;
 
 export class Recording {
-  readonly job: ReplayJob;
+  job: ReplayJob;
   readonly simulator: Simulator;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   /** Steps of operations, as a trace has them. */
@@ -81,7 +81,7 @@ export class Recording {
   #slicePs: Time = FIRST_SLICE_PS;
   readonly #writes = new Map<string, DeclaredWrite>();
   readonly #names = new Map<string, readonly string[]>();
-  /** By card: the latest frames that it has received, oldest first. */
+  /** By card: the latest frames that it has received, or their payloads, oldest first. */
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
   constructor(job: ReplayJob, loaded: Loaded) {
@@ -122,6 +122,12 @@ export class Recording {
       },
       observer: { scope: "wire", see: (seen) => this.#see(seen), commit: () => {} },
     });
+  }
+
+  /** Takes up what has been ordered since, of a run with the same faults that has come further. */
+  extend(job: ReplayJob): void {
+    for (const order of job.orders.slice(this.job.orders.length)) this.simulator.order(order);
+    this.job = job;
   }
 
   get #keeps(): boolean {
@@ -246,7 +252,9 @@ export class Recording {
       events.push(time);
       if (!hasBus) return step(time, input, out);
       if (node.kind === "rnic" && input.kind === "message" && input.message.kind === "frame") {
-        this.#receive(name, { at: time, frame: input.message.bytes });
+        // A frame that was made in this process has brought its packet.
+        const { bytes, packet } = input.message;
+        this.#receive(name, { at: time, frame: packet?.payload ?? bytes });
       }
       if (wrapped?.original !== out) {
         const sent = (port: number, message: Message, freeAt: Time) =>
@@ -291,7 +299,8 @@ export class Recording {
     this.memory.get(direction.to)?.pass({
       landing: new Landing(message.address - SCM_BASE, message.data),
       cardAt: this.#receivedAt(node.name, message.data),
-      busAt: now,
+      sentAt: now,
+      busAt: startPs,
       arrivesAt: freeAt + latencyPs,
     });
   }

@@ -238,7 +238,7 @@ export interface ProgramState {
 export interface SnapshotQuery {
   /**
    * Counters and programs of the very instant, also where that takes seconds; false: never. Default:
-   * where it takes less than half a second.
+   * where it takes some tenths of a second.
    */
   readonly exact?: boolean;
 }

@@ -52,7 +52,12 @@ export class Simulator {
       returnDelay: () => NEVER,
     });
     this.#partition.powerOn(0, new Map());
-    for (const { host, ...order } of options.orders ?? []) this.#partition.run(host, order);
+    for (const order of options.orders ?? []) this.order(order);
+  }
+
+  /** Starts a program at an instant that has not been processed. */
+  order({ host, ...order }: SimulatedOrder): void {
+    this.#partition.run(host, order);
   }
 
   /** Processes events before `until` and the plan's own end. @returns their number. */

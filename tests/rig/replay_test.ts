@@ -250,7 +250,11 @@ describe("Replay of an own program in one process", () => {
       const ladder = await replay.ladder(first!.index);
       assert.deepEqual(ladder.columns, ["a", "a-rnic", "tor", "b-rnic", "b"]);
       const places = new Map<string, number>();
-      for (let at = first!.startPs; at <= endPs; at += 500_000) {
+      for (
+        let at = first!.startPs;
+        at <= Math.min(endPs, first!.startPs + 10_000_000);
+        at += 50_000
+      ) {
         const { lines } = await replay.memory(at, { host: "b", from: 65_536, to: 69_632 });
         for (const { spans } of lines) {
           for (const { place, write, from, to } of spans) {
@@ -258,7 +262,8 @@ describe("Replay of an own program in one process", () => {
           }
         }
       }
-      assert.ok(places.has("in-flight") && places.has("llc"), [...places.keys()].join());
+      const seen = [...places.keys()].sort();
+      assert.deepEqual(seen, ["bus", "card", "iio", "in-flight", "llc"], "on its whole way");
       assert.ok(!places.has("medium"), "it is not written back by itself");
       const { rows, split } = await replay.events({ at: first!.startPs, before: 3, after: 3 });
       assert.deepEqual([rows.length, split], [6, 3]);

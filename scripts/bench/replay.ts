@@ -1,0 +1,48 @@
+/**
+ * The replay of a run, by itself: `deno run -A scripts/bench/replay.ts MIB`. A put of so many MiB is about
+ * 12,500 events a MiB. It prints the first pass, and for instants of the run the time from a question to
+ * all answers that a page shows of it, in wall ms.
+ */
+import { runScenario } from "../../console/rack/run_scenario.ts";
+import { Replay } from "../../console/replay/client.ts";
+
+const SHARES = [0.5, 0.9, 0.3, 0.31, 0.7];
+
+async function measure(mib: number, folder: string): Promise<void> {
+  const scenario = `${folder}/replay.yaml`;
+  await Deno.writeTextFile(
+    scenario,
+    `name: replay\nhosts: { a: {}, b: { ddio: on, scm: { size: ${2 * mib + 16}MiB } } }\n` +
+      `programs: [{ on: a, run: put, to: b, method: write-flush, depth: 16, bytes: ${mib}MiB }]\n`,
+  );
+  const { run } = await runScenario(scenario, { prepare: { packing: "all" } });
+  const began = performance.now();
+  const replay = await Replay.open({ run });
+  const firstMs = performance.now() - began;
+  const { events, endPs, kept: { residentBytes } } = await replay.timeline();
+  const pictures: number[] = [];
+  for (const share of SHARES) {
+    const at = Math.floor(share * endPs), from = performance.now();
+    await replay.snapshot(at);
+    const { lost } = await replay.loss(at, ["b"]);
+    const first = lost[0]?.from ?? 0;
+    await replay.memory(at, { host: "b", from: first, to: first + (64 << 10) });
+    await replay.events({ at });
+    await replay.operations({ from: at, to: at + 1 });
+    pictures.push(performance.now() - from);
+  }
+  await replay.close();
+  const rounded = pictures.map((ms) => ms.toFixed(0)).join(", ");
+  const first = `first pass ${(firstMs / 1_000).toFixed(1)} s`;
+  console.log(`${events} events: ${first}, ${residentBytes >> 20} MiB; pictures ${rounded} ms`);
+}
+
+if (import.meta.main) {
+  const folder = await Deno.makeTempDir({ prefix: "rackmesh-bench-replay-" });
+  Deno.env.set("RACKMESH_CACHE", folder);
+  try {
+    for (const mib of Deno.args.map(Number)) await measure(mib, folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
