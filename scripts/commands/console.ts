@@ -1,6 +1,7 @@
 /** `rack console`: the web page for racks, and the API behind it. */
 import type { Command } from "commander";
-import { bringUp } from "../../console/rack/bring_up.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
@@ -56,6 +57,10 @@ Example:
 async function console(scenario: string | undefined, flags: ConsoleFlags): Promise<void> {
   const { listen: address, tlsCert, tlsKey, insecure, host, viewer, json } = flags;
   const quiet = json === true;
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
+    const found = tlsCert === undefined ? "--tls-key alone" : "--tls-cert alone";
+    throw refusal("", { found, expected: "both, or none" });
+  }
   const place = {
     address,
     port: whole("--port", flags.port, { least: 0, most: 65_535 }),
@@ -85,6 +90,9 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
     page,
     ...given({ rack, fixedKey }),
     onError: (error) => say(error instanceof Error ? error.stack ?? error.message : String(error)),
+  }).catch(async (error) => {
+    if (rack !== undefined) await takeRacksDown({ run: rack });
+    throw error;
   });
   try {
     await tell(started, { rack, viewer: viewer === true, json: quiet });

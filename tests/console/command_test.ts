@@ -88,6 +88,7 @@ describe("rack console", () => {
         [["--listen", "0.0.0.0", "--tls-cert", "none.pem"], {}, /--listen/],
         [["--host", "a b"], {}, /--host/],
         [["--port", "70000"], {}, /--port/],
+        [["--tls-cert", "none.pem"], {}, /--tls-cert alone/],
         [[], { RACKMESH_CONSOLE_KEY: "short" }, /RACKMESH_CONSOLE_KEY/],
       ] as const
     ) {
