@@ -129,7 +129,7 @@ describe("The console's page", () => {
     await page.locator("footer .mark", { hasText: "kill b" }).waitFor({ state: "attached" });
     await line.click({ position: { x: width * 0.6, y: 100 } });
     await page.getByText("This is the past.").waitFor();
-    await page.locator("aside").getByRole("button", { name: /^recv/ }).waitFor();
+    await page.locator("aside").getByRole("button", { name: /^recv/ }).first().waitFor();
     assert.notEqual(await now.innerText(), before);
     assert.match(page.url(), /at=\d+/);
     assert.equal(await page.getByRole("button", { name: /^Kill/ }).count(), 0);
