@@ -2,7 +2,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
-import { clock, ended, isKept, runs, speed, trouble } from "../data/rack.ts";
+import { clock, ended, isKept, isUp, runs, speed, trouble } from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
 import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
@@ -225,6 +225,7 @@ export function Bar() {
           <button
             type="button"
             title="Heals every cable, starts every device (h)"
+            disabled={!isUp.value}
             onClick={healAll}
           >
             heal all

@@ -36,7 +36,9 @@ function figure(name: string, value: number): string {
 function Counters({ name }: { readonly name: string }) {
   const all = Object.entries(shownCounters.value.get(name) ?? {});
   const counted = all.filter(([, value]) => value !== 0);
-  if (all.length === 0) return <p class="quiet">It counts nothing without power.</p>;
+  if (all.length === 0 || shownPower.value.get(name) === false) {
+    return <p class="quiet">It counts nothing without power.</p>;
+  }
   return (
     <>
       <dl>
