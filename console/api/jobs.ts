@@ -1,6 +1,7 @@
 /** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
-import { name, seed, time } from "./common.ts";
+import { name, orNull, seed, time } from "./common.ts";
+import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
 /** A scenario by the name of a shipped one, or by its text. */
@@ -31,6 +32,8 @@ export const jobOrder = z.discriminatedUnion("kind", [
     claims: z.boolean().optional(),
     trace: z.boolean().optional(),
     captures: z.boolean().optional().describe("pcapng files and a Perfetto trace"),
+    counterexample: z.strictObject({ job: name, variant: z.string().max(400) }).optional()
+      .describe("run with the faults by which an exploration of this console found it"),
   }),
   z.strictObject({
     kind: z.literal("up"),
@@ -51,6 +54,17 @@ export const jobOrder = z.discriminatedUnion("kind", [
     forMs: z.number().int().min(1).optional(),
     claims: z.boolean().optional(),
   }),
+  z.strictObject({
+    kind: z.literal("cut"),
+    run: name.describe("a run, also of a rack that is up: it is not touched"),
+    variant: name.optional(),
+    host: name.describe("whose power is cut"),
+    atPs: time.describe("before everything that happens then"),
+    claims: z.boolean().optional(),
+  }),
+  z.strictObject({
+    kind: z.literal("matrix"),
+  }).describe("every method on every kind of responder"),
   z.strictObject({
     kind: z.literal("chaos"),
     ...choices,
@@ -79,7 +93,15 @@ export type JobOrder = z.infer<typeof jobOrder>;
 /** As it is sent: defaults may be left out. */
 export type JobOrderInput = z.input<typeof jobOrder>;
 
-export const JOB_KINDS = ["run", "up", "explore", "chaos", "perftest"] as const;
+export const JOB_KINDS = [
+  "run",
+  "up",
+  "explore",
+  "cut",
+  "matrix",
+  "chaos",
+  "perftest",
+] as const;
 
 export const job = z.object({
   id: z.string(),
@@ -122,7 +144,9 @@ const counterexample = z.object({
   found: z.string(),
   again: z.number().optional(),
   ladder: z.string(),
+  operation: ladderDocument.nullable().describe("the ladder as data, without frames"),
 }).meta({ id: "Counterexample" });
+export type Counterexample = z.infer<typeof counterexample>;
 
 export const exploreResult = z.object({
   scenario: z.string(),
@@ -143,11 +167,33 @@ export const exploreResult = z.object({
     promises: z.number(),
     wallMs: z.number(),
     perSecond: z.number(),
-    counterexample: counterexample.nullable(),
+    counterexample: orNull(counterexample),
     command: z.string().nullable().describe("replays the counterexample"),
+    faults: z.string().nullable().describe("the file of faults that the command reads"),
   })),
+  input: z.string().optional().describe("the file of data that programs read"),
 }).meta({ id: "ExploreResult" });
 export type ExploreResult = z.infer<typeof exploreResult>;
+
+/** One kind of responder, and one way to use a method. */
+export const matrixCell = z.object({
+  method: z.string(),
+  update: z.string(),
+  arch: z.string(),
+  ddio: z.enum(["off", "on"]),
+  domain: z.string(),
+  receiveBuffer: z.string(),
+  safe: z.boolean(),
+  crashPoints: z.number(),
+  counterexample: counterexample.nullable(),
+}).meta({ id: "MatrixCell" });
+export type MatrixCell = z.infer<typeof matrixCell>;
+
+export const matrixResult = z.object({
+  cells: z.array(matrixCell).describe("those that are done; counterexamples at the end"),
+  count: z.number().int().describe("of all"),
+}).meta({ id: "MatrixResult" });
+export type MatrixResult = z.infer<typeof matrixResult>;
 
 const round = z.object({
   round: z.number(),
@@ -183,6 +229,8 @@ export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
   z.object({ kind: z.literal("up"), run: z.string() }),
   z.object({ kind: z.literal("explore"), explored: exploreResult }),
+  z.object({ kind: z.literal("cut"), explored: exploreResult }),
+  z.object({ kind: z.literal("matrix"), matrix: matrixResult }),
   z.object({ kind: z.literal("chaos"), campaign: chaosResult }),
   z.object({ kind: z.literal("perftest"), result: z.record(z.string(), z.unknown()) }),
 ]).meta({ id: "JobResult" });
@@ -191,6 +239,6 @@ export type JobResult = z.infer<typeof jobResult>;
 export const jobDetail = z.object({
   job,
   order: jobOrder,
-  result: jobResult.nullable().describe("null: none yet"),
+  result: orNull(jobResult).describe("null: none yet"),
 }).meta({ id: "JobDetail" });
 export type JobDetail = z.infer<typeof jobDetail>;

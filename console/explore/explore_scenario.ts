@@ -17,7 +17,14 @@ import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
 import type { ExploreJob } from "../rack/own/explore_main.ts";
 import type { Explored } from "./report.ts";
-import type { Counterexample, Cut, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
+import type {
+  Counterexample,
+  Cut,
+  ExploredRack,
+  ExploreOptions,
+  ExploreProgress,
+  Verdict,
+} from "./types.ts";
 import { EXPLORE_DEFAULTS } from "./types.ts";
 
 export interface ExploreScenarioOptions {
@@ -34,6 +41,8 @@ export interface ExploredScenario {
   readonly explored: readonly Explored[];
   /** Whether all variants were explored, and not only the first ones. */
   readonly isWhole: boolean;
+  /** The file of data that was made up for it, or that was given; undefined: none. */
+  readonly input: string | undefined;
 }
 
 /** @throws Refusal; Error where a program keeps state from run to run. */
@@ -75,17 +84,19 @@ async function exploreIn(
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
     });
     const verdict = ofAllInstants(found, options.explore);
-    const command = verdict.counterexample && await leave(verdict.counterexample, {
+    const left = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
       words: [quoted(scenario), ...choiceWords(choices, one)],
       label: one.label,
       options: options.explore,
     });
-    explored.push({ label: one.label, verdict, command, variant: one.variant });
+    const { command, faults } = left ?? { command: null, faults: null };
+    explored.push({ label: one.label, verdict, command, faults, variant: one.variant });
   }
   const { plan } = prepared[0]!;
   const isWhole = explored.length === prepared.length;
-  return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };
+  const { input } = choices;
+  return { scenario: plan.scenario, seed: plan.seed, explored, isWhole, input };
 }
 
 /** What holds at the instants that were asked for is not safe at all others. */
@@ -103,7 +114,9 @@ function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdi
  * @throws Refusal where a file cannot be read.
  */
 export async function explorePrepared(
-  { plan, inputs: paths, programs }: Prepared,
+  { plan, inputs: paths, programs, orders = [] }:
+    & Pick<Prepared, "plan" | "inputs" | "programs">
+    & Pick<ExploredRack, "orders">,
   { stopped, ...options }: ExploreOptions,
   onProgress: (progress: ExploreProgress) => void,
 ): Promise<Verdict> {
@@ -116,11 +129,11 @@ export async function explorePrepared(
   const names = Object.keys(programs);
   if (names.length === 0) {
     const stop = stopped && { stopped };
-    return await explore({ plan, inputs, own: {} }, { ...options, ...stop }, onProgress);
+    return await explore({ plan, inputs, orders, own: {} }, { ...options, ...stop }, onProgress);
   }
   return await askConfined<Verdict, ExploreProgress>({
     module: "console/rack/own/explore_main.ts",
-    job: { plan, inputs, programs, options } satisfies ExploreJob,
+    job: { plan, inputs, orders, programs, options } satisfies ExploreJob,
     programs: names,
     onProgress,
     stopped,
@@ -163,7 +176,7 @@ function choiceWords(
   });
 }
 
-/** Writes a counterexample's faults. @returns the command that replays it. */
+/** Writes a counterexample's faults. @returns their file, and the command that replays it. */
 async function leave(
   counterexample: Counterexample,
   { directory, words, label, options }: {
@@ -173,7 +186,7 @@ async function leave(
     readonly label: string;
     readonly options: ExploreOptions;
   },
-): Promise<string> {
+): Promise<{ readonly command: string; readonly faults: string }> {
   const path = `${directory}/${fileName(label)}.jsonl`;
   const lines = faultLines(counterexample).map((line) => `${line}\n`).join("");
   await Deno.writeTextFile(path, lines, { mode: 0o600 });
@@ -183,7 +196,7 @@ async function leave(
     : [...optionsAgain(options), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`];
   const claims = options.claims ? ["--claims"] : [];
   const command = isReplayable ? "rack run" : "rack explore";
-  return [command, ...words, ...claims, ...more].join(" ");
+  return { command: [command, ...words, ...claims, ...more].join(" "), faults: path };
 }
 
 /** The options that the same choices at that instant need. */

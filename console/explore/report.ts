@@ -11,20 +11,23 @@ export interface Explored extends Pick<Prepared, "label" | "variant"> {
   readonly verdict: Verdict;
   /** The command; null where there is nothing to replay. */
   readonly command: string | null;
+  /** The file of faults that it reads. */
+  readonly faults: string | null;
 }
 
 /** An exploration as a JSON document. */
 export function exploredDocument(
-  { scenario, seed, explored }: {
+  { scenario, seed, explored, input }: {
     readonly scenario: string;
     readonly seed: number;
     readonly explored: readonly Explored[];
+    readonly input: string | undefined;
   },
 ) {
-  const runs = explored.map(({ label, verdict, command, variant: { method, ddio } }) => {
-    return { variant: label, method, ddio, ...verdict, command };
+  const runs = explored.map(({ label, verdict, command, faults, variant: { method, ddio } }) => {
+    return { variant: label, method, ddio, ...verdict, command, faults };
   });
-  return { scenario, seed, runs };
+  return { scenario, seed, runs, ...(input !== undefined && { input }) };
 }
 
 /** One line on each variant, and all of the first counterexample of each. */

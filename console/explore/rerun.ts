@@ -83,6 +83,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const create = rack.replace?.(made) ?? made;
   const simulator = new Simulator({
     plan,
+    ...(rack.orders && { orders: rack.orders }),
     create: options.histories ? watched(create, { plan, sendings }) : create,
     onDurable: (host, writes) => {
       for (const { offset, data } of writes) scm.get(host)!.write(offset, data);

@@ -3,6 +3,7 @@
  * for what is done with them; what a protocol file adds is in `nodes/host/recovery/protocol.ts`.
  */
 import type { CreateNode } from "../../fabric/partition/partition.ts";
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
@@ -16,6 +17,8 @@ export interface ExploredRack {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, Uint8Array>>>>;
   /** The user's own programs, by their path in the scenario. */
   readonly own: Readonly<Record<string, MakeProgram>>;
+  /** Programs that were ordered while the rack was up. */
+  readonly orders?: readonly SimulatedOrder[];
   /** Puts something in the place of nodes: how a test makes a defective card. */
   readonly replace?: (create: CreateNode) => CreateNode;
   /** Called to run a protocol's `recover` or `check`: how one that never ends is noticed. */

@@ -16,18 +16,26 @@ import {
   type Operation,
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
-import type { LadderDocument, LadderFrame, LadderRow, PLACES } from "../api/operations.ts";
+import type {
+  FrameField,
+  LadderDocument,
+  LadderFrame,
+  LadderRow,
+  PLACES,
+} from "../api/operations.ts";
 
 /** A run of which steps, frames and notes were observed. */
 export interface ObservedRun extends FramedSteps {
   readonly plan: RackPlan;
   /** The variant, or the run. */
   readonly label: string;
+  /** Bytes of a frame, where only its first ones were kept. */
+  readonly lengthOf?: (bytes: Uint8Array<ArrayBuffer>) => number;
 }
 
 /** The ladder as data. */
 export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocument {
-  const { plan, label, frames } = run;
+  const { plan, label, frames, lengthOf = ({ length }) => length } = run;
   const { operation, columns, rows, conclusion, figure } = ladder;
   const { node, connection, number, startPs } = operation;
   const naming = namingOf(plan);
@@ -54,7 +62,9 @@ export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocume
     rows: rows.map(rowOf),
     conclusion: rowOf(conclusion),
     promise: promiseOf(run, operation),
-    frames: numbers.map((frame, i) => frameDocument(frames[frame]!, { number: i, naming })),
+    frames: numbers.map((frame, i) =>
+      frameDocument(frames[frame]!, { number: i, naming, length: lengthOf(frames[frame]!.bytes) })
+    ),
   };
 }
 
@@ -63,16 +73,37 @@ const SHOWN_BYTES = 1024;
 
 function frameDocument(
   { bytes, passes }: FollowedFrame,
-  { number, naming }: { readonly number: number; readonly naming: Naming },
+  { number, naming, length }: {
+    readonly number: number;
+    readonly naming: Naming;
+    readonly length: number;
+  },
 ): LadderFrame {
+  const fields = frameFields(bytes, naming, length);
   return {
     number,
-    text: describeFrame(bytes, naming),
+    text: length === bytes.length ? describeFrame(bytes, naming) : textOf(fields, length),
     bytes: bytes.subarray(0, SHOWN_BYTES).toHex(),
-    length: bytes.length,
-    fields: frameFields(bytes, naming),
+    length,
+    fields,
     passes: passes.map((pass) => ({ ...pass })),
   };
+}
+
+/** One line on a frame of which only the headers were kept. */
+function textOf(fields: readonly FrameField[], length: number): string {
+  const find = (header: string, name: string) =>
+    fields.find((field) => field.header === header && field.name === name);
+  const nameOf = (name: string) => {
+    const field = find("IPv4", name);
+    return field === undefined ? "?" : field.meaning || field.value;
+  };
+  const opcode = find("BTH", "opcode");
+  if (opcode === undefined) return `${length} B`;
+  const qp = find("BTH", "destQpn")!.value, psn = find("BTH", "psn")!.value;
+  return `${nameOf("source")}→${
+    nameOf("destination")
+  } ${opcode.meaning} qp=${qp} psn=${psn}, ${length} B`;
 }
 
 /** Addresses as the names of hosts. */

@@ -88,6 +88,7 @@ export class ReplayEngine {
       else break;
     }
     for (const known of this.#known.splice(0)) this.#compare(known);
+    this.#operationIndex();
   }
 
   #compare({ node, at, digest }: KnownDigest): void {
@@ -195,6 +196,9 @@ export class ReplayEngine {
     const follower = this.#followTo(at, exact);
     const sample = this.#recording.samples.findLast((each) => each.at <= at);
     const statistics = follower?.simulator.statistics();
+    const inspected = new Map(
+      follower?.simulator.inspect().map(({ node, rnic }) => [node, rnic] as const),
+    );
     let events = 0, lastEventAt: Ps | null = null, nextEventAt: Ps | null = null;
     const devices = plan.nodes.map(({ name: node, kind }): DeviceState => {
       const own = times.get(node)!, before = own.countBelow(at);
@@ -202,7 +206,7 @@ export class ReplayEngine {
       if (before > 0) lastEventAt = Math.max(lastEventAt ?? 0, own.at(before - 1));
       if (before < own.length) nextEventAt = Math.min(nextEventAt ?? Infinity, own.at(before));
       const power = this.#powerOf(node, at);
-      const counted = sample?.counters.get(node);
+      const counted = sample?.counters.get(node), rnic = inspected.get(node);
       const sampled = counted === undefined || !power.hasPower || sample!.at <= power.since
         ? {}
         : Object.fromEntries(counted.names.map((name, i) => [name, counted.values[i]!]));
@@ -211,6 +215,7 @@ export class ReplayEngine {
         counters: statistics === undefined ? sampled : statistics[node] ?? {},
         countersAt: statistics === undefined ? sample?.at ?? 0 : at,
         queues: kind === "host" ? this.#queuesOf(node, at) : [],
+        ...(rnic && { rnic }),
       };
     });
     const cables = wire.directions.map((direction) => wire.stateOf(direction, at));
@@ -326,13 +331,11 @@ export class ReplayEngine {
     if (record === undefined) {
       throw refusal("host", { found: `"${host}"`, expected: oneOf([...memory.keys()], host) });
     }
-    let found = this.#memory.get(host);
-    if (found === undefined || found.at > at) {
-      const { config, noticePs } = victimOf(this.#job.plan, host);
-      found = new HostMemory(record, { config, noticePs, lives: lives.get(host)! });
-      this.#memory.set(host, found);
-    }
-    found.moveTo(at);
+    const known = this.#memory.get(host);
+    if (known?.at === at) return known;
+    const { config, noticePs } = victimOf(this.#job.plan, host);
+    const found = new HostMemory(record, { config, noticePs, lives: lives.get(host)!, at });
+    this.#memory.set(host, found);
     return found;
   }
 

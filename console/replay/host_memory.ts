@@ -4,11 +4,13 @@ import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { survives } from "../../nodes/host/memory/adr.ts";
 import type { Life } from "../checks/lives.ts";
 import { isSame, WORD_BYTES } from "../explore/choices.ts";
-import { CrashCursor, LINE_BYTES, Overlay, Pages, type Readable } from "../explore/history.ts";
+import { LINE_BYTES, Overlay, type Readable } from "../explore/history.ts";
 import type { DeclaredWrite, MemoryRecord, Passage } from "./memory_record.ts";
 import type { Place, WriteRef, WriteStanding } from "./types.ts";
 
 const PAGE_BYTES = 4_096;
+/** More lines than a write queue has. */
+const QUEUED_MOST = 4_096;
 
 /** Bytes [from, to) of a line with one place. */
 export interface Piece {
@@ -26,91 +28,60 @@ export interface Line {
   readonly torn: boolean;
 }
 
+export interface HostAt {
+  readonly config: HostPlan;
+  readonly lives: readonly Life[];
+  /** Its card goes on for so long when the host has lost its power (`wsp`). */
+  readonly noticePs: Time;
+  readonly at: Time;
+}
+
 export class HostMemory {
+  readonly at: Time;
+  /** The host's life at the instant; undefined without power. */
+  readonly life: Life | undefined;
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
-  readonly #lives: readonly Life[];
-  /** Where the card goes on for so long when the host has lost its power (`wsp`). */
   readonly #noticePs: Time;
-  readonly cursor: CrashCursor<Pages>;
-  at: Time = 0;
-  /** By line: when bytes of it became durable last; when the controller took it, until when it has it. */
-  readonly #durableAt = new Map<number, Time>();
+  /** What is on its way to memory. */
+  readonly #passages: readonly Passage[];
+  readonly #open: ReadonlySet<DeclaredWrite>;
+  /** By line: when the controller took it last, and until when it has it. */
   readonly #queued = new Map<number, { readonly at: Time; readonly until: Time }>();
-  #queuedCount = 0;
-  #passages: readonly Passage[] = [];
-  #writes: ReadonlySet<DeclaredWrite> = new Set();
-  #byPage = new Map<number, DeclaredWrite[]>();
-  #indexed = 0;
 
-  constructor(
-    record: MemoryRecord,
-    host: { readonly config: HostPlan; readonly lives: readonly Life[]; readonly noticePs: Time },
-  ) {
+  constructor(record: MemoryRecord, { config, lives, noticePs, at }: HostAt) {
     this.#record = record;
-    this.#config = host.config;
-    this.#lives = host.lives;
-    this.#noticePs = host.noticePs;
-    this.cursor = new CrashCursor(record.history.entries, new Pages());
-  }
-
-  get life(): Life | undefined {
-    return this.#lives.find(({ from, to }) => this.at > from && this.at <= to);
-  }
-
-  /** Goes on to `at`, which is not earlier than before. */
-  moveTo(at: Time): void {
-    const { cursor } = this;
+    this.#config = config;
+    this.#noticePs = noticePs;
     this.at = at;
-    for (let entry = cursor.next; entry !== undefined && entry.at < at; entry = cursor.next) {
-      if (entry.kind === "durable") {
-        const end = entry.offset + entry.bytes.length;
-        for (let line = lineOf(entry.offset); line < end; line += LINE_BYTES) {
-          this.#durableAt.set(line, entry.at);
-        }
-      }
-      cursor.step();
-    }
-    const { queuedAt, queuedLine, queuedUntil } = this.#record;
-    for (; this.#queuedCount < queuedAt.length; this.#queuedCount++) {
-      const i = this.#queuedCount;
-      if (queuedAt.at(i) >= at) break;
-      this.#queued.set(queuedLine.at(i), { at: queuedAt.at(i), until: queuedUntil.at(i) });
-    }
-    this.#findOpen();
-  }
-
-  /** What is on its way to memory at the instant. */
-  #findOpen(): void {
-    const { at, life } = this;
-    this.#passages = [];
-    this.#writes = new Set();
-    const { passages, writes } = this.#record;
-    for (; this.#indexed < writes.length; this.#indexed++) {
-      const write = writes[this.#indexed]!, { landing } = write;
-      for (let page = Math.floor(landing.offset / PAGE_BYTES) * PAGE_BYTES; page < landing.end;) {
-        const known = this.#byPage.get(page);
-        if (known === undefined) this.#byPage.set(page, [write]);
-        else known.push(write);
-        page += PAGE_BYTES;
-      }
-    }
-    if (life === undefined) return;
-    this.#passages = passages.filter(({ landing, cardAt, busAt }) =>
-      (cardAt < 0 ? busAt : cardAt) < at && at <= landing.doneAt && busAt >= life.from
+    const life = lives.find(({ from, to }) => at > from && at <= to);
+    this.life = life;
+    const since = life?.from ?? Infinity;
+    this.#passages = record.passages.filter(({ landing, cardAt, busAt }) =>
+      (cardAt < 0 ? busAt : cardAt) < at && at <= landing.doneAt && busAt >= since
     );
-    this.#writes = new Set(
-      writes.filter(({ landing, issuedAt }) =>
-        issuedAt < at && at <= landing.doneAt && issuedAt >= life.from
+    this.#open = new Set(
+      record.writes.filter(({ landing, issuedAt }) =>
+        issuedAt < at && at <= landing.doneAt && issuedAt >= since
       ),
     );
+    const { queuedAt, queuedLine, queuedUntil } = record;
+    // All of them only where the cache survives: there a line may be durable before it is queued.
+    const isCached = survives("llc", config.domain);
+    const count = queuedAt.countBelow(at);
+    for (let i = count - 1; i >= 0 && (isCached || i >= count - QUEUED_MOST); i--) {
+      const line = queuedLine.at(i);
+      if (this.#queued.has(line)) continue;
+      this.#queued.set(line, { at: queuedAt.at(i), until: queuedUntil.at(i) });
+    }
   }
 
   /** Offsets of the lines whose newest copy a power failure may lose. */
   openLines(): number[] {
-    const lines = new Set<number>();
-    if (this.life !== undefined) { for (const line of this.cursor.dirty.keys()) lines.add(line); }
-    for (const { landing } of [...this.#passages, ...this.#writes]) {
+    if (this.life === undefined) return [];
+    const lines = new Set(this.#record.lines.dirtyLines(this.at));
+    const open = [...this.#passages, ...this.#open];
+    for (const { landing } of open) {
       for (let line = lineOf(landing.offset); line < landing.end; line += LINE_BYTES) {
         lines.add(line);
       }
@@ -120,31 +91,37 @@ export class HostMemory {
 
   /** Offsets of the lines in [from, to) of which something was written by now. */
   linesIn(from: number, to: number): number[] {
-    const lines = new Set<number>();
-    const add = (line: number) => {
-      if (line + LINE_BYTES > from && line < to) lines.add(line);
-    };
-    for (const line of this.#durableAt.keys()) add(line);
-    for (const line of this.openLines()) add(line);
-    return [...lines].sort((x, y) => x - y);
+    const { lines: log } = this.#record;
+    const lines = new Set(this.openLines());
+    for (const page of log.pages()) {
+      if (page + PAGE_BYTES <= from || page >= to) continue;
+      for (const line of log.linesOf(page, this.at)) lines.add(line);
+    }
+    return [...lines].filter((line) => line + LINE_BYTES > from && line < to)
+      .sort((x, y) => x - y);
   }
 
-  /** Declared writes that touch [from, to) and were issued by now. */
+  /** Declared writes that touch [from, to) and were issued by now, oldest first. */
   writesIn(from: number, to: number): DeclaredWrite[] {
-    const found = new Set<DeclaredWrite>();
-    for (let page = Math.floor(from / PAGE_BYTES) * PAGE_BYTES; page < to; page += PAGE_BYTES) {
-      for (const write of this.#byPage.get(page) ?? []) {
-        const { landing, issuedAt } = write;
-        if (issuedAt < this.at && landing.offset < to && landing.end > from) found.add(write);
-      }
-    }
-    return [...found];
+    return this.#record.writesIn(from, to).filter(({ issuedAt }) => issuedAt < this.at);
   }
 
   /** SCM as a power failure now leaves it. */
   left(): Readable {
-    if (this.#config.domain !== "wsp") return this.cursor.image;
-    const image = new Overlay(this.cursor.image);
+    const { lines } = this.#record, { at } = this;
+    const durable: Readable = {
+      read(from, to) {
+        const bytes = new Uint8Array(to - from);
+        for (let line = lineOf(from); line < to; line += LINE_BYTES) {
+          const first = Math.max(line, from), end = Math.min(line + LINE_BYTES, to);
+          const state = lines.stateOf(line, at).durable;
+          bytes.set(state.subarray(first - line, end - line), first - from);
+        }
+        return bytes;
+      },
+    };
+    if (this.#config.domain !== "wsp") return durable;
+    const image = new Overlay(durable);
     for (const passage of this.#passages) {
       if (this.#isKept(passage)) image.write(passage.landing.offset, passage.landing.bytes);
     }
@@ -153,24 +130,24 @@ export class HostMemory {
 
   /** A line as the cores see it. */
   seen(line: number): Uint8Array {
-    const bytes = this.cursor.image.read(line, line + LINE_BYTES);
-    const dirty = this.life && this.cursor.dirty.get(line)?.versions.at(-1);
-    return dirty?.bytes ?? bytes;
+    const { durable, dirty } = this.#record.lines.stateOf(line, this.at);
+    return (this.life && dirty) ?? durable;
   }
 
   line(line: number): Line {
-    const durable = this.cursor.image.read(line, line + LINE_BYTES);
-    const seen = this.seen(line);
-    const resting = this.#resting(line);
-    const dirty = this.life && this.cursor.dirty.get(line)?.versions.at(-1);
-    const changedAt = dirty?.at ?? resting.since;
+    const state = this.#record.lines.stateOf(line, this.at);
+    const { durable, durableAt, dirtyAt } = state;
+    const dirty = this.life && state.dirty;
+    const seen = dirty ?? durable;
+    const resting = this.#resting(line, durableAt);
+    const changedAt = dirty === undefined ? durableAt : Math.max(dirtyAt, durableAt);
     const cells: Cell[] = [];
     for (let word = 0; word < LINE_BYTES; word += WORD_BYTES) {
       const end = word + WORD_BYTES;
       const cell: Cell = dirty === undefined ? { ...resting, write: undefined } : {
         place: "llc",
         survives: isSame(seen.subarray(word, end), durable.subarray(word, end)),
-        since: dirty.at,
+        since: dirtyAt,
         write: undefined,
       };
       for (let i = word; i < end; i++) cells.push({ ...cell });
@@ -184,7 +161,7 @@ export class HostMemory {
     }
     for (const write of this.writesIn(line, line + LINE_BYTES)) {
       const { landing, issuedAt } = write, { offset, bytes } = landing;
-      const isOpen = this.#writes.has(write);
+      const isOpen = this.#open.has(write);
       if (!isOpen || isIn(bytes, offset, issuedAt)) {
         // The latest one that has left its bytes here.
         const isHere = holds(seen, line, { bytes, offset });
@@ -210,8 +187,8 @@ export class HostMemory {
   }
 
   /** Where a line is of which nothing is on its way. */
-  #resting(line: number): Omit<Cell, "write"> {
-    const since = this.#durableAt.get(line) ?? 0, queued = this.#queued.get(line);
+  #resting(line: number, since: Time): Omit<Cell, "write"> {
+    const queued = this.#queued.get(line);
     // What survives in a cache is durable before the controller has it.
     const isCached = this.life !== undefined && survives("llc", this.#config.domain) && since > 0 &&
       (queued === undefined || queued.at < since);

@@ -3,9 +3,12 @@
  * writes of the card over the bus. Each is followed until its last byte is in memory.
  */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
-import { HistoryLog, LINE_BYTES } from "../explore/history.ts";
+import { LINE_BYTES } from "../explore/history.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import { LineLog } from "./line_log.ts";
 import { Numbers } from "./log_arrays.ts";
+
+const PAGE_BYTES = 4_096;
 
 /** Bytes for SCM, of which each line is in memory at some time. */
 export class Landing {
@@ -81,7 +84,7 @@ export interface DeclaredWrite {
 }
 
 export class MemoryRecord implements MemoryLog {
-  readonly history = new HistoryLog();
+  readonly lines = new LineLog();
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
   readonly queuedAt = new Numbers();
   readonly queuedLine = new Numbers();
@@ -89,35 +92,56 @@ export class MemoryRecord implements MemoryLog {
   readonly passages: Passage[] = [];
   /** In the order of their declaration. */
   readonly writes: DeclaredWrite[] = [];
-  /** Bytes that the entries and passages hold. */
-  heldBytes = 0;
+  #passedBytes = 0;
+  readonly #byPage = new Map<number, DeclaredWrite[]>();
   /** Those that are not all in memory. */
   #open: Landing[] = [];
 
+  /** Bytes that it holds, roughly: those of passages are in the frames that brought them. */
+  get heldBytes(): number {
+    return this.lines.heldBytes + 24 * this.queuedAt.length + this.#passedBytes;
+  }
+
   declare(write: DeclaredWrite): void {
     this.writes.push(write);
+    const { offset, end } = write.landing;
+    for (let page = offset - offset % PAGE_BYTES; page < end; page += PAGE_BYTES) {
+      const known = this.#byPage.get(page);
+      if (known === undefined) this.#byPage.set(page, [write]);
+      else known.push(write);
+    }
     this.#open.push(write.landing);
+  }
+
+  /** Writes that touch [from, to), in the order of their declaration. */
+  writesIn(from: number, to: number): DeclaredWrite[] {
+    const found = new Set<DeclaredWrite>();
+    for (let page = from - from % PAGE_BYTES; page < to; page += PAGE_BYTES) {
+      for (const write of this.#byPage.get(page) ?? []) {
+        if (write.landing.offset < to && write.landing.end > from) found.add(write);
+      }
+    }
+    return [...found];
   }
 
   pass(passage: Passage): void {
     this.passages.push(passage);
+    this.#passedBytes += passage.landing.bytes.length;
     this.#open.push(passage.landing);
   }
 
-  durable(at: Time, offset: number, bytes: Uint8Array, unit: number): void {
-    this.history.durable(at, offset, bytes, unit);
-    this.heldBytes += bytes.length;
+  durable(at: Time, offset: number, bytes: Uint8Array): void {
+    this.lines.durable(at, offset, bytes);
     this.#land(at, offset, bytes);
   }
 
-  dirty(at: Time, line: number, bytes: Uint8Array, words: number): void {
-    this.history.dirty(at, line, bytes, words);
-    this.heldBytes += LINE_BYTES;
+  dirty(at: Time, line: number, bytes: Uint8Array): void {
+    this.lines.dirty(at, line, bytes);
     this.#land(at, line, bytes);
   }
 
   clean(at: Time, line: number): void {
-    this.history.clean(at, line);
+    this.lines.clean(at, line);
   }
 
   queued(at: Time, line: number, until: Time): void {
@@ -128,7 +152,7 @@ export class MemoryRecord implements MemoryLog {
 
   /** The host begins another life. */
   beginLife(at: Time): void {
-    this.history.beginLife(at);
+    this.lines.beginLife(at);
     this.#open = [];
   }
 

@@ -24,8 +24,7 @@ import {
 
 const LINES_MOST = 4_096;
 const LOST_MOST = 1_000;
-/** Ranges that are closer are offered as one. */
-const GAP_BYTES = 4_096;
+const PAGE_BYTES = 4_096;
 
 export function memoryView(
   recording: Recording,
@@ -62,21 +61,12 @@ export function memoryView(
 }
 
 /** Ranges of SCM that anything was written to in the run. */
-function touchedIn({ history: { entries }, passages }: MemoryRecord): [from: number, to: number][] {
-  const pages = new Set<number>();
-  const add = (from: number, length: number) => {
-    for (let at = from - from % GAP_BYTES; at < from + length; at += GAP_BYTES) pages.add(at);
-  };
-  for (const entry of entries) {
-    if (entry.kind === "durable") add(entry.offset, entry.bytes.length);
-    else if (entry.kind === "dirty") add(entry.line, LINE_BYTES);
-  }
-  for (const { landing } of passages) add(landing.offset, landing.bytes.length);
+function touchedIn({ lines }: MemoryRecord): [from: number, to: number][] {
   const ranges: [number, number][] = [];
-  for (const page of [...pages].sort((x, y) => x - y)) {
+  for (const page of lines.pages()) {
     const last = ranges.at(-1);
-    if (last?.[1] === page) last[1] += GAP_BYTES;
-    else ranges.push([page, page + GAP_BYTES]);
+    if (last?.[1] === page) last[1] += PAGE_BYTES;
+    else ranges.push([page, page + PAGE_BYTES]);
   }
   return ranges;
 }

@@ -1,6 +1,5 @@
 /** The operations of a run, and the ladder of one. */
 import {
-  type Ladder,
   ladderOf,
   type Operation,
   operationsOf,
@@ -8,13 +7,18 @@ import {
   type Trace,
 } from "../../fabric/trace/trace.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { ladderDocument } from "../rack/trace_operation.ts";
+import { framedSteps } from "../../fabric/capture/framed_steps.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { ladderDocumentOf } from "../operation/ladder_document.ts";
+import { seenIn } from "./operation_frames.ts";
 import type { Recording } from "./recording.ts";
 import type { LadderDocument, OperationRow, Operations, OperationsQuery } from "./types.ts";
 
 const MOST = 1_000, USUAL = 200;
 /** A ladder is looked for among so many steps before and after its first one. */
 const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
+/** Frames are looked for so long before and after it: a receive is posted before, an object published after. */
+const AROUND_PS = 100 * PS_PER_US;
 
 export class OperationIndex {
   readonly #recording: Recording;
@@ -46,12 +50,32 @@ export class OperationIndex {
       throw refusal("operation", { found });
     }
     const first = Math.max(0, operation.from - STEPS_BEFORE);
-    const lines = steps.slice(first, operation.from + STEPS_AFTER);
+    const { endPs } = this.rows[index]!;
+    const { events, lengthOf } = seenIn(
+      this.#recording,
+      Math.max(0, operation.startPs - AROUND_PS),
+      endPs + AROUND_PS,
+    );
+    const framed = framedSteps(plan, events);
+    const frames = new Map(framed.lines.map((line) => [orderOf(line), line.frame]));
+    const lines = steps.slice(first, operation.from + STEPS_AFTER).map((line) => {
+      const frame = frames.get(line.order);
+      return frame === undefined ? line : { ...line, frame };
+    });
     const { from, until } = operation;
     const moved = { ...operation, from: from - first, until: until - first };
-    const ladder: Ladder = ladderOf(readTrace(lines, plan), moved);
-    return ladderDocument({ lines, plan, label: variant || run }, ladder);
+    const observed = {
+      ...{ plan, label: variant || run, lines, lengthOf },
+      frames: framed.frames,
+      notes: this.#recording.notes,
+    };
+    return ladderDocumentOf(observed, ladderOf(readTrace(lines, plan), moved));
   }
+}
+
+/** The place of a recorded step among all that was recorded: lines that are made of it keep it. */
+function orderOf(line: object): number | undefined {
+  return "order" in line && typeof line.order === "number" ? line.order : undefined;
 }
 
 /** With the last that each one's program said of it; of a work request, what its card did first. */

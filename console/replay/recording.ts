@@ -151,9 +151,7 @@ export class Recording {
   /** Bytes of the details, roughly. */
   get heldBytes(): number {
     let bytes = ROW_BYTES * (this.steps.length + this.notes.length + this.reports.length);
-    for (const { heldBytes, history: { entries } } of this.memory.values()) {
-      bytes += heldBytes + 100 * entries.length;
-    }
+    for (const { heldBytes } of this.memory.values()) bytes += heldBytes;
     return bytes + this.wire.heldBytes;
   }
 

@@ -5,8 +5,8 @@
  * An instant `at` means: everything before `at` has happened, nothing at `at` or later. A power failure
  * at `at` finds that state. To see the effect of an event at `t`, ask for `t + 1`.
  */
-import type { LadderRow } from "../../fabric/trace/trace.ts";
 import type { NodeKind } from "../../fabric/node.ts";
+import type { RnicInspection } from "../../fabric/inspection.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 
 /** Virtual time in ps. */
@@ -177,6 +177,8 @@ export interface DeviceState {
   readonly countersAt: Ps;
   /** Of a host: queues as its programs know them. */
   readonly queues: readonly QueueState[];
+  /** Of an RNIC with power: its queue pairs and regions at the very instant, where that is looked up. */
+  readonly rnic?: RnicInspection;
 }
 
 /** A queue as audit records show it: nothing of what the hardware holds. */
@@ -390,28 +392,8 @@ export interface Operations {
   readonly more: number;
 }
 
-/** As `rack trace --json` has it. */
-export interface LadderDocument {
-  readonly scenario: string;
-  readonly seed: number;
-  readonly variant: string;
-  readonly operation: {
-    readonly node: string;
-    readonly connection: string;
-    readonly number: number;
-    readonly startPs: Ps;
-  };
-  readonly figure: unknown;
-  readonly columns: readonly string[];
-  readonly rows: readonly LadderDocumentRow[];
-  readonly conclusion: LadderRow & { readonly sincePs: Ps };
-}
-
-export interface LadderDocumentRow extends LadderRow {
-  readonly sincePs: Ps;
-  /** The document's text about this step. */
-  readonly document: string | null;
-}
+/** As `rack trace --json` has it, with the frames, and with the promise at its end. */
+export type { LadderDocument } from "../api/operations.ts";
 
 /** One thing that happened: a step of a device, a frame at a port, a record of a program, power. */
 export interface EventRow {

@@ -24,7 +24,7 @@ export interface FramePass {
 }
 
 export interface FollowedFrame {
-  /** As its first sender has sent it. */
+  /** As its first sender has sent it, as far as it was kept. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** In order; those of a multicast's copies as they were seen. */
   readonly passes: readonly FramePass[];

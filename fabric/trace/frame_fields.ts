@@ -41,12 +41,17 @@ const IN_HEX = new Set([
   ..."address region magic original syndrome".split(" "),
 ]);
 
-/** The fields of a frame, without gaps. @param naming of IPv4 addresses: `a` for 10.0.0.1. */
+/**
+ * The fields of a frame, without gaps.
+ * @param bytes of which the last may be missing, as far as all headers are there.
+ * @param naming of IPv4 addresses: `a` for 10.0.0.1. @param length of the whole frame.
+ */
 export function frameFields(
   bytes: Uint8Array<ArrayBuffer>,
   naming: Naming = formatAddress,
+  length: number = bytes.length,
 ): FrameField[] {
-  const reader = new FieldReader(bytes);
+  const reader = new FieldReader(bytes, length);
   const ethernet = reader.read("Ethernet", ETHERNET_FIELDS, meaningOfEthernet);
   const isIpv4 = ethernet?.["etherType"] === ETHERTYPE_IPV4;
   const ipAt = reader.at;
@@ -68,23 +73,29 @@ export function frameFields(
     if (read === undefined) return reader.rest("payload");
   }
   const packetEnd = ipAt + Number(ip["totalLength"]) - ICRC_BYTES;
-  if (packetEnd < reader.at || packetEnd + ICRC_BYTES > bytes.length) return reader.rest("payload");
+  if (packetEnd < reader.at || packetEnd + ICRC_BYTES > length) return reader.rest("payload");
   const pad = Math.min(Number(bth["padCount"]), packetEnd - reader.at);
   reader.run("payload", packetEnd - pad, "");
   reader.run("pad", packetEnd, "to a whole number of 4 bytes");
-  const holds = icrcHolds(viewOf(bytes), { from: ipAt, end: packetEnd });
-  reader.run("ICRC", packetEnd + ICRC_BYTES, holds ? "holds" : "does not hold: it is dropped");
+  const icrc = packetEnd + ICRC_BYTES > bytes.length
+    ? ""
+    : icrcHolds(viewOf(bytes), { from: ipAt, end: packetEnd })
+    ? "holds"
+    : "does not hold: it is dropped";
+  reader.run("ICRC", packetEnd + ICRC_BYTES, icrc);
   return reader.rest("filling", "to the least size of a frame");
 }
 
 /** Reads headers one behind the other. */
 class FieldReader {
   readonly #bytes: Uint8Array<ArrayBuffer>;
+  readonly #length: number;
   readonly #fields: FrameField[] = [];
   at = 0;
 
-  constructor(bytes: Uint8Array<ArrayBuffer>) {
+  constructor(bytes: Uint8Array<ArrayBuffer>, length: number) {
     this.#bytes = bytes;
+    this.#length = length;
   }
 
   /** @returns the header's values; undefined where the frame ends before it does. */
@@ -114,14 +125,14 @@ class FieldReader {
     const length = end - this.at;
     if (length <= 0) return;
     const bit = this.at * 8;
-    const isShort = length <= ICRC_BYTES;
+    const isShort = length <= ICRC_BYTES && end <= this.#bytes.length;
     const value = isShort ? hexOf(this.#bytes.subarray(this.at, end)) : `${length} B`;
     this.#fields.push({ header: "Frame", name, bit, bits: length * 8, value, meaning });
     this.at = end;
   }
 
   rest(name: string, meaning = ""): FrameField[] {
-    this.run(name, this.#bytes.length, meaning);
+    this.run(name, this.#length, meaning);
     return this.#fields;
   }
 }

@@ -94,6 +94,20 @@ describe("frameFields", () => {
     assert.match(field(frameFields(bytes), "Frame", "ICRC").meaning, /^does not hold/);
   });
 
+  it("reads the headers of a frame of which only the first bytes were kept", () => {
+    const whole = persistentWrite();
+    const fields = frameFields(whole.subarray(0, 74), undefined, whole.length);
+    assertGapless(fields, whole);
+    assert.equal(field(fields, "PersistETH", "version").value, "1");
+    assert.equal(field(fields, "Frame", "payload").value, "13 B");
+    assert.deepEqual(
+      [field(fields, "Frame", "ICRC")].map(({ value, meaning }) => [value, meaning]),
+      [
+        ["4 B", ""],
+      ],
+    );
+  });
+
   it("has the headers of every opcode, without gaps", () => {
     for (const row of OPCODE_ROWS) {
       const extensions = Object.fromEntries(row.headers.map((name) => {

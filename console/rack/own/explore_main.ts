@@ -17,20 +17,22 @@ import type {
 export interface ExploreJob {
   readonly plan: RackPlan;
   readonly inputs: ExploredRack["inputs"];
+  readonly orders: NonNullable<ExploredRack["orders"]>;
   /** The texts of own programs. */
   readonly programs: Readonly<Record<string, string>>;
   readonly options: ExploreOptions;
 }
 
 async function work(
-  { plan, inputs, programs, options }: ExploreJob,
+  { plan, inputs, orders, programs, options }: ExploreJob,
   { tell, stopped }: Asker<ExploreProgress>,
 ): Promise<Verdict> {
   const loops = await watchLoops();
   const own = await loadOwnPrograms({ programs });
   const { around } = loops;
   const replace: ExploredRack["replace"] = (create) => loops.steps(create, plan, own);
-  return await explore({ plan, inputs, own, around, replace }, { ...options, stopped }, tell);
+  const rack = { plan, inputs, orders, own, around, replace };
+  return await explore(rack, { ...options, stopped }, tell);
 }
 
 if (import.meta.main) await answerConfined(work);

@@ -5,12 +5,15 @@
  */
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { type MethodName, PUT_METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
 import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
-import type { ChaosResult, JobOrder } from "../../api/jobs.ts";
+import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { startCampaign } from "../../chaos/campaign.ts";
+import { exploreRunAt } from "../../replay/fork.ts";
 import { exploreScenario } from "../../explore/explore_scenario.ts";
+import { exploreCell, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument } from "../../explore/report.ts";
 import { EXPLORE_DEFAULTS } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
@@ -27,6 +30,7 @@ interface Work<Kind extends JobOrder["kind"]> {
   readonly order: OrderOf<Kind>;
   readonly scenario: string;
   readonly signal: AbortSignal;
+  readonly replay?: JobWork["replay"];
 }
 
 function say(line: JobLine): void {
@@ -48,7 +52,7 @@ function onProgress(title: string, share: number): void {
 /** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
-function choicesOf(order: Exclude<JobOrder, { kind: "perftest" }>) {
+function choicesOf(order: Extract<JobOrder, { kind: "run" | "up" | "explore" | "chaos" }>) {
   const { method, ddio, size, depth, seed } = order;
   const known = PUT_METHODS.find((each) => each === method);
   if (method !== undefined && known === undefined) {
@@ -68,10 +72,17 @@ function withMadeUpInput(program: ProgramScenario): ProgramScenario {
   return { ...program, options: { ...program.options, bytes: INPUT_BYTES } };
 }
 
-async function run({ order, scenario, signal }: Work<"run">): Promise<void> {
+async function run({ order, scenario, signal, replay }: Work<"run">): Promise<void> {
   const { packing, claims, trace, captures } = order;
+  const again = replay && { ...(replay.input !== undefined && { input: replay.input }) };
   const report = await runScenario(scenario, {
-    prepare: { ...choicesOf(order), packing, isTyped: true, change: withMadeUpInput },
+    prepare: {
+      ...choicesOf(order),
+      packing,
+      isTyped: true,
+      ...(again ?? { change: withMadeUpInput }),
+    },
+    ...(replay && { faultsFile: replay.faults }),
     ...(claims !== undefined && { claims }),
     ...(trace !== undefined && { trace }),
     ...(captures && { pcap: true, perfetto: true }),
@@ -130,6 +141,57 @@ async function explore({ order, scenario, signal }: Work<"explore">): Promise<vo
   const verdicts = [...new Set(explored.explored.map(({ verdict }) => verdict.verdict))];
   const isGood = !verdicts.includes("unsafe") && !verdicts.includes("failed");
   say({ say: "end", verdict: verdicts.join(", "), isGood });
+}
+
+async function cut({ order, signal }: Work<"cut">): Promise<void> {
+  const { run, variant, host, atPs: at, claims } = order;
+  const { scenario, seed, verdict, variant: found } = await exploreRunAt(
+    { run, ...(variant !== undefined && { variant }) },
+    { host, at },
+    {
+      ...(claims !== undefined && { claims }),
+      stopped: () => signal.aborted,
+      onProgress: ({ share, crashPoints }) => onProgress(`${crashPoints} crash points`, share),
+    },
+  );
+  const runs = [{
+    variant: found,
+    method: null,
+    ddio: null,
+    ...verdict,
+    command: null,
+    faults: null,
+  }];
+  const explored = JSON.parse(JSON.stringify({ scenario, seed, runs }, plainly));
+  say({ say: "result", result: { kind: "cut", explored } });
+  const isGood = verdict.verdict !== "unsafe" && verdict.verdict !== "failed";
+  say({ say: "end", verdict: verdict.verdict, isGood });
+}
+
+/** The cells that are done are told so often. */
+const CELLS_MS = 1_000;
+
+async function matrix({ signal }: Work<"matrix">): Promise<void> {
+  const places = matrixPlaces(), cells: MatrixCell[] = [];
+  let toldMs = 0;
+  for (const place of places) {
+    cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));
+    onProgress(`${place.method}, ${place.update}`, cells.length / places.length);
+    if (performance.now() - toldMs > CELLS_MS) {
+      toldMs = performance.now();
+      const slim = cells.map((cell) => ({ ...cell, counterexample: null }));
+      say({
+        say: "result",
+        result: { kind: "matrix", matrix: { cells: slim, count: places.length } },
+      });
+    }
+    // Lets the event loop handle signals.
+    await sleep(0);
+    if (signal.aborted) break;
+  }
+  say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
+  const unsafe = cells.filter(({ safe }) => !safe).length;
+  say({ say: "end", verdict: `${unsafe} of ${cells.length} unsafe`, isGood: true });
 }
 
 /** A page shows the latest rounds; `chaos.json` has all. */
@@ -213,15 +275,19 @@ async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<
 
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
-  const { order, scenario, base }: JobWork = JSON.parse(text);
+  const { order, scenario, base, replay }: JobWork = JSON.parse(text);
   if (base !== undefined) setBase(scenario, base);
   switch (order.kind) {
     case "run":
-      return await run({ order, scenario, signal });
+      return await run({ order, scenario, signal, replay });
     case "up":
       return await up({ order, scenario, signal });
     case "explore":
       return await explore({ order, scenario, signal });
+    case "cut":
+      return await cut({ order, scenario, signal });
+    case "matrix":
+      return await matrix({ order, scenario, signal });
     case "chaos":
       return await chaos({ order, scenario, signal });
     case "perftest":

@@ -7,6 +7,8 @@ export interface JobWork {
   /** Path of the scenario, and the folder in which its own paths begin where that is another one. */
   readonly scenario: string;
   readonly base: string | undefined;
+  /** Of a run that shows a counterexample: its faults, and the data that programs read. */
+  readonly replay?: { readonly faults: string; readonly input: string | undefined };
 }
 
 export type JobLine =

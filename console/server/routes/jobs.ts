@@ -7,6 +7,7 @@ import { keepText } from "../../scenarios/kept_text.ts";
 import type { Console } from "../context.ts";
 import { ApiFailure } from "../doors/errors.ts";
 import { RUNNING_MAX } from "../jobs/jobs.ts";
+import type { JobWork } from "../jobs/protocol.ts";
 import { answers, newRoutes, takes } from "./route.ts";
 
 const list = createRoute({
@@ -46,13 +47,20 @@ export function jobRoutes({ jobs }: Console) {
   return newRoutes()
     .openapi(list, (c) => c.json({ jobs: jobs.list() }, 200))
     .openapi(post, async (c) => {
-      const order = c.req.valid("json"), { scenario } = order;
-      c.set("detail", "text" in scenario ? { ...order, scenario: "a text" } : order);
+      const order = c.req.valid("json");
+      const isText = "scenario" in order && "text" in order.scenario;
+      c.set("detail", isText ? { ...order, scenario: "a text" } : order);
       if (jobs.running >= RUNNING_MAX) {
         throw new ApiFailure("too-many", `${RUNNING_MAX} jobs run already: end one, or wait`);
       }
-      const { path, base, title } = await fileOf(scenario);
-      return c.json(jobs.start({ order, scenario: path, base }, title), 200);
+      if (!("scenario" in order)) {
+        const title = order.kind === "cut" ? order.run : "every method";
+        return c.json(jobs.start({ order, scenario: "", base: undefined }, title), 200);
+      }
+      const { path, base, title } = await fileOf(order.scenario);
+      const replay = order.kind === "run" ? replayOf(jobs, order) : undefined;
+      const work = { order, scenario: path, base, ...(replay && { replay }) };
+      return c.json(jobs.start(work, title), 200);
     })
     .openapi(one, (c) => {
       const found = jobs.find(c.req.valid("param").job);
@@ -65,6 +73,22 @@ export function jobRoutes({ jobs }: Console) {
       jobs.cancel(job);
       return c.json({ done: true as const }, 200);
     });
+}
+
+/** The faults of the counterexample that a run is to show. @throws ApiFailure */
+function replayOf(
+  jobs: Console["jobs"],
+  { counterexample }: Extract<api.JobOrder, { kind: "run" }>,
+): JobWork["replay"] {
+  if (counterexample === undefined) return undefined;
+  const { job, variant } = counterexample;
+  const result = jobs.find(job)?.result;
+  const explored = result?.kind === "explore" ? result.explored : undefined;
+  const found = explored?.runs.find((each) => each.variant === variant);
+  if (explored === undefined || found === undefined || found.faults === null) {
+    throw new ApiFailure("not-found", `${job} has no counterexample of ${variant}`);
+  }
+  return { faults: found.faults, input: explored.input };
 }
 
 /** The scenario as a file, and the folder in which its paths begin. @throws ApiFailure */

@@ -81,9 +81,9 @@ function readAll(): void {
   const number = numberNow();
   const isChosen = more().number !== undefined || selection.value?.kind === "operation";
   if (list.value.operations.length === 0 && !isChosen) return;
-  void here.read(pathOf(["runs", id, "operations", number], { variant }), id);
+  void here.read(pathOf(["runs", id, "ladder"], { variant, index: number }), id);
   if (other !== undefined) {
-    void there.read(pathOf(["runs", id, "operations", number], { variant: other }), id);
+    void there.read(pathOf(["runs", id, "ladder"], { variant: other, index: number }), id);
   }
 }
 

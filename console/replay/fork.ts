@@ -1,0 +1,60 @@
+/**
+ * A fork of a run: the run as it was, with its recorded faults and orders, up to an instant at which the power of a
+ * host is cut instead. Nothing of the run, nor of a rack that is up, is touched.
+ */
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { sourceOf } from "./source.ts";
+import type { ReplayTarget } from "./types.ts";
+import { explorePrepared } from "../explore/explore_scenario.ts";
+import { EXPLORE_DEFAULTS, type ExploreProgress, type Verdict } from "../explore/types.ts";
+
+export interface ForkedCut {
+  readonly host: string;
+  /** The power is cut before anything that happens here. */
+  readonly at: Time;
+}
+
+export interface ForkedVerdict {
+  readonly scenario: string;
+  readonly seed: number;
+  readonly run: string;
+  readonly variant: string;
+  /** `safe` is about this instant. */
+  readonly verdict: Verdict;
+}
+
+/**
+ * Cuts the power of a host at one instant of a run, with everything that caches may have written back by then.
+ * @throws Refusal for a run, host or instant that is not there, and for a run that cannot be replayed exactly.
+ */
+export async function exploreRunAt(
+  target: ReplayTarget,
+  { host, at }: ForkedCut,
+  { claims = false, stopped, onProgress = () => {} }: {
+    /** Judge what methods claim as though it were promised. */
+    readonly claims?: boolean;
+    readonly stopped?: () => boolean;
+    readonly onProgress?: (progress: ExploreProgress) => void;
+  } = {},
+): Promise<ForkedVerdict> {
+  const { plan, orders, runFile, run, variant, until } = await sourceOf(target);
+  const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
+  if (!hosts.includes(host)) {
+    throw refusal("host", { found: `"${host}"`, expected: oneOf(hosts, host) });
+  }
+  if (until !== null && at > until) {
+    const expected = `an instant up to ${formatTime(until)}, as far as the run has come`;
+    throw refusal("atPs", { found: formatTime(at), expected });
+  }
+  const { inputs, programs } = runFile;
+  const verdict = await explorePrepared({ plan, inputs, programs, orders }, {
+    ...EXPLORE_DEFAULTS,
+    cut: { host },
+    from: at,
+    until: at + 1,
+    claims,
+    ...(stopped && { stopped }),
+  }, onProgress);
+  return { scenario: plan.scenario, seed: plan.seed, run, variant, verdict };
+}

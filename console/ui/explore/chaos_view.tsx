@@ -1,0 +1,279 @@
+/** Campaigns of chaos on a rack of processes: rounds, what was done to each, its goals, and what did not hold. */
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { ChaosResult } from "../../api/jobs.ts";
+import { api, type Shipped } from "../data/api.ts";
+import { isOperator } from "../data/session.ts";
+import { Empty, Loading } from "../frame/empty.tsx";
+import { count, plural } from "../figures.ts";
+import { place } from "../state.ts";
+import type { View } from "../view.ts";
+import { JobBar } from "./job_bar.tsx";
+import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob } from "./jobs.ts";
+
+const KINDS: readonly Kind[] = ["chaos"];
+
+type Round = ChaosResult["rounds"][number];
+
+const shipped = signal<readonly Shipped[]>([]);
+const scenario = signal("persist_pair"), minutes = signal(1), seed = signal("");
+
+function Page() {
+  useEffect(() => {
+    void api.scenarios().then(({ scenarios }) => shipped.value = scenarios);
+    return followDetail(KINDS);
+  }, []);
+  const job = jobNow(KINDS);
+  const detail = job === undefined ? undefined : details.value.get(job.id);
+  const result = detail?.result?.kind === "chaos" ? detail.result.campaign : undefined;
+  return (
+    <>
+      <h1>
+        Chaos<small>
+          processes are killed, paused and cut off; each round is judged and replayed
+        </small>
+      </h1>
+      {isOperator.value && <Form isBusy={job !== undefined && isRunning(job)} />}
+      <JobBar kinds={KINDS} />
+      {job === undefined
+        ? (
+          <Empty title="No campaign has run yet">
+            A campaign starts its own rack again and again, kills and cuts what it consists of,
+            heals it, and checks that every promise was kept. It does not touch the rack that is up.
+            Choose a scenario above and press Begin.
+          </Empty>
+        )
+        : detail === undefined
+        ? <Loading what="the campaign" />
+        : result === undefined
+        ? isRunning(job) && (
+          <p class="quiet">The rack runs undisturbed first: the first round follows.</p>
+        )
+        : <Campaign campaign={result} isRunning={isRunning(job)} />}
+    </>
+  );
+}
+
+function Form({ isBusy }: { readonly isBusy: boolean }) {
+  return (
+    <form
+      class="row end"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void startJob({
+          kind: "chaos",
+          scenario: { shipped: scenario.value },
+          forMs: Math.max(1, minutes.value) * 60_000,
+          ...(seed.value !== "" && { seed: Number(seed.value) }),
+        });
+      }}
+    >
+      <label>
+        Scenario
+        <select
+          value={scenario.value}
+          onChange={({ currentTarget }) => scenario.value = currentTarget.value}
+        >
+          {shipped.value.map(({ name }) => <option key={name} value={name}>{name}</option>)}
+        </select>
+      </label>
+      <label>
+        Minutes
+        <input
+          type="number"
+          min={1}
+          max={1440}
+          value={minutes.value}
+          onInput={({ currentTarget }) => minutes.value = currentTarget.valueAsNumber || 1}
+        />
+      </label>
+      <label>
+        Seed
+        <input
+          type="text"
+          inputMode="numeric"
+          pattern="\d*"
+          placeholder="drawn"
+          value={seed.value}
+          onInput={({ currentTarget }) => seed.value = currentTarget.value}
+        />
+      </label>
+      <button type="submit" disabled={isBusy}>Begin</button>
+    </form>
+  );
+}
+
+function Campaign(
+  { campaign, isRunning }: { readonly campaign: ChaosResult; readonly isRunning: boolean },
+) {
+  const { rounds, held, broken, untold, seed, count: all } = campaign;
+  const wanted = place.value.more["round"];
+  const shown = rounds.find(({ round }) => String(round) === wanted) ??
+    rounds.findLast(({ outcome }) => outcome === "broken") ?? rounds.at(-1);
+  return (
+    <>
+      <p class="figures">
+        {plural(all, "round")}: <strong class="is-durable">{count(held)} held</strong>,{" "}
+        <strong class={broken > 0 ? "is-lost" : ""}>{count(broken)} broken</strong>, {count(untold)}
+        {" "}
+        gave no result · seed <span class="num">{seed}</span>
+      </p>
+      <Rounds rounds={rounds} shown={shown?.round} />
+      {shown !== undefined && <OneRound round={shown} />}
+      <Goals goals={campaign.goals} isRunning={isRunning} />
+    </>
+  );
+}
+
+const OUTCOMES: Readonly<
+  Record<Round["outcome"], { readonly tone: string; readonly letter: string }>
+> = {
+  held: { tone: "durable", letter: "H" },
+  broken: { tone: "lost", letter: "B" },
+  untold: { tone: "off", letter: "?" },
+};
+
+/** All rounds as cells, so that a broken one among a thousand is seen. */
+function Rounds(
+  { rounds, shown }: { readonly rounds: readonly Round[]; readonly shown: number | undefined },
+) {
+  return (
+    <div class="rounds" role="group" aria-label="Rounds">
+      {rounds.map(({ round, outcome, what }) => {
+        const { tone, letter } = OUTCOMES[outcome];
+        return (
+          <button
+            key={round}
+            type="button"
+            class={`round on-${tone}`}
+            aria-label={`Round ${round}: ${outcome}`}
+            aria-pressed={round === shown}
+            title={`round ${round}: ${outcome}; ${what}`}
+            onClick={() => showPart({ round: String(round) })}
+          >
+            {letter}
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+const REPLAYS: Readonly<Record<Round["replay"], string>> = {
+  same: "its record replays to the same digest",
+  different: "its record replays to another digest",
+  inexact: "messages were lost with their sender, so it cannot be replayed exactly",
+  none: "there is no replay",
+};
+
+function OneRound({ round }: { readonly round: Round }) {
+  const { outcome, what, findings, untold, replay, replayShows, command, blows, digest } = round;
+  return (
+    <section>
+      <h2>
+        Round {round.round}: {outcome}
+        <small>{what}</small>
+      </h2>
+      <Blows round={round} />
+      <ul class="plain-list">
+        {blows.map(({ what, wallMs, hit }, i) => (
+          <li key={i} class={hit ? "" : "quiet"}>
+            <span class="num">{(wallMs / 1000).toFixed(2)} s</span> {what}
+          </li>
+        ))}
+      </ul>
+      {findings.map(({ check, text }) => (
+        <p key={text} class="note refused">
+          <strong class="is-lost">{check}</strong>: {text}
+        </p>
+      ))}
+      {replayShows === false && (
+        <p class="note would-lose">The replay shows nothing of what the checks found.</p>
+      )}
+      {untold !== null && <p class="note">No result: {untold}</p>}
+      <p class="quiet">
+        {REPLAYS[replay]}
+        {digest !== null && (
+          <>
+            {" "}
+            (<code>{digest}</code>)
+          </>
+        )}.
+      </p>
+      {replay !== "none" && outcome !== "held" && (
+        <>
+          <h3>To replay it</h3>
+          <pre class="scroll" tabIndex={0}>{command}</pre>
+        </>
+      )}
+    </section>
+  );
+}
+
+const LINE_PX = 900;
+
+/** What was done to the rack, on the wall clock of the round. */
+function Blows({ round: { blows, wallMs } }: { readonly round: Round }) {
+  if (blows.length === 0) return <p class="quiet">Nothing was done to the rack in this round.</p>;
+  const last = Math.max(wallMs, ...blows.map((each) => each.wallMs));
+  const xOf = (ms: number) => 8 + ms / last * (LINE_PX - 16);
+  return (
+    <svg
+      class="blows"
+      viewBox={`0 0 ${LINE_PX} 44`}
+      role="img"
+      aria-label={`${plural(blows.length, "action")} in ${(last / 1000).toFixed(1)} s`}
+    >
+      <line class="rule" x1={8} x2={LINE_PX - 8} y1={22} y2={22} />
+      {blows.map(({ what, wallMs, hit }, i) => (
+        <g key={i} class={hit ? "is-lost" : "quiet"}>
+          <title>{what}</title>
+          <path class="blow" d={`M${xOf(wallMs)} 8v28`} />
+          <path class="blow-head" d={`M${xOf(wallMs) - 5} 8h10l-5 8z`} />
+        </g>
+      ))}
+      <text class="quiet" x={8} y={42}>0 s</text>
+      <text class="quiet" x={LINE_PX - 8} y={42} text-anchor="end">
+        {(last / 1000).toFixed(1)} s
+      </text>
+    </svg>
+  );
+}
+
+function Goals(
+  { goals, isRunning }: { readonly goals: ChaosResult["goals"]; readonly isRunning: boolean },
+) {
+  const all = Object.entries(goals);
+  const reached = all.filter(([, times]) => times > 0),
+    never = all.filter(([, times]) => times === 0);
+  return (
+    <section>
+      <h2>
+        Goals
+        <small>
+          {count(reached.length)} reached
+          {!isRunning && never.length > 0 && `, ${count(never.length)} never`}
+        </small>
+      </h2>
+      <ul class="goals">
+        {reached.sort(([, x], [, y]) => y - x).map(([name, times]) => (
+          <li key={name}>
+            <span class="num">{count(times)}</span> {name}
+          </li>
+        ))}
+        {never.map(([name]) => (
+          <li key={name} class="quiet">
+            <span class="num">–</span> {name}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+export const CHAOS: View = {
+  name: "chaos",
+  title: "Chaos",
+  icon: "M11 2L5 11h4l-1 7 7-10h-5z",
+  Page,
+};

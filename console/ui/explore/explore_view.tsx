@@ -1,0 +1,398 @@
+/** The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of responder. */
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type {
+  ExploreResult,
+  JobDetail,
+  JobOrderInput,
+  MatrixCell,
+  MatrixResult,
+} from "../../api/jobs.ts";
+import { api, type Shipped } from "../data/api.ts";
+import { isOperator } from "../data/session.ts";
+import { Empty, Loading } from "../frame/empty.tsx";
+import { count, plural, time } from "../figures.ts";
+import { go, hrefOf, place, run } from "../state.ts";
+import type { View } from "../view.ts";
+import { CounterexampleDetail } from "./counterexample.tsx";
+import { type GridCell, VerdictGrid } from "./grid.tsx";
+import { JobBar } from "./job_bar.tsx";
+import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob } from "./jobs.ts";
+
+const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
+
+const shipped = signal<readonly Shipped[]>([]);
+/** What the form has. */
+const scenario = signal("persist_pair"),
+  method = signal(""),
+  ddio = signal(""),
+  claims = signal(false);
+
+/** Methods as the command has them; the server refuses others with a sentence. */
+const METHODS = [
+  "write-only",
+  "write-read",
+  "send-flush",
+  "write-send",
+  "write-flush",
+  "persist-opcode",
+  "persist-address",
+  "send-read",
+];
+
+function orderOf(): JobOrderInput {
+  return {
+    kind: "explore",
+    scenario: { shipped: scenario.value },
+    ...(method.value !== "" && { method: method.value }),
+    ...(ddio.value !== "" && { ddio: ddio.value as "on" | "off" }),
+    ...(claims.value && { claims: true }),
+  };
+}
+
+async function readShipped(): Promise<void> {
+  if (shipped.value.length > 0) return;
+  const { scenarios } = await api.scenarios();
+  shipped.value = scenarios;
+  if (!scenarios.some(({ name }) => name === scenario.value)) {
+    scenario.value = scenarios[0]?.name ?? "";
+  }
+}
+
+function Page() {
+  useEffect(() => {
+    void readShipped();
+    return followDetail(KINDS);
+  }, []);
+  const job = jobNow(KINDS);
+  const detail = job === undefined ? undefined : details.value.get(job.id);
+  return (
+    <>
+      <h1>
+        Explore<small>the power is cut at every instant: is every promise kept?</small>
+      </h1>
+      <CutHere />
+      {isOperator.value && <Form isBusy={job !== undefined && isRunning(job)} />}
+      <JobBar kinds={KINDS} />
+      {job === undefined
+        ? (
+          <Empty title="Nothing has been explored yet">
+            Choose a scenario above and press Explore: a grid shows which method keeps its promises
+            where, and a counterexample where one does not. The matrix has every method on every
+            kind of responder.
+          </Empty>
+        )
+        : detail === undefined
+        ? <Loading what="what it has found" />
+        : <Found detail={detail} />}
+    </>
+  );
+}
+
+/** The instant that the memory view came from. */
+function CutHere() {
+  const { cut, atPs, variant } = place.value.more, id = run.value;
+  if (cut === undefined || atPs === undefined || id === undefined) return null;
+  const start = () =>
+    void startJob({
+      kind: "cut",
+      run: id,
+      host: cut,
+      atPs: Number(atPs),
+      ...(variant !== undefined && { variant }),
+    });
+  return (
+    <div class="note row">
+      <p>
+        Cut the power of <strong>{cut}</strong> at <span class="num">{time(Number(atPs))}</span> of
+        {" "}
+        {id}: with everything that its caches may have written back by then. The rack is not
+        touched.
+      </p>
+      <div class="acts">
+        {isOperator.value && <button type="button" onClick={start}>Cut here</button>}
+        <a class="button" href={hrefOf({ view: "memory", at: Number(atPs), more: { host: cut } })}>
+          Back to its memory
+        </a>
+      </div>
+    </div>
+  );
+}
+
+function Form({ isBusy }: { readonly isBusy: boolean }) {
+  return (
+    <form
+      class="row end"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void startJob(orderOf());
+      }}
+    >
+      <label>
+        Scenario
+        <select
+          value={scenario.value}
+          onChange={({ currentTarget }) => scenario.value = currentTarget.value}
+        >
+          {shipped.value.map(({ name, about }) => (
+            <option key={name} value={name} title={about}>{name}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Method
+        <select
+          value={method.value}
+          onChange={({ currentTarget }) => method.value = currentTarget.value}
+        >
+          <option value="">as the scenario has it</option>
+          {METHODS.map((each) => <option key={each} value={each}>{each}</option>)}
+        </select>
+      </label>
+      <label>
+        DDIO
+        <select
+          value={ddio.value}
+          onChange={({ currentTarget }) => ddio.value = currentTarget.value}
+        >
+          <option value="">as the scenario has it</option>
+          <option value="off">off</option>
+          <option value="on">on</option>
+        </select>
+      </label>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={claims.value}
+          onChange={({ currentTarget }) => claims.value = currentTarget.checked}
+        />
+        judge claims as promises
+      </label>
+      <button type="submit" disabled={isBusy || scenario.value === ""}>Explore</button>
+      <button type="button" disabled={isBusy} onClick={() => void startJob({ kind: "matrix" })}>
+        Explore the matrix
+      </button>
+    </form>
+  );
+}
+
+function Found({ detail }: { readonly detail: JobDetail }) {
+  const { result, job } = detail;
+  if (result === null) {
+    return isRunning(job)
+      ? <p class="quiet">Nothing is known yet: the first variant is being explored.</p>
+      : null;
+  }
+  switch (result.kind) {
+    case "explore":
+    case "cut":
+      return <Explored explored={result.explored} detail={detail} />;
+    case "matrix":
+      return <Matrix matrix={result.matrix} isRunning={isRunning(job)} />;
+    default:
+      return null;
+  }
+}
+
+type Explored = ExploreResult["runs"][number];
+
+function Explored(
+  { explored, detail }: { readonly explored: ExploreResult; readonly detail: JobDetail },
+) {
+  const { runs } = explored, { cell } = place.value.more;
+  const shown = runs.find(({ variant }) => variant === cell) ??
+    runs.find(({ counterexample }) => counterexample !== null) ?? runs[0];
+  const cells = runs.map((each): GridCell => {
+    const { method, ddio, variant, verdict } = each;
+    return {
+      row: method ?? variant,
+      column: ddio === null ? "verdict" : `DDIO ${ddio}`,
+      verdict,
+      title: countsText(each),
+      key: variant,
+    };
+  });
+  return (
+    <>
+      {runs.length > 1 && (
+        <VerdictGrid
+          cells={cells}
+          rowTitle="method"
+          selected={shown?.variant}
+          onSelect={(key) => showPart({ cell: key })}
+        />
+      )}
+      {shown !== undefined && (
+        <>
+          <h2>
+            {shown.variant || detail.job.scenario}: {shown.verdict}
+            <small>{countsText(shown)}</small>
+          </h2>
+          {shown.counterexample === null ? <Kept explored={shown} /> : (
+            <CounterexampleDetail
+              found={shown.counterexample}
+              command={shown.command}
+              onOpen={openOf(shown, explored, detail)}
+            />
+          )}
+        </>
+      )}
+    </>
+  );
+}
+
+function Kept({ explored }: { readonly explored: Explored }) {
+  const { verdict, why, promises, writes } = explored;
+  // An instant that was asked for is judged as far as it goes.
+  const isKept = verdict === "safe" || verdict === "partial";
+  return (
+    <p class={`note ${isKept ? "is-safe" : "would-lose"}`}>
+      {isKept
+        ? "Every promise is kept at each instant that was tried."
+        : "This says nothing of promises."} {plural(writes, "write")}, {count(promises)}{" "}
+      of them promised.{why !== undefined && ` Not all was seen: ${why}.`}
+    </p>
+  );
+}
+
+function countsText({ crashPoints, instants, hosts, exhaustive }: Explored): string {
+  const all = exhaustive ? ", all choices at all instants" : "";
+  return `${plural(crashPoints, "crash point")} at ${plural(instants, "instant")} of ${
+    hosts.join(", ")
+  }${all}`;
+}
+
+/** Runs a counterexample as a run of its own, and goes to the instant of the power failure. */
+function openOf(
+  shown: Explored,
+  explored: ExploreResult,
+  { job, order }: JobDetail,
+): (() => void) | undefined {
+  const { counterexample, method, ddio, variant, faults } = shown;
+  if (counterexample === null || faults === null || !counterexample.isReplayable) return undefined;
+  if (order.kind !== "explore" || !isOperator.value) return undefined;
+  return () => void open();
+
+  async function open(): Promise<void> {
+    const { size, depth } = order as Extract<JobDetail["order"], { kind: "explore" }>;
+    const started = await startJob({
+      kind: "run",
+      scenario: (order as Extract<JobDetail["order"], { kind: "explore" }>).scenario,
+      ...(method !== null && { method }),
+      ...(ddio !== null && { ddio: ddio as "on" | "off" }),
+      ...(size !== undefined && { size }),
+      ...(depth !== undefined && { depth }),
+      seed: explored.seed,
+      packing: "all",
+      counterexample: { job: job.id, variant },
+    });
+    if (started === undefined) return;
+    const made = await runOf(started.id);
+    if (made !== undefined) {
+      go({
+        view: "memory",
+        run: made,
+        at: counterexample!.atPs,
+        more: { host: counterexample!.hosts[0]! },
+      });
+    }
+  }
+}
+
+const WAIT_MS = 200, WAITS = 300;
+
+/** The run that a job has made, when the job has ended. */
+async function runOf(id: string): Promise<string | undefined> {
+  for (let i = 0; i < WAITS; i++) {
+    const { job } = await api.job(id);
+    if (!isRunning(job)) return job.run ?? undefined;
+    await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+  }
+  return undefined;
+}
+
+const UPDATES: Readonly<Record<string, string>> = {
+  single: "one record",
+  compound: "a record, and the tail that counts it",
+  mixed: "plain WRITEs, and one message by the method",
+  replaced: "an object that replaces another",
+};
+
+function keyOf({ method, update, arch, ddio, domain, receiveBuffer }: MatrixCell): string {
+  return [method, update, domain, arch, ddio, receiveBuffer].join(" ");
+}
+
+function Matrix(
+  { matrix, isRunning }: { readonly matrix: MatrixResult; readonly isRunning: boolean },
+) {
+  const { cells } = matrix, { cell, update: wanted } = place.value.more;
+  const updates = [...new Set(cells.map(({ update }) => update))];
+  const update = updates.find((each) => each === wanted) ?? updates[0];
+  const own = cells.filter((each) => each.update === update);
+  const shown = own.find((each) => keyOf(each) === cell);
+  return (
+    <>
+      <div class="row" role="group" aria-label="What is written">
+        {updates.map((each) => (
+          <button
+            key={each}
+            type="button"
+            aria-pressed={each === update}
+            onClick={() => showPart({ update: each, cell: undefined })}
+          >
+            {UPDATES[each] ?? each}
+          </button>
+        ))}
+        <span class="quiet">
+          <span class="num">{count(cells.length)}</span> of {count(matrix.count)} cells
+        </span>
+      </div>
+      <div class={shown === undefined ? "scroll" : "scroll matrix-half"} tabIndex={0}>
+        <VerdictGrid
+          cells={own.map((each) => ({
+            row:
+              `${each.domain}, ${each.arch}, DDIO ${each.ddio}, receive in ${each.receiveBuffer}`,
+            column: each.method,
+            verdict: each.safe ? "safe" : "unsafe",
+            title: plural(each.crashPoints, "crash point"),
+            key: keyOf(each),
+          }))}
+          rowTitle="responder"
+          selected={cell}
+          onSelect={(key) => showPart({ cell: key })}
+        />
+      </div>
+      {shown !== undefined && (shown.counterexample === null
+        ? (
+          <p class={`note ${shown.safe ? "is-safe" : ""}`}>
+            {shown.safe
+              ? `${
+                plural(shown.crashPoints, "crash point")
+              }: what the method claims is there at every instant.`
+              : isRunning
+              ? "Its counterexample is here when the matrix is done."
+              : "Its counterexample was not kept."}
+          </p>
+        )
+        : (
+          <>
+            <h2>
+              {shown.method}
+              <small>
+                {shown.domain}, {shown.arch}, DDIO {shown.ddio}, receive buffers in{" "}
+                {shown.receiveBuffer}
+              </small>
+            </h2>
+            <CounterexampleDetail found={shown.counterexample} command={null} onOpen={undefined} />
+          </>
+        ))}
+    </>
+  );
+}
+
+export const EXPLORE: View = {
+  name: "explore",
+  title: "Explore",
+  icon: "M3 10h5l5-6h4M8 10l5 6h4",
+  Page,
+};

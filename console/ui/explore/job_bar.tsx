@@ -1,0 +1,68 @@
+/** How far a job is, how it ended, and how to end it. */
+import type { Job } from "../../api/jobs.ts";
+import { api } from "../data/api.ts";
+import { isOperator } from "../data/session.ts";
+import { chooseJob, isRunning, jobNow, jobsOf, type Kind, refused } from "./jobs.ts";
+
+export function JobBar({ kinds }: { readonly kinds: readonly Kind[] }) {
+  const all = jobsOf(kinds), job = jobNow(kinds);
+  return (
+    <>
+      {refused.value !== undefined && <p class="note refused" role="alert">{refused.value}</p>}
+      {job !== undefined && (
+        <div class="row apart">
+          <div class="row">
+            {all.length > 1 && (
+              <select
+                aria-label="Which one"
+                value={job.id}
+                onChange={({ currentTarget }) => chooseJob(currentTarget.value)}
+              >
+                {all.map((each) => (
+                  <option key={each.id} value={each.id}>
+                    {each.id}: {each.scenario}, {each.verdict || each.state}
+                  </option>
+                ))}
+              </select>
+            )}
+            <JobState job={job} />
+          </div>
+          {isRunning(job) && isOperator.value && (
+            <button
+              type="button"
+              disabled={job.state === "ending"}
+              onClick={() => void api.cancel(job.id)}
+            >
+              {job.state === "ending" ? "Ending …" : "Stop it"}
+            </button>
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+function JobState({ job }: { readonly job: Job }) {
+  const { state, share, title, verdict, error, scenario } = job;
+  if (isRunning(job)) {
+    return (
+      <>
+        <progress max={1} value={share} aria-label={`${scenario}: how much is done`} />
+        <span class="num">{Math.floor(share * 100)} %</span>
+        <span class="quiet">{title}</span>
+      </>
+    );
+  }
+  if (state === "failed") {
+    return (
+      <span>
+        <strong class="is-lost">Failed</strong>: {error}
+      </span>
+    );
+  }
+  return (
+    <span>
+      {scenario}: <strong>{state === "cancelled" ? "stopped" : verdict}</strong>
+    </span>
+  );
+}

@@ -1,0 +1,95 @@
+/** The job that a view looks at: the chosen one, else the latest of its kinds, read again as it goes on. */
+import { effect, signal } from "@preact/signals";
+import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
+import { api } from "../data/api.ts";
+import { jobs } from "../data/rack.ts";
+import { session } from "../data/session.ts";
+import { go, place } from "../state.ts";
+
+export type Kind = Job["kind"];
+
+export function isRunning({ state }: Pick<Job, "state">): boolean {
+  return state === "running" || state === "ending";
+}
+
+/** Jobs of these kinds, newest first. */
+export function jobsOf(kinds: readonly Kind[]): readonly Job[] {
+  return jobs.value.filter(({ kind }) => kinds.includes(kind));
+}
+
+/** The job that the address names, else the latest. */
+export function jobNow(kinds: readonly Kind[]): Job | undefined {
+  const all = jobsOf(kinds), { job } = place.value.more;
+  return all.find(({ id }) => id === job) ?? all[0];
+}
+
+export function chooseJob(id: string): void {
+  const { cell: _, round: __, ...rest } = place.value.more;
+  go({ more: { ...rest, job: id } });
+}
+
+/** Shows the cell, variant or round of the job that is looked at. */
+export function showPart(part: Readonly<Record<string, string | undefined>>): void {
+  const given = Object.entries({ ...place.value.more, ...part }).filter(
+    (each): each is [string, string] => each[1] !== undefined,
+  );
+  go({ more: Object.fromEntries(given) });
+}
+
+/** Why the last order was refused. */
+export const refused = signal<string | undefined>(undefined);
+
+/** Starts a job and looks at it. @returns it; undefined where it is refused. */
+export async function startJob(order: JobOrderInput): Promise<Job | undefined> {
+  refused.value = undefined;
+  try {
+    const job = await api.start(order);
+    jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)];
+    chooseJob(job.id);
+    return job;
+  } catch (error) {
+    refused.value = (error as Error).message;
+    return undefined;
+  }
+}
+
+/** What a job has found so far, by its id. */
+export const details = signal<ReadonlyMap<string, JobDetail>>(new Map());
+
+const READ_MS = 500;
+
+/** Reads what the jobs that are looked at have found, again while they run. */
+export function followDetail(kinds: readonly Kind[]): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = effect(() => {
+    if (session.value === undefined) return;
+    const job = jobNow(kinds);
+    if (job === undefined) return;
+    const known = details.peek().get(job.id);
+    // The feed tells of each change of a job: it is read as often, and no more often than a person sees.
+    if (known !== undefined && !isRunning(known.job) && !isRunning(job)) return;
+    if (timer !== undefined) return;
+    timer = setTimeout(() => {
+      timer = undefined;
+      void readDetail(job.id);
+    }, known === undefined ? 0 : READ_MS);
+  });
+  return () => {
+    end();
+    clearTimeout(timer);
+  };
+}
+
+async function readDetail(id: string): Promise<void> {
+  try {
+    const detail = await api.job(id);
+    details.value = new Map([...details.value, [id, detail]]);
+    // What the feed has not told yet.
+    const listed = jobs.value.find((each) => each.id === id);
+    if (listed !== undefined && isRunning(listed)) {
+      jobs.value = jobs.value.map((each) => each.id === id ? detail.job : each);
+    }
+  } catch (error) {
+    refused.value = (error as Error).message;
+  }
+}
