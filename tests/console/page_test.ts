@@ -114,7 +114,7 @@ describe("The console's page", () => {
     await rig.accessible("the question before a kill");
     await dialog.getByRole("button", { name: "Kill b", exact: true }).click();
     await page.locator('[data-device="b"].is-off').waitFor();
-    await page.locator("aside").getByText("without power").waitFor();
+    await page.locator("aside").getByText("host · without power").waitFor();
     await rig.pictures("killed");
     await page.getByRole("button", { name: "Start b" }).click();
     await page.locator('[data-device="b"]:not(.is-off)').waitFor();
@@ -126,7 +126,9 @@ describe("The console's page", () => {
     const before = await now.innerText();
     const line = page.getByRole("slider", { name: "Instant" });
     const { width } = (await line.boundingBox())!;
-    await page.locator("footer .mark", { hasText: "kill b" }).waitFor({ state: "attached" });
+    await page.locator("footer .mark", { hasText: "kill b" }).first().waitFor({
+      state: "attached",
+    });
     await line.click({ position: { x: width * 0.6, y: 100 } });
     await page.getByText("This is the past.").waitFor();
     await page.locator("aside").getByRole("button", { name: /^recv/ }).first().waitFor();

@@ -99,6 +99,10 @@ function forget(): void {
   lastClock = lastTraffic = undefined;
 }
 
+/** Without news for so long, virtual time stands. */
+const STANDS_MS = 2_500;
+let standstill: ReturnType<typeof setTimeout> | undefined;
+
 function takeClock(now: Clock | null): void {
   clock.value = now;
   if (now === null) return;
@@ -108,6 +112,9 @@ function takeClock(now: Clock | null): void {
       speed.value = Math.max(0, (now.virtualPs - lastClock.ps) / (atMs - lastClock.atMs) * 1_000);
     }
     lastClock = { atMs, ps: now.virtualPs };
+    // The feed tells of a clock only when it has moved.
+    clearTimeout(standstill);
+    standstill = setTimeout(() => speed.value = 0, STANDS_MS);
   }
   if (now.paused || now.finished) speed.value = 0;
 }
