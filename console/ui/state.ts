@@ -117,7 +117,7 @@ export interface Change {
 /** The place after a change. */
 export function changed(from: Place, change: Change): Place {
   const isOther = change.view !== undefined && change.view !== from.view;
-  const isOtherRun = "run" in change && change.run !== from.run;
+  const isOtherRun = from.run !== undefined && "run" in change && change.run !== from.run;
   const { run, select, at } = {
     ...from,
     // Names and instants of one run mean nothing in another.

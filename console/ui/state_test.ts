@@ -54,5 +54,8 @@ describe("changed", () => {
       more: from.more,
     });
     assert.deepEqual(changed(from, { run: "r" }), from);
+    // The first one is found by the page: the address meant it.
+    const { run: _, ...without } = from;
+    assert.deepEqual(changed(without, { run: "r" }), from);
   });
 });

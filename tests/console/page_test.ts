@@ -13,19 +13,20 @@ const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"))
 const it = itUnless(browserMissing, "The console's page in a browser");
 
 describe("The console's page", () => {
-  let rig: BrowserRig;
+  let rig: BrowserRig, input: string | undefined;
 
   beforeAll(async () => {
     if (browserMissing !== undefined) return;
-    const input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
+    // A replay reads it, too.
+    input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
     await Deno.writeFile(input, new Uint8Array(100_000).map((_, i) => i * 7));
     const choices = ["--method", "persist-opcode", "--ddio", "on", "--input", input];
     rig = await BrowserRig.open([SCENARIO, ...choices]);
-    await Deno.remove(input);
   });
 
   afterAll(async () => {
     await rig?.close();
+    if (input !== undefined) await Deno.remove(input);
   });
 
   it("signs in by the printed address, once, and clears it", async () => {
@@ -113,10 +114,32 @@ describe("The console's page", () => {
     await rig.accessible("the question before a kill");
     await dialog.getByRole("button", { name: "Kill b", exact: true }).click();
     await page.locator('[data-device="b"].is-off').waitFor();
-    await page.locator("aside").getByText("without power").waitFor();
+    await page.locator("aside").getByText("host · without power").waitFor();
     await rig.pictures("killed");
     await page.getByRole("button", { name: "Start b" }).click();
     await page.locator('[data-device="b"]:not(.is-off)').waitFor();
+  });
+
+  it("goes back in time by the time line, and every part of the page shows that instant", async () => {
+    const { page } = rig;
+    const now = page.getByTestId("now");
+    const before = await now.innerText();
+    const line = page.getByRole("slider", { name: "Instant" });
+    const { width } = (await line.boundingBox())!;
+    await page.locator("footer .mark", { hasText: "kill b" }).first().waitFor({
+      state: "attached",
+    });
+    await line.click({ position: { x: width * 0.6, y: 100 } });
+    await page.getByText("This is the past.").waitFor();
+    await page.locator("aside").getByRole("button", { name: /^recv/ }).first().waitFor();
+    assert.notEqual(await now.innerText(), before);
+    assert.match(page.url(), /at=\d+/);
+    assert.equal(await page.getByRole("button", { name: /^Kill/ }).count(), 0);
+    await rig.pictures("past");
+    await rig.accessible("the past");
+    await page.keyboard.press("Escape");
+    await page.getByText("This is the past.").waitFor({ state: "detached" });
+    assert.equal(await now.innerText(), before);
   });
 
   it("shows the runs, and one in full", async () => {
@@ -156,6 +179,11 @@ describe("The console's page", () => {
     await page.getByText("11", { exact: true }).waitFor();
     await rig.pictures("report");
     await rig.accessible("a report");
+    await page.getByRole("link", { name: "Look at it in every view" }).click();
+    await page.locator(".why", { hasText: "A kept run: it ended at" }).waitFor();
+    await rig.device("b").waitFor();
+    await rig.pictures("kept");
+    await rig.accessible("a kept run");
   });
 
   it("lets a viewer look, and offers nothing that changes the rack", async () => {
@@ -169,6 +197,7 @@ describe("The console's page", () => {
   it("greys itself when the server is gone, and says since when", async () => {
     const { page } = rig;
     await rig.view("Rack");
+    await page.getByRole("combobox", { name: "Rack or run" }).selectOption(rig.printed.rack!);
     await rig.device("b").waitFor();
     await rig.endConsole();
     await page.locator(".frame.is-stale").waitFor();

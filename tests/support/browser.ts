@@ -47,7 +47,7 @@ export const SIZES = [
 const PICTURES = Deno.env.get("RACKMESH_TEST_PICTURES");
 
 /** For the page to show something: far longer than it takes on an idle machine. */
-const SHOWN_MS = 10_000;
+const SHOWN_MS = 30_000;
 
 async function printedBy(command: RunningCommand): Promise<Printed> {
   let isOver = false;

@@ -46,7 +46,8 @@ function withQuery(path: string, query: Readonly<Record<string, unknown>>): stri
 }
 
 export const api = {
-  topology: (run: string) => json<Topology>(`/runs/${part(run)}/topology`),
+  topology: (run: string, variant?: string) =>
+    json<Topology>(withQuery(`/runs/${part(run)}/topology`, { variant })),
   power: (run: string, order: PowerOrder) =>
     post<z.infer<typeof powerDone>>(`/racks/${part(run)}/power`, order),
   time: (run: string, order: TimeOrder) =>
@@ -55,15 +56,19 @@ export const api = {
     post<z.infer<typeof linkDone>>(`/racks/${part(run)}/links`, order),
   heal: (run: string) => post<z.infer<typeof healed>>(`/racks/${part(run)}/heal`, {}),
   links: (run: string) => json<{ faults: LinkFault[] }>(`/racks/${part(run)}/links`),
-  timeline: (run: string) => json<Timeline>(`/runs/${part(run)}/timeline`),
-  snapshot: (run: string, at: Time) =>
-    json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, { at })),
+  timeline: (run: string, variant?: string) =>
+    json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
+  snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
+    json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
   /** What a power cut of these devices would lose, at an instant or now. */
-  loss: (run: string, query: { readonly nodes: string; readonly at?: Time }) =>
-    json<Loss>(withQuery(`/runs/${part(run)}/loss`, query)),
+  loss: (run: string, query: {
+    readonly nodes: string;
+    readonly at?: Time;
+    readonly variant?: string | undefined;
+  }) => json<Loss>(withQuery(`/runs/${part(run)}/loss`, query)),
   /** A replay tells operations by their begin: at most 1,000. */
-  operations: (run: string) =>
-    json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000 })),
+  operations: (run: string, variant?: string) =>
+    json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
   /** What differs between two runs, and the first event at which they part. */
   compare: (run: string, other: string) =>
     json<Comparison>(withQuery(`/runs/${part(run)}/compare`, { with: other })),

@@ -2,13 +2,13 @@
  * What the page knows of the rack that it looks at: its topology, fetched once, and what the feed says of it since.
  * Views read the signals; nothing else writes them.
  */
-import { batch, computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import type { Message, StateMessage } from "../../api/feed.ts";
 import type { Job } from "../../api/jobs.ts";
 import type { Clock, ProcessState, Topology, Traffic } from "../../api/rack.ts";
 import type { Runs } from "../../api/runs.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { go, run } from "../state.ts";
+import { go, place, run } from "../state.ts";
 import { api } from "./api.ts";
 import { followFeed } from "./feed.ts";
 import { session } from "./session.ts";
@@ -66,15 +66,27 @@ const HAPPENINGS_MAX = 20_000;
 /** In the order of their arrival; the oldest go. */
 export const happenings = signal<readonly Happening[]>([]);
 
+/** The run has ended, or was never a rack that stays: everything that is shown of it comes from its replay. */
+export const isKept = signal(false);
+/** The folder of the part that is looked at, of a run that has several. */
+export const variant = signal<string | undefined>(undefined);
+
 /** The run that is looked at is up. */
-export const isUp = computed(() => topology.value !== undefined && ended.value === undefined);
+export const isUp = computed(() =>
+  topology.value !== undefined && ended.value === undefined && !isKept.value
+);
 
 let lastClock: { readonly atMs: number; readonly ps: Time } | undefined;
 let lastTraffic: { readonly atPs: Time; readonly of: ReadonlyMap<string, Traffic> } | undefined;
 
 function forget(): void {
   batch(() => {
-    topology.value = trouble.value = ended.value = undefined;
+    topology.value =
+      trouble.value =
+      ended.value =
+      variant.value =
+        undefined;
+    isKept.value = false;
     clock.value = null;
     power.value = new Map();
     processes.value = new Map();
@@ -87,6 +99,10 @@ function forget(): void {
   lastClock = lastTraffic = undefined;
 }
 
+/** Without news for so long, virtual time stands. */
+const STANDS_MS = 2_500;
+let standstill: ReturnType<typeof setTimeout> | undefined;
+
 function takeClock(now: Clock | null): void {
   clock.value = now;
   if (now === null) return;
@@ -96,6 +112,9 @@ function takeClock(now: Clock | null): void {
       speed.value = Math.max(0, (now.virtualPs - lastClock.ps) / (atMs - lastClock.atMs) * 1_000);
     }
     lastClock = { atMs, ps: now.virtualPs };
+    // The feed tells of a clock only when it has moved.
+    clearTimeout(standstill);
+    standstill = setTimeout(() => speed.value = 0, STANDS_MS);
   }
   if (now.paused || now.finished) speed.value = 0;
 }
@@ -185,11 +204,23 @@ function firstRun(): string | undefined {
 
 async function readTopology(id: string): Promise<void> {
   try {
-    const found = await api.topology(id);
+    if (isKept.peek()) {
+      const { variants } = await api.run(id);
+      if (run.value !== id) return;
+      const wanted = place.peek().more["variant"];
+      variant.value = variants.find((each) => each === wanted) ?? variants[0];
+    }
+    const found = await api.topology(id, variant.peek());
     if (run.value === id) topology.value = found;
   } catch (error) {
     if (run.value === id) trouble.value = (error as Error).message;
   }
+}
+
+/** Whether a run is followed live: decided once for a run, when it and the list of runs are known. */
+function isLive(id: string): boolean {
+  const found = runs.value?.runs.find((each) => each.id === id);
+  return found?.state === "up";
 }
 
 /** Reads what there is and follows the run of the address, from the moment somebody is signed in. */
@@ -202,19 +233,18 @@ export function followRack(): void {
       if (run.peek() === undefined && first !== undefined) go({ run: first });
     });
   });
-  // Nothing happens to a run that is over: then the feed is of jobs and runs alone.
-  const followed = computed(() => {
-    const state = runs.value?.runs.find(({ id }) => id === run.value)?.state;
-    return state === undefined || state === "up" || state === "running" ? run.value : undefined;
-  });
-  const isListed = computed(() => runs.value !== undefined);
+  const areKnown = computed(() => runs.value !== undefined);
   effect(() => {
-    if (session.value === undefined || !isListed.value) return;
+    if (session.value === undefined || !areKnown.value) return;
     const id = run.value, end = new AbortController();
     forget();
-    if (id !== undefined) void readTopology(id);
+    const follows = id !== undefined && untracked(() => isLive(id));
+    if (id !== undefined) {
+      isKept.value = !follows;
+      void untracked(() => readTopology(id));
+    }
     void followFeed({
-      run: followed.value,
+      run: follows ? id : undefined,
       signal: end.signal,
       onMessages: (messages) => batch(() => messages.forEach(take)),
     });

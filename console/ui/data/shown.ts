@@ -3,10 +3,24 @@
  * these signals, not those of `rack.ts`, wherever both exist.
  */
 import { computed, effect, signal } from "@preact/signals";
+import type { StateMessage } from "../../api/feed.ts";
+import type { Topology } from "../../api/rack.ts";
 import type { InFlight, QueueState, Snapshot } from "../../replay/types.ts";
 import { instant, run } from "../state.ts";
 import { api } from "./api.ts";
-import { clock, counters, type Flow, flowKey, flows, links, power, topology } from "./rack.ts";
+import { timeline } from "./timeline.ts";
+import {
+  clock,
+  counters,
+  type Flow,
+  flowKey,
+  flows,
+  isKept,
+  links,
+  power,
+  topology,
+  variant,
+} from "./rack.ts";
 import { faultsAt } from "./cable_faults.ts";
 
 /** The snapshot of the instant that the address names; while it is read, the one before stays. */
@@ -14,10 +28,15 @@ export const snapshot = signal<Snapshot | undefined>(undefined);
 /** Why there is no snapshot of that instant. */
 export const snapshotTrouble = signal<string | undefined>(undefined);
 
-const past = computed(() => instant.value === undefined ? undefined : snapshot.value);
+/** The instant for which the replay is asked; undefined: now, of a rack that is up. */
+export const replayedAt = computed(() =>
+  instant.value ?? (isKept.value ? timeline.value?.endPs : undefined)
+);
+
+const past = computed(() => replayedAt.value === undefined ? undefined : snapshot.value);
 
 /** In ps. */
-export const shownAt = computed(() => instant.value ?? clock.value?.virtualPs ?? 0);
+export const shownAt = computed(() => replayedAt.value ?? clock.value?.virtualPs ?? 0);
 
 /** Whether a device has power, by name. */
 export const shownPower = computed<ReadonlyMap<string, boolean>>(() =>
@@ -53,11 +72,19 @@ export function queuesOf(host: string): readonly QueueState[] {
 }
 
 /** Faults in force, by the cable's index. */
-export const shownFaults = computed(() =>
-  topology.value === undefined
-    ? new Map<number, never[]>()
-    : faultsAt(topology.value, links.value, shownAt.value)
-);
+export const shownFaults = computed(() => {
+  const rack = topology.value;
+  if (rack === undefined) return new Map<number, never[]>();
+  return faultsAt(rack, isKept.value ? replayedFaults(rack) : links.value, shownAt.value);
+});
+
+/** Faults of cables as the replay has them, in the form of the feed. */
+function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["links"] {
+  return (timeline.value?.faults ?? []).flatMap(({ at, action, cable }, fault) => {
+    const target = cable === undefined ? undefined : cables[cable]?.name;
+    return target === undefined ? [] : [{ fault, action, target, atPs: at }];
+  });
+}
 
 /** A process that computes for longer is worth a mark. */
 const SLOW_MS = 500;
@@ -83,11 +110,11 @@ export function followInstant(): void {
     isReading = true;
     let done = "";
     for (;;) {
-      const id = run.peek(), at = instant.peek(), wanted = `${id} ${at}`;
+      const id = run.peek(), at = replayedAt.peek(), wanted = `${id} ${at}`;
       if (id === undefined || at === undefined || done === wanted) break;
       done = wanted;
       try {
-        snapshot.value = await api.snapshot(id, at);
+        snapshot.value = await api.snapshot(id, { at, variant: variant.peek() });
         snapshotTrouble.value = undefined;
       } catch (error) {
         snapshotTrouble.value = (error as Error).message;
@@ -96,7 +123,7 @@ export function followInstant(): void {
     isReading = false;
   }
   effect(() => {
-    if (run.value === undefined || instant.value === undefined) {
+    if (run.value === undefined || replayedAt.value === undefined) {
       snapshotTrouble.value = undefined;
       return;
     }

@@ -4,7 +4,7 @@ import type { Timeline } from "../../replay/types.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { run } from "../state.ts";
 import { api } from "./api.ts";
-import { clock, ended, happenings, links, topology } from "./rack.ts";
+import { clock, ended, happenings, isKept, links, topology, variant } from "./rack.ts";
 import { session } from "./session.ts";
 
 export const timeline = signal<Timeline | undefined>(undefined);
@@ -55,6 +55,12 @@ export const marks = computed<readonly Mark[]>(() => {
     if (what.kind !== "power" || what.atPs < since) continue;
     all.push({ at: what.atPs, text: `${what.action} ${hostsOf(what.nodes).join(", ")}` });
   }
+  if (isKept.value) {
+    const cables = topology.value?.cables ?? [];
+    for (const { at, action, cable } of known?.faults ?? []) {
+      if (cable !== undefined) all.push({ at, text: `${action} ${cables[cable]?.name ?? cable}` });
+    }
+  }
   for (const { action, target, atPs, untilPs } of links.value) {
     all.push({
       at: atPs,
@@ -73,7 +79,7 @@ function hostsOf(nodes: readonly string[]): readonly string[] {
 
 async function read(id: string): Promise<void> {
   try {
-    const found = await api.timeline(id);
+    const found = await api.timeline(id, variant.peek());
     if (run.peek() !== id) return;
     timeline.value = found;
     timelineTrouble.value = undefined;
@@ -95,7 +101,10 @@ export function followTimeline(): void {
   effect(() => {
     const id = run.value;
     timeline.value = timelineTrouble.value = undefined;
-    if (id !== undefined && session.value !== undefined) void read(id);
+    // With the topology it is known which part of the run is meant.
+    if (id !== undefined && session.value !== undefined && topology.value !== undefined) {
+      void read(id);
+    }
   });
   const isStill = computed(() =>
     clock.value?.paused || clock.value?.finished || ended.value !== undefined

@@ -2,7 +2,9 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
-import { clock, ended, runs, speed, trouble } from "../data/rack.ts";
+import { clock, ended, isKept, isUp, runs, speed, trouble } from "../data/rack.ts";
+import { replayedAt } from "../data/shown.ts";
+import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
 import { cut, roughTime, time } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
@@ -53,6 +55,17 @@ function Why() {
   if (ended.value !== undefined) {
     return <span class="why">The rack is down{ended.value === "" ? "" : `: ${ended.value}`}</span>;
   }
+  if (isKept.value) {
+    const end = timeline.value?.endPs;
+    return (
+      <span class="why">
+        {timelineTrouble.value ??
+          (end === undefined
+            ? "The run is being replayed …"
+            : `A kept run: it ended at ${time(end)}`)}
+      </span>
+    );
+  }
   if (clock.value === null) return <span class="why" />;
   const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
   // The bar has the time itself.
@@ -60,6 +73,11 @@ function Why() {
   const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
   return (
     <span class="why" title={clock.value.why}>
+      {instant.value !== undefined && (
+        <span>
+          The past. Now it is {clock.value === null ? "" : time(clock.value.virtualPs)}:{" "}
+        </span>
+      )}
       {before}
       {after !== undefined && (
         <button
@@ -124,7 +142,7 @@ function Pace() {
 }
 
 function Now() {
-  const shown = useComputed(() => instant.value ?? clock.value?.virtualPs);
+  const shown = useComputed(() => replayedAt.value ?? clock.value?.virtualPs);
   const rate = speed.value === 0
     ? `0${"\u202f"}s/s`
     : `${roughTime(Number(speed.value.toPrecision(2)))}/s`;
@@ -207,6 +225,7 @@ export function Bar() {
           <button
             type="button"
             title="Heals every cable, starts every device (h)"
+            disabled={!isUp.value}
             onClick={healAll}
           >
             heal all

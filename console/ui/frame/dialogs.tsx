@@ -1,7 +1,7 @@
 /** The dialog that is open: at most one. */
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** Draws the content of the open dialog; undefined: none is open. */
 export const dialog = signal<(() => ComponentChildren) | undefined>(undefined);
@@ -17,7 +17,8 @@ export function close(): void {
 export function OpenDialog() {
   const element = useRef<HTMLDialogElement>(null);
   const Content = dialog.value;
-  useEffect(() => {
+  // Before the next key is pressed, however fast somebody types.
+  useLayoutEffect(() => {
     if (Content !== undefined && element.current?.open === false) element.current.showModal();
   }, [Content]);
   if (Content === undefined) return null;

@@ -2,7 +2,7 @@
 import { useComputed, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { connection } from "../data/feed.ts";
-import { topology } from "../data/rack.ts";
+import { isUp, topology } from "../data/rack.ts";
 import { isOperator, signedIn } from "../data/session.ts";
 import { go, hrefOf, isPast, lookAt, select, selection, view } from "../state.ts";
 import type { Key } from "../view.ts";
@@ -88,7 +88,7 @@ function keysNow(): Key[] {
       act: () => go({ view: name }),
     })),
     ...(canDrive.value ? ofTime : []),
-    ...(isOperator.value && topology.value !== undefined
+    ...(isOperator.value && isUp.value
       ? [{ key: "h", what: "heal every cable, start every device", act: healAll }]
       : []),
     {

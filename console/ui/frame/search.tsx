@@ -1,6 +1,6 @@
 /** One field for two uses: `/` finds a device, a cable, a run, a scenario or a view, `:` takes a command. */
 import { useComputed, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { runs, topology } from "../data/rack.ts";
 import { cut } from "../figures.ts";
 import { type Change, go } from "../state.ts";
@@ -49,7 +49,7 @@ function find(text: string): Hit[] {
 function Search({ begin }: { readonly begin: string }) {
   const text = useSignal(begin), chosen = useSignal(0), wrong = useSignal("");
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.setSelectionRange(begin.length, begin.length), []);
+  useLayoutEffect(() => input.current?.setSelectionRange(begin.length, begin.length), []);
   const isCommand = useComputed(() => text.value.startsWith(":"));
   const hits = useComputed(() => isCommand.value ? [] : find(text.value));
   const words = useComputed(() => isCommand.value ? completions(text.value.slice(1)) : []);

@@ -25,6 +25,8 @@ interface Span {
 
 const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
+/** Marks as close as this, in px, share a label. */
+const NEAR = 6;
 
 /** The devices that have a row: what is selected, then hosts whose power has failed, then the first ones. */
 function rowsOf(): string[] {
@@ -215,9 +217,11 @@ export function TimeLine() {
               ))}
               {hasMore && <Density x={x} y={rowY(rows.length) + 14} />}
               <path class="promises" d={strokes(promises, x, promisedY + 3, 11)} />
-              {marks.value.map(({ at, to, text }, i) => {
-                const next = marks.value[i + 1];
+              {marks.value.map(({ at, to, text }, i, all) => {
+                const next = all[i + 1];
                 const room = (next === undefined ? LEFT + w : x(next.at)) - x(at) - 8;
+                const first = all.findIndex((each) => x(at) - x(each.at) < NEAR);
+                const label = all.slice(first, i + 1).map((each) => each.text).join(", ");
                 return (
                   <g
                     key={`${at} ${text}`}
@@ -240,7 +244,7 @@ export function TimeLine() {
                     <rect x={x(at) - 1} y={faultsY + 1} width="3" height="14" />
                     {room > 40 && (
                       <text x={x(at) + 6} y={faultsY + 12}>
-                        {cut(text, Math.floor(room / 6.5))}
+                        {cut(label, Math.floor(room / 6.5))}
                       </text>
                     )}
                   </g>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { parseTime } from "../../../fabric/base/time.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
-import { ended } from "../data/rack.ts";
+import { isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { time } from "../figures.ts";
 import { close, open } from "../frame/dialogs.tsx";
@@ -89,7 +89,7 @@ export function CableActs(
   { target, isFaulty }: { readonly target: string; readonly isFaulty: boolean },
 ): ComponentChildren {
   const id = run.value;
-  if (id === undefined || !isOperator.value || isPast.value || ended.value !== undefined) {
+  if (id === undefined || !isOperator.value || isPast.value || !isUp.value) {
     return null;
   }
   return (

@@ -2,7 +2,7 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Topology } from "../../api/rack.ts";
 import { api, type LinkFault } from "../data/api.ts";
-import { flowKey, links } from "../data/rack.ts";
+import { flowKey, isUp, links } from "../data/rack.ts";
 import { inFlight, shownFaults, shownFlows } from "../data/shown.ts";
 import { bitRate, bytes, count, roughTime } from "../figures.ts";
 import { isPast, run } from "../state.ts";
@@ -20,7 +20,7 @@ function Way(
         ? <p class="quiet">Counted by replays only: select an instant in the time line.</p>
         : (
           <dl>
-            {!isPast.value && (
+            {isUp.value && !isPast.value && (
               <>
                 <dt>Rate</dt>
                 <dd>{bitRate(flow.bitsPerSecond)}</dd>
@@ -50,7 +50,7 @@ function useFaults(name: string) {
   const faults = useSignal<readonly LinkFault[]>([]);
   useSignalEffect(() => {
     const id = run.value, known = links.value.length;
-    if (id === undefined || known === 0) return;
+    if (id === undefined || known === 0 || !isUp.value) return;
     const read = () => void api.links(id).then((all) => faults.value = all.faults, () => {});
     read();
     const timer = setInterval(read, 2_000);

@@ -2,9 +2,10 @@
 import { useSignal } from "@preact/signals";
 import type { Node, Topology } from "../../api/rack.ts";
 import { api, type LogLine } from "../data/api.ts";
-import { ended, processes } from "../data/rack.ts";
+import { ended, isKept, isUp, processes } from "../data/rack.ts";
 import {
   queuesOf,
+  replayedAt,
   shownAt,
   shownCounters,
   shownPower,
@@ -12,7 +13,7 @@ import {
   waitedFor,
 } from "../data/shown.ts";
 import { bytes, count, plural, rough, roughTime } from "../figures.ts";
-import { isPast, run, select } from "../state.ts";
+import { isPast, lookAt, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
 import { PowerActs } from "./power_acts.tsx";
@@ -35,7 +36,9 @@ function figure(name: string, value: number): string {
 function Counters({ name }: { readonly name: string }) {
   const all = Object.entries(shownCounters.value.get(name) ?? {});
   const counted = all.filter(([, value]) => value !== 0);
-  if (all.length === 0) return <p class="quiet">It counts nothing without power.</p>;
+  if (all.length === 0 || shownPower.value.get(name) === false) {
+    return <p class="quiet">It counts nothing without power.</p>;
+  }
   return (
     <>
       <dl>
@@ -56,7 +59,7 @@ function Queues({ host }: { readonly host: string }) {
   if (queues.length === 0) {
     return (
       <p class="quiet">
-        {isPast.value
+        {replayedAt.value !== undefined
           ? "None yet."
           : "Shown at an instant of the time line: the replay knows them."}
       </p>
@@ -129,6 +132,7 @@ function Log({ process }: { readonly process: string }) {
 function stateText({ name }: Node): string {
   if (shownPower.value.get(name) === false) return "without power";
   if (ended.value !== undefined && !isPast.value) return "down";
+  if (isKept.value && !isPast.value) return "on to the end";
   return waitedFor.value.has(name) ? "on, time waits for it" : "on";
 }
 
@@ -163,6 +167,14 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
       </dl>
       {kind === "host" && isOn && <LossNote node={name} />}
       <h3>Do</h3>
+      {isPast.value && isUp.value && (
+        <p class="quiet">
+          This is the past.{" "}
+          <button type="button" class="link" onClick={() => lookAt(undefined)}>Go to now</button>
+          {" "}
+          to act.
+        </p>
+      )}
       <div class="acts">
         <PowerActs node={node} />
         {kind === "rnic" && node.host !== null && (

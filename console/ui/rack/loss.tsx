@@ -2,9 +2,10 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Loss } from "../../replay/types.ts";
 import { api } from "../data/api.ts";
-import { clock } from "../data/rack.ts";
+import { clock, variant } from "../data/rack.ts";
+import { replayedAt, shownAt } from "../data/shown.ts";
 import { bytes } from "../figures.ts";
-import { instant, run } from "../state.ts";
+import { run } from "../state.ts";
 
 /** Asked again at most so often while time moves: each answer is a replay up to that instant. */
 const AGAIN_MS = 2_000;
@@ -13,18 +14,22 @@ export function LossNote({ node }: { readonly node: string }) {
   const loss = useSignal<Loss | undefined>(undefined), trouble = useSignal("");
   const asked = useSignal(-AGAIN_MS);
   useSignalEffect(() => {
-    const id = run.value, at = instant.value ?? clock.value?.virtualPs;
-    if (id === undefined || at === undefined) return;
+    const id = run.value, at = shownAt.value;
+    if (id === undefined || (replayedAt.value === undefined && clock.value === null)) return;
     const waitMs = Math.max(0, asked.peek() + AGAIN_MS - performance.now());
     const timer = setTimeout(async () => {
       asked.value = performance.now();
       try {
-        loss.value = await api.loss(id, { nodes: node, at });
+        loss.value = await api.loss(id, {
+          nodes: node,
+          ...(replayedAt.peek() !== undefined && { at }),
+          variant: variant.peek(),
+        });
         trouble.value = "";
       } catch (error) {
         trouble.value = (error as Error).message;
       }
-    }, instant.value === undefined ? waitMs : 0);
+    }, replayedAt.value === undefined ? waitMs : 0);
     return () => clearTimeout(timer);
   });
   if (trouble.value !== "") {
@@ -41,9 +46,7 @@ export function LossText({ loss }: { readonly loss: Loss }) {
   const colour = broken.length > 0 ? "refused" : lostBytes > 0 ? "would-lose" : "is-safe";
   return (
     <div class={`note ${colour}`} data-testid="loss">
-      <p>
-        <strong>A power cut</strong> {text}
-      </p>
+      <p>{text}.</p>
       {broken.length > 0 && (
         <ul>
           {broken.slice(0, 5).map((each) => (

@@ -116,9 +116,10 @@ function LargeHost(
             </g>
           ))}
         {isOff && (
-          <text class="quiet" x="12" y="52">
-            Its caches and buffers are empty; SCM keeps what it had.
-          </text>
+          <>
+            <text class="quiet" x="12" y="52">Caches and buffers are empty.</text>
+            <text class="quiet" x="12" y="70">SCM keeps what it had.</text>
+          </>
         )}
       </Device>
     </>

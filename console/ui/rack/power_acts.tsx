@@ -1,7 +1,7 @@
 /** Killing and starting a device. What a kill loses is said before it is done. */
 import type { Node } from "../../api/rack.ts";
 import { api } from "../data/api.ts";
-import { ended } from "../data/rack.ts";
+import { isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { shownPower } from "../data/shown.ts";
 import { time } from "../figures.ts";
@@ -51,7 +51,7 @@ function start(id: string, node: string): void {
 
 export function PowerActs({ node }: { readonly node: Node }) {
   const id = run.value;
-  if (id === undefined || !isOperator.value || isPast.value || ended.value !== undefined) {
+  if (id === undefined || !isOperator.value || isPast.value || !isUp.value) {
     return null;
   }
   return shownPower.value.get(node.name) === false

@@ -35,6 +35,9 @@ export function OneRun({ id }: { readonly id: string }) {
       )}
       {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}
       {report.value !== undefined && <Reported report={report.value} />}
+      {detail.value !== undefined && hasReport && (
+        <Throughput run={id} variant={detail.value.variants[0]} />
+      )}
       <Files id={id} />
     </div>
   );
@@ -73,12 +76,25 @@ function Facts(
 }
 
 function Acts({ detail }: { readonly detail: RunDetail }) {
-  const { id, state, mark } = detail;
+  const { id, state, mark, variants } = detail;
   return (
     <div class="acts">
-      <a class="button" href={hrefOf({ view: "rack", run: id, more: {} })}>
-        Look at it in every view
-      </a>
+      {variants.length === 0
+        ? (
+          <a class="button" href={hrefOf({ view: "rack", run: id, more: {} })}>
+            Look at it in every view
+          </a>
+        )
+        : (
+          <select
+            aria-label="Look at a variant in every view"
+            onChange={({ currentTarget }) =>
+              go({ view: "rack", run: id, more: { variant: currentTarget.value } })}
+          >
+            <option value="">Look at a variant in every view …</option>
+            {variants.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        )}
       {isOperator.value && state === "kept" && (
         <button
           type="button"
@@ -235,7 +251,6 @@ function Reported({ report }: { readonly report: Report }) {
           <MethodBars rows={report.methods} />
         </>
       )}
-      <Throughput run={report.run} />
     </>
   );
 }

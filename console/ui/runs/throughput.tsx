@@ -29,9 +29,11 @@ export function latenciesOf({ operations }: Pick<Operations, "operations">): [nu
   return [counts.map((_, i) => (i + 0.5) * step), counts];
 }
 
-export function Throughput({ run }: { readonly run: string }) {
-  const timeline = useFetched(run, () => api.timeline(run)).value;
-  const operations = useFetched(run, () => api.operations(run)).value;
+export function Throughput(
+  { run, variant }: { readonly run: string; readonly variant: string | undefined },
+) {
+  const timeline = useFetched(run, () => api.timeline(run, variant)).value;
+  const operations = useFetched(run, () => api.operations(run, variant)).value;
   const trouble = timeline.trouble ?? operations.trouble;
   if (trouble !== undefined) {
     return (
@@ -42,11 +44,12 @@ export function Throughput({ run }: { readonly run: string }) {
     return <Loading what="the replay" />;
   }
   const hasPromises = timeline.value.promises.some(({ promised }) => promised);
+  const of = variant === undefined ? "" : `, ${variant}`;
   return (
     <div class="charts">
       {hasPromises && (
         <Plot
-          title="Promised bytes over virtual time"
+          title={`Promised bytes over virtual time${of}`}
           data={throughputOf(timeline.value)}
           x={roughTime}
           y={bitRate}
@@ -54,7 +57,7 @@ export function Throughput({ run }: { readonly run: string }) {
       )}
       {operations.value.operations.length > 0 && (
         <Plot
-          title={`Latency of ${operations.value.operations.length} operations`}
+          title={`Latency of ${operations.value.operations.length} operations${of}`}
           data={latenciesOf(operations.value)}
           x={roughTime}
           y={String}
