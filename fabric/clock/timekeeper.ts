@@ -22,7 +22,8 @@ import {
   resumeOrders,
   spansDone,
 } from "./member.ts";
-import { type Break, Breaks } from "./breaks.ts";
+import type { Break, Breaks } from "./breaks.ts";
+import { Hold, standsAt } from "./hold.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
 import {
@@ -67,20 +68,14 @@ export class Timekeeper {
   #resting = false;
   /** Programs that wait to be started until "now" is defined. */
   readonly #orders: Omit<RunOrder, "at">[] = [];
-  #paused = false;
-  #limit: Time;
-  /** A paused rack, and one whose breaks are to be watched, first goes up to here: see {@link #level}. */
-  #levelAt: Time = 0;
-  /** Breaks are watched from the first level instant on. */
-  #isLevelling = false;
-  #breaks = new Breaks([]);
+  readonly #hold: Hold;
   #finished = false;
   #exact: boolean;
   #runCounter: number;
 
   constructor(options: TimekeeperOptions, out: ClockOutputs) {
     this.#options = options;
-    this.#limit = options.plan.until ?? NEVER;
+    this.#hold = new Hold(options.plan.until);
     this.#exact = !options.inexact;
     // A partition does each of them once, so those of an earlier timekeeper must not come again.
     this.#runCounter = this.ordersFrom;
@@ -114,12 +109,12 @@ export class Timekeeper {
   }
 
   get paused(): boolean {
-    return this.#paused;
+    return this.#hold.isPaused;
   }
 
   /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
   get limit(): Time {
-    return this.#limit;
+    return this.#hold.limit;
   }
 
   /** The least number that this timekeeper gives to an order. */
@@ -155,9 +150,9 @@ export class Timekeeper {
     if (isNews) resumeOrders(member);
     this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
-    this.#breaks.note(member.index, report.hits);
+    this.#hold.breaks.note(member.index, report.hits);
     const isStill = () => this.#parts.members.every(({ status }) => status !== "running");
-    if (this.#isWatching && isStill() && this.#breaks.settle()) this.pause();
+    if (this.#hold.isWatching && isStill() && this.#hold.breaks.settle()) this.pause();
     this.schedule();
     return true;
   }
@@ -279,8 +274,8 @@ export class Timekeeper {
 
   /** Stops at the next instant at which no partition is ahead of another: a consistent cut. */
   pause(): void {
-    if (this.#paused) return;
-    this.#paused = true;
+    if (this.#hold.isPaused) return;
+    this.#hold.isPaused = true;
     this.#level();
   }
 
@@ -288,51 +283,30 @@ export class Timekeeper {
    * Goes on, at most up to `limit` (exclusive) or to the first of the breaks: they are watched from
    * the first instant on at which no partition is ahead of another.
    */
-  resume({ limit, breaks = [] }: { limit?: Time; breaks?: readonly Break[] } = {}): void {
-    this.#paused = false;
-    this.#breaks = new Breaks(breaks);
-    this.#isLevelling = breaks.length > 0;
-    this.#setLimit(limit ?? NEVER);
-    if (this.#isLevelling) this.#level();
+  resume({ limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Break[] } = {}): void {
+    this.#hold.release(limit, breaks);
+    if (this.#hold.isLevelling) this.#level();
     else this.schedule();
   }
 
   /** Moves the limit (exclusive), and nothing else. */
   moveLimit(limit: Time): void {
-    this.#setLimit(limit);
+    this.#hold.limit = limit;
     this.schedule();
   }
 
-  #setLimit(limit: Time): void {
-    this.#limit = Math.min(limit, this.#options.plan.until ?? NEVER);
-  }
-
-  /** Partitions differ by up to their lookahead: those behind may go on to where the first one is. */
   #level(): void {
-    this.#whenAtRest((now) => {
-      const hasBegun = this.#parts.members.some((member) => spansDone(member) > 0);
-      this.#levelAt = hasBegun ? now : 0;
-    });
+    this.#whenAtRest(() => this.#hold.level(this.#parts.members));
   }
 
   /** The breaks that the rack is to stop at, and those that it has. */
   get breaks(): Pick<Breaks, "all" | "hits"> {
-    return this.#breaks;
+    return this.#hold.breaks;
   }
 
-  /**
-   * Where the rack stands as a whole: every event before this instant has happened, and none from it
-   * on. Undefined while it moves, or while a partition without a process is behind.
-   */
+  /** See {@link standsAt}. */
   get standsAt(): Time | undefined {
-    const { members } = this.#parts;
-    if (members.some(({ status }) => status === "running" || status === "unknown")) {
-      return undefined;
-    }
-    const at = members.some((member) => spansDone(member) > 0)
-      ? Math.max(...members.map(afterAllOf))
-      : 0;
-    return this.next >= at ? at : undefined;
+    return standsAt(this.#parts.members);
   }
 
   /** The earliest pending event of the rack, NEVER where nothing will happen. */
@@ -388,43 +362,34 @@ export class Timekeeper {
       if (member.status === "idle") this.#grantIfPossible(member);
       if (member.status === "running" || member.status === "absent") running = true;
     }
-    if (running || this.#paused) return;
-    if (!this.#isLevelling) return this.#finishIfQuiet();
-    this.#isLevelling = false;
+    if (running || this.#hold.isPaused) return;
+    if (!this.#hold.isLevelling) return this.#finishIfQuiet();
+    this.#hold.isLevelling = false;
     this.schedule();
-  }
-
-  /** Nothing happens from here on, for now. */
-  get #bound(): Time {
-    if (!this.#paused && !this.#isLevelling) return this.#limit;
-    return Math.min(this.#levelAt, this.#limit);
-  }
-
-  /** Breaks are watched: another partition may stop the rack with its next event. */
-  get #isWatching(): boolean {
-    return this.#breaks.all.length > 0 && !this.#isLevelling;
   }
 
   #grantIfPossible(member: Member): void {
     const { horizons } = this.#parts;
+    const { bound, isWatching } = this.#hold;
     const next = horizons.next(member);
-    if (next >= this.#bound) return;
-    const first = this.#isWatching ? horizons.leastOfOthers(member) + 1 : NEVER;
-    const horizon = Math.min(horizons.of(member), this.#bound, first);
+    if (next >= bound) return;
+    const first = isWatching ? horizons.leastOfOthers(member) + 1 : NEVER;
+    const horizon = Math.min(horizons.of(member), bound, first);
     if (next >= horizon) return;
-    const breaks = this.#isWatching ? this.#breaks.rows : [];
+    const breaks = isWatching ? this.#hold.breaks.rows : [];
     this.#grants.give(member, { next, horizon, breaks });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
   #carryOutFault(): boolean {
+    const { horizons } = this.#parts;
+    const { bound, isWatching } = this.#hold;
     for (const member of this.#parts.members) {
       const fault = member.faults[0];
       if (fault === undefined || member.status !== "idle") continue;
-      if (fault.action !== "kill" || this.#parts.horizons.next(member) < fault.at) continue;
-      if (fault.at >= this.#bound || member.instance === "") continue;
-      const { horizons } = this.#parts;
-      const others = this.#isWatching ? horizons.leastOfOthers(member) : horizons.ofOthers(member);
+      if (fault.action !== "kill" || horizons.next(member) < fault.at) continue;
+      if (fault.at >= bound || member.instance === "") continue;
+      const others = isWatching ? horizons.leastOfOthers(member) : horizons.ofOthers(member);
       if (others < fault.at) continue;
       this.#membership.failByPlan(member, fault.at);
       return true;
@@ -441,8 +406,8 @@ export class Timekeeper {
     this.#parts.horizons.refresh();
     const next = this.#parts.horizons.least;
     const { plan, stayUp } = this.#options;
-    if (next < this.#limit) return;
-    if (next === NEVER ? stayUp : this.#limit !== plan.until) return;
+    if (next < this.limit) return;
+    if (next === NEVER ? stayUp : this.limit !== plan.until) return;
     this.#finished = true;
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }

@@ -102,7 +102,7 @@ export async function until(
 }
 
 /** `S907`, or `b-rnic:S907`. */
-function breakNamed(text: string): Break {
+export function breakNamed(text: string): Break {
   const colon = text.indexOf(":");
   return colon < 0 ? { step: text } : { node: text.slice(0, colon), step: text.slice(colon + 1) };
 }

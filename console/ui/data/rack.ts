@@ -202,13 +202,19 @@ export function followRack(): void {
       if (run.peek() === undefined && first !== undefined) go({ run: first });
     });
   });
+  // Nothing happens to a run that is over: then the feed is of jobs and runs alone.
+  const followed = computed(() => {
+    const state = runs.value?.runs.find(({ id }) => id === run.value)?.state;
+    return state === undefined || state === "up" || state === "running" ? run.value : undefined;
+  });
+  const isListed = computed(() => runs.value !== undefined);
   effect(() => {
-    if (session.value === undefined) return;
+    if (session.value === undefined || !isListed.value) return;
     const id = run.value, end = new AbortController();
     forget();
     if (id !== undefined) void readTopology(id);
     void followFeed({
-      run: id,
+      run: followed.value,
       signal: end.signal,
       onMessages: (messages) => batch(() => messages.forEach(take)),
     });

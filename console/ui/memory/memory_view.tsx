@@ -163,6 +163,8 @@ function CutNote({ view }: { readonly view: MemoryView }) {
       <p class="note quiet">{loss.trouble ?? "What a power cut would lose is being asked …"}</p>
     );
   }
+  const [, head = "", rest = found.text] =
+    /^(A power cut of .+? at \S+ \S+)(.*)$/s.exec(found.text) ?? [];
   const isSafe = found.lostBytes === 0 && found.broken.length === 0;
   return (
     <div
@@ -171,11 +173,12 @@ function CutNote({ view }: { readonly view: MemoryView }) {
       }`}
     >
       <p>
-        <strong class={found.broken.length > 0 ? "is-lost" : isSafe ? "is-durable" : "is-volatile"}>
-          A power cut {isPast.value ? "at this instant" : "now"}
+        <strong
+          class={found.broken.length > 0 ? "is-lost" : isSafe ? "is-durable" : "is-volatile"}
+        >
+          {head}
         </strong>
-        {": "}
-        {found.text}
+        {rest}.
       </p>
       <div class="acts">
         <button
