@@ -18,26 +18,30 @@ describe("The page's instruments", () => {
   let rig: BrowserRig;
   /** A run of which each variant is another rack. */
   let twoVariants = "";
+  let input = "";
 
   beforeAll(async () => {
     if (browserMissing !== undefined) return;
-    const input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
+    // Replays read it: it stays to the end.
+    input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
     await Deno.writeFile(input, new Uint8Array(20_000).map((_, i) => i * 7));
     const choices = ["--method", "persist-opcode", "--input", input];
     rig = await BrowserRig.open([SCENARIO, ...choices, "--ddio", "on"]);
-    const { stdout } = await rig.commands.run([
+    const { stdout, stderr } = await rig.commands.run([
       "run",
       SCENARIO,
       ...choices,
       ...["--pack", "all", "--depth", "1"],
     ]);
-    twoVariants = /kept in .*\/(\S+)/.exec(stdout)?.[1] ?? "";
-    await Deno.remove(input);
+    const found = /kept in .*\/(\S+)/.exec(`${stdout}\n${stderr}`)?.[1];
+    assert.ok(found !== undefined, `${stdout}\n${stderr}`);
+    twoVariants = found;
     await rig.device("b").waitFor();
   });
 
   afterAll(async () => {
     await rig?.close();
+    if (input !== "") await Deno.remove(input);
   });
 
   /** The run with two variants, in this view. */

@@ -202,10 +202,18 @@ export function followRack(): void {
       if (run.peek() === undefined && first !== undefined) go({ run: first });
     });
   });
+  const stateNow = computed(() => runs.value?.runs.find(({ id }) => id === run.value)?.state);
   // Nothing happens to a run that is over: then the feed is of jobs and runs alone.
-  const followed = computed(() => {
-    const state = runs.value?.runs.find(({ id }) => id === run.value)?.state;
-    return state === undefined || state === "up" || state === "running" ? run.value : undefined;
+  const followed = computed(() =>
+    stateNow.value === "up" || stateNow.value === "running" ? run.value : undefined
+  );
+  let asked: string | undefined;
+  effect(() => {
+    // A run that is younger than the list.
+    const id = run.value;
+    if (runs.value === undefined || stateNow.value !== undefined || id === asked) return;
+    asked = id;
+    if (id !== undefined) void readRuns();
   });
   const isListed = computed(() => runs.value !== undefined);
   effect(() => {
