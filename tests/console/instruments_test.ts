@@ -124,6 +124,7 @@ describe("The page's instruments", () => {
     await page.getByText(/The power of b fails/).waitFor(LONG);
     await page.locator(".arrow.is-lost").first().waitFor();
     await page.getByText("To see it again").waitFor();
+    await page.getByText(/two_queues: unsafe/).waitFor();
     await rig.pictures("explore");
     await rig.accessible("a counterexample");
   });
