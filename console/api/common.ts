@@ -14,6 +14,19 @@ export const timeOrNever = time.nullable().describe("picoseconds of virtual time
 /** A device, a process or a cable: the server looks it up in the rack's own before it does anything. */
 export const name = z.string().min(1).max(200);
 
+/**
+ * A schema with a name, or null. (`nullable()` of one would come into the OpenAPI document as a type that
+ * refuses null.)
+ */
+export function orNull<Schema extends z.ZodType>(schema: Schema) {
+  return z.union([schema, z.null()]);
+}
+
+/** Absent or there, as in our types. The maker of the OpenAPI document does not know zod's exactOptional. */
+export function maybe<Schema extends z.ZodType>(schema: Schema) {
+  return schema.optional() as unknown as z.ZodExactOptional<Schema>;
+}
+
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** One refused input: where, what was found, what was expected. */

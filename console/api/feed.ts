@@ -4,7 +4,7 @@
  * still has it. A reader that is too slow gets `dropped` and a new state, never a broken connection.
  */
 import { z } from "zod";
-import { name, seed, time } from "./common.ts";
+import { name, orNull, seed, time } from "./common.ts";
 import { clock, counters, processState, traffic } from "./rack.ts";
 import { job } from "./jobs.ts";
 
@@ -22,7 +22,7 @@ export const stateMessage = z.object({
   run: z.string(),
   scenario: z.string(),
   seed,
-  clock: clock.nullable().describe("null while the timekeeper does not answer"),
+  clock: orNull(clock).describe("null while the timekeeper does not answer"),
   nodes: z.array(z.object({ name, power: z.boolean() })),
   processes: z.array(processState),
   links: z.array(linkEvent).describe("planned by the scenario or ordered since"),

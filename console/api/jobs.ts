@@ -1,6 +1,6 @@
 /** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
-import { name, seed, time } from "./common.ts";
+import { name, orNull, seed, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
@@ -167,7 +167,7 @@ export const exploreResult = z.object({
     promises: z.number(),
     wallMs: z.number(),
     perSecond: z.number(),
-    counterexample: counterexample.nullable(),
+    counterexample: orNull(counterexample),
     command: z.string().nullable().describe("replays the counterexample"),
     faults: z.string().nullable().describe("the file of faults that the command reads"),
   })),
@@ -239,6 +239,6 @@ export type JobResult = z.infer<typeof jobResult>;
 export const jobDetail = z.object({
   job,
   order: jobOrder,
-  result: jobResult.nullable().describe("null: none yet"),
+  result: orNull(jobResult).describe("null: none yet"),
 }).meta({ id: "JobDetail" });
 export type JobDetail = z.infer<typeof jobDetail>;

@@ -5,10 +5,11 @@
 import { z } from "zod";
 import type * as replay from "../replay/types.ts";
 import { PLACES } from "../replay/types.ts";
-import { name, time } from "./common.ts";
+import { maybe, name, orNull, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
+
 const kind = z.enum(["host", "rnic", "switch"]);
 const options = z.record(text, z.unknown());
 const never = time.nullable();
@@ -17,7 +18,7 @@ export const density: z.ZodType<replay.Density> = z.object({
   from: time,
   to: time,
   counts: z.array(number),
-  byNode: z.record(name, z.array(number)).exactOptional(),
+  byNode: maybe(z.record(name, z.array(number))),
 }).meta({ id: "Density" });
 
 const programState: z.ZodType<replay.ProgramState> = z.object({
@@ -26,7 +27,7 @@ const programState: z.ZodType<replay.ProgramState> = z.object({
   serves: flag,
   waitsFor: text,
   since: time,
-  at: text.exactOptional(),
+  at: maybe(text),
   seenAt: time,
 }).meta({ id: "ProgramState" });
 
@@ -75,7 +76,7 @@ export const timeline: z.ZodType<replay.Timeline> = z.object({
     at: time,
     action: faultAction,
     nodes: z.array(name),
-    cable: number.exactOptional(),
+    cable: maybe(number),
   })),
   orders: z.array(z.object({ at: time, host: name, order: number, program: text, options })),
   reports: z.array(z.object({ at: time, node: name, topic: text, text })),
@@ -117,14 +118,14 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
       arrivesPs: never,
       bytes: number,
       text,
-      head: text.exactOptional(),
-      effect: z.array(text).exactOptional(),
+      head: maybe(text),
+      effect: maybe(z.array(text)),
     })),
     inFlightCount: number,
     sent: number,
     sentBytes: number,
   })),
-  programs: z.array(programState),
+  programs: z.array(programState).nullable(),
 }).meta({ id: "Snapshot" });
 
 const place = z.enum(PLACES).meta({ id: "Place" });
@@ -153,11 +154,11 @@ export const memory: z.ZodType<replay.MemoryView> = z.object({
       place,
       survives: flag,
       since: time,
-      write: number.exactOptional(),
+      write: maybe(number),
     })),
     torn: flag,
-    seen: text.exactOptional(),
-    left: text.exactOptional(),
+    seen: maybe(text),
+    left: maybe(text),
   })),
   moreLines: number,
   writes: z.array(writeRef),
@@ -173,7 +174,7 @@ export const loss: z.ZodType<replay.Loss> = z.object({
     from: number,
     to: number,
     place,
-    write: writeRef.exactOptional(),
+    write: maybe(writeRef),
   })),
   moreLost: number,
   lostBytes: number,
@@ -181,7 +182,6 @@ export const loss: z.ZodType<replay.Loss> = z.object({
   byStanding: z.record(z.enum([...standing.options, "undeclared"]), number),
   broken: z.array(z.object({ host: name, text, from: number, to: number })),
   keptPromisedBytes: number,
-  programs: z.array(programState),
   text,
 }).meta({ id: "Loss" });
 
@@ -206,7 +206,7 @@ export const eventRow: z.ZodType<replay.EventRow> = z.object({
   kind: z.enum(eventKinds),
   name: text,
   text,
-  frame: z.object({ cable: number, bytes: number, head: text }).exactOptional(),
+  frame: maybe(z.object({ cable: number, bytes: number, head: text })),
 }).meta({ id: "Event" });
 
 export const events: z.ZodType<replay.Events> = z.object({
@@ -214,7 +214,7 @@ export const events: z.ZodType<replay.Events> = z.object({
   split: number,
 }).meta({ id: "Events" });
 
-export const found = z.object({ event: eventRow.nullable() }).meta({ id: "Found" });
+export const found = z.object({ event: orNull(eventRow) }).meta({ id: "Found" });
 
 const end = z.object({ digest: text, endPs: time, events: number });
 export const comparison: z.ZodType<replay.Comparison> = z.object({
@@ -278,7 +278,9 @@ export const eventsQuery = query.extend({
   before: whole.max(500).optional(),
   after: whole.max(500).optional(),
   node: name.optional(),
-  kinds: z.string().max(200).optional().describe(`of ${eventKinds.join(", ")}: commas between them`),
+  kinds: z.string().max(200).optional().describe(
+    `of ${eventKinds.join(", ")}: commas between them`,
+  ),
 });
 export const findQuery = query.extend({
   after: whole,

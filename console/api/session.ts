@@ -1,5 +1,6 @@
 /** Who is signed in. A one-time token becomes a bearer key; the key says what its owner may do. */
 import { z } from "zod";
+import { orNull } from "./common.ts";
 
 /** A viewer may look at everything but the audit log, and change nothing. */
 export const role = z.enum(["operator", "viewer"]).meta({ id: "Role" });
@@ -37,7 +38,7 @@ export const auditEntry = z.object({
   number: z.number().int(),
   at: z.string().describe("wall time, ISO 8601"),
   session: z.string().describe("empty where nobody was signed in"),
-  role: role.nullable(),
+  role: orNull(role),
   action: z.string().describe("method and route, as `POST /api/v1/racks/{run}/power`"),
   target: z.string().describe("the path as it was asked for"),
   detail: z.unknown().describe(

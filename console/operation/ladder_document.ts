@@ -16,7 +16,13 @@ import {
   type Operation,
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
-import type { FrameField, LadderDocument, LadderFrame, LadderRow, PLACES } from "../api/operations.ts";
+import type {
+  FrameField,
+  LadderDocument,
+  LadderFrame,
+  LadderRow,
+  PLACES,
+} from "../api/operations.ts";
 
 /** A run of which steps, frames and notes were observed. */
 export interface ObservedRun extends FramedSteps {
@@ -56,7 +62,7 @@ export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocume
     rows: rows.map(rowOf),
     conclusion: rowOf(conclusion),
     promise: promiseOf(run, operation),
-    frames: numbers.map((frame, i) => 
+    frames: numbers.map((frame, i) =>
       frameDocument(frames[frame]!, { number: i, naming, length: lengthOf(frames[frame]!.bytes) })
     ),
   };
@@ -95,7 +101,9 @@ function textOf(fields: readonly FrameField[], length: number): string {
   const opcode = find("BTH", "opcode");
   if (opcode === undefined) return `${length} B`;
   const qp = find("BTH", "destQpn")!.value, psn = find("BTH", "psn")!.value;
-  return `${nameOf("source")}→${nameOf("destination")} ${opcode.meaning} qp=${qp} psn=${psn}, ${length} B`;
+  return `${nameOf("source")}→${
+    nameOf("destination")
+  } ${opcode.meaning} qp=${qp} psn=${psn}, ${length} B`;
 }
 
 /** Addresses as the names of hosts. */

@@ -196,6 +196,9 @@ export class ReplayEngine {
     const follower = this.#followTo(at, exact);
     const sample = this.#recording.samples.findLast((each) => each.at <= at);
     const statistics = follower?.simulator.statistics();
+    const inspected = new Map(
+      follower?.simulator.inspect().map(({ node, rnic }) => [node, rnic] as const),
+    );
     let events = 0, lastEventAt: Ps | null = null, nextEventAt: Ps | null = null;
     const devices = plan.nodes.map(({ name: node, kind }): DeviceState => {
       const own = times.get(node)!, before = own.countBelow(at);
@@ -203,7 +206,7 @@ export class ReplayEngine {
       if (before > 0) lastEventAt = Math.max(lastEventAt ?? 0, own.at(before - 1));
       if (before < own.length) nextEventAt = Math.min(nextEventAt ?? Infinity, own.at(before));
       const power = this.#powerOf(node, at);
-      const counted = sample?.counters.get(node);
+      const counted = sample?.counters.get(node), rnic = inspected.get(node);
       const sampled = counted === undefined || !power.hasPower || sample!.at <= power.since
         ? {}
         : Object.fromEntries(counted.names.map((name, i) => [name, counted.values[i]!]));
@@ -212,6 +215,7 @@ export class ReplayEngine {
         counters: statistics === undefined ? sampled : statistics[node] ?? {},
         countersAt: statistics === undefined ? sample?.at ?? 0 : at,
         queues: kind === "host" ? this.#queuesOf(node, at) : [],
+        ...(rnic && { rnic }),
       };
     });
     const cables = wire.directions.map((direction) => wire.stateOf(direction, at));

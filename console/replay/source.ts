@@ -109,7 +109,10 @@ function planOf({ runFile: { plan, partitions }, directory }: Whole): RackPlan {
 function ordersOf(plan: RackPlan, directory: string): SimulatedOrder[] {
   const lives = livesOf(plan, plan.faults);
   return linesOf<unknown>(`${directory}/orders.jsonl`).map((line) => {
-    const { at: time, host, counter, program } = orderFromLine(line);
+    const { at: time, host, counter, program } = orderFromLine(
+      line,
+      (counter) => ifThere(() => Deno.readFileSync(`${directory}/orders/${counter}`)),
+    );
     const life = Math.max(0, (lives.get(host) ?? []).findLastIndex(({ from }) => from <= time));
     return { time, host, life, counter, program };
   });

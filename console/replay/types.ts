@@ -6,6 +6,7 @@
  * at `at` finds that state. To see the effect of an event at `t`, ask for `t + 1`.
  */
 import type { NodeKind } from "../../fabric/node.ts";
+import type { RnicInspection } from "../../fabric/inspection.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 
 /** Virtual time in ps. */
@@ -176,6 +177,8 @@ export interface DeviceState {
   readonly countersAt: Ps;
   /** Of a host: queues as its programs know them. */
   readonly queues: readonly QueueState[];
+  /** Of an RNIC with power: its queue pairs and regions at the very instant, where that is looked up. */
+  readonly rnic?: RnicInspection;
 }
 
 /** A queue as audit records show it: nothing of what the hardware holds. */

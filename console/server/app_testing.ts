@@ -43,10 +43,12 @@ export class TestConsole {
   readonly app: App;
 
   /** @param options.isReal its wall time is the machine's: for racks. */
-  constructor({ isReal = false, fixed }: { readonly isReal?: boolean; readonly fixed?: string } = {}) {
+  constructor(
+    { isReal = false, fixed }: { readonly isReal?: boolean; readonly fixed?: string } = {},
+  ) {
     const wallMs = isReal ? () => performance.now() : () => this.nowMs;
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
-    this.watchers = new Watchers({ wallMs, idleMs: 0 });
+    this.watchers = new Watchers({ wallMs, idleMs: 1_000 });
     this.jobs = new Jobs({ wallMs });
     this.replays = new Replays({ wallMs });
     this.app = createApp({

@@ -96,7 +96,10 @@ describe("originGuard", () => {
     const console = new TestConsole();
     const key = await console.signIn("operator");
     const headers = { Upgrade: "websocket", Connection: "Upgrade" };
-    assert.equal(await kindOf(console, ["GET", "/api/v1/feed"], { key, headers }), "403 not-allowed");
+    assert.equal(
+      await kindOf(console, ["GET", "/api/v1/feed"], { key, headers }),
+      "403 not-allowed",
+    );
   });
 });
 
@@ -172,7 +175,9 @@ describe("keys", () => {
 describe("roleGuard", () => {
   it("shows nothing without a key but the page and that the server is there", async () => {
     const console = new TestConsole();
-    for (const path of ["/", "/healthz"]) assert.equal((await console.send("GET", path)).status, 200);
+    for (const path of ["/", "/healthz"]) {
+      assert.equal((await console.send("GET", path)).status, 200);
+    }
     for (const path of ["/metrics", ...await readPaths(console)]) {
       assert.equal((await console.send("GET", path)).status, 401, path);
     }
@@ -233,7 +238,9 @@ describe("limits", () => {
     assert.match((await guess("10.0.0.99")).headers.get("retry-after")!, /^\d+$/);
     assert.equal((await console.send(...READ, { key })).status, 200);
     console.nowMs += 60_000;
-    const after = await Promise.all(Array.from({ length: 300 }, () => console.send(...READ, { key })));
+    const after = await Promise.all(
+      Array.from({ length: 300 }, () => console.send(...READ, { key })),
+    );
     assert.equal(after.filter(({ status }) => status === 429).length, 100);
     const other = await console.signIn("viewer");
     assert.equal((await console.send(...READ, { key: other })).status, 200);

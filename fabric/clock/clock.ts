@@ -128,8 +128,11 @@ const GRANT = rowOf({
   cables: listOf(plain<LinkFaultPlan>(isLinkFaultPlan)),
   /** Incarnations that died before what they sent was heard: what is not here will never come. */
   lost: tuples<readonly [peer: string, incarnation: number]>(isText, isCount),
-  /** End the span at the first trace step of this name (`S907`, or `b-rnic:S907`), "" for none. */
-  stopOn: text,
+  /**
+   * Trace steps of a device ("": of any), and how often each may happen before the span ends with that
+   * instant. With any, it ends where what the partition has sent arrives, too: see `breaks.ts`.
+   */
+  breaks: tuples<readonly [step: string, node: string, left: number]>(isText, isText, isCount),
 });
 export type Grant = ReadBy<typeof GRANT>;
 
@@ -163,7 +166,8 @@ const REPORT = rowOf({
     isInt,
     isCount,
   ),
-  stopped: flag,
+  /** Each time that a step of the grant's breaks was taken in the span. */
+  hits: tuples<readonly [place: number, node: string, at: Time]>(isCount, isText, isCount),
   /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
   taken: plain<ReadBy<typeof lifeCounts> | null>((value) =>
     value === null || lifeCounts.read(value) !== undefined

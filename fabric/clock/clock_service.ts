@@ -17,6 +17,7 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
+import type { Break, BreakHit } from "./breaks.ts";
 import type {
   ClockEnd,
   MemberStatus,
@@ -43,8 +44,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
-  /** Writes down a program that an order starts; returns when it is written. */
-  readonly onOrdered?: (order: RecordedOrder) => void;
+  /** Writes down a program that an order starts; returns when it is written, false where it is not kept. */
+  readonly onOrdered?: (order: RecordedOrder) => boolean;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
@@ -64,6 +65,14 @@ export interface ClockStatus {
   /** Virtual ps per wall second that it is held to; 0 where it is as fast as it can be. */
   readonly pace: number;
   readonly finished: boolean;
+  /**
+   * Where the whole rack stands: every event before it has happened, and none from it on. Null while
+   * time moves, or while a partition without a process is behind.
+   */
+  readonly standsAt: Time | null;
+  /** The breaks of the last order that let time run, and those that were hit; see `breaks.ts`. */
+  readonly breaks: readonly Break[];
+  readonly hits: readonly BreakHit[];
   /** Orders that start programs have this number or a greater one, unless an earlier timekeeper took them. */
   readonly ordersFrom: number;
   /** Orders of earlier timekeepers that their hosts may not have had yet, by number. */
@@ -150,6 +159,9 @@ export class ClockService {
       limit: timekeeper.limit,
       pace: Math.round((this.#pace?.psPerMs ?? 0) * 1_000),
       finished: timekeeper.finished,
+      standsAt: timekeeper.standsAt ?? null,
+      breaks: timekeeper.breaks.all,
+      hits: timekeeper.breaks.hits,
       ordersFrom: timekeeper.ordersFrom,
       recalled: timekeeper.recalled,
       driven: this.#driven,
@@ -192,7 +204,7 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
-      ordered: (order) => onOrdered?.(order),
+      ordered: (order) => onOrdered?.(order) ?? true,
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
@@ -290,7 +302,7 @@ export class ClockService {
 
   /** Numbers an order for time that was carried out. */
   #drive(verb: string, answer: object | undefined): unknown {
-    if (answer === undefined) return undefined;
+    if (answer === undefined || "error" in answer) return answer;
     this.#driven = { order: this.#driven.order + 1, verb };
     return { ...answer, driving: this.#driven.order };
   }
@@ -301,15 +313,16 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ until?: ps, stopOn?: step }`. */
-  #resume({ until, stopOn }: Request): object | undefined {
+  /** `{ until?: ps, breaks?: Break[], stopOn?: step }`; `stopOn: "b-rnic:S907"` is one break more. */
+  #resume({ until, breaks = [], stopOn }: Request): object | undefined {
     if (until !== undefined && typeof until !== "number") return undefined;
-    if (stopOn !== undefined && typeof stopOn !== "string") return undefined;
+    const all = [breaks, stopOn === undefined ? [] : breakNamed(stopOn)].flat();
+    if (all.length > BREAKS_MAX || !all.every(isBreak)) return undefined;
+    const names = this.#options.partitions.flatMap(({ nodes }) => nodes);
+    const unknown = all.find(({ node }) => node !== undefined && !names.includes(node));
+    if (unknown !== undefined) return { error: `there is no device ${unknown.node}` };
     this.#pace = undefined;
-    this.timekeeper.resume({
-      ...(until !== undefined && { limit: until }),
-      ...(stopOn !== undefined && { stopOn }),
-    });
+    this.timekeeper.resume({ ...(until !== undefined && { limit: until }), breaks: all });
     return { ok: true };
   }
 
@@ -330,16 +343,16 @@ export class ClockService {
     }
     if (psPerSecond === undefined || psPerSecond === 0) return this.#resume({});
     const fromMs = this.#options.wallMs();
-    this.#pace = { psPerMs: psPerSecond / 1_000, fromPs: this.timekeeper.now, fromMs };
-    this.#keepPace();
+    const fromPs = this.timekeeper.now;
+    this.#pace = { psPerMs: psPerSecond / 1_000, fromPs, fromMs };
+    this.timekeeper.resume({ limit: fromPs });
     return { ok: true };
   }
 
   #keepPace(): void {
     if (this.#pace === undefined) return;
     const { psPerMs, fromPs, fromMs } = this.#pace;
-    const limit = fromPs + Math.round((this.#options.wallMs() - fromMs) * psPerMs);
-    this.timekeeper.resume({ limit });
+    this.timekeeper.moveLimit(fromPs + Math.round((this.#options.wallMs() - fromMs) * psPerMs));
   }
 
   #death({ partition, instance }: Request): unknown {
@@ -445,6 +458,23 @@ type Request = Readonly<Record<string, unknown>>;
 function isRequest(value: unknown): value is Request {
   return typeof value === "object" && value !== null && !Array.isArray(value) &&
     !(value instanceof Uint8Array);
+}
+
+/** Each is looked at for each step of a device. */
+const BREAKS_MAX = 64;
+
+function isBreak(value: unknown): value is Break {
+  const { step, node, count } = Object(value) as Partial<Record<keyof Break, unknown>>;
+  return typeof step === "string" && step !== "" &&
+    (node === undefined || typeof node === "string") &&
+    (count === undefined || (Number.isSafeInteger(count) && (count as number) > 0));
+}
+
+/** `S907`, or `b-rnic:S907`. */
+function breakNamed(text: unknown): Partial<Break> {
+  if (typeof text !== "string") return {};
+  const colon = text.indexOf(":");
+  return colon < 0 ? { step: text } : { node: text.slice(0, colon), step: text.slice(colon + 1) };
 }
 
 /** Bytes that a program is given by value, as `put` is on a rack that is up. */

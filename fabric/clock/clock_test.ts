@@ -34,7 +34,7 @@ const GRANT: Grant = {
   }],
   cables: [{ id: 2, action: "cut", cable: 4, direction: "both", at: 9 }],
   lost: [["c", 0]],
-  stopOn: "S907",
+  breaks: [["S907", "b", 1]],
 };
 
 const REPORT: Report = {
@@ -49,7 +49,7 @@ const REPORT: Report = {
   events: 11,
   sent: [["b", 2, 12, NEVER]],
   digests: [["a", -5, 6, 7]],
-  stopped: true,
+  hits: [[0, "b", 9]],
   taken: [["b", 0, 13]],
 };
 
@@ -107,11 +107,11 @@ describe("the clock's messages", () => {
     const program = { run: "get", at: 0, service: false, options: { from: "b" } };
     assert.deepEqual(grantToArray(GRANT), [
       ...[1, 2, 3, NEVER, [["b", 0, 7]], [["b", 4]], [[5, 1, 0, false, 2, 0]]],
-      ...[[[6, "a", 0, program]], GRANT.cables, [["c", 0]], "S907"],
+      ...[[[6, "a", 0, program]], GRANT.cables, [["c", 0]], [["S907", "b", 1]]],
     ]);
     assert.deepEqual(reportToArray(REPORT), [
       ...[1, "a", 2, 3, 2 ** 50, NEVER, 9, 10, 11, [["b", 2, 12, NEVER]]],
-      ...[[["a", -5, 6, 7]], true, [["b", 0, 13]]],
+      ...[[["a", -5, 6, 7]], [[0, "b", 9]], [["b", 0, 13]]],
     ]);
     assert.deepEqual(joinToArray({ partition: "a", instance: "x" }), ["a", "x"]);
     assert.deepEqual(welcomeToArray(WELCOME), [

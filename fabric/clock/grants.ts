@@ -18,7 +18,7 @@ interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {
 export interface Allowance {
   readonly next: Time;
   readonly horizon: Time;
-  readonly stopOn: string;
+  readonly breaks: Grant["breaks"];
 }
 
 export class Grants {
@@ -33,7 +33,7 @@ export class Grants {
     return this.#total;
   }
 
-  give(member: Member, { next, horizon, stopOn }: Allowance): void {
+  give(member: Member, { next, horizon, breaks }: Allowance): void {
     const { incarnation, inbound, toConfirm, links, runs, cables } = member;
     const grant: Grant = {
       term: this.#parts.term,
@@ -46,7 +46,7 @@ export class Grants {
       runs,
       cables,
       lost: [],
-      stopOn,
+      breaks,
     };
     this.#total++;
     granted(member, grant, { next, atMs: this.#parts.wallMs() });

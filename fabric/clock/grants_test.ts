@@ -17,7 +17,7 @@ const GRANT: Grant = {
   runs: [],
   cables: [],
   lost: [],
-  stopOn: "",
+  breaks: [],
 };
 
 describe("Grants", () => {

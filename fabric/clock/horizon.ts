@@ -52,6 +52,12 @@ export class Horizons {
     return this.#next[this.#byNext[0]!] ?? NEVER;
   }
 
+  /** The least next(q) of the others. */
+  leastOfOthers(member: Member): Time {
+    const q = this.#byNext.find((index) => index !== member.index);
+    return q === undefined ? NEVER : this.#next[q]!;
+  }
+
   /** H(p). The search ends at `useless`: any horizon up to that is as good as another. */
   ofOthers(member: Member, useless: Time = -1): Time {
     let horizon = NEVER;

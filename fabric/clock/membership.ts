@@ -38,8 +38,11 @@ export interface ClockOutputs {
   record(fault: Recorded): void;
   /** A power failure that an order adds to the plan, to be written down before it is added. */
   planned?(fault: FaultPlan): void;
-  /** A program that an order starts, to be written down before the host is told. */
-  ordered?(order: RecordedOrder): void;
+  /**
+   * A program that an order starts, to be written down before the host is told. @returns false where there
+   * is no room for it on record.
+   */
+  ordered?(order: RecordedOrder): boolean;
   /** The run cannot be replayed any more; to be written down. */
   inexact(why: string): void;
   finished(summary: Summary): void;

@@ -45,21 +45,54 @@ export interface RecordedOrder extends RunOrder {
   readonly incarnation: number;
 }
 
-/** An order as a line of JSON: what the program is given, content included, as the bus carried it. */
-export function orderToLine({ program, ...order }: RecordedOrder): object {
-  return { ...order, run: program.run, program: encode(program).toBase64() };
+/** An order on record: a line of JSON, and beside it the content that the program was given. */
+export interface OrderOnRecord {
+  readonly line: object;
+  /** To be kept under the order's number. */
+  readonly content?: Uint8Array;
 }
 
-/** @throws Error for what {@link orderToLine} has not made. */
-export function orderFromLine(line: unknown): RecordedOrder {
-  const { at, host, counter, incarnation, program: text } = Object(line);
-  const program = typeof text === "string" ? decode(Uint8Array.fromBase64(text)) : undefined;
+/** Everything that the program is given, as the bus carried it. */
+export function orderOnRecord({ program, ...order }: RecordedOrder): OrderOnRecord {
+  const { content, ...options } = program.options;
+  const isApart = content instanceof Uint8Array;
+  const rest = encode(isApart ? { ...program, options } : program).toBase64();
+  const line = { ...order, run: program.run, program: rest };
+  return isApart ? { line: { ...line, contentBytes: content.length }, content } : { line };
+}
+
+/**
+ * The order of a line. Content is read when the program is asked for: a timekeeper that restarts has all
+ * orders of a run before it, and hands out those of the last moment.
+ * @param contentOf what was kept under the order's number; undefined where there is nothing.
+ * @throws Error for what {@link orderOnRecord} has not made, and so does `program`.
+ */
+export function orderFromLine(
+  line: unknown,
+  contentOf: (counter: number) => Uint8Array | undefined,
+): RecordedOrder {
+  const { at, host, counter, incarnation, program: text, contentBytes } = Object(line);
+  const found = typeof text === "string" ? decode(Uint8Array.fromBase64(text)) : undefined;
   const isWhole = [at, counter, incarnation].every(Number.isSafeInteger) &&
-    typeof host === "string" && isProgram(program);
+    typeof host === "string" && isProgram(found);
   if (!isWhole) {
     throw new Error("Found a damaged order on record: expected an instant and a program");
   }
-  return { at, host, counter, incarnation, program: program as ProgramPlan };
+  const order = { at, host, counter, incarnation }, program = found as ProgramPlan;
+  if (contentBytes === undefined) return { ...order, program };
+  return {
+    ...order,
+    get program() {
+      const content = contentOf(counter);
+      if (content?.length !== contentBytes) {
+        const found = content === undefined ? "none" : `one of ${content.length} B`;
+        throw new Error(
+          `Found ${found}, expected the content of order ${counter}: ${contentBytes} B`,
+        );
+      }
+      return { ...program, options: { ...program.options, content } };
+    },
+  };
 }
 
 /**

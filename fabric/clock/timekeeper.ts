@@ -22,6 +22,8 @@ import {
   resumeOrders,
   spansDone,
 } from "./member.ts";
+import type { Break, Breaks } from "./breaks.ts";
+import { Hold, standsAt } from "./hold.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
 import {
@@ -66,16 +68,14 @@ export class Timekeeper {
   #resting = false;
   /** Programs that wait to be started until "now" is defined. */
   readonly #orders: Omit<RunOrder, "at">[] = [];
-  #paused = false;
-  #limit: Time;
-  #stopOn = "";
+  readonly #hold: Hold;
   #finished = false;
   #exact: boolean;
   #runCounter: number;
 
   constructor(options: TimekeeperOptions, out: ClockOutputs) {
     this.#options = options;
-    this.#limit = options.plan.until ?? NEVER;
+    this.#hold = new Hold(options.plan.until);
     this.#exact = !options.inexact;
     // A partition does each of them once, so those of an earlier timekeeper must not come again.
     this.#runCounter = this.ordersFrom;
@@ -109,12 +109,12 @@ export class Timekeeper {
   }
 
   get paused(): boolean {
-    return this.#paused;
+    return this.#hold.isPaused;
   }
 
   /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
   get limit(): Time {
-    return this.#limit;
+    return this.#hold.limit;
   }
 
   /** The least number that this timekeeper gives to an order. */
@@ -150,10 +150,9 @@ export class Timekeeper {
     if (isNews) resumeOrders(member);
     this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
-    if (report.stopped) {
-      this.#paused = true;
-      this.#stopOn = "";
-    }
+    this.#hold.breaks.note(member.index, report.hits);
+    const isStill = () => this.#parts.members.every(({ status }) => status !== "running");
+    if (this.#hold.isWatching && isStill() && this.#hold.breaks.settle()) this.pause();
     this.schedule();
     return true;
   }
@@ -211,16 +210,23 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
-      this.#parts.out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
+      const isKept = this.#parts.out.ordered?.({
+        at,
+        ...order,
+        incarnation: lifeForOrders(member),
+      });
+      if (isKept === false && this.#exact) {
+        this.#parts.out.inexact("more content was ordered than a run keeps on record");
+      }
       member.runs.push({ at, ...order });
     });
     return counter;
   }
 
   /** Takes up an order on record, which the host may have carried out since. */
-  #recall({ incarnation, ...order }: RecordedOrder): void {
+  #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
-    if (member === undefined || incarnation !== lifeForOrders(member)) return;
+    if (member === undefined || order.incarnation !== lifeForOrders(member)) return;
     (member.status === "dead" ? member.runs : member.recalled).push(order);
   }
 
@@ -266,16 +272,41 @@ export class Timekeeper {
     return answer;
   }
 
+  /** Stops at the next instant at which no partition is ahead of another: a consistent cut. */
   pause(): void {
-    this.#paused = true;
+    if (this.#hold.isPaused) return;
+    this.#hold.isPaused = true;
+    this.#level();
   }
 
-  /** Goes on, at most up to `limit` (exclusive), to the first trace step called `stopOn`. */
-  resume(options: { limit?: Time; stopOn?: string } = {}): void {
-    this.#paused = false;
-    this.#limit = Math.min(options.limit ?? NEVER, this.#options.plan.until ?? NEVER);
-    this.#stopOn = options.stopOn ?? "";
+  /**
+   * Goes on, at most up to `limit` (exclusive) or to the first of the breaks: they are watched from
+   * the first instant on at which no partition is ahead of another.
+   */
+  resume({ limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Break[] } = {}): void {
+    this.#hold.release(limit, breaks);
+    if (this.#hold.isLevelling) this.#level();
+    else this.schedule();
+  }
+
+  /** Moves the limit (exclusive), and nothing else. */
+  moveLimit(limit: Time): void {
+    this.#hold.limit = limit;
     this.schedule();
+  }
+
+  #level(): void {
+    this.#whenAtRest(() => this.#hold.level(this.#parts.members));
+  }
+
+  /** The breaks that the rack is to stop at, and those that it has. */
+  get breaks(): Pick<Breaks, "all" | "hits"> {
+    return this.#hold.breaks;
+  }
+
+  /** See {@link standsAt}. */
+  get standsAt(): Time | undefined {
+    return standsAt(this.#parts.members);
   }
 
   /** The earliest pending event of the rack, NEVER where nothing will happen. */
@@ -326,31 +357,40 @@ export class Timekeeper {
       this.schedule();
       return;
     }
-    if (this.#paused) return;
     let running = false;
     for (const member of this.#parts.members) {
       if (member.status === "idle") this.#grantIfPossible(member);
       if (member.status === "running" || member.status === "absent") running = true;
     }
-    if (!running) this.#finishIfQuiet();
+    if (running || this.#hold.isPaused) return;
+    if (!this.#hold.isLevelling) return this.#finishIfQuiet();
+    this.#hold.isLevelling = false;
+    this.schedule();
   }
 
   #grantIfPossible(member: Member): void {
-    const next = this.#parts.horizons.next(member);
-    if (next >= this.#limit) return;
-    const horizon = Math.min(this.#parts.horizons.of(member), this.#limit);
+    const { horizons } = this.#parts;
+    const { bound, isWatching } = this.#hold;
+    const next = horizons.next(member);
+    if (next >= bound) return;
+    const first = isWatching ? horizons.leastOfOthers(member) + 1 : NEVER;
+    const horizon = Math.min(horizons.of(member), bound, first);
     if (next >= horizon) return;
-    this.#grants.give(member, { next, horizon, stopOn: this.#stopOn });
+    const breaks = isWatching ? this.#hold.breaks.rows : [];
+    this.#grants.give(member, { next, horizon, breaks });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
   #carryOutFault(): boolean {
+    const { horizons } = this.#parts;
+    const { bound, isWatching } = this.#hold;
     for (const member of this.#parts.members) {
       const fault = member.faults[0];
       if (fault === undefined || member.status !== "idle") continue;
-      if (fault.action !== "kill" || this.#parts.horizons.next(member) < fault.at) continue;
-      if (this.#paused || fault.at >= this.#limit || member.instance === "") continue;
-      if (this.#parts.horizons.ofOthers(member) < fault.at) continue;
+      if (fault.action !== "kill" || horizons.next(member) < fault.at) continue;
+      if (fault.at >= bound || member.instance === "") continue;
+      const others = isWatching ? horizons.leastOfOthers(member) : horizons.ofOthers(member);
+      if (others < fault.at) continue;
       this.#membership.failByPlan(member, fault.at);
       return true;
     }
@@ -366,8 +406,8 @@ export class Timekeeper {
     this.#parts.horizons.refresh();
     const next = this.#parts.horizons.least;
     const { plan, stayUp } = this.#options;
-    if (next < this.#limit) return;
-    if (next === NEVER ? stayUp : this.#limit !== plan.until) return;
+    if (next < this.limit) return;
+    if (next === NEVER ? stayUp : this.limit !== plan.until) return;
     this.#finished = true;
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }

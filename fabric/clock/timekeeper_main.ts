@@ -2,7 +2,7 @@
  * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps the number of its starts
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
  * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`) and
- * of programs that were ordered (`orders.jsonl`). When it is stopped it leaves what a replay has to equal
+ * of programs that were ordered (`orders.jsonl`, their content in `orders/`). When it is stopped it leaves what a replay has to equal
  * (`clock.json`).
  */
 import { USERS } from "../bus/access.ts";
@@ -15,8 +15,9 @@ import {
   type ClockEnd,
   type MemberStatus,
   orderFromLine,
-  orderToLine,
+  orderOnRecord,
   type Recorded,
+  type RecordedOrder,
   RecordError,
 } from "./record.ts";
 
@@ -27,7 +28,7 @@ async function main(runFilePath: string): Promise<void> {
   await runOnBus({ run, name: USERS.timekeeper, title: "The timekeeper" }, (bus) => {
     const recordFile = `${directory}/faults.jsonl`;
     const plannedFile = `${directory}/planned.jsonl`;
-    const ordersFile = `${directory}/orders.jsonl`;
+    const orders = new OrderRecord(directory);
     const inexactFile = `${directory}/inexact.jsonl`;
     const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
     const service = new ClockService({
@@ -38,14 +39,14 @@ async function main(runFilePath: string): Promise<void> {
       lookahead: lookaheadOf(file),
       term,
       recorded: readLines<Recorded>(recordFile),
-      orders: readLines<unknown>(ordersFile).map(orderFromLine),
+      orders: orders.read(),
       inexact: readLines<string>(inexactFile).length > 0,
       stayUp,
       livenessMs,
       wallMs: () => performance.now(),
       onRecord: (fault) => appendLine(recordFile, fault),
       onPlanned: (fault) => appendLine(plannedFile, fault),
-      onOrdered: (order) => appendLine(ordersFile, orderToLine(order)),
+      onOrdered: (order) => orders.add(order),
       onInexact: (why) => appendLine(inexactFile, why),
       onFinished: ({ digest, virtualPs, events, reason }) =>
         console.log(
@@ -56,6 +57,46 @@ async function main(runFilePath: string): Promise<void> {
     });
     return () => service.stop();
   });
+}
+
+/** A rack that is up for weeks does not fill the disk with what was put into it. */
+const CONTENT_MOST = 2 ** 30;
+
+/** The ordered programs of a run. */
+class OrderRecord {
+  readonly #file: string;
+  readonly #folder: string;
+  #bytes = 0;
+
+  constructor(directory: string) {
+    this.#file = `${directory}/orders.jsonl`;
+    this.#folder = `${directory}/orders`;
+  }
+
+  read(): RecordedOrder[] {
+    return readLines<{ contentBytes?: number }>(this.#file).map((line) => {
+      this.#bytes += line.contentBytes ?? 0;
+      return orderFromLine(line, (counter) => Deno.readFileSync(`${this.#folder}/${counter}`));
+    });
+  }
+
+  /** @returns false beyond {@link CONTENT_MOST}. @throws RecordError */
+  add(order: RecordedOrder): boolean {
+    const { line, content } = orderOnRecord(order);
+    this.#bytes += content?.length ?? 0;
+    if (this.#bytes > CONTENT_MOST) return false;
+    if (content !== undefined) this.#keep(order.counter, content);
+    appendLine(this.#file, line);
+    return true;
+  }
+
+  #keep(counter: number, content: Uint8Array): void {
+    const path = `${this.#folder}/${counter}`;
+    recorded(path, () => {
+      Deno.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      Deno.writeFileSync(path, content, { mode: 0o600 });
+    });
+  }
 }
 
 /** How often a timekeeper of this run was started before. It may be killed at any point of this. */

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { Grant, Report } from "./clock.ts";
-import { orderFromLine, orderToLine, type RecordedOrder } from "./record.ts";
+import { orderFromLine, orderOnRecord, type RecordedOrder } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { planWith, reportOf, Rig } from "./timekeeper_testing.ts";
 
@@ -170,7 +170,7 @@ describe("Timekeeper, started again", () => {
   });
 });
 
-describe("orderToLine", () => {
+describe("orderOnRecord", () => {
   it("keeps all that the program was given, and what it cannot have made is refused", () => {
     const options = { from: "b", content: new Uint8Array([0, 255, 7]), size: 4096 };
     const order = {
@@ -180,10 +180,34 @@ describe("orderToLine", () => {
       incarnation: 2,
       program: { ...PROGRAM, options },
     };
-    const line = JSON.parse(JSON.stringify(orderToLine(order)));
-    assert.deepEqual(orderFromLine(line), order);
-    assert.throws(() => orderFromLine({ ...line, at: "7" }), /damaged order/);
-    assert.throws(() => orderFromLine({ ...line, program: "gw==" }), /damaged order/);
+    const { line, content } = orderOnRecord(order);
+    const read = JSON.parse(JSON.stringify(line));
+    const { program, ...rest } = orderFromLine(
+      read,
+      (counter) => counter === 3 ? content : undefined,
+    );
+    assert.deepEqual({ ...rest, program }, order);
+    assert.throws(() => orderFromLine({ ...read, at: "7" }, () => content), /damaged order/);
+    assert.throws(
+      () => orderFromLine({ ...read, program: "gw==" }, () => content),
+      /damaged order/,
+    );
+    assert.throws(
+      () => orderFromLine(read, () => content!.subarray(1)).program,
+      /Found one of 2 B, expected the content of order 3: 3 B/,
+    );
+  });
+});
+
+describe("a record of orders without room", () => {
+  it("does not stop the program, and says once that the run cannot be replayed", () => {
+    const rig = atRest({ next: 5_000 });
+    rig.hasRoom = false;
+    rig.keeper.run("b", PROGRAM);
+    rig.keeper.run("b", PROGRAM);
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    assert.deepEqual(rig.inexact, ["more content was ordered than a run keeps on record"]);
+    assert.equal(lastGrant(rig, "b").runs.length, 2);
   });
 });
 

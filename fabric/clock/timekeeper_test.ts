@@ -86,15 +86,6 @@ describe("Timekeeper", () => {
     assert.equal(rig.take().length, 3);
   });
 
-  it("pauses where a partition stopped at the wanted step", () => {
-    rig.join(...NAMES);
-    rig.keeper.resume({ stopOn: "S907" });
-    for (const name of NAMES) rig.report(name, { next: 1_000 });
-    assert.equal(rig.take().at(-1)![1].stopOn, "S907");
-    rig.report("a", { grant: 2, next: 1_100, stopped: true });
-    assert(rig.keeper.paused);
-  });
-
   it("always has an answer to why time is not moving", () => {
     rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
     rig.wallMs = 50;

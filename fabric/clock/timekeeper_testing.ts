@@ -53,6 +53,8 @@ export class Rig {
   readonly records: RecordedFault[] = [];
   readonly ordered: RecordedOrder[] = [];
   readonly inexact: string[] = [];
+  /** Whether orders are kept on record. */
+  hasRoom = true;
   /** What was written down and ordered, in order. */
   readonly deeds: string[] = [];
   asked = 0;
@@ -104,6 +106,7 @@ export class Rig {
       ordered: (order) => {
         this.ordered.push(order);
         this.deeds.push(`record order ${order.counter}`);
+        return this.hasRoom;
       },
       inexact: (why) => this.inexact.push(why),
       finished: (summary) => this.finished = summary,
@@ -158,7 +161,7 @@ export function reportOf(partition: string, report: Partial<Report>): Report {
     events: 0,
     sent: [],
     digests: [[partition, high, low, 0]],
-    stopped: false,
+    hits: [],
     taken: null,
     ...report,
   };

@@ -99,12 +99,12 @@ describe("Partition.advance", () => {
     assert.throws(() => late.partition.advance(NEVER), /a wants to wake at 8999 ps, before now/);
   });
 
-  it("ends behind the event that takes the wanted step, and goes on with the next", () => {
+  it("ends with the instant of the event that takes the wanted step, and goes on with the next", () => {
     const steps: Script = ({ input, out }) => {
       if (input.kind === "message") out.trace({ step: "S907", text: "" });
     };
     const { partition, heard } = createRig({ scripts: { b: steps } });
-    for (const [at, counter] of [[8_000, 1], [9_000, 1], [9_000, 2]] as const) {
+    for (const [at, counter] of [[8_000, 1], [9_000, 1], [9_000, 2], [9_001, 1]] as const) {
       partition.accept(messageFromC(at, { counter }));
     }
     const seen: string[] = [];
@@ -112,10 +112,11 @@ describe("Partition.advance", () => {
       seen.push(`${node}:${step}`);
       return seen.length === 2;
     };
-    assert.equal(partition.advance(NEVER, { stopOn: stops }).reached, 9_000);
-    assert.deepEqual(heard.slice(2), ["b/0 message:1 @8000", "b/0 message:1 @9000"]);
+    assert.equal(partition.advance(NEVER, { stopOn: stops }).reached, 9_001);
+    const twice = ["b/0 message:1 @9000", "b/0 message:1 @9000"];
+    assert.deepEqual(heard.slice(2), ["b/0 message:1 @8000", ...twice]);
     assert.deepEqual(partition.advance(NEVER), { events: 1, reached: NEVER });
-    assert.deepEqual(seen, ["b:S907", "b:S907"]);
+    assert.deepEqual(seen, ["b:S907", "b:S907", "b:S907"]);
   });
 
   it("ends with the instant of the last event that it may process", () => {

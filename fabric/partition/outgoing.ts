@@ -25,6 +25,8 @@ const RELEASE_INPUT: Input = { kind: "wake" };
 export class Outgoing {
   /** Events from here on must wait: an answer to a sent message could precede them. */
   limit: Time = NEVER;
+  /** Events must wait from the arrival of what was sent on, not from that of its answer. */
+  isNarrow = false;
   /** The time of the current step; the partition sets it before each step. */
   now: Time = 0;
   readonly #queue: EventQueue;
@@ -122,6 +124,7 @@ export class Outgoing {
       return;
     }
     this.#departures.push({ to: peerPartition, event });
-    this.limit = Math.min(this.limit, event.time + this.#returnDelay(peerPartition));
+    const answerPs = this.isNarrow ? 0 : this.#returnDelay(peerPartition);
+    this.limit = Math.min(this.limit, event.time + answerPs);
   }
 }

@@ -57,6 +57,11 @@ export interface Advance {
 }
 
 export interface AdvanceOptions {
+  /**
+   * Called with each trace step; where it returns true, the instant is the last. With it, nothing
+   * happens from the arrival of what was sent to another partition on, so that none that stops as
+   * soon is overtaken.
+   */
   readonly stopOn?: ((node: string, step: TraceStep) => boolean) | undefined;
   readonly eventsMost?: number;
 }
@@ -209,12 +214,13 @@ export class Partition {
 
   /**
    * Processes the events before `horizon`, up to the first instant at which a peer could answer
-   * what was sent meanwhile, or to the event of the first trace step that satisfies `stopOn`.
+   * what was sent meanwhile, or with the instant of a trace step that satisfies `stopOn`.
    * @param options.eventsMost at the first instant after so many events it stops, too.
    */
   advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {
     const outgoing = this.#outgoing;
     outgoing.limit = NEVER;
+    outgoing.isNarrow = stopOn !== undefined;
     this.#stopOn = stopOn;
     let left = eventsMost, last = -1;
     const before = this.#events;
@@ -402,7 +408,9 @@ export class Partition {
       },
       trace: (step) => {
         onTrace?.(this.#outgoing.now, name, step);
-        if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#outgoing.now;
+        if (this.#stopOn?.(name, step)) {
+          this.#outgoing.limit = Math.min(this.#outgoing.limit, this.#outgoing.now + 1);
+        }
       },
       report: (topic, value) => onReport?.(this.#outgoing.now, name, topic, value),
       auditing: onAudit !== undefined,

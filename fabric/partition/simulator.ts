@@ -5,6 +5,7 @@
 import { digestText, rackDigest } from "./digest.ts";
 import type { DurableWrite } from "../node.ts";
 import { Partition, type PartitionOptions, type UnfinishedReport } from "./partition.ts";
+import type { DeviceInspection } from "./inspect.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
@@ -98,6 +99,11 @@ export class Simulator {
 
   statistics(): Record<string, Record<string, number>> {
     return this.#partition.statistics();
+  }
+
+  /** What the devices are doing. Changes nothing of the run. */
+  inspect(): readonly DeviceInspection[] {
+    return this.#partition.inspect().devices;
   }
 
   /** The programs that have not ended; see `Node.unfinished`. */

@@ -13,12 +13,15 @@ import { lookaheadPs } from "../rack/plan/cabling.ts";
 import type { CablePlan, FaultPlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import { Runner } from "./runner.ts";
 import { ClockService } from "../clock/clock_service.ts";
+import type { Timekeeper } from "../clock/timekeeper.ts";
 import { type Rng, rngFor } from "../base/rng.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { Recorded, Summary } from "../clock/record.ts";
 
 const PROCESSING_PS = 1_000;
 const TTL_OFFSET = 14;
+/** The trace step of a toy that hears something. */
+export const TOY_STEP = "hears";
 
 /** A node that answers what it hears with more of it, until the frames' time to live is used up. */
 export function createToy(
@@ -49,6 +52,7 @@ export function createToy(
         deadline = --chatter > 0 ? now + 1 + rng.below(200_000) : NEVER;
       }
       if (input.kind !== "message") return;
+      if (out.tracing) out.trace({ step: TOY_STEP, text: "" });
       const ttl = (input.message as Frame).bytes[TTL_OFFSET]!;
       for (let i = rng.below(3); ttl > 0 && i > 0; i--) speak(now, ttl - 1, out);
     },
@@ -179,6 +183,8 @@ export interface BusRunOptions {
   readonly partitions: readonly PartitionPlan[];
   readonly broker?: MemoryBroker;
   readonly delay?: () => Promise<void>;
+  /** Begin paused. */
+  readonly paused?: boolean;
   readonly onRecord?: (fault: Recorded) => void;
   /** Called with the running rack, to break it. */
   readonly during?: (rack: BusRack) => void | Promise<void>;
@@ -196,6 +202,7 @@ export interface BusRack {
   readonly isSettled: boolean;
   /** What is done to it from then on is no part of the run. */
   readonly finished: boolean;
+  readonly timekeeper: Timekeeper;
   /** Kills the timekeeper and starts another, which knows only what is on record. */
   restartTimekeeper(): void;
   /** Stops a partition's runner for good, as SIGKILL would, and reports the death until it is on record. */
@@ -237,6 +244,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       stayUp: false,
       livenessMs: 0,
       wallMs,
+      ...(options.paused !== undefined && { paused: options.paused }),
       onRecord: (fault) => {
         records.push(fault);
         options.onRecord?.(fault);
@@ -302,6 +310,9 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
     },
     get finished() {
       return finished;
+    },
+    get timekeeper() {
+      return clock!.timekeeper;
     },
     kill,
     start,

@@ -7,7 +7,7 @@ import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { ForgeryError, Refusals } from "../bus/refusals.ts";
 import { subjectOf } from "../bus/subjects.ts";
-import type { DurableWrite } from "../node.ts";
+import type { DurableWrite, TraceStep } from "../node.ts";
 import { Partition, type PartitionOptions } from "../partition/partition.ts";
 import type { ResendBuffer } from "./resend_buffer.ts";
 import { noticeOf } from "../partition/local_node.ts";
@@ -198,7 +198,7 @@ export class Runner {
         { life, digest: { high, low, events } },
       ])),
     );
-    this.#lastReport = this.#report({ grant: 0, all: false, stopped: false });
+    this.#lastReport = this.#report({ grant: 0, all: false, hits: [] });
   }
 
   #onGrant(grant: Grant): boolean {
@@ -275,16 +275,8 @@ export class Runner {
     for (const fault of grant.cables) {
       if (this.#first("cable", fault.id)) partition.addLinkFault(fault);
     }
-    let stopped = false;
-    const wanted = grant.stopOn;
-    const advance = partition.advance(grant.horizon, {
-      eventsMost: SPAN_EVENTS_MOST,
-      stopOn: wanted === "" ? undefined : (node, { step }) => {
-        const hit = step === wanted || `${node}:${step}` === wanted;
-        stopped ||= hit;
-        return hit;
-      },
-    });
+    const { hits, stopOn } = watched(grant.breaks, partition);
+    const advance = partition.advance(grant.horizon, { eventsMost: SPAN_EVENTS_MOST, stopOn });
     this.#reached = advance.reached;
     partition.takeDurable((host, writes) => {
       const store = this.#options.stores.get(host);
@@ -295,7 +287,7 @@ export class Runner {
     this.#options.hesitate?.();
     this.#exchange.publish(this.#incarnation, partition.takeDepartures());
     this.#done = grant.id;
-    this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
+    this.#lastReport = this.#report({ grant: grant.id, all: false, hits });
     this.#publishReport(this.#lastReport);
     this.#options.afterSpan?.(spanNumber(this.#incarnation, grant.id));
   }
@@ -333,7 +325,7 @@ export class Runner {
     return true;
   }
 
-  #report(options: { grant: number; all: boolean; stopped: boolean }): Report {
+  #report(options: { grant: number; all: boolean; hits: Report["hits"] }): Report {
     const partition = this.#partition!;
     const sent = options.all ? this.#buffer.allSent() : this.#buffer.takeSent();
     return {
@@ -352,7 +344,7 @@ export class Runner {
       digests: partition.digestStates().map(([node, digest]) =>
         [node, digest.high, digest.low, digest.events] as const
       ),
-      stopped: options.stopped,
+      hits: options.hits,
       taken: options.all ? this.#buffer.taken() : null,
     };
   }
@@ -371,7 +363,7 @@ export class Runner {
     }
     this.#term = value as number;
     this.#waiting = undefined;
-    this.#lastReport = this.#report({ grant: this.#done, all: true, stopped: false });
+    this.#lastReport = this.#report({ grant: this.#done, all: true, hits: [] });
     // It knows no process by name yet, and is to take no earlier one's death for this one's.
     this.#sayAlive();
     this.#publishReport(this.#lastReport);
@@ -389,4 +381,21 @@ export class Runner {
       this.#refusals.note(subject);
     }
   }
+}
+
+/** Collects the steps that breaks name, and stops where one has happened as often as it may. */
+function watched(breaks: Grant["breaks"], partition: Partition) {
+  const hits: (readonly [place: number, node: string, at: Time])[] = [];
+  if (breaks.length === 0) return { hits, stopOn: undefined };
+  const left = breaks.map(([, , count]) => count);
+  const stopOn = (node: string, { step }: TraceStep) => {
+    let isLast = false;
+    for (const [place, [wanted, on]] of breaks.entries()) {
+      if (step !== wanted || (on !== "" && on !== node)) continue;
+      hits.push([place, node, partition.now]);
+      if (--left[place]! <= 0) isLast = true;
+    }
+    return isLast;
+  };
+  return { hits, stopOn };
 }

@@ -143,7 +143,7 @@ const GRANT: Grant = {
   runs: [],
   cables: [],
   lost: [],
-  stopOn: "",
+  breaks: [],
 };
 
 describe("Runner, welcomed", () => {
@@ -383,26 +383,26 @@ describe("Runner, granted", () => {
     assert.ok(heard.includes("b/0 run @1000"));
   });
 
-  it("stops at the wanted step of any node, or of the one named, and reports it", () => {
+  it("stops with the instant of the wanted step of any node, or of the one named, and reports it", () => {
     const steps: Script = ({ now, input, out }) => {
       out.trace({ step: "S907", text: "" });
       if (input.kind === "power") return 5_000;
       return now < 15_000 ? 15_000 : NEVER;
     };
     for (
-      const [stopOn, stopped, reached] of [
-        ["S907", true, 0],
-        ["b:S907", true, 5_000],
-        ["S908", false, 100_000],
-        ["c:S907", false, 100_000],
+      const [breaks, hits, reached] of [
+        [[["S907", "", 1]], [[0, "a", 0]], 1],
+        [[["S908", "", 1], ["S907", "b", 1]], [[1, "b", 5_000]], 5_001],
+        [[["S907", "a", 2]], [[0, "a", 0], [0, "a", 5_000]], 5_001],
+        [[["S908", "", 1]], [], 100_000],
+        [[["S907", "c", 1]], [], 100_000],
       ] as const
     ) {
-      // a's are the first of their instants.
-      const scripts = stopOn === "b:S907" ? { b: onWake(steps) } : { a: steps };
+      const scripts = breaks.some(([, node]) => node === "b") ? { b: onWake(steps) } : { a: steps };
       const { welcome, grant, reports } = rigOf({ scripts });
       welcome();
-      grant(1, { stopOn });
-      assert.deepEqual([reports[0]!.stopped, reports[0]!.reached], [stopped, reached], stopOn);
+      grant(1, { breaks });
+      assert.deepEqual([reports[0]!.hits, reports[0]!.reached], [hits, reached], String(breaks));
     }
   });
 });

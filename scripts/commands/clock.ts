@@ -9,7 +9,9 @@ import { clockDocument, clockText, whyText } from "../../console/rack/live/clock
 import { refusedText } from "../../console/rack/refused.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
+  breakNamed,
   type Driven,
+  type Goal,
   pause,
   resume,
   setPace,
@@ -23,6 +25,7 @@ import { onInterrupt } from "./interrupt.ts";
 import { addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
 import { printResult } from "./output.ts";
 
+type UntilFlags = LiveFlags & { readonly count?: string };
 type StepFlags = LiveFlags & { readonly time?: string; readonly events?: string };
 
 export function addClock(program: Command): void {
@@ -36,10 +39,11 @@ export function addClock(program: Command): void {
     .action((flags: StepFlags) => drive(flags, ({ control }) => step(control, stepOf(flags))));
   clockCommand(
     program,
-    "until <what>",
-    "run to a virtual time (2ms) or a step (S907, b-rnic:S907)",
+    "until <what...>",
+    "run to a virtual time (2ms) or a step (S907, b-rnic:S907), whichever comes first",
   )
-    .action((goal: string, flags: LiveFlags) => driveUntil(goal, flags));
+    .option("--count <n>", "of steps, not the first but the one of this number (1)")
+    .action((goals: string[], flags: UntilFlags) => driveUntil(goals, flags));
   clockCommand(program, "pace <rate>", "virtual time per second of ours: 10us/s, or max")
     .action((rate: string, flags: LiveFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
@@ -56,7 +60,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   pause: "rack pause && rack ps",
   resume: "rack resume",
   step: "rack step --time 500ns\n  rack step --events 10",
-  until: "rack until 2ms\n  rack until b-rnic:S907",
+  until: "rack until 2ms\n  rack until b-rnic:S907\n  rack until qp-err 10ms",
   pace: "rack pace 10us/s\n  rack pace max",
   why: "rack why",
 };
@@ -72,9 +76,20 @@ async function drive(
   order: (link: RackLink) => Promise<Driven>,
 ): Promise<void> {
   const { status, missed } = await withRack(flags.run, order);
-  const document = { run: status.run, ...clockDocument(status), ...(missed && { missed }) };
-  printResult(flags, document, clockText(status));
+  const { hits } = status;
+  const document = {
+    run: status.run,
+    ...clockDocument(status),
+    ...(hits.length > 0 && { hits }),
+    ...(missed && { missed }),
+  };
+  printResult(flags, document, [...hits.map(hitText), clockText(status)].join("\n"));
   if (missed !== undefined) throw new RackError(missed, EXIT.failed);
+}
+
+/** `b-rnic takes S907 at 190.76 us` */
+function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): string {
+  return `${node} takes ${step} at ${formatTime(atPs)}${count === 1 ? "" : `, time ${count}`}`;
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {
@@ -87,13 +102,19 @@ function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events
   return { spanPs: timeOf("--time", time, { least: 1, expected }) };
 }
 
-async function driveUntil(goal: string, flags: LiveFlags): Promise<void> {
-  const time = parseTime(goal);
-  if (time === undefined && !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(goal)) {
+async function driveUntil(goals: readonly string[], flags: UntilFlags): Promise<void> {
+  const times = goals.map((goal) => parseTime(goal)).filter((time) => time !== undefined);
+  const steps = goals.filter((goal) => parseTime(goal) === undefined);
+  const wrong = steps.find((step) => !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(step));
+  if (wrong !== undefined) {
     const expected = "a time such as 2ms, or a step such as b-rnic:S907";
-    throw refusal("", { found: `"${goal}"`, expected });
+    throw refusal("", { found: `"${wrong}"`, expected });
   }
-  const to = time === undefined ? { step: goal } : { time };
+  const [time] = times;
+  if (times.length > 1) throw refusal("", { found: `${times.length} times`, expected: "one" });
+  const count = whole("--count", flags.count ?? "1", { least: 1, most: 1_000_000_000 });
+  const breaks = steps.map((step) => ({ ...breakNamed(step), count }));
+  const to: Goal = { breaks, ...(time !== undefined && { time }) };
   const signal = onInterrupt("pausing the rack");
   await drive(flags, ({ control }) => until(control, to, signal));
 }

@@ -1,4 +1,4 @@
-/** Orders that a timekeeper has taken and not carried out when it is killed: its successor knows none. */
+/** Orders that a timekeeper has taken and not carried out when it is killed: its successor does. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -26,7 +26,7 @@ describe("A put that waits on a paused rack", () => {
     return stdout;
   }
 
-  it("is given again to the timekeeper that follows one that was killed", async () => {
+  it("is carried out once, by the timekeeper that follows one that was killed", async () => {
     const content = crypto.getRandomValues(new Uint8Array(5000));
     const file = await rig.file("data.bin", content);
     await rack("up", PAIR, "--ddio", "off");

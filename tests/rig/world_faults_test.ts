@@ -325,7 +325,7 @@ function reportTooMuch(bus: Bus): void {
     const { term, incarnation, id, horizon } = grant;
     const forged = {
       ...{ term, partition: "a", incarnation, grant: id, reached: horizon, next: horizon },
-      ...{ now: 0, ran: 0, events: 0, digests: [], stopped: false, taken: null },
+      ...{ now: 0, ran: 0, events: 0, digests: [], hits: [], taken: null },
       sent: [["a-rnic", incarnation, 1_000, horizon]] as const,
     };
     bus.publish(subject.replace("grant", "report"), encodeSealed(reportToArray(forged)));

@@ -200,6 +200,7 @@ export class RunningCommand {
     return this.#stderr.text();
   }
 
+  /** What it has printed so far. */
   get stdout(): string {
     return this.#stdout.text();
   }

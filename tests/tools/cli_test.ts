@@ -195,6 +195,7 @@ describe("a rack that is up", () => {
       [/--from is "tor": expected one of a, b/, ["ls", "--from", "tor"]],
       [/--on is "b": expected one of a/, ["ls", "--from", "b", "--on", "b"]],
       [/"soon here": expected a time/, ["until", "soon here"]],
+      [/2 times: expected one/, ["until", "2ms", "3ms"]],
       [/is up: rack down ends it first/, ["runs", "rm", run]],
     ];
     await forEachAtOnce(cases, ([message, args]) => refused(64, message, ...args));

@@ -56,7 +56,7 @@ describe("rack compose", () => {
     }
     assert.ok(livenessMs > 0, "nobody else sees a container die");
     assert.match(await text("out/.env"), new RegExp(`^COMPOSE_PROJECT_NAME=${run}\n`));
-    assert.equal((await text("out/.env")).match(/^RACKMESH_PASSWORD/gm)?.length, 7);
+    assert.equal((await text("out/.env")).match(/^RACKMESH_PASSWORD/gm)?.length, 8);
     assert.equal(partitions.length, 5);
   });
 
@@ -67,7 +67,7 @@ describe("rack compose", () => {
     const passwords = async (out: string) =>
       [...(await text(`${out}/.env`)).matchAll(/PASSWORD_\d+=(.{33})/g)].map(([, word]) => word!);
     const both = [...await passwords("out"), ...await passwords("again")];
-    assert.equal(new Set(both).size, 14);
+    assert.equal(new Set(both).size, 16);
     for (const file of ["compose.yaml", "nats.conf", "run.json"]) {
       const content = await text(`out/${file}`);
       for (const word of both) assert.ok(!content.includes(word), file);

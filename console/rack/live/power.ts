@@ -136,6 +136,8 @@ async function countFaults({ control }: RackLink): Promise<number> {
 }
 
 const LOOK_AGAIN_MS = 20;
+/** A process that is not seen so often in a row has ended. */
+const MISSED_MOST = 5;
 
 /**
  * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record
@@ -149,8 +151,10 @@ async function recordedSince(
   find: (record: Faults, isThere: boolean) => Time | undefined,
   pid: number | null = null,
 ): Promise<Time> {
-  for (;;) {
-    const isThere = isProcessOf(rack.directory, pid);
+  // A process that has just been started has no command line for a moment.
+  for (let missed = 0;;) {
+    missed = isProcessOf(rack.directory, pid) ? 0 : missed + 1;
+    const isThere = missed < MISSED_MOST;
     const answer = await control.attempt<Faults>("faults", { from: before });
     const at = answer !== undefined && "ok" in answer ? find(answer.ok, isThere) : undefined;
     if (at !== undefined) return at;

@@ -1,8 +1,12 @@
 /** Controls the virtual time of a running rack: pause, step, resume. */
+import type { Break } from "../../../fabric/clock/breaks.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ControlClient } from "./control.ts";
+
+/** States of a partition that waits for a process, or for what is known of one. */
+const AWAITED: ReadonlySet<string> = new Set(["absent", "unknown", "joining", "dying"]);
 
 export interface Driven {
   readonly status: ClockStatus;
@@ -10,9 +14,9 @@ export interface Driven {
   readonly missed?: string;
 }
 
-/** Pauses time; partitions finish the instant that they have begun. */
+/** Pauses time: the whole rack then stands at one instant, `status.standsAt`. */
 export async function pause(control: ControlClient): Promise<Driven> {
-  return await drive(control, { verb: "pause", body: {}, repeats: true, isDone: isAtRest });
+  return await drive(control, { verb: "pause", body: {}, repeats: true, isDone: isLevel });
 }
 
 /** Lets time run at full speed. */
@@ -44,30 +48,40 @@ export async function step(
   return { status };
 }
 
+/** Where a rack is to stop, whichever comes first; a step is `S907` or `b-rnic:S907`. */
+export type Goal =
+  | { readonly time: Time }
+  | { readonly step: string }
+  | { readonly breaks: readonly Break[]; readonly time?: Time };
+
 /**
- * Runs to a time, or to a step of an operation (`S907`, `b-rnic:S907`).
+ * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and
+ * `status.standsAt` is the instant behind it, at which the whole rack stands.
  * @param signal pauses the rack before this function rejects.
- * @throws Refusal where the time is past.
+ * @throws Refusal where the time is past, or there is no such device.
  */
 export async function until(
   control: ControlClient,
-  to: { readonly time: Time } | { readonly step: string },
+  to: Goal,
   signal?: AbortSignal,
 ): Promise<Driven> {
   const { now } = await control.status();
-  if ("time" in to && to.time <= now) {
+  const time = "time" in to ? to.time : undefined;
+  if (time !== undefined && time <= now) {
     throw refusal("", {
-      found: `${formatTime(to.time)} is past`,
+      found: `${formatTime(time)} is past`,
       expected: `a time after ${formatTime(now)}`,
     });
   }
-  const body = "time" in to ? { until: to.time } : { stopOn: to.step };
-  // A pause at a step is the clock's own, and looks like one that another command has ordered.
+  const breaks = "breaks" in to ? to.breaks : "step" in to ? [breakNamed(to.step)] : [];
+  const body = { ...(time !== undefined && { until: time }), breaks };
+  const isHit = ({ hits }: ClockStatus) => hits.length > 0;
+  const hasEnded = (now: ClockStatus) => isAtRest(now) && hasCome(now);
+  // A hit or its absence is that of this order.
   const isDone = (now: ClockStatus, isOvertaken: boolean) =>
-    isAtRest(now) &&
-    ("time" in to
-      ? hasCome(now)
-      : !isOvertaken && (now.paused || now.finished || now.next === Infinity));
+    breaks.length === 0
+      ? hasEnded(now)
+      : !isOvertaken && (isHit(now) ? isLevel(now) : hasEnded(now));
   try {
     const driven = await drive(control, {
       verb: "resume",
@@ -75,13 +89,26 @@ export async function until(
       isDone,
       ...(signal !== undefined && { signal }),
     });
-    if ("time" in to || driven.missed !== undefined || driven.status.paused) return driven;
+    const { status, missed } = driven;
+    const isReached = isHit(status) || (time !== undefined && hasCome(status));
+    if (missed !== undefined || isReached) return driven;
     await control.demand("resume", {});
-    return { ...driven, missed: `No event is left, and ${to.step} has not happened` };
+    const steps = breaks.map(nameOf).join(" or ");
+    return { ...driven, missed: `No event is left, and ${steps} has not happened` };
   } catch (error) {
     if (signal?.aborted) await control.attempt("pause", {}, 1_000);
     throw error;
   }
+}
+
+/** `S907`, or `b-rnic:S907`. */
+export function breakNamed(text: string): Break {
+  const colon = text.indexOf(":");
+  return colon < 0 ? { step: text } : { node: text.slice(0, colon), step: text.slice(colon + 1) };
+}
+
+function nameOf({ step, node }: Break): string {
+  return node === undefined ? step : `${node}:${step}`;
 }
 
 /** @param psPerSecond virtual time per wall second; 0: full speed. */
@@ -121,6 +148,15 @@ async function drive(
 
 function isAtRest(status: ClockStatus): boolean {
   return status.why.every((row) => row.status !== "running");
+}
+
+/**
+ * Whether no partition is ahead of another. One that has no process, and is to have one, holds the
+ * others back until it comes.
+ */
+function isLevel(status: ClockStatus): boolean {
+  const lacks = status.why.some((row) => AWAITED.has(row.status));
+  return isAtRest(status) && (status.standsAt !== null || lacks);
 }
 
 /** Whether all events before the limit have happened. */

@@ -3,13 +3,16 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./control.ts";
 import { step, until } from "./virtual_time.ts";
 
 /** A clock that answers every order, and whose time never comes. */
-const STATUS = { run: "r", now: 10, next: 20, limit: 15, paused: true, why: [] };
+const STATUS = { run: "r", now: 10, next: 20, limit: 15, paused: true, hits: [], why: [] };
+
+const HIT = { break: 0, node: "b-rnic", step: "S907", atPs: 10, count: 2 };
 
 describe("virtual time of a rack that is up", () => {
   let rack: Bus;
@@ -56,7 +59,7 @@ describe("virtual time of a rack that is up", () => {
     const going = until(control, { time: 30 }, ending.signal);
     ending.abort();
     await assert.rejects(going, { name: "AbortError" });
-    assert.deepEqual(orders, [["resume", { until: 30 }], ["pause", {}]]);
+    assert.deepEqual(orders, [["resume", { until: 30, breaks: [] }], ["pause", {}]]);
   });
 
   it("is stepped by instants from where it stands still", async () => {
@@ -77,10 +80,23 @@ describe("virtual time of a rack that is up", () => {
     assert.match((await until(control, { step: "S907" })).missed!, found);
   });
 
+  it("has come to a break when the whole rack stands", async () => {
+    status = { ...status, hits: [HIT], standsAt: null };
+    const breaks = [{ step: "S907", count: 2 }, { step: "qp-err" }];
+    const going = until(control, { time: 30, breaks });
+    await sleep(50);
+    status = { ...status, standsAt: 11 };
+    assert.equal((await going).missed, undefined);
+    assert.deepEqual(orders, [["resume", { until: 30, breaks }]]);
+  });
+
   it("says what has not happened where nothing more is to happen", async () => {
     status = { ...status, next: Infinity, paused: false };
     const { missed } = await until(control, { step: "b-rnic:S907" });
     assert.equal(missed, "No event is left, and b-rnic:S907 has not happened");
-    assert.deepEqual(orders, [["resume", { stopOn: "b-rnic:S907" }], ["resume", {}]]);
+    assert.deepEqual(orders, [["resume", { breaks: [{ node: "b-rnic", step: "S907" }] }], [
+      "resume",
+      {},
+    ]]);
   });
 });

@@ -154,7 +154,14 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
       onProgress: ({ share, crashPoints }) => onProgress(`${crashPoints} crash points`, share),
     },
   );
-  const runs = [{ variant: found, method: null, ddio: null, ...verdict, command: null, faults: null }];
+  const runs = [{
+    variant: found,
+    method: null,
+    ddio: null,
+    ...verdict,
+    command: null,
+    faults: null,
+  }];
   const explored = JSON.parse(JSON.stringify({ scenario, seed, runs }, plainly));
   say({ say: "result", result: { kind: "cut", explored } });
   const isGood = verdict.verdict !== "unsafe" && verdict.verdict !== "failed";
@@ -173,7 +180,10 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
     if (performance.now() - toldMs > CELLS_MS) {
       toldMs = performance.now();
       const slim = cells.map((cell) => ({ ...cell, counterexample: null }));
-      say({ say: "result", result: { kind: "matrix", matrix: { cells: slim, count: places.length } } });
+      say({
+        say: "result",
+        result: { kind: "matrix", matrix: { cells: slim, count: places.length } },
+      });
     }
     // Lets the event loop handle signals.
     await sleep(0);

@@ -2,6 +2,7 @@
 import { createRoute, type z } from "@hono/zod-openapi";
 import * as api from "../../api/replay.ts";
 import type { Replay } from "../../replay/client.ts";
+import { compareRuns } from "../../replay/compare.ts";
 import type { EventRow } from "../../replay/types.ts";
 import type { Console } from "../context.ts";
 import { ApiFailure } from "../doors/errors.ts";
@@ -66,6 +67,12 @@ const find = ask("find", {
   query: api.findQuery,
   schema: api.found,
   summary: "The first step after an instant that fits",
+});
+
+const compare = ask("compare", {
+  query: api.compareQuery,
+  schema: api.comparison,
+  summary: "What differs between two runs, and the first event at which they part",
 });
 
 export function replayRoutes(console: Console) {
@@ -148,6 +155,16 @@ export function replayRoutes(console: Console) {
       const { variant, after, step, ...query } = c.req.valid("query");
       const wanted = { after, step, ...given(query) };
       return c.json({ event: await asked(run, variant, (replay) => replay.find(wanted)) }, 200);
+    })
+    .openapi(compare, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, with: other, withVariant } = c.req.valid("query");
+      const found = await asked(
+        run,
+        variant,
+        (here) => asked(other, withVariant, (there) => compareRuns(here, there)),
+      );
+      return c.json(found, 200);
     });
 }
 

@@ -1,0 +1,93 @@
+/** Two runs beside each other: the first event at which they differ, and figures at their ends. */
+import type { Replay } from "./client.ts";
+import type { Comparison, EventRow, FigureDifference, FirstDifference, Ps } from "./types.ts";
+
+const EVENTS_MOST = 20;
+
+type Sample = readonly [at: Ps, events: number, digest: string];
+
+/** @param here, there may be replays of one run. */
+export async function compareRuns(here: Replay, there: Replay): Promise<Comparison> {
+  const [x, y] = await Promise.all([here.ask("end"), there.ask("end")]);
+  const brief = ({ digest, endPs, events }: typeof x) => ({ digest, endPs, events });
+  const isSame = x.digest === y.digest && x.endPs === y.endPs;
+  return {
+    isSame,
+    first: isSame ? null : await firstDifference(here, there),
+    figures: figuresOf(x.counters, y.counters),
+    here: brief(x),
+    there: brief(y),
+  };
+}
+
+async function firstDifference(here: Replay, there: Replay): Promise<FirstDifference | null> {
+  const [from, to] = partingOf(await here.ask("digests"), await there.ask("digests"));
+  const [ours, theirs] = await Promise.all([
+    here.ask("digestsIn", from, to),
+    there.ask("digestsIn", from, to),
+  ]);
+  for (let i = 0; i < Math.max(ours.length, theirs.length); i++) {
+    const x = ours[i], y = theirs[i];
+    if (x !== undefined && y !== undefined && x[0] === y[0] && isEqual(x[1], y[1])) continue;
+    const at = Math.min(x?.[0] ?? Infinity, y?.[0] ?? Infinity);
+    // What has nothing at that instant has what it had before.
+    const before = i === 0 ? undefined : ours[i - 1]![1];
+    const left = x?.[0] === at ? x[1] : before, right = y?.[0] === at ? y[1] : before;
+    const nodes = differing(left, right);
+    const [ownRows, otherRows] = await Promise.all([rowsAt(here, at), rowsAt(there, at)]);
+    return { at, nodes, here: ownRows, there: otherRows };
+  }
+  return null;
+}
+
+/** The span in which two runs part: they were the same at its begin. */
+function partingOf(ours: readonly Sample[], theirs: readonly Sample[]): [from: Ps, to: Ps] {
+  const known = new Map(theirs.map(([at, , digest]) => [at, digest]));
+  let from = 0;
+  for (const [at, , digest] of ours) {
+    const other = known.get(at);
+    if (other === undefined) continue;
+    if (other !== digest) return [from, at];
+    from = at;
+  }
+  return [from, Number.MAX_SAFE_INTEGER];
+}
+
+type Digests = readonly (readonly [node: string, digest: string])[];
+
+function isEqual(x: Digests, y: Digests): boolean {
+  return differing(x, y).length === 0;
+}
+
+/** Devices of which the digests are not the same; all where one of the two is not known. */
+function differing(x: Digests | undefined, y: Digests | undefined): string[] {
+  const [ours, theirs] = [new Map(x), new Map(y)];
+  const names = new Set([...ours.keys(), ...theirs.keys()]);
+  return [...names].filter((name) => ours.get(name) !== theirs.get(name));
+}
+
+async function rowsAt(replay: Replay, at: Ps): Promise<readonly EventRow[]> {
+  // The run may have ended before.
+  const events = await replay.events({ at, before: 0, after: EVENTS_MOST }).catch(() => undefined);
+  return (events?.rows ?? []).filter(({ time }) => time === at);
+}
+
+type Counters = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+function figuresOf(ours: Counters, theirs: Counters): FigureDifference[] {
+  const figures: FigureDifference[] = [];
+  for (const node of new Set([...Object.keys(ours), ...Object.keys(theirs)])) {
+    const x = ours[node] ?? {}, y = theirs[node] ?? {};
+    for (const name of new Set([...Object.keys(x), ...Object.keys(y)])) {
+      const here = x[name] ?? null, there = y[name] ?? null;
+      if (here !== there) figures.push({ node, name, here, there });
+    }
+  }
+  return figures.sort((x, y) => weightOf(y) - weightOf(x));
+}
+
+/** The difference as a share of the larger one. */
+function weightOf({ here, there }: FigureDifference): number {
+  const x = here ?? 0, y = there ?? 0;
+  return Math.abs(x - y) / Math.max(Math.abs(x), Math.abs(y));
+}

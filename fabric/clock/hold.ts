@@ -1,0 +1,71 @@
+/**
+ * What holds a rack's time: a limit, a pause, breaks. Partitions differ by up to their lookahead, so a
+ * pause and breaks first level the rack: those behind go on to where the first one is.
+ */
+import { type Break, Breaks } from "./breaks.ts";
+import { afterAllOf, effectiveNext, type Member, spansDone } from "./member.ts";
+import { NEVER, type Time } from "../base/time.ts";
+
+export class Hold {
+  isPaused = false;
+  /** Breaks are watched when the rack is level. */
+  isLevelling = false;
+  breaks = new Breaks([]);
+  #limit: Time = NEVER;
+  #levelAt: Time = 0;
+  /** The plan's own end. */
+  readonly #until: Time;
+
+  constructor(until: Time | null) {
+    this.#until = until ?? NEVER;
+    this.limit = NEVER;
+  }
+
+  /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
+  get limit(): Time {
+    return this.#limit;
+  }
+
+  set limit(limit: Time) {
+    this.#limit = Math.min(limit, this.#until);
+  }
+
+  /** Nothing happens from here on, for now. */
+  get bound(): Time {
+    if (!this.isPaused && !this.isLevelling) return this.#limit;
+    return Math.min(this.#levelAt, this.#limit);
+  }
+
+  /** Another partition may stop the rack with its next event. */
+  get isWatching(): boolean {
+    return this.breaks.all.length > 0 && !this.isLevelling;
+  }
+
+  release(limit: Time, breaks: readonly Break[]): void {
+    this.isPaused = false;
+    this.breaks = new Breaks(breaks);
+    this.isLevelling = breaks.length > 0;
+    this.limit = limit;
+  }
+
+  /** To be called when no partition is running. */
+  level(members: readonly Member[]): void {
+    this.#levelAt = furthestOf(members);
+  }
+}
+
+/** The first instant that no partition has run past; none of them may be running. */
+function furthestOf(members: readonly Member[]): Time {
+  const hasBegun = members.some((member) => spansDone(member) > 0);
+  return hasBegun ? Math.max(...members.map(afterAllOf)) : 0;
+}
+
+/**
+ * Where the rack stands as a whole: every event before this instant has happened, and none from it
+ * on. Undefined while it moves, or while a partition without a process is behind.
+ */
+export function standsAt(members: readonly Member[]): Time | undefined {
+  if (members.some(({ status }) => status === "running" || status === "unknown")) return undefined;
+  const at = furthestOf(members);
+  return members.every((member) => effectiveNext(member) >= at) ? at : undefined;
+}

@@ -1,0 +1,429 @@
+/**
+ * The console's API on a rack of processes, without a browser: each answer is held against the schema that
+ * the OpenAPI document has for it. The tests share one rack, in their order.
+ */
+import assert from "node:assert/strict";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import type { Batch, Message } from "../../console/api/feed.ts";
+import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
+import { takeRacksDown } from "../../console/rack/bring_up.ts";
+import { removeUnlessKept } from "../support/leavings.ts";
+import { eventually } from "../support/eventually.ts";
+
+const API = "/api/v1";
+
+let cache: string;
+let before: string | undefined;
+let console: TestConsole;
+let key: string;
+let rack: string;
+// deno-lint-ignore no-explicit-any
+let document: any;
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+/** Method and route of each call. */
+const called = new Set<string>();
+
+beforeAll(async () => {
+  cache = await Deno.makeTempDir({ prefix: "rackmesh-console-" });
+  before = Deno.env.get("RACKMESH_CACHE");
+  Deno.env.set("RACKMESH_CACHE", cache);
+  console = new TestConsole({ isReal: true });
+  key = await console.signIn("operator");
+  document = (await console.send("GET", `${API}/openapi.json`, { key })).json;
+  ajv.addSchema(document, "api");
+});
+
+afterAll(async () => {
+  await console.end();
+  await takeRacksDown({ all: true }).catch(() => {});
+  if (before === undefined) Deno.env.delete("RACKMESH_CACHE");
+  else Deno.env.set("RACKMESH_CACHE", before);
+  await removeUnlessKept(cache);
+});
+
+/** Sends a request by its route, and holds the answer against the route's schema. */
+async function call(
+  route: string,
+  names: Readonly<Record<string, string>> = {},
+  { query = "", ...sent }: Sent & { readonly query?: string } = {},
+): Promise<Answer> {
+  const [method, template] = route.split(" ") as [string, string];
+  const path = template.replaceAll(
+    /\{(\w+)\}/g,
+    (_, name) => encodeURIComponent(names[name] ?? rack),
+  );
+  const answer = await console.send(method, `${API}${path}${query}`, { key, ...sent });
+  assertFits(route, answer);
+  return answer;
+}
+
+function assertFits(route: string, { status, json, text }: Answer): void {
+  const [method, template] = route.split(" ") as [string, string];
+  const { responses } = document.paths[template]?.[method.toLowerCase()] ?? assert.fail(route);
+  called.add(route);
+  const name = status === 200 ? "200" : `${Math.floor(status / 100)}XX`;
+  const content = responses[name]?.content ?? assert.fail(`${route}: ${status} ${text}`);
+  if (content["application/json"] === undefined) return;
+  const pointer = [template, method.toLowerCase(), "responses", name, "content", "application/json"]
+    .map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/");
+  const validate = ajv.getSchema(`api#/paths/${pointer}/schema`)!;
+  assert.ok(validate(json), `${route} ${status}: ${ajv.errorsText(validate.errors)}: ${text}`);
+}
+
+/** The answer's document, which has to be one of success. */
+async function good(...given: Parameters<typeof call>): Promise<Answer["json"]> {
+  const { status, json, text } = await call(...given);
+  assert.equal(status, 200, `${given[0]}: ${text}`);
+  return json;
+}
+
+async function refused(expected: string, ...given: Parameters<typeof call>): Promise<string> {
+  const { status, json } = await call(...given);
+  assert.equal(`${status} ${json.error?.kind}`, expected, given[0]);
+  return json.error.message;
+}
+
+/** A page's feed. */
+class Feed {
+  readonly messages: Message[] = [];
+  seq = 0;
+  readonly #reader: ReadableStreamDefaultReader<string>;
+  readonly done: Promise<void>;
+
+  private constructor(response: Response) {
+    this.#reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    this.done = this.#read();
+  }
+
+  static async open(query: string): Promise<Feed> {
+    const response = await console.open("GET", `${API}/feed?${query}`, { key });
+    assert.equal(response.status, 200, query);
+    called.add("GET /feed");
+    return new Feed(response);
+  }
+
+  async #read(): Promise<void> {
+    const validate = ajv.getSchema("api#/components/schemas/Batch")!;
+    let rest = "";
+    for (;;) {
+      const { value, done } = await this.#reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) {
+        const batch: Batch = JSON.parse(line);
+        assert.ok(validate(batch), `${ajv.errorsText(validate.errors)}: ${line}`);
+        this.messages.push(...batch.messages);
+        this.seq = batch.seq;
+      }
+    }
+  }
+
+  async until<Type extends Message["type"]>(
+    type: Type,
+    fits: (message: Extract<Message, { type: Type }>) => boolean = () => true,
+  ): Promise<Extract<Message, { type: Type }>> {
+    let found: Extract<Message, { type: Type }> | undefined;
+    await eventually(`a message ${type}`, () => {
+      found = this.messages.find((message): message is Extract<Message, { type: Type }> =>
+        message.type === type && fits(message as Extract<Message, { type: Type }>)
+      );
+      return found !== undefined;
+    }, { withinMs: 10_000 });
+    return found!;
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.cancel();
+    await this.done;
+  }
+}
+
+async function ended(job: string) {
+  let detail: Answer["json"];
+  await eventually(`the end of ${job}`, async () => {
+    detail = await good("GET /jobs/{job}", { job });
+    return !["running", "ending"].includes(detail.job.state);
+  }, { withinMs: 60_000 });
+  return detail;
+}
+
+describe("the console's API", () => {
+  it("brings a rack up as a job, and lists it with the kept runs", async () => {
+    const order = { kind: "up", scenario: { shipped: "persist_pair" }, method: "persist-opcode" };
+    const both = await good("POST /jobs", {}, { json: order });
+    const failed = await ended(both.id);
+    assert.equal(failed.job.state, "failed");
+    assert.match(failed.job.error, /stands for 2 runs/);
+    const job = await good("POST /jobs", {}, { json: { ...order, ddio: "on" } });
+    const detail = await ended(job.id);
+    assert.equal(detail.job.state, "done", detail.job.error);
+    rack = detail.result.run;
+    const { runs } = await good("GET /runs");
+    const row = runs.find(({ id }: { id: string }) => id === rack);
+    assert.equal(`${row.state} ${row.scenario} ${row.isOwn}`, "up persist-pair true");
+    const { jobs } = await good("GET /jobs");
+    assert.deepEqual(jobs.map(({ id }: { id: string }) => id), [job.id, both.id]);
+    const run = await good("GET /runs/{run}");
+    assert.equal(run.hasReport, false);
+    const { nodes, cables } = await good("GET /runs/{run}/topology");
+    assert.equal(nodes.length, 5);
+    assert.ok(cables.some(({ name }: { name: string }) => name === "a-rnic/tor"));
+  });
+
+  it("tells a page the state first, then each change, and goes on where a page was", async () => {
+    const feed = await Feed.open(`run=${rack}`);
+    const state = await feed.until("state");
+    assert.ok(state.nodes.every(({ power }) => power));
+    await feed.until("counters");
+    const dead = await good("POST /racks/{run}/power", {}, { json: { action: "kill", node: "b" } });
+    assert.deepEqual(dead.nodes, ["b"]);
+    const told = await feed.until("power", ({ action }) => action === "kill");
+    assert.equal(told.atPs, dead.atPs);
+    // A number of an earlier server: what was missed is said, and the state is new.
+    const late = await Feed.open(`run=${rack}&after=1`);
+    const newState = await late.until("state");
+    assert.equal(late.messages[0]?.type, "dropped");
+    assert.equal(newState.nodes.find(({ name }) => name === "b")?.power, false);
+    const { seq } = feed;
+    await feed.close();
+    const healed = await good("POST /racks/{run}/heal");
+    assert.deepEqual([healed.started, healed.problems], [["b"], []]);
+    const again = await Feed.open(`run=${rack}&after=${seq}`);
+    await again.until("power", ({ action }) => action === "start");
+    assert.ok(!again.messages.some(({ type }) => type === "state" || type === "dropped"));
+    await again.close();
+    await late.close();
+    assert.equal(console.watchers.size, 1);
+    await eventually("nobody watches", () => console.watchers.size === 0, { withinMs: 5_000 });
+  });
+
+  it("puts, lists, reads and removes objects by RDMA", async () => {
+    const names = { host: "b", object: "x y/z.bin" };
+    const content = new Uint8Array(10_000).map((_, i) => i);
+    const put = await good("PUT /racks/{run}/objects/{host}/{object}", names, { body: content });
+    assert.equal(put.promises, true);
+    const { objects } = await good("POST /racks/{run}/objects/{host}/list", names);
+    assert.deepEqual(objects, [{ name: names.object, length: 10_000 }]);
+    const get = "POST /racks/{run}/objects/{host}/{object}/get";
+    const path = `${API}/racks/${rack}/objects/b/${encodeURIComponent(names.object)}/get`;
+    called.add(get);
+    const response = await console.open("POST", path, { key });
+    assert.deepEqual(new Uint8Array(await response.arrayBuffer()), content);
+    await good("DELETE /racks/{run}/objects/{host}/{object}", names);
+    assert.match(await refused("409 failed", get, names), /not-found/);
+  });
+
+  it("orders cable faults with a scenario's words, and ends them", async () => {
+    const path = "POST /racks/{run}/links";
+    const loss = { target: "a-rnic/tor", action: "loss", value: "50%", forPs: 1_000_000_000_000 };
+    const { fault } = await good(path, {}, { json: loss });
+    const { faults } = await good("GET /racks/{run}/links");
+    assert.equal(faults.find((each: { fault: number }) => each.fault === fault).action, "loss");
+    const { healed } = await good("POST /racks/{run}/heal");
+    assert.deepEqual(healed, ["a-rnic/tor"]);
+    for (
+      const [json, message] of [
+        [{ ...loss, target: "x-rnic" }, /target/],
+        [{ ...loss, value: "150%" }, /150%/],
+        [{ target: "a", action: "loss" }, /value/],
+      ] as const
+    ) assert.match(await refused("422 refused", path, {}, { json }), message);
+  });
+
+  it("holds, steps and continues time", async () => {
+    const path = "POST /racks/{run}/time";
+    const paused = await good(path, {}, { json: { order: "pause" } });
+    assert.equal(paused.clock.paused, true);
+    const { clock } = await good("GET /racks/{run}/why");
+    assert.match(clock.why, /paused/);
+    await refused("422 refused", path, {}, { json: { order: "until" } });
+    await refused("422 refused", path, {}, { json: { order: "until", atPs: 1 } });
+    await refused("400 bad-request", path, {}, { json: { order: "until", step: "S907; rm" } });
+    await good(path, {}, { json: { order: "step", events: 2 } });
+    await good(path, {}, { json: { order: "pace", psPerSecond: 1_000_000 } });
+    await good(path, {}, { json: { order: "pace", psPerSecond: 0 } });
+    const resumed = await good(path, {}, { json: { order: "resume" } });
+    assert.equal(resumed.clock.paused, false);
+  });
+
+  it("says what processes and devices do, and what a power cut would lose", async () => {
+    const { processes } = await good("GET /racks/{run}/processes");
+    assert.equal(processes.length, 8);
+    const { nodes, missing } = await good("GET /racks/{run}/counters");
+    assert.deepEqual([Object.keys(nodes).sort(), missing], [
+      ["a", "a-rnic", "b", "b-rnic", "tor"],
+      [],
+    ]);
+    const card = await good("GET /racks/{run}/devices/{node}", { node: "b-rnic" });
+    assert.ok(card.rnic.queuePairs.length > 0);
+    const host = await good("GET /racks/{run}/devices/{node}", { node: "b" }, {
+      query: "?loss=true",
+    });
+    assert.equal(host.loss.domain, "adr");
+  });
+
+  it("replays the run to any instant", async () => {
+    const timeline = await good("GET /runs/{run}/timeline");
+    assert.ok(timeline.isLive);
+    assert.deepEqual(
+      timeline.faults.map(({ action }: { action: string }) => action).slice(0, 2),
+      ["kill", "start"],
+    );
+    const at = timeline.faults[0].at;
+    const off = await good("GET /runs/{run}/snapshot", {}, { query: `?at=${at + 1}` });
+    const b = off.devices.find(({ node }: { node: string }) => node === "b");
+    assert.equal(b.hasPower, false);
+    await good("GET /runs/{run}/memory", {}, { query: `?host=b&at=${timeline.endPs}` });
+    await good("GET /runs/{run}/loss", {}, { query: "?nodes=b" });
+    const { operations } = await good("GET /runs/{run}/operations");
+    assert.ok(operations.length > 0);
+    const query = `?index=${operations[0].index}`;
+    const ladder = await good("GET /runs/{run}/ladder", {}, { query });
+    assert.ok(ladder.rows.length > 0);
+    await good("GET /runs/{run}/density", {}, { query: "?buckets=10&byNode=true" });
+    await good("GET /runs/{run}/events", {}, { query: `?at=${at}&before=5&after=5` });
+    const next = await good("GET /runs/{run}/find", {}, { query: "?after=0&step=S903" });
+    assert.equal(next.event.name, "S903");
+    const same = await good("GET /runs/{run}/compare", {}, { query: `?with=${rack}` });
+    assert.equal(same.isSame, true);
+    assert.equal(console.replays.size, 1);
+  });
+
+  it("measures racks for Prometheus", async () => {
+    const { text, headers } = await console.send("GET", "/metrics", { key });
+    assert.match(headers.get("content-type")!, /^text\/plain; version=0\.0\.4/);
+    const value = (name: string, labels: string) => {
+      const line = text.split("\n").find((each) =>
+        each.startsWith(`${name}{`) && each.includes(labels)
+      );
+      return Number(line?.split(" ").at(-1) ?? assert.fail(`${name} ${labels} in ${text}`));
+    };
+    assert.equal(value("rackmesh_up", rack), 1);
+    assert.ok(value("rackmesh_virtual_seconds_total", rack) > 0);
+    assert.ok(value("rackmesh_link_bytes_total", 'from="a-rnic"') > 10_000);
+    assert.equal(value("rackmesh_device_power", 'node="b"'), 1);
+    const names = [...text.matchAll(/^# TYPE (\S+) (\S+)/gm)];
+    for (const [, name, type] of names) {
+      assert.match(name!, /^rackmesh_[a-z_]+$/);
+      assert.equal(name!.endsWith("_total"), type === "counter", name);
+    }
+  });
+
+  it("checks names against what there is before anything is done", async () => {
+    const none = [
+      "..",
+      "../../etc",
+      "%2e%2e",
+      "none",
+      `${rack}x`,
+      rack.slice(0, -1),
+      "a b;rm -rf /",
+    ];
+    for (const run of none) {
+      const path = "POST /racks/{run}/power";
+      const { status } = await console.send(
+        "POST",
+        `${API}/racks/${encodeURIComponent(run)}/power`,
+        { key, json: { action: "kill", node: "b" } },
+      );
+      assert.equal(status, 404, run);
+      called.add(path);
+    }
+    for (const node of ["none", "../b", "supervisor", ""]) {
+      const json = { action: "kill", node };
+      const { status } = await call("POST /racks/{run}/power", {}, { json });
+      assert.ok(status === 422 || status === 400, node);
+    }
+    const file = "GET /runs/{run}/file";
+    for (
+      const path of ["../../../etc/passwd", "/etc/passwd", "supervisor.json", "scm/../run.json"]
+    ) {
+      await refused("404 not-found", file, {}, { query: `?path=${encodeURIComponent(path)}` });
+    }
+    const { files } = await good("GET /runs/{run}/files");
+    const paths = files.map(({ path }: { path: string }) => path);
+    assert.ok(paths.includes("run.json") && !paths.includes("supervisor.json"), paths.join());
+    const { status, text } = await call(file, {}, { query: "?path=run.json" });
+    assert.equal(status, 200);
+    assert.equal(JSON.parse(text).plan.scenario, "persist-pair");
+    const { lines } = await good("GET /runs/{run}/logs", {}, { query: "?last=5" });
+    assert.ok(lines.length > 0 && lines.length <= 5);
+    await refused("404 not-found", "GET /runs/{run}/report");
+  });
+
+  it("has the scenarios, and all that is wrong with one", async () => {
+    const { scenarios } = await good("GET /scenarios");
+    assert.ok(scenarios.some(({ name }: { name: string }) => name === "my_protocol"));
+    const { text } = await good("GET /scenarios/{name}", { name: "my_protocol" });
+    await good("GET /scenarios/{name}", { name: "new" });
+    await refused("404 not-found", "GET /scenarios/{name}", { name: "../../deno" });
+    const { $schema } = await good("GET /scenario-schema");
+    assert.match($schema, /json-schema/);
+    const path = "POST /scenarios/validate";
+    const wrong = await good(path, {}, { json: { text: text.replace("seed:", "sed:") } });
+    assert.equal(wrong.scenario, null);
+    assert.ok(wrong.problems.length > 0 && wrong.problems[0].line > 0);
+    // Its own program lies beside the shipped file.
+    const right = await good(path, {}, { json: { text, like: "my_protocol" } });
+    assert.deepEqual(right.problems, []);
+  });
+
+  it("runs a scenario's text, and ends a job that is asked to", async () => {
+    const { text } = await good("GET /scenarios/{name}", { name: "persist_pair" });
+    const choices = { method: "write-read", ddio: "on", packing: "all", size: 4096 };
+    const order = { kind: "run", scenario: { text, like: "persist_pair" }, ...choices };
+    const feed = await Feed.open("");
+    const job = await good("POST /jobs", {}, { json: order });
+    const detail = await ended(job.id);
+    assert.equal(detail.job.state, "done", detail.job.error);
+    assert.equal(detail.job.verdict, "every check holds");
+    await feed.until("job", (message) => message.job.id === job.id && message.job.state === "done");
+    await feed.until("runs");
+    await feed.close();
+    const report = await good("GET /runs/{run}/report", { run: detail.job.run });
+    assert.deepEqual(report, detail.result.report);
+    const run = await good("GET /runs/{run}", { run: detail.job.run });
+    assert.deepEqual([run.verdict, run.digest], ["holds", report.digest]);
+    await good("POST /runs/{run}/keep", { run: run.id }, { json: { keep: true, name: "mine" } });
+    assert.equal((await good("GET /runs/{run}", { run: run.id })).mark, "mine");
+    await good("POST /runs/{run}/keep", { run: run.id }, { json: { keep: false } });
+    await good("DELETE /runs/{run}", { run: run.id });
+    const matrix = { kind: "explore", scenario: { shipped: "two_queues" } };
+    const long = await good("POST /jobs", {}, { json: matrix });
+    await good("DELETE /jobs/{job}", { job: long.id });
+    assert.equal((await ended(long.id)).job.state, "cancelled");
+  });
+
+  it("tells a page that its rack has gone down", async () => {
+    const feed = await Feed.open(`run=${rack}`);
+    await feed.until("state");
+    await refused("422 refused", "DELETE /runs/{run}");
+    const down = await good("POST /runs/{run}/down");
+    assert.equal(down.run, rack);
+    await feed.until("ended");
+    await feed.close();
+    await refused("404 not-found", "GET /racks/{run}/why");
+    await refused("404 not-found", "POST /racks/{run}/time", {}, { json: { order: "pause" } });
+  });
+
+  it("keeps sessions, links and the audit log by the same schemas, and none of it had a bug", async () => {
+    const session = await good("GET /session");
+    assert.equal(session.role, "operator");
+    const { url } = await good("POST /links", {}, { json: { role: "viewer" } });
+    const token = url.split("#token=")[1];
+    const viewer = await good("POST /session", {}, { json: { token } });
+    await good("DELETE /session", {}, { key: viewer.key });
+    const { entries } = await good("GET /audit");
+    assert.ok(entries.some(({ action }: { action: string }) => action.includes("/power")));
+    assert.deepEqual(console.errors, []);
+  });
+
+  it("describes every route that there is, each of which was called", () => {
+    const routes = Object.entries<Record<string, unknown>>(document.paths).flatMap((
+      [path, methods],
+    ) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+    assert.deepEqual([...called].sort(), routes.sort());
+  });
+});

@@ -1,0 +1,271 @@
+/** A run again in one process: the same events as in the run, and what it answers for any instant. */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { RackError } from "../../console/base/rack_error.ts";
+import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { linkFaultRequest, orderLinkFault } from "../../console/rack/live/cables.ts";
+import {
+  awaitService,
+  killDevice,
+  killService,
+  startDevice,
+} from "../../console/rack/live/power.ts";
+import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
+import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
+import { pause, resume } from "../../console/rack/live/virtual_time.ts";
+import { runScenario } from "../../console/rack/run_scenario.ts";
+import { Replay } from "../../console/replay/client.ts";
+import { compareRuns } from "../../console/replay/compare.ts";
+import type { Loss, Timeline } from "../../console/replay/types.ts";
+import { CommandRig } from "../support/command.ts";
+
+const PAIR = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\nprograms: []\n";
+const PUT = "[{ on: a, run: put, to: b, method: write-flush, bytes: 16KiB }]";
+const TRANSFER = { timeoutSeconds: 60 };
+
+let rig: CommandRig;
+let cache: string | undefined;
+
+beforeAll(async () => {
+  rig = await CommandRig.open();
+  cache = Deno.env.get("RACKMESH_CACHE");
+  Deno.env.set("RACKMESH_CACHE", rig.cache);
+});
+
+afterAll(async () => {
+  await rig.closeDown();
+  if (cache === undefined) Deno.env.delete("RACKMESH_CACHE");
+  else Deno.env.set("RACKMESH_CACHE", cache);
+});
+
+async function replayed<T>(run: string, ask: (replay: Replay) => Promise<T>): Promise<T> {
+  const replay = await Replay.open({ run });
+  try {
+    return await ask(replay);
+  } finally {
+    await replay.close();
+  }
+}
+
+function assertEqual({ exactness }: Timeline): void {
+  assert.equal(exactness.state, "equal", JSON.stringify(exactness));
+}
+
+describe("Replay of a rack that was up", () => {
+  let rack: RackUp;
+  let live: Timeline, later: Timeline, ended: Timeline;
+  const content = Uint8Array.from({ length: 20_000 }, (_, i) => (i * 31 + (i >> 8)) % 251 + 1);
+
+  const put = (link: RackLink, name: string) =>
+    putObject(link, { ...TRANSFER, to: "b", file: name, content, name, method: "persist-opcode" });
+
+  beforeAll(async () => {
+    const scenario = await rig.file("pair.yaml", PAIR);
+    rack = await bringUp(scenario, { prepare: { packing: "node" } });
+    await linkedTo(rack, async (link) => {
+      await put(link, "first");
+      await killDevice(link, "b");
+      await startDevice(link, "b");
+      const lossy = { target: "a", action: "loss", terms: { loss: "2%" } } as const;
+      const fault = linkFaultRequest(rack.file.plan, lossy);
+      const ordered = await orderLinkFault((verb, body) => link.control.attempt(verb, body), fault);
+      assert.ok(ordered !== undefined && "ok" in ordered);
+      await put(link, "second");
+      // On record, and in no grant: the next timekeeper has to hand it out.
+      await pause(link.control);
+      const got = getObject(link, {
+        ...{ ...TRANSFER, from: "b", object: "second", file: `${rig.cache}/copy`, partial: false },
+      });
+      await onRecord(3);
+      killService(rack, "timekeeper");
+      await awaitService(link, "timekeeper");
+      await resume(link.control);
+      await got;
+    });
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/copy`), content);
+    await replayed(rack.id, async (replay) => {
+      live = await replay.timeline();
+      await linkedTo(rack, (link) => listObjects(link, { ...TRANSFER, from: "b" }));
+      later = await replay.advance();
+    });
+    await takeRacksDown({ run: rack.id });
+    ended = await replayed(rack.id, (replay) => replay.timeline());
+  });
+
+  async function onRecord(count: number): Promise<void> {
+    const path = `${rack.directory}/orders.jsonl`;
+    while ((await Deno.readTextFile(path)).split("\n").length - 1 < count) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  it("has the run's digests, with orders, a kill, a lossy cable and a killed timekeeper", () => {
+    assertEqual(ended);
+    assert.deepEqual(ended.orders.map(({ program }) => program), ["put", "put", "get", "list"]);
+    assert.deepEqual(ended.faults.map(({ action }) => action), ["kill", "start", "loss"]);
+    assert.equal(new Set(ended.orders.map(({ order }) => order)).size, 4, "each was given once");
+  });
+
+  it("follows a rack that is up to its present instant, and on when asked", () => {
+    assertEqual(live);
+    assertEqual(later);
+    assert.equal(live.isLive, true);
+    assert.ok(later.endPs > live.endPs);
+    assert.ok(later.endPs <= ended.endPs);
+    assert.equal(later.orders.length, live.orders.length + 1);
+  });
+
+  it("names the device whose events are others than the run's", async () => {
+    const path = `${rack.directory}/clock.json`, text = await Deno.readTextFile(path);
+    const end = JSON.parse(text);
+    const of = (name: string) =>
+      end.partitions.find(({ partition }: { partition: string }) => partition === name);
+    of("b-rnic").nodes[0][1] = "0123456789abcdef";
+    await Deno.writeTextFile(path, JSON.stringify(end));
+    await assert.rejects(Replay.open({ run: rack.id }), (error) => {
+      assert.ok(error instanceof RackError);
+      assert.match(
+        error.message,
+        /^Found other events on b-rnic .* by .*expected 0123456789abcdef/,
+      );
+      return true;
+    });
+    await Deno.writeTextFile(path, text);
+  });
+
+  it("refuses a run that cannot be replayed exactly, with the reason", async () => {
+    const path = `${rack.directory}/inexact.jsonl`;
+    await Deno.writeTextFile(path, JSON.stringify("b lost messages with the process of a") + "\n");
+    await assert.rejects(Replay.open({ run: rack.id }), (error) => {
+      assert.ok(error instanceof Refusal);
+      assert.match(error.message, /cannot be replayed exactly: b lost messages/);
+      return true;
+    });
+    await Deno.remove(path);
+  });
+});
+
+describe("Replay of a run of processes", () => {
+  it("finds what was lost when the power went, and what was promised", async () => {
+    const scenario = await rig.file(
+      "cut.yaml",
+      "name: cut\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
+        "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 64KiB, depth: 4 }\n" +
+        "faults: [{ at: 205us, kill: b }]\n",
+    );
+    const report = await runScenario(scenario, { prepare: { packing: "node" } });
+    await replayed(report.run, async (replay) => {
+      const timeline = await replay.timeline();
+      assertEqual(timeline);
+      const { exactness, faults: [kill], promises, endPs } = timeline;
+      assert.equal(exactness.state === "equal" && exactness.digest, report.digest);
+      assert.deepEqual(kill, { at: 205_000_000, action: "kill", nodes: ["b"] });
+      assert.ok(promises.length > 0);
+      const loss = await replay.loss(kill!.at, ["b"]);
+      assertAdded(loss);
+      assert.ok(loss.lostBytes > 0, loss.text);
+      assert.deepEqual([loss.byStanding.promised, loss.broken], [0, []]);
+      const promised = promises.filter(({ at }) => at < kill!.at);
+      const bytes = promised.reduce((sum, { from, to }) => sum + to - from, 0);
+      assert.equal(loss.keptPromisedBytes, bytes);
+      assert.equal((await replay.loss(endPs, ["b"])).hosts.length, 0, "it has no power by then");
+      const { devices, programs } = await replay.snapshot(kill!.at + 1, { exact: true });
+      assert.equal(devices.find(({ node }) => node === "b")!.hasPower, false);
+      assert.ok(programs!.every(({ host }) => host === "a"));
+    });
+  });
+
+  function assertAdded({ lostBytes, byPlace, byStanding, lost }: Loss): void {
+    const sum = (counts: Iterable<number>) => [...counts].reduce((all, count) => all + count, 0);
+    assert.equal(sum(Object.values(byPlace)), lostBytes);
+    assert.equal(sum(Object.values(byStanding)), lostBytes);
+    assert.equal(sum(lost.map(({ from, to }) => to - from)), lostBytes);
+  }
+});
+
+describe("compareRuns", () => {
+  it("finds the first instant at which two runs differ, and none where a run is compared with itself", async () => {
+    const runs = [];
+    for (const put of [PUT, PUT, PUT.replace("16KiB", "20KiB")]) {
+      const scenario = await rig.file("pair.yaml", PAIR.replace("[]", put));
+      runs.push((await runScenario(scenario, { prepare: { packing: "all" } })).run);
+    }
+    const replays = await Promise.all(runs.map((run) => Replay.open({ run })));
+    try {
+      const [first, again, other] = replays as [Replay, Replay, Replay];
+      const same = await compareRuns(first, again);
+      assert.deepEqual([same.isSame, same.first, same.figures], [true, null, []]);
+      const { isSame, first: parting, figures } = await compareRuns(first, other);
+      assert.ok(!isSame && parting !== null && figures.length > 0);
+      const { at, nodes } = parting;
+      assert.ok(nodes.length > 0);
+      assert.notDeepEqual(
+        await first.ask("digestsIn", at, at + 1),
+        await other.ask("digestsIn", at, at + 1),
+      );
+      assert.deepEqual(await first.ask("digestsIn", 0, at), await other.ask("digestsIn", 0, at));
+    } finally {
+      for (const replay of replays) await replay.close();
+    }
+  });
+});
+
+describe("Replay of an own program in one process", () => {
+  it("has the run's digest and its reports", async () => {
+    await rig.file(
+      "own.ts",
+      "let calls = 0;\nexport default function* ({ cpu }) {\n  yield* cpu.sleep(1000 * cpu.random());\n" +
+        "  cpu.report('result', { calls: ++calls, at: cpu.now });\n}\n",
+    );
+    const scenario = await rig.file(
+      "own.yaml",
+      "name: own\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, program: ./own.ts }]\n",
+    );
+    const report = await runScenario(scenario, { prepare: { packing: "all" } });
+    await replayed(report.run, async (replay) => {
+      const timeline = await replay.timeline();
+      assertEqual(timeline);
+      const { exactness, reports: [first] } = timeline;
+      assert.equal(exactness.state === "equal" && exactness.digest, report.digest);
+      assert.match(first!.text, /"calls":1/);
+    });
+  });
+
+  it("P-04: shows where the bytes of a write without a promise are, and at which steps it was", async () => {
+    const pair = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+    const input = await rig.file("in.bin", new Uint8Array(16_384).fill(7));
+    const prepare = { packing: "all", method: "write-only", ddio: "on", input } as const;
+    const report = await runScenario(pair, { prepare });
+    await replayed(report.run, async (replay) => {
+      const { endPs, promises } = await replay.timeline();
+      assert.ok(
+        promises.length === 4 && promises.every(({ promised }) => !promised),
+        "claims only",
+      );
+      const { operations } = await replay.operations();
+      const [first] = operations;
+      assert.equal(operations.length, 4);
+      const ladder = await replay.ladder(first!.index);
+      assert.deepEqual(ladder.columns, ["a", "a-rnic", "tor", "b-rnic", "b"]);
+      const places = new Map<string, number>();
+      for (let at = first!.startPs; at <= endPs; at += 500_000) {
+        const { lines } = await replay.memory(at, { host: "b", from: 65_536, to: 69_632 });
+        for (const { spans } of lines) {
+          for (const { place, write, from, to } of spans) {
+            if (write !== undefined) places.set(place, (places.get(place) ?? 0) + to - from);
+          }
+        }
+      }
+      assert.ok(places.has("in-flight") && places.has("llc"), [...places.keys()].join());
+      assert.ok(!places.has("medium"), "it is not written back by itself");
+      const { rows, split } = await replay.events({ at: first!.startPs, before: 3, after: 3 });
+      assert.deepEqual([rows.length, split], [6, 3]);
+      assert.ok(rows.slice(0, split).every(({ time }) => time < first!.startPs));
+      await assert.rejects(replay.snapshot(endPs + 1e9), /an instant in ps, from 0 to/);
+      await assert.rejects(replay.loss(1, ["zz"]), /"zz"/);
+      await assert.rejects(replay.memory(1, { host: "b", from: 9, to: 9 }), /9 to 9/);
+    });
+  });
+});
