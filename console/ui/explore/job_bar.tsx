@@ -53,7 +53,8 @@ function JobState({ job }: { readonly job: Job }) {
       </>
     );
   }
-  if (state === "failed") {
+  // What ended as it should, and found something wrong, has a verdict.
+  if (state === "failed" && error !== "") {
     return (
       <span>
         <strong class="is-lost">Failed</strong>: {error}

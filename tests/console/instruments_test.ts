@@ -1,0 +1,139 @@
+/**
+ * The page's views of operations, memory, explorations and campaigns, on a rack that is up and on a run with two
+ * variants: one console for all tests of this file, which do what a person does.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { browserMissing, BrowserRig } from "../support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { itUnless } from "../support/skipping.ts";
+
+const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+const it = itUnless(browserMissing, "The console's page in a browser");
+/** Explorations compute for seconds, and this machine may be busy. */
+const LONG = { timeout: 20_000 };
+
+describe("The page's instruments", () => {
+  let rig: BrowserRig;
+  /** A run of which each variant is another rack. */
+  let twoVariants = "";
+  let input = "";
+
+  beforeAll(async () => {
+    if (browserMissing !== undefined) return;
+    // Replays read it: it stays to the end.
+    input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
+    await Deno.writeFile(input, new Uint8Array(20_000).map((_, i) => i * 7));
+    const choices = ["--method", "persist-opcode", "--input", input];
+    rig = await BrowserRig.open([SCENARIO, ...choices, "--ddio", "on"]);
+    const { stdout, stderr } = await rig.commands.run([
+      "run",
+      SCENARIO,
+      ...choices,
+      ...["--pack", "all", "--depth", "1"],
+    ]);
+    const found = /kept in .*\/(\S+)/.exec(`${stdout}\n${stderr}`)?.[1];
+    assert.ok(found !== undefined, `${stdout}\n${stderr}`);
+    twoVariants = found;
+    await rig.device("b").waitFor();
+  });
+
+  afterAll(async () => {
+    await rig?.close();
+    if (input !== "") await Deno.remove(input);
+  });
+
+  /** The run with two variants, in this view. */
+  async function ofTwo(view: string, more = ""): Promise<void> {
+    await rig.page.goto(`${rig.printed.origin}/#/${view}?run=${twoVariants}${more}`);
+  }
+
+  it("shows an operation of the rack that is up, each step with the bytes of its frame", async () => {
+    const { page } = rig;
+    await rig.view("Operation");
+    const step = page.getByRole("button", { name: /^S1003/ });
+    await step.waitFor(LONG);
+    await page.getByText("Promised", { exact: true }).waitFor();
+    await step.click();
+    const side = page.getByRole("complementary");
+    await side.getByText("sends the RDMA write request").waitFor();
+    for (const header of ["Ethernet", "IPv4", "UDP", "BTH", "RETH", "PersistETH"]) {
+      await side.getByRole("heading", { name: new RegExp(`^${header}`) }).waitFor();
+    }
+    await side.getByText("VENDOR WRITE PERSISTENCE ONLY", { exact: true }).waitFor();
+    await page.keyboard.press("j");
+    await side.getByRole("heading", { name: /^S1004/ }).waitFor();
+    await rig.pictures("operation");
+    await rig.accessible("the operation view");
+  });
+
+  it("compares the ladders of two variants on one axis of time", async () => {
+    const { page } = rig;
+    await ofTwo("operation");
+    const compare = page.getByRole("combobox", { name: "Compare with" });
+    await compare.waitFor(LONG);
+    await compare.selectOption({ label: "persist-opcode, DDIO on" });
+    await page.getByRole("list", { name: "Steps of persist-opcode_ddio_on" }).waitFor(LONG);
+    const heights = await Promise.all(["S901", "S1001"].map(async (number) => {
+      const first = page.getByRole("button", { name: new RegExp(`^${number} `) });
+      return (await first.boundingBox())!.y;
+    }));
+    assert.equal(heights[0], heights[1], "both begin at the same height");
+    await rig.pictures("compare");
+    await rig.accessible("two ladders");
+  });
+
+  it("shows the memory at the instant of a step, and what a power cut would leave", async () => {
+    const { page } = rig;
+    await ofTwo("operation", "&variant=persist-opcode_ddio_on");
+    await page.getByRole("button", { name: /^llc/ }).click(LONG);
+    await page.getByRole("button", { name: "Show this instant" }).click();
+    const at = new URL(page.url().replace("#", "")).searchParams.get("at");
+    await ofTwo("memory", `&variant=persist-opcode_ddio_on&host=b&at=${at}`);
+    const legend = page.locator(".legend");
+    await legend.getByText("in the cache: lost without a flush").waitFor(LONG);
+    await page.getByText(/loses 4096 B: 4096 B in the cache; nothing of it was promised/).waitFor();
+    const map = page.getByRole("application");
+    await map.focus();
+    await page.keyboard.press("ArrowRight");
+    await page.getByRole("complementary").getByRole("heading", { name: /^0x/ }).first().waitFor();
+    await rig.pictures("memory");
+    await rig.accessible("the memory view");
+    await page.keyboard.press("l");
+    await legend.getByText("lost: as it was before the write").waitFor();
+  });
+
+  it("cuts the power at that instant in the explorer, and not on the rack", async () => {
+    const { page } = rig;
+    await page.getByRole("link", { name: "Cut here, in the explorer" }).click();
+    await page.getByRole("button", { name: "Cut here" }).click();
+    await page.getByText(/Every promise is kept at each instant that was tried/).waitFor(LONG);
+    await eventually(
+      "the cut is of one host",
+      async () =>
+        /crash points? at \d+ instants? of b/.test(await page.locator("main h2").innerText()),
+    );
+  });
+
+  it("explores a scenario, and shows its counterexample as a ladder", async () => {
+    const { page } = rig;
+    await page.goto(`${rig.printed.origin}/#/explore`);
+    await page.getByRole("combobox", { name: "Scenario" }).selectOption("two_queues");
+    await page.getByRole("button", { name: "Explore", exact: true }).click();
+    await page.getByText(/The power of b fails/).waitFor(LONG);
+    await page.locator(".arrow.is-lost").first().waitFor();
+    await page.getByText("To see it again").waitFor();
+    await page.getByText(/two_queues: unsafe/).waitFor();
+    await rig.pictures("explore");
+    await rig.accessible("a counterexample");
+  });
+
+  it("says what a campaign would do where there was none", async () => {
+    await rig.view("Chaos");
+    await rig.page.getByText("No campaign has run yet").waitFor();
+    await rig.pictures("chaos");
+    await rig.accessible("no campaign");
+    assert.deepEqual(rig.errors, []);
+  });
+});
