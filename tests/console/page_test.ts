@@ -60,7 +60,7 @@ describe("The console's page", () => {
       .waitFor();
     await page.locator("main").click({ position: { x: 5, y: 5 } });
     await page.keyboard.press("Space");
-    await page.getByRole("button", { name: "pause" }).waitFor();
+    await page.locator(".bar").getByRole("button", { name: "pause" }).waitFor();
   });
 
   it("takes a command after a colon, and completes it", async () => {
