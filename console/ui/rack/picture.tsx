@@ -268,6 +268,17 @@ function pointAt(points: CableLine["points"], share: number): readonly [number, 
   return points.at(-1)!;
 }
 
+/** The way along a cable between two shares of it, with the bends that lie between them. */
+function partOf(points: CableLine["points"], from: number, to: number): CableLine["points"] {
+  const ways = [0];
+  for (const [i, [x, y]] of points.slice(1).entries()) {
+    ways.push(ways[i]! + Math.hypot(x - points[i]![0], y - points[i]![1]));
+  }
+  const whole = ways.at(-1)!;
+  const bends = points.filter((_, i) => ways[i]! > from * whole && ways[i]! < to * whole);
+  return [pointAt(points, from), ...bends, pointAt(points, to)];
+}
+
 /** Frames on a cable at a past instant: from where its first bit is to where its last bit is. */
 function Frames({ line, rack }: { readonly line: CableLine; readonly rack: Topology }) {
   const cable = rack.cables[line.index]!, at = shownAt.value;
@@ -279,14 +290,13 @@ function Frames({ line, rack }: { readonly line: CableLine; readonly rack: Topol
             const share = (ps: number) => Math.max(0, Math.min(1, (at - ps) / cable.latencyPs));
             const points = from === cable.a.node ? line.points : line.points.toReversed();
             const [headX, headY] = pointAt(points, share(startPs));
-            const [tailX, tailY] = pointAt(points, share(endPs));
             return (
               <g
                 key={`${from} ${i}`}
                 class={`in-flight ${effect === undefined ? "" : "is-faulty"}`}
               >
                 <title>{text}</title>
-                <line x1={tailX} y1={tailY} x2={headX} y2={headY} />
+                <path d={pathOf(partOf(points, share(endPs), share(startPs)))} />
                 <circle cx={headX} cy={headY} r="4" />
               </g>
             );
