@@ -40,8 +40,12 @@ export const timeOrder = z.discriminatedUnion("order", [
     breaks: z.array(z.strictObject({
       step: z.string().max(100).regex(/^[A-Za-z][\w-]*$/),
       node: name.optional().describe("the device; default: any"),
-      count: z.number().int().min(1).max(1e9).optional().describe("the how-many-th time; default 1"),
-    })).min(1).max(20).optional().describe("instead of `step`: whichever comes first, `atPs` included"),
+      count: z.number().int().min(1).max(1e9).optional().describe(
+        "the how-many-th time; default 1",
+      ),
+    })).min(1).max(20).optional().describe(
+      "instead of `step`: whichever comes first, `atPs` included",
+    ),
   }),
   z.strictObject({
     order: z.literal("pace"),

@@ -135,34 +135,34 @@ const number = z.number();
 
 /** Queue pairs and regions of a card. */
 export const rnicState = z.object({
-    queuePairs: z.array(z.object({
-      qpn: number,
-      type: z.enum(["rc", "uc", "ud"]),
-      state: z.string(),
-      peer: maybe(z.object({ address: z.string(), qpn: number })),
-      nextPsn: number,
-      unacknowledgedPsn: number,
-      outstanding: number,
-      unanswered: number,
-      persistWaiting: number,
-      retriesLeft: number,
-      rnrRetriesLeft: number,
-      rnrWaiting: z.boolean(),
-      expectedPsn: number,
-      answersOwed: number,
-      receivesFetched: number,
-      receivesAwaited: number,
-    })),
-    regions: z.array(z.object({
-      key: number,
-      pd: number,
-      va: number,
-      bytes: number,
-      access: number,
-      isWindow: z.boolean(),
-      persistent: z.boolean(),
-    })),
-  });
+  queuePairs: z.array(z.object({
+    qpn: number,
+    type: z.enum(["rc", "uc", "ud"]),
+    state: z.string(),
+    peer: maybe(z.object({ address: z.string(), qpn: number })),
+    nextPsn: number,
+    unacknowledgedPsn: number,
+    outstanding: number,
+    unanswered: number,
+    persistWaiting: number,
+    retriesLeft: number,
+    rnrRetriesLeft: number,
+    rnrWaiting: z.boolean(),
+    expectedPsn: number,
+    answersOwed: number,
+    receivesFetched: number,
+    receivesAwaited: number,
+  })),
+  regions: z.array(z.object({
+    key: number,
+    pd: number,
+    va: number,
+    bytes: number,
+    access: number,
+    isWindow: z.boolean(),
+    persistent: z.boolean(),
+  })),
+});
 
 /** What a device is doing, asked of the device itself. */
 export const device = z.object({

@@ -7,7 +7,13 @@ import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
 import { RackError } from "../../base/rack_error.ts";
 import type { DeviceProcess } from "../supervisor.ts";
-import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
+import {
+  isAlive,
+  isProcessOf,
+  type ProcessEntry,
+  readProcesses,
+  signalProcess,
+} from "../process_table.ts";
 import { goneDown, type RackLink, type RackUp } from "./racks.ts";
 
 /** Processes that are no devices; the supervisor restarts each of them when it ends. */
@@ -136,8 +142,6 @@ async function countFaults({ control }: RackLink): Promise<number> {
 }
 
 const LOOK_AGAIN_MS = 20;
-/** A process that is not seen so often in a row has ended. */
-const MISSED_MOST = 5;
 
 /**
  * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record
@@ -151,10 +155,8 @@ async function recordedSince(
   find: (record: Faults, isThere: boolean) => Time | undefined,
   pid: number | null = null,
 ): Promise<Time> {
-  // A process that has just been started has no command line for a moment.
-  for (let missed = 0;;) {
-    missed = isProcessOf(rack.directory, pid) ? 0 : missed + 1;
-    const isThere = missed < MISSED_MOST;
+  for (;;) {
+    const isThere = isAlive(pid);
     const answer = await control.attempt<Faults>("faults", { from: before });
     const at = answer !== undefined && "ok" in answer ? find(answer.ok, isThere) : undefined;
     if (at !== undefined) return at;

@@ -61,6 +61,16 @@ describe("power of a device whose first process is killed while the rack comes u
     assert.equal((await startDevice(link, "tor")).at, 0);
   });
 
+  it("start waits for a process that has no command line yet", async () => {
+    const young = new Deno.Command("sh", { args: ["-c", "read line"], stdin: "piped" }).spawn();
+    answers("boot", { started: ["tor"], instance: "tor-2", pid: young.pid });
+    const none = { ...NONE, powered: { tor: "tor-1" } };
+    answers("faults", none, none, none, { ...NONE, powered: { tor: "tor-2" } });
+    assert.equal((await startDevice(link, "tor")).at, 0);
+    await young.stdin.close();
+    await young.status;
+  });
+
   it("start ends where the new process has ended, too", async () => {
     answers("boot", { started: ["tor"], instance: "tor-2", pid: 0 });
     answers("faults", { ...NONE, powered: { tor: "tor-1" } });

@@ -19,7 +19,15 @@ import {
 } from "../../rack/live/power.ts";
 import { processesOf } from "../../rack/live/processes.ts";
 import { findUp, type RackLink } from "../../rack/live/racks.ts";
-import { breakNamed, type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
+import {
+  breakNamed,
+  type Driven,
+  pause,
+  resume,
+  setPace,
+  step,
+  until,
+} from "../../rack/live/virtual_time.ts";
 import { whyOf } from "../../rack/live/why.ts";
 import { clockOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
