@@ -85,7 +85,9 @@ export class Replay {
   static async open(target: ReplayTarget, options: ReplayOptions = {}): Promise<Replay> {
     const { signal } = options;
     signal?.throwIfAborted();
-    const replay = new Replay(target, await sourceOf(target), options);
+    const job = await sourceOf(target);
+    signal?.throwIfAborted();
+    const replay = new Replay(target, job, options);
     const end = () => void replay.close();
     signal?.addEventListener("abort", end);
     try {

@@ -2,6 +2,7 @@
  * The server on a socket. Loopback by default; another address only with TLS, or with an explicit word that
  * nobody needs it: keys and objects would cross the network as they are.
  */
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { App } from "./app.ts";
 
@@ -56,11 +57,18 @@ export async function listen(
   const { address, port, tls } = options;
   const pem = tls && { cert: await pemIn(tls.cert), key: await pemIn(tls.key) };
   const { promise: app, resolve } = Promise.withResolvers<App>();
+  let underWay = 0;
   const serve = async (request: Request, info: Deno.ServeHandlerInfo) => {
     const { hostname } = info.remoteAddr as Deno.NetAddr;
-    return await (await app).fetch(request, { address: hostname });
+    underWay++;
+    try {
+      return await (await app).fetch(request, { address: hostname });
+    } finally {
+      underWay--;
+    }
   };
-  const server = serveAt({ hostname: address, port, onListen: () => {}, ...pem }, serve);
+  const ending = new AbortController(), { signal } = ending;
+  const server = serveAt({ hostname: address, port, signal, onListen: () => {}, ...pem }, serve);
   const bound = server.addr as Deno.NetAddr;
   const place = { port: bound.port, origins: originsOf(options, bound) };
   const made = await make(place);
@@ -69,10 +77,16 @@ export async function listen(
     ...place,
     close: async () => {
       made.endFeeds();
-      await server.shutdown();
+      // `shutdown` would wait for ever for a client that has stopped reading.
+      for (let ms = 0; underWay > 0 && ms < GRACE_MS; ms += LOOK_MS) await sleep(LOOK_MS);
+      ending.abort();
+      await server.finished;
     },
   };
 }
+
+/** How long requests under way may take when the server ends. */
+const GRACE_MS = 2_000, LOOK_MS = 20;
 
 function serveAt(
   options: Deno.ServeTcpOptions,

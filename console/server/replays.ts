@@ -28,6 +28,7 @@ export class Replays {
   readonly #options: Required<ReplaysOptions>;
   readonly #open = new Map<string, Open>();
   #timer: ReturnType<typeof setInterval> | undefined;
+  #isOver = false;
 
   constructor({ openMax = OPEN_MAX, idleMs = IDLE_MS, wallMs }: ReplaysOptions) {
     this.#options = { openMax, idleMs, wallMs };
@@ -56,13 +57,15 @@ export class Replays {
     }
   }
 
-  /** Ends all of them. */
+  /** Ends all of them, whatever is being asked, and opens none any more. */
   async end(): Promise<void> {
+    this.#isOver = true;
     await Promise.all([...this.#open.keys()].map((key) => this.#end(key)));
   }
 
   #begin(key: string, target: { readonly run: string; readonly variant?: string }): Open {
     const { openMax, wallMs } = this.#options;
+    if (this.#isOver) throw new ReplaysBusy("The console is ending");
     if (this.#open.size >= openMax) {
       const [oldest] = [...this.#open].filter(([, { asked }]) => asked === 0)
         .sort(([, x], [, y]) => x.usedMs - y.usedMs);

@@ -80,10 +80,10 @@ export async function startConsole(options: StartOptions): Promise<Started> {
     auditFile,
     link: async (role) => linkTo(origins[0]!, await keys.newToken(role)),
     end: async () => {
-      await jobs.end();
+      // First what requests may be waiting for: the server ends when they have their answers.
+      await Promise.all([jobs.end(), replays.end()]);
       await server.close();
       await watchers.end();
-      await replays.end();
       return await takeOwnDown(jobs.own);
     },
   };
