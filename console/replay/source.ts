@@ -149,5 +149,5 @@ function lastOnRecord({ runFile: { stayUp }, directory }: Whole, plan: RackPlan)
 /** The whole lines: the last one may be being written. */
 function linesOf<T>(path: string): T[] {
   const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
-  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as T);
+  return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as T);
 }

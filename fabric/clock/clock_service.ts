@@ -18,14 +18,15 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import type { Break, BreakHit } from "./breaks.ts";
-import type {
-  ClockEnd,
-  MemberStatus,
-  PowerNews,
-  Recorded,
-  RecordedFault,
-  RecordedOrder,
-  Summary,
+import {
+  type ClockEnd,
+  type MemberStatus,
+  type PowerNews,
+  type Recorded,
+  type RecordedFault,
+  type RecordedOrder,
+  RecordError,
+  type Summary,
 } from "./record.ts";
 import type { ClockOutputs } from "./membership.ts";
 import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
@@ -39,13 +40,15 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly paused?: boolean;
   /**
    * Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written.
-   * It and the next three throw a `RecordError` where they cannot.
+   * It and the next four throw a `RecordError` where they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
-  /** Writes down a program that an order starts; returns when it is written, false where it is not kept. */
-  readonly onOrdered?: (order: RecordedOrder) => boolean;
+  /** Makes room for a program that an order starts; returns false where it is not kept. */
+  readonly onAccepted?: (order: RecordedOrder) => boolean;
+  /** Writes down an order that was accepted; returns when it is written. */
+  readonly onOrdered?: (order: RecordedOrder) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
@@ -180,8 +183,17 @@ export class ClockService {
   }
 
   #outputs(): ClockOutputs {
-    const { bus, run, partitions, onRecord, onPlanned, onOrdered, onInexact, onFinished } =
-      this.#options;
+    const {
+      bus,
+      run,
+      partitions,
+      onRecord,
+      onPlanned,
+      onAccepted,
+      onOrdered,
+      onInexact,
+      onFinished,
+    } = this.#options;
     const subjects = new Map(
       partitions.map(({ name }) =>
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
@@ -204,7 +216,8 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
-      ordered: (order) => onOrdered?.(order) ?? true,
+      accepted: (order) => onAccepted?.(order) ?? true,
+      ordered: (order) => onOrdered?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
@@ -391,7 +404,12 @@ export class ClockService {
       const busy = waiting.length > 1;
       return { busy, error: `${bytes} B are to be handed over: the bus takes ${most} B at once` };
     }
-    return { ok: true, order: this.timekeeper.run(host as string, program as ProgramPlan) };
+    try {
+      return { ok: true, order: this.timekeeper.run(host as string, program as ProgramPlan) };
+    } catch (error) {
+      if (!(error instanceof RecordError)) throw error;
+      return { error: error.message };
+    }
   }
 
   /** `{ node, at }`: a power failure that is yet to come. */

@@ -39,10 +39,12 @@ export interface ClockOutputs {
   /** A power failure that an order adds to the plan, to be written down before it is added. */
   planned?(fault: FaultPlan): void;
   /**
-   * A program that an order starts, to be written down before the host is told. @returns false where there
-   * is no room for it on record.
+   * Room on record for a program that an order is to start, with what is known of it. @returns false where
+   * it is not to be kept. @throws RecordError: the order is refused.
    */
-  ordered?(order: RecordedOrder): boolean;
+  accepted?(order: RecordedOrder): boolean;
+  /** An accepted order, to be written down before the host is told. */
+  ordered?(order: RecordedOrder): void;
   /** The run cannot be replayed any more; to be written down. */
   inexact(why: string): void;
   finished(summary: Summary): void;

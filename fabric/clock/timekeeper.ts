@@ -201,23 +201,25 @@ export class Timekeeper {
     this.schedule();
   }
 
-  /** Starts a program on a host as soon as "now" is defined. @returns the order's number. */
+  /**
+   * Starts a program on a host as soon as "now" is defined. @returns the order's number. @throws RecordError
+   * where there is no room for it on record.
+   */
   run(host: string, program: ProgramPlan): number {
-    const member = this.#parts.members.find(({ nodes }) => nodes.includes(host));
+    const { members, out } = this.#parts;
+    const member = members.find(({ nodes }) => nodes.includes(host));
     assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
-    const counter = this.#runCounter++;
+    const counter = this.#runCounter;
     const order = { host, counter, program: { ...program, order: counter } };
+    const isKept = out.accepted?.({ at: 0, ...order, incarnation: lifeForOrders(member) });
+    this.#runCounter++;
+    if (isKept === false && this.#exact) {
+      out.inexact("more content was ordered than a run keeps on record");
+    }
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
-      const isKept = this.#parts.out.ordered?.({
-        at,
-        ...order,
-        incarnation: lifeForOrders(member),
-      });
-      if (isKept === false && this.#exact) {
-        this.#parts.out.inexact("more content was ordered than a run keeps on record");
-      }
+      out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
       member.runs.push({ at, ...order });
     });
     return counter;

@@ -46,6 +46,7 @@ async function main(runFilePath: string): Promise<void> {
       wallMs: () => performance.now(),
       onRecord: (fault) => appendLine(recordFile, fault),
       onPlanned: (fault) => appendLine(plannedFile, fault),
+      onAccepted: (order) => orders.accept(order),
       onOrdered: (order) => orders.add(order),
       onInexact: (why) => appendLine(inexactFile, why),
       onFinished: ({ digest, virtualPs, events, reason }) =>
@@ -62,10 +63,12 @@ async function main(runFilePath: string): Promise<void> {
 /** A rack that is up for weeks does not fill the disk with what was put into it. */
 const CONTENT_MOST = 2 ** 30;
 
-/** The ordered programs of a run. */
+/** The ordered programs of a run. An order that has been accepted has its room: the disk may be full since. */
 class OrderRecord {
   readonly #file: string;
   readonly #folder: string;
+  /** Where the lines of accepted orders go, and how long they may be, by the order's number. */
+  readonly #rooms = new Map<number, { readonly at: number; readonly length: number }>();
   #bytes = 0;
 
   constructor(directory: string) {
@@ -80,24 +83,48 @@ class OrderRecord {
     });
   }
 
-  /** @returns false beyond {@link CONTENT_MOST}. @throws RecordError */
-  add(order: RecordedOrder): boolean {
-    const { line, content } = orderOnRecord(order);
-    this.#bytes += content?.length ?? 0;
-    if (this.#bytes > CONTENT_MOST) return false;
+  /** Makes room for an order. @returns false beyond {@link CONTENT_MOST}. @throws RecordError */
+  accept(order: RecordedOrder): boolean {
+    const most = Number.MAX_SAFE_INTEGER;
+    const { line, content } = orderOnRecord({ ...order, at: most, incarnation: most });
+    if (this.#bytes + (content?.length ?? 0) > CONTENT_MOST) return false;
     if (content !== undefined) this.#keep(order.counter, content);
-    appendLine(this.#file, line);
+    this.#bytes += content?.length ?? 0;
+    const { length } = new TextEncoder().encode(JSON.stringify(line));
+    this.#rooms.set(order.counter, { at: append(this.#file, " ".repeat(length)), length });
     return true;
+  }
+
+  /** Writes an accepted order down, in one piece. @throws RecordError */
+  add(order: RecordedOrder): void {
+    const room = this.#rooms.get(order.counter);
+    if (room === undefined) return;
+    this.#rooms.delete(order.counter);
+    const text = new TextEncoder().encode(JSON.stringify(orderOnRecord(order).line));
+    const line = new Uint8Array(room.length).fill(BLANK);
+    line.set(text);
+    recorded(this.#file, () => {
+      using file = Deno.openSync(this.#file, { write: true });
+      file.seekSync(room.at, Deno.SeekMode.Start);
+      file.writeSync(line);
+    });
   }
 
   #keep(counter: number, content: Uint8Array): void {
     const path = `${this.#folder}/${counter}`;
     recorded(path, () => {
       Deno.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      Deno.writeFileSync(path, content, { mode: 0o600 });
+      try {
+        Deno.writeFileSync(path, content, { mode: 0o600 });
+      } catch (error) {
+        Deno.removeSync(path);
+        throw error;
+      }
     });
   }
 }
+
+const BLANK = 0x20;
 
 /** How often a timekeeper of this run was started before. It may be killed at any point of this. */
 function nextTerm(path: string): number {
@@ -137,29 +164,36 @@ function readLines<T>(path: string): T[] {
   const text = readIfThere(path);
   const whole = text.slice(0, text.lastIndexOf("\n") + 1);
   if (whole !== text) Deno.truncateSync(path, new TextEncoder().encode(whole).length);
-  const lines = whole.split("\n").filter((line) => line !== "");
+  // A blank line is room that was never used.
+  const lines = whole.split("\n").filter((line) => line.trim() !== "");
   return lines.map((line) => JSON.parse(line) as T);
 }
 
 /** All of the line or nothing. @throws RecordError */
 function appendLine(path: string, value: unknown): void {
-  recorded(path, () => {
+  append(path, JSON.stringify(value));
+}
+
+/** @returns where the line begins. @throws RecordError */
+function append(path: string, text: string): number {
+  return recorded(path, () => {
     using file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
     const { size } = file.statSync();
-    const line = new TextEncoder().encode(JSON.stringify(value) + "\n");
+    const line = new TextEncoder().encode(text + "\n");
     try {
       for (let at = 0; at < line.length;) at += file.writeSync(line.subarray(at));
     } catch (error) {
       file.truncateSync(size);
       throw error;
     }
+    return size;
   });
 }
 
 /** @throws RecordError for an error of the file system. */
-function recorded(path: string, write: () => void): void {
+function recorded<T>(path: string, write: () => T): T {
   try {
-    write();
+    return write();
   } catch (cause) {
     throw new RecordError(`Cannot write ${path}: ${(cause as Error).message}`, { cause });
   }

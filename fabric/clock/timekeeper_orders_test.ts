@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { Grant, Report } from "./clock.ts";
-import { orderFromLine, orderOnRecord, type RecordedOrder } from "./record.ts";
+import { orderFromLine, orderOnRecord, type RecordedOrder, RecordError } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { planWith, reportOf, Rig } from "./timekeeper_testing.ts";
 
@@ -208,6 +208,15 @@ describe("a record of orders without room", () => {
     rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
     assert.deepEqual(rig.inexact, ["more content was ordered than a run keeps on record"]);
     assert.equal(lastGrant(rig, "b").runs.length, 2);
+  });
+
+  it("refuses an order that cannot be written, and goes on", () => {
+    const rig = atRest();
+    rig.hasRoom = "none";
+    assert.throws(() => rig.keeper.run("b", PROGRAM), RecordError);
+    rig.hasRoom = true;
+    assert.equal(rig.keeper.run("b", PROGRAM), 0);
+    assert.equal(rig.ordered.length, 1);
   });
 });
 

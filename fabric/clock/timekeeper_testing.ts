@@ -4,7 +4,7 @@ import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
 import { type Member, newMember } from "./member.ts";
-import type { RecordedFault, RecordedOrder, Summary } from "./record.ts";
+import { type RecordedFault, type RecordedOrder, RecordError, type Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { Timekeeper } from "./timekeeper.ts";
 
@@ -53,8 +53,8 @@ export class Rig {
   readonly records: RecordedFault[] = [];
   readonly ordered: RecordedOrder[] = [];
   readonly inexact: string[] = [];
-  /** Whether orders are kept on record. */
-  hasRoom = true;
+  /** Whether orders are kept on record; `none`: they cannot be written. */
+  hasRoom: boolean | "none" = true;
   /** What was written down and ordered, in order. */
   readonly deeds: string[] = [];
   asked = 0;
@@ -103,10 +103,13 @@ export class Rig {
         this.records.push(fault);
         this.deeds.push(`record ${fault.action} ${fault.instance}`);
       },
+      accepted: () => {
+        if (this.hasRoom === "none") throw new RecordError("Cannot write");
+        return this.hasRoom;
+      },
       ordered: (order) => {
         this.ordered.push(order);
         this.deeds.push(`record order ${order.counter}`);
-        return this.hasRoom;
       },
       inexact: (why) => this.inexact.push(why),
       finished: (summary) => this.finished = summary,

@@ -173,7 +173,7 @@ describe("a full disk under a rack that is up", () => {
     await Deno.mkdir(cache, { recursive: true });
     const ended = await rig.shell(
       `
-        fill() { cat /dev/zero >${cache}/ballast; true; }
+        fill() { cat /dev/zero >${cache}/ballast; truncate -s "-$1" ${cache}/ballast; }
         free() { rm ${cache}/ballast; }
         mount -t tmpfs -o size=3m none ${cache} && rack up '${PAIR}' --ddio off || exit
         rack put --to b '${import.meta.filename}' >/dev/null
@@ -190,21 +190,24 @@ describe("a full disk under a rack that is up", () => {
 
   withMount("refuses the order that cannot be written, and the rack goes on", async () => {
     const { stdout, stderr } = await onSmallDisk(`
-      fill
+      fill 0
       rack kill b --at 1s; echo code $?
       rack link loss a 1% --at 1s; echo code $?
+      rack put --to b '${import.meta.filename}'; echo code $?
       free
+      rack ls --from b >/dev/null; echo code $?
       rack kill b --at 1s; echo code $?
       rack link loss a 1% --at 2s; echo code $?`);
     const codes = [...stdout.matchAll(/^code (\d+)$/gm)].map(([, code]) => Number(code));
-    assert.deepEqual(codes, [64, 64, 0, 0], stderr);
+    assert.deepEqual(codes, [64, 64, 64, 0, 0, 0], stderr);
+    assert.match(stderr, /Cannot run: Cannot write .*orders\/\d+: No space left/);
     assert.match(stderr, /Cannot kill b: Cannot write .*planned\.jsonl: No space left/);
     assert.match(stderr, /faults\.jsonl: No space left/);
     assert.match(stdout, /is down: 7 processes ended/);
   });
 
   withMount("ends the rack in order where power fails, with the reason", async () => {
-    const { stdout, stderr } = await onSmallDisk("fill\n rack kill b; echo code $?");
+    const { stdout, stderr } = await onSmallDisk("fill 0\n rack kill b; echo code $?");
     assert.match(stdout, /^code 2$/m, stderr);
     const end = JSON.parse(/^\{.*\}/m.exec(stdout)![0]);
     assert.equal(end.code, 2);
@@ -217,7 +220,8 @@ describe("a full disk under a rack that is up", () => {
     async () => {
       await rig.file("data.bin", CONTENT);
       const { stdout, stderr } = await onSmallDisk(
-        `fill\n rack put --to b ${rig.cache}/data.bin; echo code $?`,
+        // Room for the order, and not for what it does.
+        `fill ${CONTENT.length + 16_384}\n rack put --to b ${rig.cache}/data.bin; echo code $?`,
       );
       assert.match(stdout, /^code 2$/m, stderr);
       assert.match(stdout, /b ended by itself.*Cannot write .*b\.scm.*: No space left/);

@@ -101,7 +101,10 @@ export class Processor {
   readonly #plan: ProcessorPlan;
   readonly #cores: Core[];
   readonly #latched = new Set<number>();
+  /** Those that have begun, or are due to: in the order of their adding. */
   #tasks: Task[] = [];
+  /** Those that begin later, by their begin: there may be thousands. */
+  readonly #planned: Task[] = [];
   #started = 0;
   #turns = 0;
   /** Number of tasks that wait for memory: at 0 the search is skipped. */
@@ -118,14 +121,15 @@ export class Processor {
 
   /** When the next program resumes. */
   get nextAt(): Time {
-    let next = NEVER;
+    let next = this.#planned[0]?.resumeAt ?? NEVER;
     for (const { resumeAt } of this.#tasks) if (resumeAt < next) next = resumeAt;
     return next;
   }
 
   /** The programs that have not ended; ends none of them. */
   unfinished(): Unfinished[] {
-    return this.#tasks.map(({ plan, steps, wait, readyAt, since }) => {
+    const all = [...this.#tasks, ...this.#planned].sort((x, y) => x.order - y.order);
+    return all.map(({ plan, steps, wait, readyAt, since }) => {
       if (steps === undefined) {
         return { plan, waitsFor: `its start at ${formatTime(readyAt)}`, since, sources: [] };
       }
@@ -140,12 +144,13 @@ export class Processor {
 
   /** Whether a program has not ended, by its name. */
   isRunning(matches: (name: string) => boolean): boolean {
-    return this.#tasks.some(({ plan }) => matches(plan.name));
+    const isMeant = ({ plan }: Task) => matches(plan.name);
+    return this.#tasks.some(isMeant) || this.#planned.some(isMeant);
   }
 
   /** Number of programs that have not ended. */
   get running(): number {
-    return this.#tasks.length;
+    return this.#tasks.length + this.#planned.length;
   }
 
   /** Work of each core in ps, without polling. */
@@ -157,12 +162,14 @@ export class Processor {
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
     const core = this.#cores[turn % this.#cores.length]!;
-    this.#tasks.push(createTask(plan as TaskPlan<unknown>, core, this.#started++));
+    const task = createTask(plan as TaskPlan<unknown>, core, this.#started++);
+    insert(this.#planned, task, (other) => other.resumeAt <= task.resumeAt);
   }
 
   /** Runs every program that is due at `now`. */
   run(now: Time): void {
     for (;;) {
+      this.#begin(now);
       const task = this.#firstDue(now);
       if (task === undefined) return;
       // It keeps its place in the core's queue.
@@ -247,6 +254,14 @@ export class Processor {
     task.resumeAt = at;
     task.readyAt = at;
     task.wake = wake;
+  }
+
+  /** Takes up the programs that begin at `now` or before. */
+  #begin(now: Time): void {
+    while (this.#planned.length > 0 && this.#planned[0]!.resumeAt <= now) {
+      const task = this.#planned.shift()!;
+      insert(this.#tasks, task, ({ order }) => order < task.order);
+    }
   }
 
   #firstDue(now: Time): Task | undefined {
@@ -358,6 +373,13 @@ export class Processor {
       done += length;
     }
   }
+}
+
+/** Inserts a task behind the last one that stays before it; new ones mostly come last. */
+function insert(tasks: Task[], task: Task, staysBefore: (other: Task) => boolean): void {
+  let at = tasks.length;
+  while (at > 0 && !staysBefore(tasks[at - 1]!)) at--;
+  tasks.splice(at, 0, task);
 }
 
 /** Whether one of the ranges (from, to, from, to…) has a byte of these. */
