@@ -5,7 +5,7 @@
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
-import type { RunFile } from "../fabric/rack/build/run_file.ts";
+import { outputFile, type RunFile } from "../fabric/rack/build/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
 import { type MakeProgram, makerOf, surroundings } from "./host/own_programs.ts";
@@ -154,18 +154,6 @@ export async function loadOwnPrograms(
     own[name] = makerOf(module.default, AROUND);
   }
   return own;
-}
-
-/**
- * The file of a program's output. @param output.order of the program, where one has started it: several
- * may read objects of one name at once, from different hosts.
- */
-export function outputFile(
-  directory: string,
-  { path, order }: { readonly path: string; readonly order?: number },
-): string {
-  const prefix = order === undefined ? "" : `${order}-`;
-  return `${directory}/outputs/${prefix}${path.replaceAll(/[^\w.-]/g, "_")}`;
 }
 
 /** Writes an output file of a program: `{ path, bytes }`, under the run's `outputs/`. */

@@ -53,11 +53,6 @@ export interface RunReport {
   >;
 }
 
-/** SHA-256 in hexadecimal. */
-export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-}
-
 export type Ran = Pick<Prepared, "label" | "plan" | "inputs">;
 
 /** The rows of one variant, with the content of the SCM files after the power failure. */

@@ -388,6 +388,7 @@ describe("rack run --pcap, --perfetto", () => {
       assert.deepEqual(
         [...Deno.readDirSync(`${rig.runs()[0]}/${name}`)].map((e) => e.name).sort(),
         [
+          "clock.json",
           "logs",
           "outputs",
           "run.json",

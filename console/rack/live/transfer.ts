@@ -6,15 +6,14 @@
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT, outputFile } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isObjectName, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
 import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { outputFile } from "../../../nodes/files.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
-import { sha256 } from "../../reports/method_report.ts";
+import { sha256 } from "../../base/sha256.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 

@@ -118,3 +118,15 @@ export const EXIT = {
   usage: 64,
   internal: 70,
 } as const;
+
+/**
+ * The file of a program's output. @param output.order of the program, where one has started it: several
+ * may read objects of one name at once, from different hosts.
+ */
+export function outputFile(
+  directory: string,
+  { path, order }: { readonly path: string; readonly order?: number },
+): string {
+  const prefix = order === undefined ? "" : `${order}-`;
+  return `${directory}/outputs/${prefix}${path.replaceAll(/[^\w.-]/g, "_")}`;
+}

@@ -1,0 +1,57 @@
+/**
+ * The commands, in the order of the help. Each comes from a file that brings a large part of the product
+ * along, so only what is asked for is loaded: most of a short command's time went there.
+ */
+import type { Command } from "commander";
+
+type Add = (program: Command) => void;
+
+interface CommandFile {
+  readonly commands: readonly string[];
+  readonly load: () => Promise<Add>;
+}
+
+export const COMMAND_FILES: readonly CommandFile[] = [
+  { commands: ["run"], load: async () => (await import("./commands/run.ts")).addRun },
+  { commands: ["up"], load: async () => (await import("./commands/up.ts")).addUp },
+  { commands: ["down"], load: async () => (await import("./commands/down.ts")).addDown },
+  { commands: ["ps"], load: async () => (await import("./commands/ps.ts")).addPs },
+  { commands: ["kill", "start"], load: async () => (await import("./commands/power.ts")).addPower },
+  { commands: ["link"], load: async () => (await import("./commands/cables.ts")).addCables },
+  {
+    commands: ["pause", "resume", "step", "until", "pace", "why"],
+    load: async () => (await import("./commands/clock.ts")).addClock,
+  },
+  { commands: ["logs"], load: async () => (await import("./commands/logs.ts")).addLogs },
+  { commands: ["runs"], load: async () => (await import("./commands/runs.ts")).addRuns },
+  {
+    commands: ["get", "put", "ls", "rm"],
+    load: async () => (await import("./commands/transfer.ts")).addTransfer,
+  },
+  { commands: ["trace"], load: async () => (await import("./commands/trace.ts")).addTrace },
+  { commands: ["explore"], load: async () => (await import("./commands/explore.ts")).addExplore },
+  {
+    commands: ["perftest"],
+    load: async () => (await import("./commands/perftest.ts")).addPerftest,
+  },
+  { commands: ["chaos"], load: async () => (await import("./commands/chaos.ts")).addChaos },
+  { commands: ["compose"], load: async () => (await import("./commands/compose.ts")).addCompose },
+  { commands: ["console"], load: async () => (await import("./commands/console.ts")).addConsole },
+  { commands: ["events"], load: async () => (await import("./commands/events.ts")).addEvents },
+  {
+    commands: ["scenarios", "new", "validate", "schema"],
+    load: async () => (await import("./commands/scenario_files.ts")).addScenarioFiles,
+  },
+  {
+    commands: ["completion"],
+    load: async () => (await import("./commands/completion.ts")).addCompletion,
+  },
+];
+
+/** Those that a command line needs: of the command that it begins with; without one, all. */
+export async function commandsFor([word]: readonly string[]): Promise<Add[]> {
+  const asked = COMMAND_FILES.filter(({ commands }) => commands.includes(word ?? ""));
+  // The completion's script has every command in it.
+  const needed = asked.length === 0 || word === "completion" ? COMMAND_FILES : asked;
+  return await Promise.all(needed.map(({ load }) => load()));
+}
