@@ -46,13 +46,14 @@ const LONGEST: readonly string[] = [
   "tests/tools/cli_test.ts",
   "tests/tools/files_test.ts",
   "tests/rig/world_faults_test.ts",
+  "tests/crash/command_test.ts",
   "tests/programs/own_program_rules_test.ts",
   "tests/rig/coming_up_test.ts",
   "tests/rig/power_failure_test.ts",
   "tests/rig/determinism_test.ts",
   "tests/tools/newcomer_test.ts",
+  "tests/console/page_test.ts",
   "tests/persistence/replaced_atomically_test.ts",
-  "tests/crash/command_test.ts",
 ];
 
 /**
@@ -159,8 +160,8 @@ async function runTests(
   }
 }
 
-/** One more than there are cores: tests of racks wait for processes, and for timers, a fifth of their time. */
-const FILES_AT_ONCE = navigator.hardwareConcurrency + 1;
+/** Two more than there are cores: tests of racks wait for processes, and for timers, a fifth of their time. */
+const FILES_AT_ONCE = navigator.hardwareConcurrency + 2;
 
 /** Runs each file by itself, and shows its output as a whole when it has ended. */
 async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCount> {
