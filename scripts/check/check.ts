@@ -160,8 +160,8 @@ async function runTests(
   }
 }
 
-/** Two more than there are cores: tests of racks wait for processes, and for timers, a fifth of their time. */
-const FILES_AT_ONCE = navigator.hardwareConcurrency + 2;
+/** One more than there are cores: tests of racks wait for processes, and for timers, a fifth of their time. */
+const FILES_AT_ONCE = navigator.hardwareConcurrency + 1;
 
 /** Runs each file by itself, and shows its output as a whole when it has ended. */
 async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCount> {
