@@ -71,6 +71,22 @@ function wordsOf(pid: number): string[] {
   }
 }
 
+/**
+ * Whether the process exists, whatever its command line: one that has just been started has none for a
+ * moment, and on a busy machine for a while.
+ */
+export function isAlive(pid: number | null): boolean {
+  if (pid === null) return false;
+  try {
+    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    // The state stands behind the name, which may hold anything; a zombie has ended.
+    return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    return false;
+  }
+}
+
 /** Whether the process exists and was started for this run directory. */
 export function isProcessOf(directory: string, pid: number | null): boolean {
   if (pid === null) return false;

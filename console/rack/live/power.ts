@@ -7,7 +7,13 @@ import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
 import { RackError } from "../../base/rack_error.ts";
 import type { DeviceProcess } from "../supervisor.ts";
-import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
+import {
+  isAlive,
+  isProcessOf,
+  type ProcessEntry,
+  readProcesses,
+  signalProcess,
+} from "../process_table.ts";
 import { goneDown, type RackLink, type RackUp } from "./racks.ts";
 
 /** Processes that are no devices; the supervisor restarts each of them when it ends. */
@@ -150,7 +156,7 @@ async function recordedSince(
   pid: number | null = null,
 ): Promise<Time> {
   for (;;) {
-    const isThere = isProcessOf(rack.directory, pid);
+    const isThere = isAlive(pid);
     const answer = await control.attempt<Faults>("faults", { from: before });
     const at = answer !== undefined && "ok" in answer ? find(answer.ok, isThere) : undefined;
     if (at !== undefined) return at;

@@ -4,7 +4,9 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { RackError } from "../../base/rack_error.ts";
+import { isProcessOf } from "../process_table.ts";
 import { ControlClient } from "./control.ts";
 import { killDevice, startDevice } from "./power.ts";
 import type { RackLink, RackUp } from "./racks.ts";
@@ -24,6 +26,8 @@ describe("power of a device whose first process is killed while the rack comes u
     // Any process that names the run's directory counts as one of the run.
     const args = ["-c", "read line", `${directory}/run.json`];
     supervisor = new Deno.Command("sh", { args, stdin: "piped" }).spawn();
+    // A process that has just been started has no command line for a moment.
+    while (!isProcessOf(directory, supervisor.pid)) await sleep(1);
     const broker = createMemoryBroker();
     const onError = (error: Error) => assert.fail(error);
     rack = broker.connect({ onError });
@@ -59,6 +63,16 @@ describe("power of a device whose first process is killed while the rack comes u
       powered: { tor: "tor-2" },
     });
     assert.equal((await startDevice(link, "tor")).at, 0);
+  });
+
+  it("start waits for a process that has no command line yet", async () => {
+    const young = new Deno.Command("sh", { args: ["-c", "read line"], stdin: "piped" }).spawn();
+    answers("boot", { started: ["tor"], instance: "tor-2", pid: young.pid });
+    const none = { ...NONE, powered: { tor: "tor-1" } };
+    answers("faults", none, none, none, { ...NONE, powered: { tor: "tor-2" } });
+    assert.equal((await startDevice(link, "tor")).at, 0);
+    await young.stdin.close();
+    await young.status;
   });
 
   it("start ends where the new process has ended, too", async () => {
