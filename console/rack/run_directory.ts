@@ -9,7 +9,7 @@ import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { DamagedFileError, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";
-import { findProcesses, isProcessOf } from "./process_table.ts";
+import { findProcesses, isProcessOf, statOf } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
 
 /** The directory of a new run, and the runs that went to make room for it. */
@@ -237,14 +237,12 @@ interface OwnerFile {
 }
 
 function startTicksOf(pid: number): number | null {
-  try {
-    // Field 22; the second field may hold blanks, so the count begins behind its bracket.
-    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
-    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
-  } catch {
-    return null;
-  }
+  const stat = statOf(pid);
+  return stat === undefined ? null : Number(stat[START_TICKS]);
 }
+
+/** Field 22 of the kernel's, counted from the state, field 3. */
+const START_TICKS = 19;
 
 /** Runs, newest first; also those of which only processes are left. */
 export async function listRuns(): Promise<RunRow[]> {

@@ -111,7 +111,7 @@ export class Host implements Node, Machine<ThreadContext> {
   /** Programs whose objects and memory are taken back when their last thread has ended. */
   readonly #leaving = new Set<string>();
   readonly owners = new Map<number, string>();
-  /** Programs ordered before the device is open. */
+  /** Programs that wait until the device is open, at boot or again. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #counts: HostCounts = { programs: 0, registerWrites: 0, commands: 0, strayReplies: 0 };
   readonly #watches = new Map<string, CallWatch>();
@@ -313,7 +313,7 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#reopen();
   }
 
-  /** Programs that were to start before the device was open. */
+  /** Starts the programs that had to wait for the device. */
   #scheduleEarly(): void {
     const early = this.#early;
     this.#early = [];
@@ -335,7 +335,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   #schedule(program: ProgramPlan, startAt: Time): void {
-    // A program that began while the card is opened again would lose what it made on it at once.
+    // What a program made on the card while it is being opened again would be lost at once.
     if (this.#device === undefined || this.#isReopening) {
       this.#early.push({ program, startAt });
       return;

@@ -16,10 +16,11 @@ export interface Stage {
   readonly tests?: readonly string[];
   /** Files and folders of these without whose tests it runs. */
   readonly without?: readonly string[];
-  /** Each file has a runner of its own, some at the same time. */
-  readonly isByFile?: boolean;
-  /** A few modules import all files: the code that they share is loaded once for each module, not for each file. */
-  readonly isTogether?: boolean;
+  /**
+   * How its files are run. `apart`: each by a `deno test` of its own, some at the same time. `together`: by a few
+   * modules that import them, so that code which they share is not loaded for each. Default: by one `deno test`.
+   */
+  readonly files?: "apart" | "together";
   readonly slow?: boolean;
 }
 
@@ -91,7 +92,7 @@ const GROUPS: readonly (readonly Stage[])[] = [
       ],
     },
     // No permission at all: this is the proof that the models are pure.
-    { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"], isTogether: true },
+    { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"], files: "together" },
   ],
   [
     // These read the tree (what documents name), and run shells (completion) in temporary folders.
@@ -115,10 +116,13 @@ const GROUPS: readonly (readonly Stage[])[] = [
     args: RACK_PERMISSIONS,
     tests: ["tests"],
     without: ["tests/seeds"],
-    isByFile: true,
+    files: "apart",
     slow: true,
   }],
 ];
+
+/** Runs deno with these arguments. @returns whether it succeeded. */
+type Run = (args: readonly string[]) => Promise<boolean>;
 
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(
@@ -145,7 +149,7 @@ function lateText(name: string, text: string): string {
 async function runTests(
   { args }: Pick<Stage, "args">,
   files: readonly string[],
-  run: (args: readonly string[]) => Promise<boolean>,
+  run: Run,
 ): Promise<TestCount> {
   const report = await Deno.makeTempFile({ prefix: "rackmesh-junit-", suffix: ".xml" });
   try {
@@ -184,7 +188,7 @@ async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCou
 async function runTogether(
   stage: Stage,
   paths: readonly string[],
-  run: (args: readonly string[]) => Promise<boolean>,
+  run: Run,
 ): Promise<TestCount> {
   const folder = await Deno.makeTempDir({ prefix: "rackmesh-tests-" });
   try {
@@ -228,6 +232,17 @@ function sum(counts: readonly TestCount[]): TestCount {
   return { passed: of("passed"), failed: of("failed"), skipped: of("skipped") };
 }
 
+function testsOf(stage: Stage, paths: readonly string[], run: Run): Promise<TestCount> {
+  switch (stage.files) {
+    case "apart":
+      return runFiles(stage, paths);
+    case "together":
+      return runTogether(stage, paths, run);
+    case undefined:
+      return runTests(stage, filesOf(paths, stage.without ?? []), run);
+  }
+}
+
 async function runStage(stage: Stage): Promise<Outcome | null> {
   const folders = stage.tests?.filter((path) => isThere(`${ROOT}/${path}`));
   if (folders?.length === 0) return null;
@@ -237,11 +252,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
     deno(args, { name: stage.name, isSlow: stage.slow === true });
   const count = folders === undefined
     ? { passed: 0, failed: await ran(stage.args) ? 0 : 1, skipped: 0 }
-    : stage.isByFile
-    ? await runFiles(stage, folders)
-    : stage.isTogether
-    ? await runTogether(stage, folders, ran)
-    : await runTests(stage, filesOf(folders, stage.without ?? []), ran);
+    : await testsOf(stage, folders, ran);
   return { stage: stage.name, seconds: (performance.now() - start) / 1000, ...count };
 }
 

@@ -1,6 +1,6 @@
 /** Doing several things at once, and waiting no longer than is sensible. */
 
-/** Does something with each, `atOnce` at a time: as many as there are cores, unless it says otherwise. */
+/** Does something with each. @param atOnce how many at a time; default: the number of cores. */
 export async function forEachAtOnce<T>(
   items: readonly T[],
   act: (item: T, place: number) => Promise<void>,

@@ -2,6 +2,7 @@
  * The `rack` command as a person runs it: a process of its own with a cache of its own, and a look at
  * what is left of it. Every process of a run names its run's directory on its command line.
  */
+import { statOf } from "../../console/rack/process_table.ts";
 import assert from "node:assert/strict";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { isOverWithin } from "../../scripts/check/concurrent.ts";
@@ -144,14 +145,10 @@ export class CommandRig {
   /** What each is doing: its state as the kernel names it, and its processor time. */
   states(): string[] {
     return this.processes().map((line) => {
-      try {
-        const stat = Deno.readTextFileSync(`/proc/${parseInt(line)}/stat`);
-        const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-        const [user, system] = [fields[11], fields[12]].map(Number);
-        return `${fields[0]}, ${(user! + system!) / 100} s of processor time: ${line}`;
-      } catch {
-        return `ended: ${line}`;
-      }
+      const fields = statOf(parseInt(line));
+      if (fields === undefined) return `ended: ${line}`;
+      const [user, system] = [fields[11], fields[12]].map(Number);
+      return `${fields[0]}, ${(user! + system!) / 100} s of processor time: ${line}`;
     });
   }
 

@@ -4,7 +4,9 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { RackError } from "../../base/rack_error.ts";
+import { isProcessOf } from "../process_table.ts";
 import { ControlClient } from "./control.ts";
 import { killDevice, startDevice } from "./power.ts";
 import type { RackLink, RackUp } from "./racks.ts";
@@ -24,6 +26,8 @@ describe("power of a device whose first process is killed while the rack comes u
     // Any process that names the run's directory counts as one of the run.
     const args = ["-c", "read line", `${directory}/run.json`];
     supervisor = new Deno.Command("sh", { args, stdin: "piped" }).spawn();
+    // A process that has just been started has no command line for a moment.
+    while (!isProcessOf(directory, supervisor.pid)) await sleep(1);
     const broker = createMemoryBroker();
     const onError = (error: Error) => assert.fail(error);
     rack = broker.connect({ onError });

@@ -9,10 +9,8 @@ const NUMBER = 4;
 
 /** A driver whose card gives the number to another queue as it answers. */
 function deviceWith(another: object) {
-  const completionQueues = new Map<number, object>(),
-    sharedReceiveQueues = new Map(
-      completionQueues,
-    );
+  const completionQueues = new Map<number, object>();
+  const sharedReceiveQueues = new Map<number, object>();
   const state = { epoch: 0, held: new Map(), completionQueues, sharedReceiveQueues };
   const cpu = {
     // deno-lint-ignore require-yield
