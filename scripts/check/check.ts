@@ -238,7 +238,7 @@ function testsOf(stage: Stage, paths: readonly string[], run: Run): Promise<Test
       return runFiles(stage, paths);
     case "together":
       return runTogether(stage, paths, run);
-    case undefined:
+    default:
       return runTests(stage, filesOf(paths, stage.without ?? []), run);
   }
 }
