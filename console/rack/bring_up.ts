@@ -10,6 +10,7 @@ import { RackError } from "../base/rack_error.ts";
 import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
+import { keepInputs } from "./kept_inputs.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
 import {
   endProcesses,
@@ -43,9 +44,12 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
-  await beforeRun(created, () => makeRoomFor(files));
+  const [kept] = await beforeRun(created, async () => {
+    await makeRoomFor(files);
+    return await keepInputs([prepared], path);
+  });
   const observe = scopeFor(files);
-  const runFile = runFileOf(prepared, {
+  const runFile = runFileOf(kept!, {
     run: id,
     directory: path,
     stayUp: true,

@@ -4,10 +4,12 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { ifThere, isThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
+import { INPUT_BYTES_MAX } from "../rack/kept_inputs.ts";
 import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
@@ -32,6 +34,7 @@ export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<Rep
     const found = `${id} cannot be replayed exactly: ${inexact.join("; ")}`;
     throw refusal("run", { found, expected: "a run of which all is known" });
   }
+  checkInputs(runFile, id);
   const whole = { runFile, directory };
   const plan = planOf(whole);
   const isLive = rack !== undefined;
@@ -53,6 +56,16 @@ export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<Rep
 interface Whole {
   readonly runFile: RunFile;
   readonly directory: string;
+}
+
+/** A run has copies of what it was given, but of what is beyond its limit. @throws Refusal */
+function checkInputs({ inputs }: RunFile, id: string): void {
+  for (const path of Object.values(inputs).flatMap((files) => Object.values(files))) {
+    if (isThere(path)) continue;
+    const found = `${id} was given ${path}, which is not there any more`;
+    const expected = `that file: a run keeps copies of ${formatSize(INPUT_BYTES_MAX)} at most`;
+    throw refusal("run", { found, expected });
+  }
 }
 
 const RECORDS = ["faults.jsonl", "orders.jsonl"];

@@ -238,6 +238,7 @@ describe("Replay of an own program in one process", () => {
     const input = await rig.file("in.bin", new Uint8Array(16_384).fill(7));
     const prepare = { packing: "all", method: "write-only", ddio: "on", input } as const;
     const report = await runScenario(pair, { prepare });
+    await Deno.remove(input);
     await replayed(report.run, async (replay) => {
       const { endPs, promises } = await replay.timeline();
       assert.ok(
