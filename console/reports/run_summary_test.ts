@@ -14,7 +14,7 @@ describe("variantFolder", () => {
       const found = [undefined, "", "b", "2"].map((wanted) => variantFolder(run, wanted));
       assert.deepEqual(found, ["a", "a", "b", "b"].map((name) => `${path}/${name}`));
       for (const wanted of ["c", "0", "3", "../x"]) {
-        assert.throws(() => variantFolder(run, wanted), /a or b.* a number from 1 to 2/, wanted);
+        assert.throws(() => variantFolder(run, wanted), /a number from 1 to 2/, wanted);
       }
       assert.equal(variantFolder({ id: "a", path: `${path}/a` }), `${path}/a`);
       assert.throws(() => variantFolder({ id: "a", path: `${path}/a` }, "1"), /has one only/);
