@@ -10,8 +10,7 @@ import { RackError } from "../base/rack_error.ts";
 import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
-import { keepInputs } from "./kept_inputs.ts";
-import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
+import { keepInputs, lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
 import {
   endProcesses,
   findProcesses,

@@ -3,14 +3,15 @@ import { type ClockEnd, orderFromLine, type Recorded } from "../../fabric/clock/
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { ifThere, isThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { faultsIn, inexactIn, recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
-import { INPUT_BYTES_MAX } from "../rack/kept_inputs.ts";
+import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
 import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
+import { variantFolder } from "../reports/run_summary.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
@@ -79,10 +80,10 @@ function sourceAt(
   };
 }
 
-/** The directory of a run, and of the variant that is meant. @throws Refusal where it is not clear. */
-export async function placeOf({ run, variant = "" }: ReplayTarget) {
+/** The directory of a run, and of the variant that is meant. @throws Refusal where there is none. */
+export async function placeOf({ run, variant }: ReplayTarget) {
   const row = await findRun(run, "run");
-  return { ...row, directory: directoryOf(row, variant) };
+  return { ...row, directory: variantFolder(row, variant) };
 }
 
 function variantOf(directory: string, id: string): string {
@@ -118,18 +119,6 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
       if (sizes() === before || tries === END_TRIES) return end;
     }
   });
-}
-
-function directoryOf({ id, path }: { id: string; path: string }, variant: string): string {
-  if (variant === "" && isThere(`${path}/run.json`)) return path;
-  const variants = [...Deno.readDirSync(path)].map(({ name }) => name).sort()
-    .filter((name) => isThere(`${path}/${name}/run.json`));
-  const [only] = variants;
-  if (variant === "" && only !== undefined && variants.length === 1) return `${path}/${only}`;
-  if (variants.includes(variant)) return `${path}/${variant}`;
-  const found = variant === "" ? `${id} has ${variants.length} variants` : `"${variant}"`;
-  const expected = variants.length === 0 ? "a run that has begun" : oneOf(variants, variant);
-  throw refusal("variant", { found, expected });
 }
 
 /** Whether devices of the run were processes on the bus. */

@@ -12,7 +12,7 @@ import { RackError } from "../../base/rack_error.ts";
 import { writeWhole } from "../../base/files.ts";
 import { captureFiles, makeRoomFor, scopeFor } from "../../captures/captures.ts";
 import { startRack } from "../../rack/bring_up.ts";
-import { keepInputs } from "../../rack/kept_inputs.ts";
+import { keepInputs } from "../../rack/prepare.ts";
 import { whyText } from "../../rack/live/clock_text.ts";
 import type { RackLink, RackUp } from "../../rack/live/racks.ts";
 import { pause, resume } from "../../rack/live/virtual_time.ts";
