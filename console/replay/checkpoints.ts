@@ -14,8 +14,10 @@ export interface Checkpoint {
   readonly taken: string;
   /** Number of events of all devices. */
   readonly events: number;
-  /** Digest of each device, of its events before {@link at}. */
+  /** Digest of each device, of its events before {@link at}; without those of which none is known. */
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
+  /** Of the rack; null where a device has lost its power at the instant itself: none is known before it. */
+  readonly digest: string | null;
   /**
    * What was on record of power and cables: a failure that comes later may be dated before the instant at
    * which the rack stood, and is not part of it.
@@ -79,8 +81,8 @@ function readIfThere(directory: string, name: string): Checkpoint | undefined {
   const path = pathOf(directory, name);
   const found = jsonIfThere<Checkpoint>(
     path,
-    ({ at, events, nodes, faults, planned }) =>
-      Number.isSafeInteger(at) && typeof events === "number" &&
+    ({ at, events, digest, nodes, faults, planned }) =>
+      Number.isSafeInteger(at) && typeof events === "number" && digest !== undefined &&
       [nodes, faults, planned].every(Array.isArray),
   );
   if (found !== undefined && found.name !== name) {

@@ -2,6 +2,7 @@
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { ClockEnd, Recorded } from "../../../fabric/clock/record.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
+import { rackDigest } from "../../../fabric/partition/digest.ts";
 import type { FaultPlan } from "../../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../base/rack_error.ts";
@@ -67,7 +68,7 @@ async function atInstant(
   try {
     const { nodes, events } = await replay.ask("digestsAt", at);
     const faults = recordOf(directory).filter((fault) => fault.at < at);
-    return { at, nodes, events, faults, planned: [] };
+    return { at, nodes, digest: rackDigest(nodes), events, faults, planned: [] };
   } finally {
     await replay.close();
   }
@@ -152,7 +153,9 @@ async function standing(rack: RackUp, control: ControlClient): Promise<State> {
     if (!isSame) continue;
     // Not before: what is found here is from that moment or an earlier one.
     refuseInexact(id, directory);
-    return { at: standsAt, events, nodes: digestsOf(end, faults, standsAt), faults, planned };
+    const nodes = digestsOf(end, faults, standsAt);
+    const isWhole = nodes.length === rack.file.plan.nodes.length;
+    return { at: standsAt, events, nodes, digest: isWhole ? end.digest : null, faults, planned };
   }
   throw new RackError(`Found that time moves on ${id}, expected it to stand: rack pause first`);
 }
