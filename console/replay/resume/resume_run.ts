@@ -19,10 +19,11 @@ import { pause, resume } from "../../rack/live/virtual_time.ts";
 import { beforeRun, createRunDirectory } from "../../rack/run_directory.ts";
 import type { RunManner } from "../../rack/run_scenario.ts";
 import { readCheckpoint } from "../checkpoints.ts";
+import { Replay } from "../client.ts";
 import { placeOf } from "../source.ts";
 import type { ReplayProgress, ReplayTarget } from "../types.ts";
 import { type Repeated, repeatOf } from "./repeated.ts";
-import { openAt } from "./take_checkpoint.ts";
+import { checkInstant } from "./take_checkpoint.ts";
 
 export interface ResumeOptions extends Omit<RunManner, "onCapturing"> {
   /** Which variant, where the run has several. */
@@ -118,7 +119,8 @@ async function readRun(
     ...{ ...named, run: id },
     ...(checkpoint && { checkpoint: checkpoint.name }),
   };
-  const replay = await openAt(target, at, {
+  await checkInstant(target, at);
+  const replay = await Replay.open(target, {
     signal,
     onProgress: ({ atPs, endPs }: ReplayProgress) => {
       const share = endPs === null || endPs === 0 ? 0.5 : Math.min(1, atPs / endPs);
