@@ -11,7 +11,14 @@ import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
 import { keepInputs } from "./kept_inputs.ts";
-import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
+import {
+  lacksInput,
+  onlyOne,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  runFileOf,
+} from "./prepare.ts";
 import {
   endProcesses,
   findProcesses,
@@ -61,7 +68,11 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
   return await startSupervisor(runFile, { runFilePath, options });
 }
 
-async function prepareOne(scenario: string, options: BringUpOptions) {
+/** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
+export async function prepareOne(
+  scenario: string,
+  options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
+): Promise<Prepared> {
   const leftOut = new Set<string>();
   const change = (program: ProgramScenario) => {
     if (!lacksInput(program, options.prepare.input)) return program;
@@ -213,6 +224,10 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
+    if (readSupervisor(row.path)?.pid === null) {
+      const expected = "docker-compose down -v in its folder";
+      throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
+    }
     return [row];
   }
   const living = (await listRuns()).filter(({ processes }) => processes > 0);

@@ -218,7 +218,8 @@ export interface RunRow {
  */
 export interface SupervisorFile extends NatsAddress {
   readonly run: string;
-  readonly pid: number;
+  /** Null: the rack is in containers, and has none. */
+  readonly pid: number | null;
   /** The credential of a user that may watch and not drive, at the same address. */
   readonly viewer: Omit<NatsAddress, "url">;
 }
@@ -315,10 +316,19 @@ export async function markRun({ path }: RunRow, mark: string | undefined): Promi
 /** The supervisor's file of a run, where its process is alive. @throws DamagedFileError */
 export function readSupervisor(path: string): SupervisorFile | undefined {
   const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
-    typeof run === "string" && typeof pid === "number" && typeof url === "string" &&
+    typeof run === "string" && (typeof pid === "number" || pid === null) &&
+    typeof url === "string" &&
     typeof viewer === "object" && viewer !== null;
   const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`, isOne);
-  return file !== undefined && isProcessOf(path, file.pid) ? file : undefined;
+  return file !== undefined && isServed(path, file) ? file : undefined;
+}
+
+/**
+ * Whether the rack is still up. One in containers is as long as this machine has its directory: Docker takes
+ * both away at once.
+ */
+export function isServed(path: string, { pid }: Pick<SupervisorFile, "pid">): boolean {
+  return pid === null || isProcessOf(path, pid);
 }
 
 /** Writes how to reach this supervisor. */
