@@ -7,6 +7,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
 import { RackError } from "../base/rack_error.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
 import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
@@ -47,7 +48,7 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
-  const prepared = await prepareOne(scenario, options);
+  const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
@@ -65,6 +66,7 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     ...(observe && { captures: files }),
   });
   const runFilePath = await writeRunFile(runFile);
+  await keepScenario(path, { scenario, choices, variant });
   return await startSupervisor(runFile, { runFilePath, options });
 }
 
@@ -79,9 +81,10 @@ export async function prepareOne(
     leftOut.add(program.on);
     return undefined;
   };
-  const all = await prepare(scenario, { ...options.prepare, change });
+  const choices = { ...options.prepare, change };
+  const all = await prepare(scenario, choices);
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
-  return onlyOne(all, scenario);
+  return { prepared: onlyOne(all, scenario), choices };
 }
 
 const LOOK_AGAIN_MS = 30;

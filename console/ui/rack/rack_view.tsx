@@ -2,6 +2,7 @@
 import { ended, runs, topology } from "../data/rack.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { plural } from "../figures.ts";
+import { SaveAsScenario } from "../scenario/save_run.tsx";
 import { run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Picture } from "./picture.tsx";
@@ -20,14 +21,17 @@ function Page() {
   const count = (kind: string) => rack.nodes.filter((node) => node.kind === kind).length;
   return (
     <>
-      <h1>
-        Rack
-        <small>
-          {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
-          {plural(count("switch"), "switch", "switches")}
-          {ended.value !== undefined && " · down"}
-        </small>
-      </h1>
+      <div class="row apart">
+        <h1>
+          Rack
+          <small>
+            {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
+            {plural(count("switch"), "switch", "switches")}
+            {ended.value !== undefined && " · down"}
+          </small>
+        </h1>
+        <SaveAsScenario />
+      </div>
       <Picture />
     </>
   );
