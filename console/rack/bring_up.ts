@@ -11,8 +11,8 @@ import { keepScenario } from "../scenarios/kept_scenario.ts";
 import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
-import { keepInputs } from "./kept_inputs.ts";
 import {
+  keepInputs,
   lacksInput,
   onlyOne,
   prepare,
@@ -74,7 +74,7 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
 export async function prepareOne(
   scenario: string,
   options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
-): Promise<Prepared> {
+): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
   const change = (program: ProgramScenario) => {
     if (!lacksInput(program, options.prepare.input)) return program;

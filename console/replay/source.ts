@@ -3,14 +3,15 @@ import { type ClockEnd, orderFromLine, type Recorded } from "../../fabric/clock/
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { ifThere, isThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
-import { INPUT_BYTES_MAX } from "../rack/kept_inputs.ts";
+import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
 import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
+import { variantFolder } from "../reports/run_summary.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
 import type { ReplayTarget } from "./types.ts";
@@ -19,9 +20,9 @@ import type { ReplayTarget } from "./types.ts";
  * The run and what is on record of it, up to now where its rack is up.
  * @throws Refusal for an unknown run, a variant that it has not, and one that cannot be replayed exactly.
  */
-export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<ReplayJob> {
+export async function sourceOf({ run, variant }: ReplayTarget): Promise<ReplayJob> {
   const { id, path } = await findRun(run, "run");
-  const directory = directoryOf({ id, path }, variant);
+  const directory = variantFolder({ id, path }, variant);
   const runFile = readRunFile(directory);
   if (runFile === undefined) {
     throw refusal("run", { found: `${id} has no run file`, expected: "a run that has begun" });
@@ -82,18 +83,6 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
       if (sizes() === before || tries === END_TRIES) return end;
     }
   });
-}
-
-function directoryOf({ id, path }: { id: string; path: string }, variant: string): string {
-  if (variant === "" && isThere(`${path}/run.json`)) return path;
-  const variants = [...Deno.readDirSync(path)].map(({ name }) => name).sort()
-    .filter((name) => isThere(`${path}/${name}/run.json`));
-  const [only] = variants;
-  if (variant === "" && only !== undefined && variants.length === 1) return `${path}/${only}`;
-  if (variants.includes(variant)) return `${path}/${variant}`;
-  const found = variant === "" ? `${id} has ${variants.length} variants` : `"${variant}"`;
-  const expected = variants.length === 0 ? "a run that has begun" : oneOf(variants, variant);
-  throw refusal("variant", { found, expected });
 }
 
 /** Whether devices of the run were processes on the bus. */

@@ -18,7 +18,7 @@ export type Ps = number;
 export interface ReplayTarget {
   /** Name or unique prefix of a run's directory. */
   readonly run: string;
-  /** Name of a variant's folder; "" or absent: the only one. */
+  /** Name of a variant's folder, or its number among them from 1; "" or absent: the first. */
   readonly variant?: string;
 }
 

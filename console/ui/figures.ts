@@ -79,3 +79,8 @@ export function cut(name: string, most: number): string {
 export function plural(value: number, one: string, several: string = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : several}`;
 }
+
+/** `persist-opcode_ddio_on` as people say it: `persist-opcode, DDIO on`. */
+export function wordsOfVariant(folder: string): string {
+  return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
+}

@@ -11,7 +11,7 @@ import { newScenario } from "../../scenarios/new_scenario.ts";
 import { validateScenario } from "../../scenarios/validate.ts";
 import { ApiFailure } from "../doors/errors.ts";
 import { answers, newRoutes, runNamed, runParams, takes } from "./route.ts";
-import { directoryOf } from "./runs.ts";
+import { variantFolder } from "../../reports/run_summary.ts";
 
 const list = createRoute({
   method: "get",
@@ -64,7 +64,7 @@ export function scenarioRoutes() {
   return newRoutes()
     .openapi(ofRun, async (c) => {
       const row = await runNamed(c.req.valid("param").run), { id } = row;
-      const directory = directoryOf(row, c.req.valid("query").variant);
+      const directory = variantFolder(row, c.req.valid("query").variant);
       const plan = readRunFile(directory)?.plan;
       if (plan === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
       const found = scenarioOfRun({ run: id, directory, plan });

@@ -69,9 +69,12 @@ export const api = {
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
-  /** What differs between two runs, and the first event at which they part. */
-  compare: (run: string, other: string) =>
-    json<Comparison>(withQuery(`/runs/${part(run)}/compare`, { with: other })),
+  /** What differs between two runs, or two variants, and the first event at which they part. */
+  compare: (run: string, query: {
+    readonly with: string;
+    readonly variant?: string | undefined;
+    readonly withVariant?: string | undefined;
+  }) => json<Comparison>(withQuery(`/runs/${part(run)}/compare`, query)),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
   remove: (run: string) => json<unknown>(`/runs/${part(run)}`, { method: "DELETE" }),
   down: (run: string) => post<z.infer<typeof down>>(`/runs/${part(run)}/down`, {}),

@@ -9,6 +9,7 @@ import type {
   MatrixResult,
 } from "../../api/jobs.ts";
 import { api, type Shipped } from "../data/api.ts";
+import { variant } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { count, plural, time } from "../figures.ts";
@@ -91,7 +92,7 @@ function Page() {
 
 /** The instant that the memory view came from. */
 function CutHere() {
-  const { cut, atPs, variant } = place.value.more, id = run.value;
+  const { cut, atPs } = place.value.more, id = run.value, of = variant.value;
   if (cut === undefined || atPs === undefined || id === undefined) return null;
   const start = () =>
     void startJob({
@@ -99,7 +100,7 @@ function CutHere() {
       run: id,
       host: cut,
       atPs: Number(atPs),
-      ...(variant !== undefined && { variant }),
+      ...(of !== undefined && { variant: of }),
     });
   return (
     <div class="note row">

@@ -2,11 +2,21 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
-import { clock, ended, isKept, isUp, runs, speed, trouble } from "../data/rack.ts";
+import {
+  clock,
+  ended,
+  isKept,
+  isUp,
+  runs,
+  speed,
+  trouble,
+  variant,
+  variants,
+} from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
 import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
-import { cut, roughTime, time } from "../figures.ts";
+import { cut, roughTime, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
 import { close, open } from "./dialogs.tsx";
 import { openHelp } from "./help.tsx";
@@ -40,6 +50,17 @@ function Which() {
           </option>
         ))}
       </select>
+      {variants.value.length > 1 && (
+        <select
+          aria-label="Variant"
+          value={variant.value ?? ""}
+          onChange={({ currentTarget }) => go({ variant: currentTarget.value })}
+        >
+          {variants.value.map((each) => (
+            <option key={each} value={each}>{wordsOfVariant(each)}</option>
+          ))}
+        </select>
+      )}
     </div>
   );
 }

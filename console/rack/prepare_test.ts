@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { keepInputs } from "./kept_inputs.ts";
+import { keepInputs } from "./prepare.ts";
 
 describe("keepInputs", () => {
   it("copies each file once, and leaves what is beyond the limit where it is", async () => {
