@@ -32,7 +32,7 @@ import {
   createRunDirectory,
   listRuns,
   readEnd,
-  readSupervisor,
+  readSupervisorOf,
   type RunRow,
   writeRunFile,
 } from "./run_directory.ts";
@@ -65,9 +65,8 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     observe,
     ...(observe && { captures: files }),
   });
-  const runFilePath = await writeRunFile(runFile);
   await keepScenario(path, { scenario, choices, variant });
-  return await startSupervisor(runFile, { runFilePath, options });
+  return await startRack(runFile, options);
 }
 
 /** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
@@ -89,10 +88,17 @@ export async function prepareOne(
 
 const LOOK_AGAIN_MS = 30;
 
-async function startSupervisor(
-  runFile: RunFile,
-  { runFilePath, options }: { readonly runFilePath: string; readonly options: BringUpOptions },
-): Promise<RackUp> {
+export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
+  /**
+   * Called when every process is there, before the rack is up; where it rejects the rack is taken down.
+   * @param throwIfGone throws where the rack has ended.
+   */
+  readonly beforeUp?: (link: RackLink, throwIfGone: () => void) => Promise<void>;
+}
+
+/** Writes a run file and starts its rack; returns when all processes have joined. @throws RackError */
+export async function startRack(runFile: RunFile, options: StartOptions): Promise<RackUp> {
+  const runFilePath = await writeRunFile(runFile);
   const { directory } = runFile;
   const { signal } = options;
   signal?.throwIfAborted();
@@ -113,11 +119,14 @@ async function startSupervisor(
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const supervisor = readSupervisor(directory);
+      const supervisor = readSupervisorOf(directory);
       throwIfGone();
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
-        await linkedTo(rack, (link) => untilJoined(link, { ...options, throwIfGone }));
+        await linkedTo(rack, async (link) => {
+          await untilJoined(link, { ...options, throwIfGone });
+          await options.beforeUp?.(link, throwIfGone);
+        });
         signal?.throwIfAborted();
         child.unref();
         return rack;
@@ -164,7 +173,7 @@ const STATUS_MS = 500;
 
 async function untilJoined(
   { rack, control }: RackLink,
-  { signal, onProgress, throwIfGone }: BringUpOptions & { readonly throwIfGone: () => void },
+  { signal, onProgress, throwIfGone }: StartOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
   let most = 0, deadline = performance.now() + JOIN_MS;
   for (;;) {

@@ -5,7 +5,6 @@
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { type Grant, type LinkChange, type Report, type RunOrder, spanNumber } from "./clock.ts";
-import type { RecordedOrder } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 /**
@@ -22,6 +21,9 @@ export interface Inbound {
   readonly count: number;
   readonly earliest: Time;
 }
+
+/** An order for one life of the partition. */
+type LifeOrder = RunOrder & { readonly incarnation: number };
 
 /** How many messages of an incarnation of a peer have been taken. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
@@ -68,7 +70,7 @@ export function newMember(
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
     /** On record for lives to come: of a rack that replays another run up to an instant. */
-    later: [] as RecordedOrder[],
+    later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
     /** Orders that an earlier timekeeper wrote down: the partition may not have heard of them. */
@@ -218,7 +220,7 @@ export function addFault(member: Member, at: Time): FaultPlan {
   return fault;
 }
 
-function isOfLife({ incarnation }: RecordedOrder, member: Member): boolean {
+function isOfLife({ incarnation }: LifeOrder, member: Member): boolean {
   return incarnation === member.incarnation;
 }
 
