@@ -333,13 +333,13 @@ check "console: a viewer may not kill" \
   "$(api "$viewer" POST "$rack_api/power" 'status + " " + r.error.kind' '{"action":"kill","node":"b"}')" \
   "403 not-allowed"
 check "console: a fault of a cable" \
-  "$(api "$key" POST "$rack_api/links" r.fault '{"action":"loss","value":"1%","target":"b"}')" 0
+  "$(api "$key" POST "$rack_api/links" r.fault '{"action":"cut","target":"b"}')" 0
+check "console: heal" "$(api "$key" POST "$rack_api/heal" 'r.healed.join()')" "b-rnic/tor"
+check "console: another fault" \
+  "$(api "$key" POST "$rack_api/links" 'r.fault > 0' '{"action":"loss","value":"1%","target":"b"}')" true
 check "console: the fault is on its cable" \
   "$(api "$key" GET "$rack_api/links" 'r.faults.map(({ action, target }) => action + " " + target).join()')" \
-  "loss b-rnic/tor"
-check "console: pace" \
-  "$(api "$key" POST "$rack_api/time" r.clock.psPerSecond '{"order":"pace","psPerSecond":1000000000}')" 1000000000
-check "console: go on" "$(api "$key" POST "$rack_api/time" r.clock.paused '{"order":"resume"}')" false
+  "cut b-rnic/tor,loss b-rnic/tor"
 check "console: kill" \
   "$(api "$key" POST "$rack_api/power" 'r.nodes + " " + (r.atPs > 0)' '{"action":"kill","node":"b"}')" "b true"
 check "console: killed once" \
@@ -347,10 +347,12 @@ check "console: killed once" \
   "Cannot kill b: it has no power"
 check "console: the container of b runs, its device does not" \
   "$(docker inspect --format '{{.State.Running}}' "$(container b)") $(api "$key" GET "$rack_api/processes" \
-    'r.processes.filter(({ alive }) => !alive).map(({ name }) => name)')" "true b"
+    'r.processes.filter(({ alive }) => !alive).map(({ name }) => name).join()')" "true b"
 check "console: start" \
   "$(api "$key" POST "$rack_api/power" 'r.nodes + " " + (r.atPs > 0)' '{"action":"start","node":"b"}')" "b true"
-check "console: heal" "$(api "$key" POST "$rack_api/heal" r.healed)" "b-rnic/tor"
+check "console: pace" \
+  "$(api "$key" POST "$rack_api/time" r.clock.psPerSecond '{"order":"pace","psPerSecond":1000000000}')" 1000000000
+check "console: go on" "$(api "$key" POST "$rack_api/time" r.clock.paused '{"order":"resume"}')" false
 wait "$reporter" || die "the run that the console drove: $(tail -n 20 "$work/page.log")"
 check "console: the report has the failure and the return" \
   "$(json "$work/page.json" 'r.powerFailures.map((f) => f.action + " " + f.nodes).join(", ")')" "kill b, start b"
@@ -364,6 +366,8 @@ digest=$(json "$work/page.json" r.digest)
 check "console: replayed in one process, the same digest" "$(json "$work/page.replay" r.digest)" "$digest"
 check "console: its own replay of the rack is exact" \
   "$(api "$key" GET "/api/v1/runs/$run/timeline" '[r.exactness.state, r.exactness.digest].join(" ")')" "equal $digest"
+check "console: behind the end of a run, nothing is killed" \
+  "$(api "$key" POST "$rack_api/power" r.error.kind '{"action":"kill","node":"b"}')" refused
 check "console: the rack is Docker's to take down" \
   "$(api "$key" POST "/api/v1/runs/$run/down" r.error.kind)" refused
 job=$(api "$key" POST /api/v1/jobs r.id \

@@ -25,6 +25,7 @@ describe("power of a device in a container", () => {
     const card = { name: "b-rnic", kind: "rnic", config: { host: "b" } };
     const file = {
       plan: { nodes: [{ name: "b", kind: "host" }, card] },
+      stayUp: true,
       partitions: ["b", "b-rnic"].map((name) => ({ name, nodes: [name] })),
     };
     link = {
@@ -73,6 +74,14 @@ describe("power of a device in a container", () => {
     );
   });
 
+  it("is not changed behind the end of the run, of which nothing is on record", async () => {
+    answers("status", () => ({ ok: true, finished: true }));
+    const ended = { ...link, rack: { ...link.rack, file: { ...link.rack.file, stayUp: false } } };
+    await assert.rejects(killDevice(ended, "b"), /Cannot kill b: r has come to its end/);
+    await assert.rejects(startDevice(ended, "b"), /Cannot start b: r has come to its end/);
+    assert.deepEqual(told, ["status", "status"]);
+  });
+
   it("says what to do where nobody is in the container", async () => {
     answers("faults", () => ({ ok: true, faults: [], count: 0, powered: {} }));
     await assert.rejects(
@@ -107,7 +116,7 @@ describe("power of a device whose first process is killed while the rack comes u
     bus = broker.connect({ onError });
     const up = { id: "r", directory, supervisor: { pid: supervisor.pid } } as unknown as RackUp;
     link = {
-      rack: { ...up, file: { plan: { nodes: [{ name: "tor", kind: "switch" }] } } } as never,
+      rack: { ...up, file: { stayUp: true, plan: { nodes: [{ name: "tor", kind: "switch" }] } } } as never,
       bus,
       control: new ControlClient(bus, "r"),
     };
