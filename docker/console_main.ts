@@ -31,6 +31,6 @@ try {
 }
 // The rack's credentials are in its directory. Racks that jobs bring up have brokers of their own.
 for (const name of Object.keys(Deno.env.toObject())) {
-  if (name.startsWith("RACKMESH_NATS_") && name !== "RACKMESH_NATS_SERVER") Deno.env.delete(name);
+  if (name.startsWith("RACKMESH_NATS_") || name === VIEWER_PASSWORD) Deno.env.delete(name);
 }
 await import("../scripts/rack.ts");

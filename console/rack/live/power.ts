@@ -54,6 +54,7 @@ export async function awaitService(
  */
 export async function killDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
+  await checkEnd(link, `kill ${node}`);
   const before = await countFaults(link);
   const order = { node, token: crypto.randomUUID() };
   const options = { repeats: true, to: `kill ${node}`, ...patience(link.rack) };
@@ -97,6 +98,7 @@ export async function startDevice(
 ) {
   const entry = entryOf(link.rack, node);
   checkStart(link.rack, entry, acceptDamage);
+  await checkEnd(link, `start ${node}`);
   const before = await countFaults(link);
   const { started, instance, pid } = isInContainers(link.rack)
     ? await bootContainers(link, entry, node)
@@ -113,6 +115,15 @@ export async function startDevice(
     throw new RackError(`Found that the process of ${node} ended before the device had power`);
   }, isStillThere);
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
+}
+
+/** A rack that does not stay up has nothing on record any more. @throws Refusal behind its end. */
+async function checkEnd(
+  { rack: { id, file }, control }: Pick<RackLink, "rack" | "control">,
+  to: string,
+): Promise<void> {
+  if (file.stayUp || !(await control.status()).finished) return;
+  throw refusal("", { found: `Cannot ${to}: ${id} has come to its end, no event is left` });
 }
 
 type Booted = { readonly started: readonly string[] } & DeviceProcess;
@@ -242,7 +253,7 @@ const LOOK_AGAIN_MS = 20;
  * @throws what `find` throws; Error where the rack goes down meanwhile.
  */
 async function recordedSince(
-  { rack, control }: RackLink,
+  { rack, control }: Pick<RackLink, "rack" | "control">,
   before: number,
   find: (record: Faults, isThere: boolean) => Time | undefined,
   isStillThere: () => boolean | Promise<boolean> = () => false,
@@ -255,6 +266,7 @@ async function recordedSince(
     if (!isServed(rack.directory, rack.supervisor)) {
       throw goneDown(rack.id, rack.directory);
     }
+    await checkEnd({ rack, control }, "see the power change");
     await sleep(LOOK_AGAIN_MS);
   }
 }
