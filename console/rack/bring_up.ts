@@ -61,8 +61,10 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
 
 async function prepareOne(scenario: string, options: BringUpOptions) {
   const leftOut = new Set<string>();
+  const { change: own = (program) => program, input } = options.prepare;
   const change = (program: ProgramScenario) => {
-    if (!lacksInput(program, options.prepare.input)) return program;
+    const changed = own(program);
+    if (changed === undefined || !lacksInput(changed, input)) return changed;
     leftOut.add(program.on);
     return undefined;
   };

@@ -79,3 +79,8 @@ export function cut(name: string, most: number): string {
 export function plural(value: number, one: string, several: string = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : several}`;
 }
+
+/** A sentence of the server's with its unit as the page writes it: `us` on a terminal is `µs` here. */
+export function sentence(text: string): string {
+  return text.replace(/(\d) ?us\b/g, `$1${THIN}µs`);
+}
