@@ -75,8 +75,10 @@ export async function prepareOne(
   options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
 ): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
+  const { change: own = (program) => program, input } = options.prepare;
   const change = (program: ProgramScenario) => {
-    if (!lacksInput(program, options.prepare.input)) return program;
+    const changed = own(program);
+    if (changed === undefined || !lacksInput(changed, input)) return changed;
     leftOut.add(program.on);
     return undefined;
   };

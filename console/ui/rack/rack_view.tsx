@@ -3,7 +3,7 @@ import { ended, runs, topology } from "../data/rack.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { plural } from "../figures.ts";
 import { SaveAsScenario } from "../scenario/save_run.tsx";
-import { run } from "../state.ts";
+import { hrefOf, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Picture } from "./picture.tsx";
 
@@ -11,9 +11,12 @@ function Page() {
   const rack = topology.value;
   if (run.value === undefined && runs.value !== undefined) {
     return (
-      <Empty title="No rack is up">
+      <Empty
+        title="No rack is up"
+        act={<a class="button" href={hrefOf({ view: "scenario" })}>Choose a scenario</a>}
+      >
         This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
-        them.
+        them. Which method keeps its promises where, before any rack is up, is what Explore finds.
       </Empty>
     );
   }

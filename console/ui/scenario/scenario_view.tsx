@@ -152,12 +152,22 @@ async function sourceOf(name: string): Promise<Source> {
   return { text, title: id, about, notes };
 }
 
+/** What is chosen by the name of a run: `write-read, ddio on`. */
+function choicesIn(label: string): { method?: string; ddio?: "on" | "off" } {
+  const parts = label.split(", "), ddio = parts.find((part) => part.startsWith("ddio "));
+  const method = parts.find((part) => part !== ddio);
+  return {
+    ...(method !== undefined && { method }),
+    ...(ddio !== undefined && { ddio: ddio === "ddio on" ? "on" : "off" }),
+  };
+}
+
 function Editor({ name }: { readonly name: string }) {
   const { value: file, trouble } = useFetched(name, () => sourceOf(name)).value;
   const text = useSignal<string | undefined>(undefined);
   const shown = text.value ?? file?.text ?? "";
   const { valid, trouble: notValidated } = useValidation(shown, file?.like);
-  const isBusy = useSignal(false);
+  const isBusy = useSignal(false), claims = useSignal(false), chosen = useSignal("");
   const wrong = useComputed(() => new Set<number>());
   wrong.value.clear();
   for (const { line } of valid?.problems ?? []) if (line !== undefined) wrong.value.add(line);
@@ -169,12 +179,17 @@ function Editor({ name }: { readonly name: string }) {
     ? { shipped: like }
     : { text: shown, ...(like !== undefined && { like }) };
 
+  const runs = valid?.scenario?.runs ?? [];
+  const one = runs.length > 1 ? runs.find((label) => label === chosen.value) : undefined;
+
   async function start(kind: "up" | "run"): Promise<void> {
     isBusy.value = true;
+    const what = { scenario: source, ...(one !== undefined && choicesIn(one)) };
     try {
-      const job = kind === "up"
-        ? await api.start({ kind, scenario: source })
-        : await api.start({ kind, scenario: source, packing: "all", captures: true });
+      const job = kind === "up" ? await api.start({ kind, ...what }) : await api.start({
+        ...{ kind, ...what, packing: "all", captures: true },
+        claims: claims.value,
+      });
       say(kind === "up" ? "The rack is coming up" : "The run has begun");
       go({ more: { job: job.id } });
     } catch (error) {
@@ -206,9 +221,36 @@ function Editor({ name }: { readonly name: string }) {
         <div class="row">
           {isOperator.value && (
             <>
-              <button type="button" class="go" disabled={cannot} onClick={() => void start("up")}>
+              {runs.length > 1 && (
+                <select
+                  aria-label="Which of its runs"
+                  value={one ?? ""}
+                  onChange={({ currentTarget }) => chosen.value = currentTarget.value}
+                >
+                  <option value="">all {runs.length} runs</option>
+                  {runs.map((label) => <option key={label} value={label}>{label}</option>)}
+                </select>
+              )}
+              <button
+                type="button"
+                class="go"
+                disabled={cannot || (runs.length > 1 && one === undefined)}
+                title={runs.length > 1 && one === undefined ? "Choose one of its runs first" : ""}
+                onClick={() => void start("up")}
+              >
                 Bring it up
               </button>
+              <label
+                class="check"
+                title="The run fails where what a method claims is lost, not only what it promises"
+              >
+                <input
+                  type="checkbox"
+                  checked={claims.value}
+                  onChange={({ currentTarget }) => claims.value = currentTarget.checked}
+                />
+                judge claims
+              </label>
               <button type="button" disabled={cannot} onClick={() => void start("run")}>
                 Run to its end
               </button>
