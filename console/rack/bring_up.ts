@@ -7,10 +7,19 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
 import { RackError } from "../base/rack_error.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
 import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
-import { keepInputs, lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
+import {
+  keepInputs,
+  lacksInput,
+  onlyOne,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  runFileOf,
+} from "./prepare.ts";
 import {
   endProcesses,
   findProcesses,
@@ -39,7 +48,7 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
-  const prepared = await prepareOne(scenario, options);
+  const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
@@ -56,19 +65,27 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     observe,
     ...(observe && { captures: files }),
   });
+  await keepScenario(path, { scenario, choices, variant });
   return await startRack(runFile, options);
 }
 
-async function prepareOne(scenario: string, options: BringUpOptions) {
+/** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
+export async function prepareOne(
+  scenario: string,
+  options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
+): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
+  const { change: own = (program) => program, input } = options.prepare;
   const change = (program: ProgramScenario) => {
-    if (!lacksInput(program, options.prepare.input)) return program;
+    const changed = own(program);
+    if (changed === undefined || !lacksInput(changed, input)) return changed;
     leftOut.add(program.on);
     return undefined;
   };
-  const all = await prepare(scenario, { ...options.prepare, change });
+  const choices = { ...options.prepare, change };
+  const all = await prepare(scenario, choices);
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
-  return onlyOne(all, scenario);
+  return { prepared: onlyOne(all, scenario), choices };
 }
 
 const LOOK_AGAIN_MS = 30;
@@ -221,6 +238,10 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
+    if (readSupervisor(row.path)?.pid === null) {
+      const expected = "docker-compose down -v in its folder";
+      throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
+    }
     return [row];
   }
   const living = (await listRuns()).filter(({ processes }) => processes > 0);

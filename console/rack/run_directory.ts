@@ -218,7 +218,8 @@ export interface RunRow {
  */
 export interface SupervisorFile extends NatsAddress {
   readonly run: string;
-  readonly pid: number;
+  /** Null: the rack is in containers, and has none. */
+  readonly pid: number | null;
   /** The credential of a user that may watch and not drive, at the same address. */
   readonly viewer: Omit<NatsAddress, "url">;
 }
@@ -323,10 +324,19 @@ export function readSupervisor(path: string): SupervisorFile | undefined {
 /** The same, also of a rack that is coming up. @throws DamagedFileError */
 export function readSupervisorOf(path: string): SupervisorFile | undefined {
   const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
-    typeof run === "string" && typeof pid === "number" && typeof url === "string" &&
+    typeof run === "string" && (typeof pid === "number" || pid === null) &&
+    typeof url === "string" &&
     typeof viewer === "object" && viewer !== null;
   const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`, isOne);
-  return file !== undefined && isProcessOf(path, file.pid) ? file : undefined;
+  return file !== undefined && isServed(path, file) ? file : undefined;
+}
+
+/**
+ * Whether the rack is still up. One in containers is as long as this machine has its directory: Docker takes
+ * both away at once.
+ */
+export function isServed(path: string, { pid }: Pick<SupervisorFile, "pid">): boolean {
+  return pid === null || isProcessOf(path, pid);
 }
 
 /** Writes how to reach this supervisor. */

@@ -166,7 +166,8 @@ function atEnd(end: ClockEnd | undefined): KnownDigest[] {
 
 function atDeaths(recorded: readonly Recorded[]): KnownDigest[] {
   return recorded.flatMap((fault) => {
-    if (fault.action === "link") return [];
+    // Only a power failure or return has digests; a round of chaos has put its programs on record, too.
+    if (!("digests" in fault)) return [];
     return fault.digests.map(([node, high, low]) => {
       return { node, at: fault.at + 1, digest: hex(high) + hex(low) };
     });

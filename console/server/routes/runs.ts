@@ -16,7 +16,13 @@ import {
   removeRuns,
 } from "../../rack/kept_runs.ts";
 import { bytesOf, readEnd, readRunFile, stateOf } from "../../rack/run_directory.ts";
-import { filesOf, readReport, summaryOf, variantFolder, variantsOf } from "../../reports/run_summary.ts";
+import {
+  filesOf,
+  readReport,
+  summaryOf,
+  variantFolder,
+  variantsOf,
+} from "../../reports/run_summary.ts";
 import { finite } from "../../reports/json.ts";
 import { isThere } from "../../base/files.ts";
 import type { Console } from "../context.ts";
@@ -40,7 +46,9 @@ const one = createRoute({
 });
 
 const variantQuery = z.object({
-  variant: name.optional().describe("of a run with several: name or number from 1; default: the first"),
+  variant: name.optional().describe(
+    "of a run with several: name or number from 1; default: the first",
+  ),
 });
 
 const getTopology = createRoute({

@@ -14,7 +14,7 @@ import type {
 import type { linkFault, Topology } from "../../api/rack.ts";
 import type { Report } from "../../api/report.ts";
 import type { down, files, logs, RunDetail, Runs } from "../../api/runs.ts";
-import type { scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
+import type { RunScenario, scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
 import type { Comparison, Loss, Operations, Snapshot, Timeline } from "../../replay/types.ts";
 import { type Request, request } from "./session.ts";
 
@@ -87,6 +87,9 @@ export const api = {
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
+  /** Of a run, with what was done by hand as its faults. */
+  scenarioOf: (run: string, variant?: string) =>
+    json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),
   scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),
   validate: (text: string, like: string | undefined) =>
     post<Validation>("/scenarios/validate", { text, ...(like !== undefined && { like }) }),

@@ -16,7 +16,7 @@ import {
 import { replayedAt } from "../data/shown.ts";
 import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
-import { cut, roughTime, time, wordsOfVariant } from "../figures.ts";
+import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
 import { close, open } from "./dialogs.tsx";
 import { openHelp } from "./help.tsx";
@@ -90,7 +90,7 @@ function Why() {
   if (clock.value === null) return <span class="why" />;
   const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
   // The bar has the time itself.
-  const why = clock.value.why.replace(/^Virtual time is [^:]*: /, "");
+  const why = sentence(clock.value.why).replace(/^Virtual time is [^:]*: /, "");
   const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
   return (
     <span class="why" title={clock.value.why}>
@@ -172,13 +172,15 @@ function Now() {
       <span class="now" data-testid="now">
         {shown.value === undefined ? "–" : time(shown.value)}
       </span>
-      {instant.value === undefined
-        ? <span class="rate num">{rate}</span>
-        : (
-          <button type="button" onClick={() => lookAt(undefined)} title="Back to now (Esc)">
-            now
-          </button>
-        )}
+      {instant.value === undefined ? <span class="rate num">{rate}</span> : (
+        <button
+          type="button"
+          onClick={() => lookAt(undefined)}
+          title={`Back to ${isKept.value ? "the end" : "now"} (Esc)`}
+        >
+          {isKept.value ? "end" : "now"}
+        </button>
+      )}
     </>
   );
 }
