@@ -238,7 +238,7 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
-    if (readSupervisor(row.path)?.pid === null) {
+    if (readSupervisorOf(row.path)?.pid === null) {
       const expected = "docker-compose down -v in its folder";
       throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
     }
