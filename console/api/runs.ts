@@ -62,6 +62,7 @@ export type Checkpoint = z.infer<typeof checkpoint>;
 export const checkpoints = z.object({
   checkpoints: z.array(checkpoint).describe("by their instants"),
 }).meta({ id: "Checkpoints" });
+export type Checkpoints = z.infer<typeof checkpoints>;
 
 export const checkpointOrder = z.strictObject({
   name: name.optional().describe("else c1, c2 …"),
