@@ -4,7 +4,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { api } from "../data/api.ts";
 import { jobs, variant } from "../data/rack.ts";
 import { go, instant, run } from "../state.ts";
-import { order, refuse, say } from "./notice.tsx";
+import { order, refuse } from "./notice.tsx";
 
 /** @param to.at an instant, or the name of a checkpoint of the run. */
 export function bringUpAt(
@@ -33,9 +33,7 @@ function follow(id: string): void {
     queueMicrotask(() => {
       stop();
       if (job.state === "failed") return refuse(job.error);
-      if (job.state !== "done" || job.run === null) return;
-      go({ view: "rack", run: job.run });
-      say("It stands at that instant, with the digests of the run");
+      if (job.state === "done" && job.run !== null) go({ view: "rack", run: job.run });
     });
   });
 }
