@@ -39,7 +39,7 @@ const PASSWORD_BYTES = 16, KEY_BYTES = 32;
 export async function composeRack(scenario: string, options: ComposeOptions): Promise<string> {
   const { out, image, natsImage, livenessMs, trace, stayUp, consolePort } = options;
   const one = stayUp
-    ? await prepareOne(scenario, options)
+    ? (await prepareOne(scenario, options)).prepared
     : onlyOne(await prepare(scenario, options.prepare), scenario);
   refuseNames(one);
   refuseCaptures(one);

@@ -251,7 +251,9 @@ function consoleService(options: ComposeOptions): Service {
 }
 
 /** Reads what containers leave on their volumes, and writes to none. */
-function lookingInto(runFile: RunFile): { readonly group_add: string[]; readonly volumes: Service[] } {
+function lookingInto(
+  runFile: RunFile,
+): { readonly group_add: string[]; readonly volumes: Service[] } {
   const readOnly = { read_only: true };
   return {
     // The log is of nats-server's user and group, which is root in the public images.

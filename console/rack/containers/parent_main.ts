@@ -23,7 +23,10 @@ interface Place {
 }
 
 /** The slot of this container's partition; orders come over the bus. */
-function slotOn(bus: Bus, { runFilePath, runFile: { run, directory, partitions }, partition }: Place) {
+function slotOn(
+  bus: Bus,
+  { runFilePath, runFile: { run, directory, partitions }, partition }: Place,
+) {
   const nodes = partitions.find(({ name }) => name === partition)?.nodes;
   if (nodes === undefined) throw new Error(`Found no partition ${partition} in ${runFilePath}`);
   const { url } = busAddressFrom((variable) => Deno.env.get(variable));

@@ -59,7 +59,11 @@ export async function killDevice(link: RackLink, node: string) {
   const order = { node, token: crypto.randomUUID() };
   const options = { repeats: true, to: `kill ${node}`, ...patience(link.rack) };
   const verb = isInContainers(link.rack) ? killVerb(entry.name) : "kill";
-  const { instance } = await answered(link.control.demand<{ instance: string }>(verb, order, options), link, entry);
+  const { instance } = await answered(
+    link.control.demand<{ instance: string }>(verb, order, options),
+    link,
+    entry,
+  );
   const at = await recordedSince(link, before, ({ faults, powered }) => {
     const kill = faults.find(isOf(entry, "kill"));
     if (kill !== undefined) return kill.at;
@@ -131,9 +135,14 @@ type Booted = { readonly started: readonly string[] } & DeviceProcess;
 async function bootContainers(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
   const { rack: { file: { plan, partitions } }, control } = link;
   const options = { to: `start ${node}`, ...patience(link.rack) };
-  const booted = await answered(control.demand<Booted>(bootVerb(entry.name), {}, options), link, entry);
+  const booted = await answered(
+    control.demand<Booted>(bootVerb(entry.name), {}, options),
+    link,
+    entry,
+  );
   const cards = plan.nodes.filter((each) =>
-    each.kind === "rnic" && entry.nodes.includes(each.config.host) && !entry.nodes.includes(each.name)
+    each.kind === "rnic" && entry.nodes.includes(each.config.host) &&
+    !entry.nodes.includes(each.name)
   );
   const started = [...booted.started];
   for (const { name } of cards) {
@@ -153,7 +162,11 @@ function patience(rack: RackUp): { readonly forMs?: number } {
 const PARENT_MS = 3_000;
 
 /** Says of a parent that does not answer where it is. */
-async function answered<T>(asked: Promise<T>, { rack }: RackLink, { name }: ProcessEntry): Promise<T> {
+async function answered<T>(
+  asked: Promise<T>,
+  { rack }: RackLink,
+  { name }: ProcessEntry,
+): Promise<T> {
   return await asked.catch((cause) => {
     if (!(cause instanceof BusError) || !isInContainers(rack)) throw cause;
     const why = `Found no answer from the container of ${name} (${cause.message})`;
@@ -167,7 +180,10 @@ async function hasProcess(
   { name }: ProcessEntry,
   instance: string,
 ): Promise<boolean> {
-  const answer = await control.attempt<{ instance: string; pid: number | null }>(processVerb(name), {});
+  const answer = await control.attempt<{ instance: string; pid: number | null }>(
+    processVerb(name),
+    {},
+  );
   // A parent that does not answer now may do so at the next look.
   if (answer === undefined || !("ok" in answer)) return true;
   return answer.ok.pid !== null && answer.ok.instance === instance;
@@ -178,7 +194,10 @@ function checkStart(rack: RackUp, entry: ProcessEntry, acceptDamage: boolean): v
   if (isInContainers(rack)) {
     if (!acceptDamage) return;
     const expected = "docker-compose down -v, and a new run";
-    throw refusal("", { found: "A damaged SCM on a container's volume cannot be accepted", expected });
+    throw refusal("", {
+      found: "A damaged SCM on a container's volume cannot be accepted",
+      expected,
+    });
   }
   if (isProcessOf(rack.directory, entry.pid)) return;
   for (const name of entry.nodes) checkScm(rack, name, acceptDamage);
