@@ -69,9 +69,8 @@ function partitionsFor(
   partitions: readonly PartitionPlan[],
 ): readonly PartitionPlan[] {
   const loses = new Set(plan.faults.map(({ node }) => node));
-  const isFit = partitions.length > 1 && partitions.every(({ nodes }) =>
-    nodes.length === 1 || !nodes.some((node) => loses.has(node))
-  );
+  const isFit = partitions.length > 1 &&
+    partitions.every(({ nodes }) => nodes.length === 1 || !nodes.some((node) => loses.has(node)));
   return isFit ? partitions : partitionsOf(plan, "node");
 }
 

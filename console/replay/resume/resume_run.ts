@@ -198,7 +198,9 @@ export function compareDigests(
   for (const [node, digest] of expected) {
     if (found.get(node) === digest) continue;
     throw new RackError(
-      `Found other events on ${node} in the resumed rack than in ${run} before ${formatTime(at)}: ` +
+      `Found other events on ${node} in the resumed rack than in ${run} before ${
+        formatTime(at)
+      }: ` +
         `digest ${found.get(node)}, expected ${digest}`,
       EXIT.failed,
     );

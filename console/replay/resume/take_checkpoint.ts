@@ -11,7 +11,7 @@ import { keepRun } from "../../rack/kept_runs.ts";
 import type { ControlClient } from "../../rack/live/control.ts";
 import { findUp, linkedTo, type RackUp } from "../../rack/live/racks.ts";
 import { pause, resume, setPace } from "../../rack/live/virtual_time.ts";
-import { type Checkpoint, checkName, newName, writeCheckpoint } from "../checkpoints.ts";
+import { checkName, type Checkpoint, newName, writeCheckpoint } from "../checkpoints.ts";
 import { Replay, type ReplayOptions } from "../client.ts";
 import { linesOf, placeOf } from "../source.ts";
 import type { ReplayTarget } from "../types.ts";
