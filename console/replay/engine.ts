@@ -12,7 +12,7 @@ import { HostMemory } from "./host_memory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
 import { countBefore } from "./log_arrays.ts";
 import { lossOf, memoryView } from "./memory_view.ts";
-import { OperationIndex } from "./operations.ts";
+import { ladderIn, operationAt, operationsIn } from "./operations.ts";
 import { type Loaded, Recording } from "./recording.ts";
 import type {
   Density,
@@ -55,7 +55,6 @@ export class ReplayEngine {
   readonly #loaded: Loaded;
   #known: KnownDigest[] = [];
   #compared = 0;
-  #operations: { readonly steps: number; readonly index: OperationIndex } | undefined;
   readonly #memory = new Map<string, HostMemory>();
   #follower: Follower | undefined;
 
@@ -88,7 +87,6 @@ export class ReplayEngine {
       else break;
     }
     for (const known of this.#known.splice(0)) this.#compare(known);
-    this.#operationIndex();
   }
 
   /**
@@ -375,19 +373,11 @@ export class ReplayEngine {
   }
 
   operations(query: OperationsQuery): Operations {
-    return this.#operationIndex().in(query);
+    return operationsIn(this.#recording, query);
   }
 
   ladder(index: number): LadderDocument {
-    return this.#operationIndex().ladder(index);
-  }
-
-  #operationIndex(): OperationIndex {
-    const steps = this.#recording.steps.length;
-    if (this.#operations?.steps !== steps) {
-      this.#operations = { steps, index: new OperationIndex(this.#recording) };
-    }
-    return this.#operations.index;
+    return ladderIn(this.#recording, operationAt(this.#recording, index));
   }
 
   eventsAround(query: EventsQuery): Events {
