@@ -5,6 +5,7 @@ import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { v8Flags } from "../base/v8_flags.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
 import { RackError } from "../base/rack_error.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
@@ -150,6 +151,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
       "--no-prompt",
       "--config",
       fromFileUrl(projectFile("deno.json")),
+      v8Flags(),
       "--allow-all",
       fromFileUrl(projectFile("console/rack/supervise.ts")),
       runFilePath,
@@ -238,7 +240,7 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
-    if (readSupervisor(row.path)?.pid === null) {
+    if (readSupervisorOf(row.path)?.pid === null) {
       const expected = "docker-compose down -v in its folder";
       throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
     }

@@ -2,6 +2,7 @@
 import { PARENT_VARIABLE } from "../../fabric/process.ts";
 import { SMALL_HEAP } from "./device_rights.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { v8Flags } from "../base/v8_flags.ts";
 
 export interface ChildOptions {
   readonly name: string;
@@ -18,7 +19,7 @@ export interface ChildOptions {
 
 /** The rights of a process that runs no code but this project's. */
 const TRUSTED: readonly string[] = [
-  `--v8-flags=${SMALL_HEAP}`,
+  v8Flags(SMALL_HEAP),
   "--allow-net",
   "--allow-read",
   "--allow-write",
