@@ -190,7 +190,7 @@ export const matrixCell = z.object({
 export type MatrixCell = z.infer<typeof matrixCell>;
 
 export const matrixResult = z.object({
-  cells: z.array(matrixCell).describe("those that are done; counterexamples at the end"),
+  cells: z.array(matrixCell).describe("those that are done"),
   count: z.number().int().describe("of all"),
 }).meta({ id: "MatrixResult" });
 export type MatrixResult = z.infer<typeof matrixResult>;

@@ -5,12 +5,22 @@ import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { v8Flags } from "../base/v8_flags.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
 import { RackError } from "../base/rack_error.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
 import { explain } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
-import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
+import {
+  keepInputs,
+  lacksInput,
+  onlyOne,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  runFileOf,
+} from "./prepare.ts";
 import {
   endProcesses,
   findProcesses,
@@ -23,7 +33,7 @@ import {
   createRunDirectory,
   listRuns,
   readEnd,
-  readSupervisor,
+  readSupervisorOf,
   type RunRow,
   writeRunFile,
 } from "./run_directory.ts";
@@ -39,13 +49,16 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
-  const prepared = await prepareOne(scenario, options);
+  const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
-  await beforeRun(created, () => makeRoomFor(files));
+  const [kept] = await beforeRun(created, async () => {
+    await makeRoomFor(files);
+    return await keepInputs([prepared], path);
+  });
   const observe = scopeFor(files);
-  const runFile = runFileOf(prepared, {
+  const runFile = runFileOf(kept!, {
     run: id,
     directory: path,
     stayUp: true,
@@ -53,28 +66,42 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     observe,
     ...(observe && { captures: files }),
   });
-  const runFilePath = await writeRunFile(runFile);
-  return await startSupervisor(runFile, { runFilePath, options });
+  await keepScenario(path, { scenario, choices, variant });
+  return await startRack(runFile, options);
 }
 
-async function prepareOne(scenario: string, options: BringUpOptions) {
+/** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
+export async function prepareOne(
+  scenario: string,
+  options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
+): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
+  const { change: own = (program) => program, input } = options.prepare;
   const change = (program: ProgramScenario) => {
-    if (!lacksInput(program, options.prepare.input)) return program;
+    const changed = own(program);
+    if (changed === undefined || !lacksInput(changed, input)) return changed;
     leftOut.add(program.on);
     return undefined;
   };
-  const all = await prepare(scenario, { ...options.prepare, change });
+  const choices = { ...options.prepare, change };
+  const all = await prepare(scenario, choices);
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
-  return onlyOne(all, scenario);
+  return { prepared: onlyOne(all, scenario), choices };
 }
 
 const LOOK_AGAIN_MS = 30;
 
-async function startSupervisor(
-  runFile: RunFile,
-  { runFilePath, options }: { readonly runFilePath: string; readonly options: BringUpOptions },
-): Promise<RackUp> {
+export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
+  /**
+   * Called when every process is there, before the rack is up; where it rejects the rack is taken down.
+   * @param throwIfGone throws where the rack has ended.
+   */
+  readonly beforeUp?: (link: RackLink, throwIfGone: () => void) => Promise<void>;
+}
+
+/** Writes a run file and starts its rack; returns when all processes have joined. @throws RackError */
+export async function startRack(runFile: RunFile, options: StartOptions): Promise<RackUp> {
+  const runFilePath = await writeRunFile(runFile);
   const { directory } = runFile;
   const { signal } = options;
   signal?.throwIfAborted();
@@ -95,11 +122,14 @@ async function startSupervisor(
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const supervisor = readSupervisor(directory);
+      const supervisor = readSupervisorOf(directory);
       throwIfGone();
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
-        await linkedTo(rack, (link) => untilJoined(link, { ...options, throwIfGone }));
+        await linkedTo(rack, async (link) => {
+          await untilJoined(link, { ...options, throwIfGone });
+          await options.beforeUp?.(link, throwIfGone);
+        });
         signal?.throwIfAborted();
         child.unref();
         return rack;
@@ -121,6 +151,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
       "--no-prompt",
       "--config",
       fromFileUrl(projectFile("deno.json")),
+      v8Flags(),
       "--allow-all",
       fromFileUrl(projectFile("console/rack/supervise.ts")),
       runFilePath,
@@ -146,7 +177,7 @@ const STATUS_MS = 500;
 
 async function untilJoined(
   { rack, control }: RackLink,
-  { signal, onProgress, throwIfGone }: BringUpOptions & { readonly throwIfGone: () => void },
+  { signal, onProgress, throwIfGone }: StartOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
   let most = 0, deadline = performance.now() + JOIN_MS;
   for (;;) {
@@ -209,6 +240,10 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
+    if (readSupervisorOf(row.path)?.pid === null) {
+      const expected = "docker-compose down -v in its folder";
+      throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
+    }
     return [row];
   }
   const living = (await listRuns()).filter(({ processes }) => processes > 0);

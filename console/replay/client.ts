@@ -114,6 +114,11 @@ export class Replay {
     return await this.timeline();
   }
 
+  /** The run as it is replayed. */
+  get job(): ReplayJob {
+    return this.#job;
+  }
+
   timeline(): Promise<Timeline> {
     return this.ask("timeline");
   }

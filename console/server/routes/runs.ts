@@ -13,8 +13,14 @@ import {
   releaseRun,
   removeRuns,
 } from "../../rack/kept_runs.ts";
-import { bytesOf, readEnd, readRunFile, type RunRow, stateOf } from "../../rack/run_directory.ts";
-import { filesOf, readReport, summaryOf, variantsOf } from "../../reports/run_summary.ts";
+import { bytesOf, readEnd, readRunFile, stateOf } from "../../rack/run_directory.ts";
+import {
+  filesOf,
+  readReport,
+  summaryOf,
+  variantFolder,
+  variantsOf,
+} from "../../reports/run_summary.ts";
 import { finite } from "../../reports/json.ts";
 import { isThere } from "../../base/files.ts";
 import type { Console } from "../context.ts";
@@ -38,7 +44,9 @@ const one = createRoute({
 });
 
 const variantQuery = z.object({
-  variant: name.optional().describe("of a run with several: which one"),
+  variant: name.optional().describe(
+    "of a run with several: name or number from 1; default: the first",
+  ),
 });
 
 const getTopology = createRoute({
@@ -157,7 +165,7 @@ export function runRoutes({ jobs }: Console) {
     })
     .openapi(getTopology, async (c) => {
       const row = await runNamed(c.req.valid("param").run);
-      const file = readRunFile(directoryOf(row, c.req.valid("query").variant));
+      const file = readRunFile(variantFolder(row, c.req.valid("query").variant));
       if (file === undefined) throw new ApiFailure("not-found", `${row.id} has no run file`);
       return c.json(topologyOf(file, row.id), 200);
     })
@@ -217,15 +225,4 @@ export function runRoutes({ jobs }: Console) {
       jobs.tellRuns();
       return c.json(ended!, 200);
     });
-}
-
-/** The directory of a run, or of one of its variants. @throws ApiFailure */
-export function directoryOf({ id, path }: RunRow, variant: string | undefined): string {
-  const variants = variantsOf(path);
-  if (variant === undefined) return variants.length === 0 ? path : `${path}/${variants[0]}`;
-  if (variants.includes(variant)) return `${path}/${variant}`;
-  throw new ApiFailure(
-    "not-found",
-    `${id} has no variant ${variant}: it has ${variants.join(", ")}`,
-  );
 }

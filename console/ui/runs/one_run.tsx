@@ -3,7 +3,7 @@ import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
-import { bitRate, bytes, count, rough, roughTime, time } from "../figures.ts";
+import { bitRate, bytes, count, rough, roughTime, time, wordsOfVariant } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { order, refuse } from "../frame/notice.tsx";
@@ -89,12 +89,21 @@ function Acts({ detail }: { readonly detail: RunDetail }) {
           <select
             aria-label="Look at a variant in every view"
             onChange={({ currentTarget }) =>
-              go({ view: "rack", run: id, more: { variant: currentTarget.value } })}
+              go({ view: "rack", run: id, variant: currentTarget.value, more: {} })}
           >
             <option value="">Look at a variant in every view …</option>
-            {variants.map((name) => <option key={name} value={name}>{name}</option>)}
+            {variants.map((name) => <option key={name} value={name}>{wordsOfVariant(name)}
+            </option>)}
           </select>
         )}
+      {variants.length > 1 && (
+        <a
+          class="button"
+          href={hrefOf({ more: { show: id, with: id, withOf: variants[1]! } })}
+        >
+          Compare two of its variants
+        </a>
+      )}
       {isOperator.value && state === "kept" && (
         <button
           type="button"
