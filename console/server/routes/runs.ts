@@ -4,7 +4,7 @@ import { done, name } from "../../api/common.ts";
 import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
 import * as api from "../../api/runs.ts";
-import { takeRacksDown } from "../../rack/bring_up.ts";
+import { takeRacksDown } from "../../rack/live/take_down.ts";
 import {
   keepRun,
   type KeptRun,
