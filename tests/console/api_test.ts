@@ -7,7 +7,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
-import { takeRacksDown } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
 import { promProblems } from "../support/promlint.ts";
 import { eventually } from "../support/eventually.ts";
