@@ -55,7 +55,9 @@ export const checkpoint = z.object({
   atPs: time,
   taken: z.string().describe("wall time, ISO 8601"),
   events: z.number().int(),
-  digest: z.string().nullable().describe("of the rack; null: a device lost its power at that instant"),
+  digest: z.string().nullable().describe(
+    "of the rack; null: a device lost its power at that instant",
+  ),
 }).meta({ id: "Checkpoint" });
 export type Checkpoint = z.infer<typeof checkpoint>;
 

@@ -20,7 +20,8 @@ const list = createRoute({
 const post = createRoute({
   method: "post",
   path: "/jobs",
-  summary: "Starts a run, a rack (also at an instant of a run), an exploration, a campaign, a perftest",
+  summary:
+    "Starts a run, a rack (also at an instant of a run), an exploration, a campaign, a perftest",
   request: { body: takes(api.jobOrder) },
   responses: answers(api.job, "It has begun"),
 });
