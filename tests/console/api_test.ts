@@ -7,8 +7,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
-import { takeRacksDown } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
+import { promProblems } from "../support/promlint.ts";
 import { eventually } from "../support/eventually.ts";
 
 const API = "/api/v1";
@@ -335,11 +336,17 @@ describe("the console's API", () => {
     assert.ok(value("rackmesh_link_bytes_total", 'from="a-rnic"') > 10_000);
     assert.equal(value("rackmesh_device_power", 'node="b"'), 1);
     assert.equal(value("rackmesh_scm_volatile_bytes", 'node="b",place="iio"'), 0);
-    const names = [...text.matchAll(/^# TYPE (\S+) (\S+)/gm)];
-    for (const [, name, type] of names) {
-      assert.match(name!, /^rackmesh_[a-z_]+$/);
-      assert.equal(name!.endsWith("_total"), type === "counter", name);
-    }
+    // The object that was put.
+    const put = 'node="a",operation="put",method="persist-opcode"';
+    assert.equal(value("rackmesh_promised_bytes_total", put), 10_000);
+    const messages = value("rackmesh_operation_latency_seconds_count", put);
+    assert.ok(messages > 0);
+    const mean = value("rackmesh_operation_latency_seconds_sum", put) / messages;
+    assert.ok(mean > 1e-6 && mean < 1e-3, `${mean} s of virtual time`);
+    assert.ok(value("rackmesh_link_bytes_total", 'from="tor"') > 1_000);
+    assert.equal(value("rackmesh_switch_queue_bytes", 'from="tor"'), 0);
+    assert.ok(value("rackmesh_grants_waited_for", rack) >= 0);
+    assert.deepEqual(promProblems(text), []);
   });
 
   it("checks names against what there is before anything is done", async () => {

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { RackError } from "../../console/base/rack_error.ts";
-import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkFaultRequest, orderLinkFault } from "../../console/rack/live/cables.ts";
 import {
   awaitService,

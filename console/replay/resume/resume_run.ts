@@ -10,7 +10,7 @@ import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { EXIT, RESUMING_FILE, type RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { writeWhole } from "../../base/files.ts";
-import { captureFiles, makeRoomFor, scopeFor } from "../../captures/captures.ts";
+import { captureFiles, makeRoomFor, scopeFor } from "../../captures/capture_files.ts";
 import { startRack } from "../../rack/bring_up.ts";
 import { keepInputs } from "../../rack/prepare.ts";
 import { whyText } from "../../rack/live/clock_text.ts";

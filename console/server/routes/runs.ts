@@ -4,7 +4,7 @@ import { done, name } from "../../api/common.ts";
 import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
 import * as api from "../../api/runs.ts";
-import { takeRacksDown } from "../../rack/bring_up.ts";
+import { takeRacksDown } from "../../rack/live/take_down.ts";
 import { type Checkpoint, checkpointsIn } from "../../replay/checkpoints.ts";
 import { takeCheckpoint } from "../../replay/resume/take_checkpoint.ts";
 import {

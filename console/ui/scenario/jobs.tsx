@@ -26,7 +26,8 @@ export function Jobs() {
               {state === "running"
                 ? <progress value={share} max={1} aria-label={`${scenario}: ${title}`} />
                 : state === "failed"
-                ? <span class="is-lost">✗ {error}</span>
+                // What ended as it should, and found something wrong, has a verdict.
+                ? <span class="is-lost">✗ {error || verdict}</span>
                 : verdict || state}
             </td>
             <td class="quiet">{state === "running" ? title : ""}</td>
@@ -39,7 +40,7 @@ export function Jobs() {
                   End
                 </button>
               )}
-              {state === "done" && run !== null && (
+              {(state === "done" || (state === "failed" && error === "")) && run !== null && (
                 RACKS.has(kind)
                   ? (
                     <button type="button" onClick={() => go({ view: "rack", run })}>
