@@ -133,16 +133,25 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   }
 
   /** Lines of a page that had been written by `at`. */
-  linesOf(page: number, at: Time): Set<number> {
-    const lines = new Set<number>();
+  linesOf(page: number, at: Time): number[] {
+    const times = this.writtenIn(page, at);
+    return Array.from(times, (time, i) => time < 0 ? -1 : page + LINE_BYTES * i)
+      .filter((line) => line >= 0);
+  }
+
+  /** Of each line of a page when bytes of it became durable last; 0: they are dirty only; -1: none was written. */
+  writtenIn(page: number, at: Time): Float64Array {
+    const times = new Float64Array(PAGE_BYTES / LINE_BYTES).fill(-1);
     const changes = this.#byPage.get(page);
-    for (let i = 0; i < (changes?.length ?? 0); i++) {
-      const change = changes!.at(i);
-      if (this.#at.at(change) >= at) break;
-      const { offset, length } = this.#changeOf(change), first = page + offset;
-      for (let line = lineOf(first); line < first + length; line += LINE_BYTES) lines.add(line);
+    for (let i = 0, count = this.#countBefore(changes, at); i < count; i++) {
+      const change = changes!.at(i), what = this.#what.at(change);
+      const offset = (what >>> LENGTH_BITS) & LENGTH_MASK, end = offset + (what & LENGTH_MASK);
+      const time = KINDS[what >>> 2 * LENGTH_BITS] === "durable" ? this.#at.at(change) : 0;
+      for (let at = Math.floor(offset / LINE_BYTES); at * LINE_BYTES < end; at++) {
+        times[at] = Math.max(times[at]!, time);
+      }
     }
-    return lines;
+    return times;
   }
 
   /** Looks back from the instant, until all of the line is known. */
