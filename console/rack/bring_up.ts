@@ -1,30 +1,31 @@
-/** Starts a rack in the background, and ends it. */
+/** Starts a rack in the background. */
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
-import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
+import { v8Flags } from "../base/v8_flags.ts";
+import { captureFiles, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { RackError } from "../base/rack_error.ts";
-import { explain } from "./failure.ts";
-import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
+import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
+import { takeDown } from "./live/take_down.ts";
 import { useExisting } from "./nats_server.ts";
-import { keepInputs, lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
 import {
-  endProcesses,
-  findProcesses,
-  isProcessOf,
-  signalProcess,
-  writeProcesses,
-} from "./process_table.ts";
+  keepInputs,
+  lacksInput,
+  onlyOne,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  runFileOf,
+} from "./prepare.ts";
+import { writeProcesses } from "./process_table.ts";
 import {
   beforeRun,
   createRunDirectory,
-  listRuns,
   readEnd,
-  readSupervisor,
-  type RunRow,
+  readSupervisorOf,
   writeRunFile,
 } from "./run_directory.ts";
 import type { RunManner } from "./run_scenario.ts";
@@ -39,7 +40,7 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
-  const prepared = await prepareOne(scenario, options);
+  const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
@@ -56,28 +57,42 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     observe,
     ...(observe && { captures: files }),
   });
-  const runFilePath = await writeRunFile(runFile);
-  return await startSupervisor(runFile, { runFilePath, options });
+  await keepScenario(path, { scenario, choices, variant });
+  return await startRack(runFile, options);
 }
 
-async function prepareOne(scenario: string, options: BringUpOptions) {
+/** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
+export async function prepareOne(
+  scenario: string,
+  options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
+): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
+  const { change: own = (program) => program, input } = options.prepare;
   const change = (program: ProgramScenario) => {
-    if (!lacksInput(program, options.prepare.input)) return program;
+    const changed = own(program);
+    if (changed === undefined || !lacksInput(changed, input)) return changed;
     leftOut.add(program.on);
     return undefined;
   };
-  const all = await prepare(scenario, { ...options.prepare, change });
+  const choices = { ...options.prepare, change };
+  const all = await prepare(scenario, choices);
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
-  return onlyOne(all, scenario);
+  return { prepared: onlyOne(all, scenario), choices };
 }
 
 const LOOK_AGAIN_MS = 30;
 
-async function startSupervisor(
-  runFile: RunFile,
-  { runFilePath, options }: { readonly runFilePath: string; readonly options: BringUpOptions },
-): Promise<RackUp> {
+export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
+  /**
+   * Called when every process is there, before the rack is up; where it rejects the rack is taken down.
+   * @param throwIfGone throws where the rack has ended.
+   */
+  readonly beforeUp?: (link: RackLink, throwIfGone: () => void) => Promise<void>;
+}
+
+/** Writes a run file and starts its rack; returns when all processes have joined. @throws RackError */
+export async function startRack(runFile: RunFile, options: StartOptions): Promise<RackUp> {
+  const runFilePath = await writeRunFile(runFile);
   const { directory } = runFile;
   const { signal } = options;
   signal?.throwIfAborted();
@@ -98,11 +113,14 @@ async function startSupervisor(
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const supervisor = readSupervisor(directory);
+      const supervisor = readSupervisorOf(directory);
       throwIfGone();
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
-        await linkedTo(rack, (link) => untilJoined(link, { ...options, throwIfGone }));
+        await linkedTo(rack, async (link) => {
+          await untilJoined(link, { ...options, throwIfGone });
+          await options.beforeUp?.(link, throwIfGone);
+        });
         signal?.throwIfAborted();
         child.unref();
         return rack;
@@ -124,6 +142,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
       "--no-prompt",
       "--config",
       fromFileUrl(projectFile("deno.json")),
+      v8Flags(),
       "--allow-all",
       fromFileUrl(projectFile("console/rack/supervise.ts")),
       runFilePath,
@@ -149,7 +168,7 @@ const STATUS_MS = 500;
 
 async function untilJoined(
   { rack, control }: RackLink,
-  { signal, onProgress, throwIfGone }: BringUpOptions & { readonly throwIfGone: () => void },
+  { signal, onProgress, throwIfGone }: StartOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
   let most = 0, deadline = performance.now() + JOIN_MS;
   for (;;) {
@@ -175,75 +194,4 @@ async function untilJoined(
     }
     await sleep(LOOK_AGAIN_MS);
   }
-}
-
-/**
- * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
- * ended.
- * @returns for each rack the number of its processes, the paths of its captures, and why there are
- * none where they could not be written.
- * @throws Refusal where the choice is ambiguous.
- */
-export async function takeRacksDown(which: WhichRacks) {
-  const down = [];
-  for (const { id, path } of await chosen(which)) {
-    down.push({ id, path, processes: await takeDown(path) });
-  }
-  const ended = [];
-  for (const { id: run, path, processes } of down) {
-    try {
-      ended.push({ run, processes, captures: await writeCapturesOf(path) });
-    } catch (error) {
-      ended.push({ run, processes, captures: [], problem: explain(error).message });
-    }
-  }
-  return ended;
-}
-
-export interface WhichRacks {
-  readonly run?: string;
-  readonly all?: boolean;
-  /** Receives the racks of other users, which stay up. */
-  readonly onForeign?: (ids: readonly string[]) => void;
-}
-
-/** Racks with running processes, with or without a supervisor or a directory. */
-async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
-  if (run !== undefined) {
-    const row = await findRun(run);
-    if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
-    return [row];
-  }
-  const living = (await listRuns()).filter(({ processes }) => processes > 0);
-  const rows = living.filter(({ isForeign }) => !isForeign);
-  const foreign = living.filter(({ isForeign }) => isForeign).map(({ id }) => id);
-  if (foreign.length > 0) onForeign?.(foreign);
-  if (rows.length === 1 || all) return rows;
-  if (rows.length === 0) {
-    throw refusal("", { found: "No rack is up", expected: "one to take down" });
-  }
-  const expected = `--all, or --run with one of ${listed(rows)}`;
-  throw refusal("", { found: `${rows.length} racks are up`, expected });
-}
-
-const SUPERVISOR_MS = 8_000;
-const GRACE_MS = 2_000;
-
-/** Ends a rack's processes; returns when they are gone. @returns how many there were. */
-async function takeDown(directory: string): Promise<number> {
-  const living = () => findProcesses(directory);
-  const all = living();
-  for (const { pid, kind } of all) {
-    if (kind !== "supervisor" || !signalProcess(directory, pid, "SIGTERM")) continue;
-    const deadline = performance.now() + SUPERVISOR_MS;
-    while (isProcessOf(directory, pid) && performance.now() < deadline) {
-      await sleep(LOOK_AGAIN_MS);
-    }
-  }
-  // Processes that the supervisor has not ended.
-  for (const each of new Set(living().map((found) => found.directory))) {
-    const entries = living().filter((found) => found.directory === each);
-    await endProcesses(each, { entries, graceMs: GRACE_MS });
-  }
-  return all.length;
 }

@@ -2,13 +2,15 @@
 import { PARENT_VARIABLE } from "../../fabric/process.ts";
 import { SMALL_HEAP } from "./device_rights.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { v8Flags } from "../base/v8_flags.ts";
 
 export interface ChildOptions {
   readonly name: string;
   readonly module: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  readonly logFile: string;
+  /** Receives what it writes; absent: the output of this process does, and nothing is kept. */
+  readonly logFile?: string;
   /** Flags of Deno that say what the process may do; default: {@link TRUSTED}. */
   readonly rights?: readonly string[];
   /** The folder in which it runs, where relative paths of `rights` begin: one may have a comma in it. */
@@ -17,7 +19,7 @@ export interface ChildOptions {
 
 /** The rights of a process that runs no code but this project's. */
 const TRUSTED: readonly string[] = [
-  `--v8-flags=${SMALL_HEAP}`,
+  v8Flags(SMALL_HEAP),
   "--allow-net",
   "--allow-read",
   "--allow-write",
@@ -54,12 +56,12 @@ export function startChild(options: ChildOptions): Child {
     env: { ...env, [PARENT_VARIABLE]: String(Deno.pid) },
     ...(cwd !== undefined && { cwd }),
     stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
+    stdout: logFile === undefined ? "inherit" : "piped",
+    stderr: logFile === undefined ? "inherit" : "piped",
   });
   const child = command.spawn();
   const words: string[] = [];
-  const logged = Promise.all([
+  const logged = logFile === undefined ? Promise.resolve() : Promise.all([
     keepLog(child.stdout, { path: logFile, words }),
     keepLog(child.stderr, { path: logFile, words }),
   ]);
@@ -81,6 +83,11 @@ export function startChild(options: ChildOptions): Child {
       }
     },
   };
+}
+
+/** How a process has ended. */
+export function statusText({ code, signal }: Deno.CommandStatus): string {
+  return signal === null ? `exit code ${code}` : signal;
 }
 
 /**

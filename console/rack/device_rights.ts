@@ -3,6 +3,7 @@
  * up before it loads a user's program (`giveUpRights` of `nodes/files.ts`).
  */
 import { DEVICE_WRITES } from "../../nodes/files.ts";
+import { v8Flags } from "../base/v8_flags.ts";
 
 const BUS_PORT = 4222;
 
@@ -20,8 +21,7 @@ export function deviceRights(url: string, directory = "."): string[] {
   // A scheme that URL knows host and port of.
   const { hostname, port } = new URL(url.replace(/^\w+:/, "http:"));
   return [
-    // Code from strings (`new Function`) would see globals that programs may not use.
-    `--v8-flags=${SMALL_HEAP},--disallow-code-generation-from-strings`,
+    v8Flags(SMALL_HEAP),
     "--cached-only",
     "--deny-import",
     `--allow-net=${hostname}:${port || BUS_PORT}`,

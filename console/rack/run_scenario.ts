@@ -5,15 +5,10 @@ import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
-import {
-  captureFiles,
-  fileName,
-  makeRoomFor,
-  type RecordedRun,
-  scopeFor,
-  writeCaptures,
-} from "../captures/captures.ts";
+import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
+import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
 import { plainly } from "../reports/json.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
@@ -74,7 +69,7 @@ export async function runScenario(
     const expected = `a node of this rack (${listOf(nodes)})`;
     throw new Refusal([{ file: faultsFile!, path: "", found: stranger, expected }]);
   }
-  return await runAll(prepared, options);
+  return await runAll(scenario, { ...options, prepared });
 }
 
 function onOf({ on }: ProgramScenario): string {
@@ -82,14 +77,19 @@ function onOf({ on }: ProgramScenario): string {
 }
 
 async function runAll(
-  prepared: readonly Prepared[],
-  options: RunScenarioOptions,
+  scenario: string,
+  { prepared, ...options }: RunScenarioOptions & { readonly prepared: readonly Prepared[] },
 ): Promise<RunReport> {
   const began = performance.now();
   const { prepare: { packing, method, ddio }, claims = false, signal } = options;
   const run = await runVariants(prepared, { ...options, packing, check: "wire" });
   const outcomes: JudgedVariant[] = [];
   for (const [i, one] of run.prepared.entries()) {
+    const { variant } = one, { directory } = run.outcomes[i]!;
+    // A run that repeats a record does what is not in its scenario.
+    if (options.faultsFile === undefined) {
+      await keepScenario(directory, { scenario, choices: options.prepare, variant });
+    }
     outcomes.push(await judge(one, run.outcomes[i]!, { claims, signal }));
   }
   const { id, path, captures } = run;

@@ -409,6 +409,17 @@ export class ReplayEngine {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
   }
 
+  /** Digest of each device, and their number of events, of what happens before an instant. */
+  digestsAt(at: Ps): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
+    const last = Math.max(this.#recording.reached, this.#endPs);
+    if (!Number.isSafeInteger(at) || at < 0 || at > last) {
+      const expected = `an instant up to ${formatTime(last)}, which is as far as the run is known`;
+      throw refusal("The instant", { found: formatTime(at), expected });
+    }
+    const { simulator } = this.#followTo(at, true)!;
+    return { nodes: simulator.nodes(), events: simulator.events };
+  }
+
   /** Digest of each device after each instant in [from, to) at which something happens. */
   digestsIn(from: Ps, to: Ps): [at: Ps, digests: [node: string, digest: string][]][] {
     const { simulator } = this.#newFollower();

@@ -17,6 +17,7 @@ export const METHODS = [
   "find",
   "digests",
   "digestsIn",
+  "digestsAt",
   "end",
 ] as const;
 export type Method = typeof METHODS[number];

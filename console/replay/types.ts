@@ -20,6 +20,8 @@ export interface ReplayTarget {
   readonly run: string;
   /** Name of a variant's folder, or its number among them from 1; "" or absent: the first. */
   readonly variant?: string;
+  /** Name of a checkpoint: the run as it was then, and up to it. */
+  readonly checkpoint?: string;
 }
 
 /** A device whose events in the replay differ from those in the run. */

@@ -107,7 +107,7 @@ const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
   [/\.pcapng$/, "capture"],
   [/perfetto\.json$/, "timeline"],
   [/\.log$/, "log"],
-  [/(^|\/)run\.json$/, "scenario"],
+  [/(^|\/)(run\.json|scenario\.yaml)$/, "scenario"],
   [/\.jsonl$/, "record"],
   [/\.scm$/, "memory"],
 ];

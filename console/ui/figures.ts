@@ -84,3 +84,11 @@ export function plural(value: number, one: string, several: string = `${one}s`):
 export function wordsOfVariant(folder: string): string {
   return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
 }
+
+/** A sentence of the server's with its times as the page writes them: `us` on a terminal is `µs` here. */
+export function sentence(text: string): string {
+  return text.replace(/\b(\d{4,}) ps\b/g, (_, ps) => time(Number(ps))).replace(
+    /(\d) ?us\b/g,
+    `$1${THIN}µs`,
+  );
+}

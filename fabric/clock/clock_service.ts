@@ -4,7 +4,7 @@
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, decodeSealed, encode, encodeSealed } from "../bus/codec.ts";
-import { CLOCK_VERBS, type ClockVerb, USERS } from "../bus/access.ts";
+import { CLOCK_VERBS, type ClockVerb, deathVerb, USERS } from "../bus/access.ts";
 import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
 import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
@@ -21,6 +21,7 @@ import type { Break, BreakHit } from "./breaks.ts";
 import {
   type ClockEnd,
   type MemberStatus,
+  type OrdersBefore,
   type PowerNews,
   type Recorded,
   type RecordedFault,
@@ -46,7 +47,7 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
   /** Makes room for a program that an order starts; returns false where it is not kept. */
-  readonly onAccepted?: (order: RecordedOrder) => boolean;
+  readonly onAccepted?: (order: RecordedOrder, before: OrdersBefore) => boolean;
   /** Writes down an order that was accepted; returns when it is written. */
   readonly onOrdered?: (order: RecordedOrder) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
@@ -216,7 +217,7 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
-      accepted: (order) => onAccepted?.(order) ?? true,
+      accepted: (order, before) => onAccepted?.(order, before) ?? true,
       ordered: (order) => onOrdered?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
@@ -292,13 +293,25 @@ export class ClockService {
       end: () => this.timekeeper.end() ?? { error: "partitions are still to report" },
       link: (request) => this.#link(request),
     };
-    for (const verb of CLOCK_VERBS) {
-      this.#on(patternOf({ kind: "control", run, verb }), decode, (value, { subject, reply }) => {
-        const answer = isRequest(value) ? verbs[verb](value) : undefined;
-        if (answer === undefined) this.#refusals.note(subject);
-        reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
-      });
+    for (const verb of CLOCK_VERBS) this.#answer(verb, verbs[verb]);
+    if (this.#options.livenessMs === 0) return;
+    // In containers each parent has a word of its own, and may speak of its own process alone.
+    for (const { name } of this.#options.partitions) {
+      this.#answer(
+        deathVerb(name),
+        (request) => request["partition"] === name ? this.#death(request) : undefined,
+      );
     }
+  }
+
+  /** @param answerTo what is asked; undefined refuses the request. */
+  #answer(verb: string, answerTo: (request: Request) => unknown): void {
+    const pattern = patternOf({ kind: "control", run: this.#options.run, verb });
+    this.#on(pattern, decode, (value, { subject, reply }) => {
+      const answer = isRequest(value) ? answerTo(value) : undefined;
+      if (answer === undefined) this.#refusals.note(subject);
+      reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
+    });
   }
 
   #on(

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { RackError } from "../../console/base/rack_error.ts";
-import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkFaultRequest, orderLinkFault } from "../../console/rack/live/cables.ts";
 import {
   awaitService,
@@ -12,12 +13,16 @@ import {
   killService,
   startDevice,
 } from "../../console/rack/live/power.ts";
-import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
+import { findRun, linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
 import { pause, resume } from "../../console/rack/live/virtual_time.ts";
+import { listRuns } from "../../console/rack/run_directory.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
+import type { Checkpoint } from "../../console/replay/checkpoints.ts";
 import { Replay } from "../../console/replay/client.ts";
 import { compareRuns } from "../../console/replay/compare.ts";
+import { resumeRun } from "../../console/replay/resume/resume_run.ts";
+import { takeCheckpoint } from "../../console/replay/resume/take_checkpoint.ts";
 import type { Loss, Timeline } from "../../console/replay/types.ts";
 import { CommandRig } from "../support/command.ts";
 
@@ -56,6 +61,7 @@ function assertEqual({ exactness }: Timeline): void {
 describe("Replay of a rack that was up", () => {
   let rack: RackUp;
   let live: Timeline, later: Timeline, ended: Timeline;
+  let checkpoint: Checkpoint;
   const content = Uint8Array.from({ length: 20_000 }, (_, i) => (i * 31 + (i >> 8)) % 251 + 1);
 
   const put = (link: RackLink, name: string) =>
@@ -87,6 +93,7 @@ describe("Replay of a rack that was up", () => {
     assert.deepEqual(await Deno.readFile(`${rig.cache}/copy`), content);
     await replayed(rack.id, async (replay) => {
       live = await replay.timeline();
+      checkpoint = (await takeCheckpoint({ run: rack.id, name: "before-ls" })).checkpoint;
       await linkedTo(rack, (link) => listObjects(link, { ...TRANSFER, from: "b" }));
       later = await replay.advance();
     });
@@ -117,6 +124,37 @@ describe("Replay of a rack that was up", () => {
     assert.equal(later.orders.length, live.orders.length + 1);
   });
 
+  it("is brought up again as processes at a checkpoint, and goes on with a record of its own", async () => {
+    assert.equal((await findRun(rack.id)).mark, "", "a run with a checkpoint is kept");
+    const { rack: again, at, digest, events } = await resumeRun(rack.id, { at: "before-ls" });
+    assert.deepEqual([at, events], [checkpoint.at, checkpoint.events]);
+    assert.equal(digest, checkpoint.digest);
+    const next = await linkedTo(again, async (link) => {
+      const { paused, standsAt, ordersFrom } = await link.control.status();
+      assert.ok(paused && standsAt! <= at);
+      await resume(link.control);
+      await getObject(link, {
+        ...{ ...TRANSFER, from: "b", object: "second", file: `${rig.cache}/again`, partial: false },
+      });
+      await killDevice(link, "b");
+      return ordersFrom;
+    });
+    const { checkpoint: second } = await takeCheckpoint({ run: again.id });
+    await takeRacksDown({ run: again.id });
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/again`), content);
+    const timeline = await replayed(again.id, (replay) => replay.timeline());
+    assertEqual(timeline);
+    assert.deepEqual(timeline.orders.map(({ program }) => program), ["put", "put", "get", "get"]);
+    assert.equal(timeline.orders.at(-1)!.order, next, "its number is behind all on record");
+    assert.deepEqual(timeline.faults.map(({ action }) => action), [
+      "kill",
+      "start",
+      "loss",
+      "kill",
+    ]);
+    assert.ok(second.name === "c1" && second.at > at);
+  });
+
   it("names the device whose events are others than the run's", async () => {
     const path = `${rack.directory}/clock.json`, text = await Deno.readTextFile(path);
     const end = JSON.parse(text);
@@ -135,6 +173,23 @@ describe("Replay of a rack that was up", () => {
     await Deno.writeTextFile(path, text);
   });
 
+  it("brings up no rack at a checkpoint with other digests, nor at an instant that is not known", async () => {
+    const path = `${rack.directory}/checkpoints/before-ls.json`;
+    const text = await Deno.readTextFile(path), nodes = checkpoint.nodes.with(0, ["a", "00"]);
+    await Deno.writeTextFile(path, JSON.stringify({ ...checkpoint, nodes }));
+    const runs = (await listRuns()).length;
+    await assert.rejects(
+      resumeRun(rack.id, { at: "before-ls" }),
+      /^RackError: Found other events on a /,
+    );
+    await Deno.writeTextFile(path, text);
+    const late =
+      /^Refusal: The instant is 1 s: expected an instant up to .* as far as the run is known/;
+    await assert.rejects(resumeRun(rack.id, { at: 1e12 }), late);
+    await assert.rejects(takeCheckpoint({ run: rack.id }), /is not up: expected --at/);
+    assert.equal((await listRuns()).length, runs, "nothing is left of them");
+  });
+
   it("refuses a run that cannot be replayed exactly, with the reason", async () => {
     const path = `${rack.directory}/inexact.jsonl`;
     await Deno.writeTextFile(path, JSON.stringify("b lost messages with the process of a") + "\n");
@@ -143,6 +198,7 @@ describe("Replay of a rack that was up", () => {
       assert.match(error.message, /cannot be replayed exactly: b lost messages/);
       return true;
     });
+    await assert.rejects(resumeRun(rack.id, { at: 1 }), /cannot be replayed exactly: b lost/);
     await Deno.remove(path);
   });
 });

@@ -5,6 +5,7 @@
 import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
+import { v8Flags } from "../../base/v8_flags.ts";
 
 /** The fields of an error of esbuild that are used here. */
 interface BundleError {
@@ -85,7 +86,7 @@ export async function probeProgram(text: string, path: string): Promise<Probed> 
   const child = new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
-      "--v8-flags=--disallow-code-generation-from-strings",
+      v8Flags(),
       ...["--config", fromFileUrl(projectFile("deno.json"))],
       fromFileUrl(projectFile("console/rack/own/probe_main.ts")),
     ],

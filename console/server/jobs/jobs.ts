@@ -1,5 +1,6 @@
 /** The jobs of this console: each a process of its own, limited in number, ended with the console. */
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
+import { v8Flags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
@@ -81,6 +82,7 @@ export class Jobs {
         "--no-prompt",
         "--config",
         fromFileUrl(projectFile("deno.json")),
+        v8Flags(),
         "--allow-all",
         fromFileUrl(projectFile("console/server/jobs/main.ts")),
       ],

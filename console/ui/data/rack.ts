@@ -148,6 +148,12 @@ function takeState(state: StateMessage): void {
   ended.value = state.ended?.message;
 }
 
+/** A job stays where it is in the list, which has the newest first. */
+export function takeJob(job: Job): void {
+  jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)]
+    .sort((x, y) => x.startedAt < y.startedAt ? 1 : -1);
+}
+
 function remember(what: Happening): void {
   happenings.value = [...happenings.value.slice(-HAPPENINGS_MAX), what];
 }
@@ -186,8 +192,7 @@ function take(message: Message): void {
       ended.value = message.message;
       return;
     case "job":
-      jobs.value = [message.job, ...jobs.value.filter(({ id }) => id !== message.job.id)];
-      return;
+      return takeJob(message.job);
     case "runs":
       void readRuns();
       return;

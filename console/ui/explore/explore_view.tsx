@@ -77,7 +77,7 @@ function Page() {
       <JobBar kinds={KINDS} />
       {job === undefined
         ? (
-          <Empty title="Nothing has been explored yet">
+          <Empty isPart title="Nothing has been explored yet">
             Choose a scenario above and press Explore: a grid shows which method keeps its promises
             where, and a counterexample where one does not. The matrix has every method on every
             kind of responder.
@@ -103,7 +103,7 @@ function CutHere() {
       ...(of !== undefined && { variant: of }),
     });
   return (
-    <div class="note row">
+    <div class="note row apart">
       <p>
         Cut the power of <strong>{cut}</strong> at <span class="num">{time(Number(atPs))}</span> of
         {" "}
@@ -189,7 +189,7 @@ function Found({ detail }: { readonly detail: JobDetail }) {
     case "cut":
       return <Explored explored={result.explored} detail={detail} />;
     case "matrix":
-      return <Matrix matrix={result.matrix} isRunning={isRunning(job)} />;
+      return <Matrix matrix={result.matrix} />;
     default:
       return null;
   }
@@ -323,9 +323,7 @@ function keyOf({ method, update, arch, ddio, domain, receiveBuffer }: MatrixCell
   return [method, update, domain, arch, ddio, receiveBuffer].join(" ");
 }
 
-function Matrix(
-  { matrix, isRunning }: { readonly matrix: MatrixResult; readonly isRunning: boolean },
-) {
+function Matrix({ matrix }: { readonly matrix: MatrixResult }) {
   const { cells } = matrix, { cell, update: wanted } = place.value.more;
   const updates = [...new Set(cells.map(({ update }) => update))];
   const update = updates.find((each) => each === wanted) ?? updates[0];
@@ -370,9 +368,7 @@ function Matrix(
               ? `${
                 plural(shown.crashPoints, "crash point")
               }: what the method claims is there at every instant.`
-              : isRunning
-              ? "Its counterexample is here when the matrix is done."
-              : "Its counterexample was not kept."}
+              : "It has no counterexample."}
           </p>
         )
         : (

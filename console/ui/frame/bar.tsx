@@ -1,5 +1,5 @@
 /** The bar: which rack, why time moves or not, the buttons of time, and virtual time itself. */
-import { useComputed, useSignal } from "@preact/signals";
+import { useComputed } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
 import {
@@ -16,13 +16,13 @@ import {
 import { replayedAt } from "../data/shown.ts";
 import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
-import { cut, roughTime, time, wordsOfVariant } from "../figures.ts";
+import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
-import { close, open } from "./dialogs.tsx";
 import { openHelp } from "./help.tsx";
+import { openUntil } from "./until.tsx";
 import { order } from "./notice.tsx";
 import { openSearch } from "./search.tsx";
-import { canDrive, drive, isHeld, PACES, runOrPause, stepEvent, stepSpan, until } from "./time.ts";
+import { canDrive, drive, isHeld, PACES, runOrPause, stepEvent, stepSpan } from "./time.ts";
 import { toggleTheme } from "./theme.ts";
 
 function Which() {
@@ -90,7 +90,7 @@ function Why() {
   if (clock.value === null) return <span class="why" />;
   const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
   // The bar has the time itself.
-  const why = clock.value.why.replace(/^Virtual time is [^:]*: /, "");
+  const why = sentence(clock.value.why).replace(/^Virtual time is [^:]*: /, "");
   const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
   return (
     <span class="why" title={clock.value.why}>
@@ -112,35 +112,6 @@ function Why() {
       {after}
     </span>
   );
-}
-
-function Until() {
-  const wrong = useSignal<string | undefined>(undefined);
-  return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        const text = new FormData(event.currentTarget).get("until");
-        wrong.value = until(String(text).trim());
-        if (wrong.value === undefined) close();
-      }}
-    >
-      <h2 id="dialog-title">Run until</h2>
-      <label>
-        A time, or a step with its number in the documents
-        <input name="until" autofocus autocomplete="off" placeholder="3ms, S907, b-rnic:S907" />
-      </label>
-      {wrong.value !== undefined && <p class="note refused" role="alert">{wrong}</p>}
-      <div class="row">
-        <button type="submit" class="go">Run until then</button>
-        <button type="button" onClick={close}>Cancel</button>
-      </div>
-    </form>
-  );
-}
-
-export function openUntil(): void {
-  open(Until);
 }
 
 function Pace() {
@@ -172,13 +143,15 @@ function Now() {
       <span class="now" data-testid="now">
         {shown.value === undefined ? "–" : time(shown.value)}
       </span>
-      {instant.value === undefined
-        ? <span class="rate num">{rate}</span>
-        : (
-          <button type="button" onClick={() => lookAt(undefined)} title="Back to now (Esc)">
-            now
-          </button>
-        )}
+      {instant.value === undefined ? <span class="rate num">{rate}</span> : (
+        <button
+          type="button"
+          onClick={() => lookAt(undefined)}
+          title={`Back to ${isKept.value ? "the end" : "now"} (Esc)`}
+        >
+          {isKept.value ? "end" : "now"}
+        </button>
+      )}
     </>
   );
 }

@@ -5,7 +5,7 @@ import type { Loss, MemoryView } from "../../replay/types.ts";
 import { clock, topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
-import { bytes, count, plural, time } from "../figures.ts";
+import { bytes, count, plural, sentence, time } from "../figures.ts";
 import { go, hrefOf, instant, isPast, place, run, select, selection } from "../state.ts";
 import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
@@ -127,6 +127,7 @@ function Page() {
       {view.touched.length === 0
         ? (
           <Empty
+            isPart
             title="Nothing is written"
             act={<a class="button" href={hrefOf({ view: "operation" })}>Show operations</a>}
           >
@@ -165,8 +166,8 @@ function CutNote({ view }: { readonly view: MemoryView }) {
       <p class="note quiet">{loss.trouble ?? "What a power cut would lose is being asked …"}</p>
     );
   }
-  const [, head = "", rest = found.text] =
-    /^(A power cut of .+? at \S+ \S+)(.*)$/s.exec(found.text) ?? [];
+  const text = sentence(found.text);
+  const [, head = "", rest = text] = /^(A power cut of .+? at \S+\s\S+)(.*)$/s.exec(text) ?? [];
   const isSafe = found.lostBytes === 0 && found.broken.length === 0;
   return (
     <div

@@ -1,0 +1,11 @@
+/**
+ * The flag of Deno with what V8 is told; all processes of the product have it.
+ *
+ * Code from strings (`new Function`) would see globals that programs may not use. Processes that run none have
+ * the flag, too: Deno keeps what V8 has compiled in its cache, for one set of such flags. A process with another
+ * set would compile each module anew and write it over, which is a third of its start, and so would the next one.
+ * @param heap flags for the size of the heap, which do not tell compiled code apart.
+ */
+export function v8Flags(...heap: readonly string[]): string {
+  return `--v8-flags=${[...heap, "--disallow-code-generation-from-strings"].join(",")}`;
+}
