@@ -25,7 +25,7 @@ function isTried(place: MatrixPlace): boolean {
   const { method, update, arch, ddio, domain, receiveBuffer } = place;
   const others = [arch === "ddio", ddio === "off", domain === "eadr"];
   if (update === "replaced") {
-    others.push(METHODS.indexOf(method) % 2 === 0);
+    others.push(METHODS.findIndex((each) => each === method) % 2 === 0);
     if (whyUnsafe(place) !== undefined) return true;
   } else {
     if (BY_SENDS.includes(method)) return true;
