@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a base image without a registry: this machine's Deno and nats-server, the libraries they are
-# linked with, and the npm packages of deno.lock. Prints the image's name on stdout.
+# Makes a base image without a registry: this machine's Deno, nats-server and what a rack of processes wants
+# of a shell, the libraries they are linked with, and the npm packages of deno.lock. It stands for the public
+# images of Deno and of nats-server. Prints the image's name on stdout.
 #   docker/base.sh [NAME]      default: rackmesh-base:local
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
@@ -19,10 +20,10 @@ copy_library() {
   [ -e "$stage$1" ] || install -D --mode=755 "$(readlink -f "$1")" "$stage$1"
 }
 
-# Copies the program $1 to /usr/bin/$2 of the image, and what it is linked with to where that is here.
+# Copies the program $1 to $2 of the image, and what it is linked with to where that is here.
 copy_program() {
   local library part
-  install -D --mode=755 "$1" "$stage/usr/bin/$2"
+  install -D --mode=755 "$1" "$stage$2"
   # A program that is linked with nothing makes ldd fail.
   for library in $(ldd "$1" 2>/dev/null | grep --only-matching '/[^ ]*' || true); do
     copy_library "$library"
@@ -35,8 +36,14 @@ copy_program() {
 }
 
 # The Deno on PATH may be a small program that starts the real one.
-copy_program "$("$RACKMESH_DENO" eval 'console.log(Deno.execPath())')" deno
-copy_program "$(readlink -f "$RACKMESH_NATS_SERVER")" nats-server
+copy_program "$("$RACKMESH_DENO" eval 'console.log(Deno.execPath())')" /usr/bin/deno
+# Where the public image has it.
+copy_program "$(readlink -f "$RACKMESH_NATS_SERVER")" /nats-server
+# The console's racks of processes: a shell ends a broker whose parent has ended, and continues stopped processes.
+copy_program "$(readlink -f "$(command -v sh)")" /usr/bin/sh
+for program in tr grep; do
+  copy_program "$(readlink -f "$(command -v "$program")")" "/usr/bin/$program"
+done
 
 # The packages as Deno caches them, by the name of the public registry whichever they came from.
 npm_cache=$("$RACKMESH_DENO" eval '
@@ -70,6 +77,6 @@ tar --create --owner=0 --group=0 --numeric-owner --directory="$stage" . |
   docker import \
     --change 'ENV PATH=/usr/bin' \
     --change 'ENV DENO_DIR=/deno-dir/' \
-    --message 'Deno, nats-server and the npm packages of Rackmesh' \
+    --message 'Deno, nats-server, a shell and the npm packages of Rackmesh' \
     - "$name" >/dev/null
 echo "$name"

@@ -4,7 +4,9 @@
 #     over cables that do wrong, or not;
 #   - nor does it matter that its timekeeper and its nats-server are killed and started;
 #   - `docker kill` of a host's container is its power failure, `docker start` its return: everything
-#     confirmed is in the SCM on its volume, the rest of the rack goes on, and the run can be replayed.
+#     confirmed is in the SCM on its volume, the rest of the rack goes on, and the run can be replayed;
+#   - the console in its container shows the rack and drives it: power without the Docker socket, cables, time,
+#     replay and a campaign, for an operator and for no viewer.
 # Takes away all that it made.  Exit code: 0 proved; 1 not; 2 there is nothing to prove it on.
 #   docker/prove.sh [--base IMAGE --nats-image IMAGE] [--keep]
 # --base, --nats-image: public images instead of a base made of this machine's files
@@ -40,6 +42,7 @@ setup
 work=$(mktemp -d)
 image=rackmesh-prove:$$
 base_image=rackmesh-prove-base:$$
+console_port=$("$RACKMESH_DENO" eval 'console.log(Deno.listen({ hostname: "127.0.0.1", port: 0 }).addr.port)')
 failed=0
 projects=()
 
@@ -91,7 +94,7 @@ rack() {
 make() {
   project=$work/$1
   rack compose "$root/scripts/scenarios/$2.yaml" --out "$project" --image "$image" \
-    --nats-image "${nats_image:-$image}" "${@:3}" 2>"$work/$1.compose.log" ||
+    --nats-image "${nats_image:-$image}" --console-port "$console_port" "${@:3}" 2>"$work/$1.compose.log" ||
     die "rack compose $2: $(cat "$work/$1.compose.log")"
   projects+=("$project")
 }
@@ -110,7 +113,7 @@ container() {
 others() {
   local service
   for service in $(compose config --services); do
-    case $service in report | "$1") continue ;; esac
+    case $service in report | console | "$1") continue ;; esac
     docker inspect --format '{{.State.Running}} {{.RestartCount}}' "$(container "$service")"
   done | sort -u | tr '\n' ' '
 }
@@ -138,7 +141,7 @@ if [ -z "$base" ]; then
   base_image=$("$root/docker/base.sh" "$base_image") || die "docker/base.sh"
 fi
 docker build --quiet --tag "$image" --file "$root/docker/Dockerfile" \
-  --build-arg BASE="${base:-$base_image}" "$root" >"$work/build.log" 2>&1 ||
+  --build-arg BASE="${base:-$base_image}" --build-arg NATS="${nats_image:-$base_image}" "$root" >"$work/build.log" 2>&1 ||
   die "docker build: $(tail -n 5 "$work/build.log")"
 echo "ok   image of $(docker image inspect --format '{{.Size}}' "$image" | numfmt --to=iec)B"
 
@@ -203,7 +206,7 @@ await() {
 # b comes last, as nothing happens without it: somebody is to see how far the run is.
 run_until_writing() {
   local others
-  others=$(compose config --services | grep -vxE 'b|report')
+  others=$(compose config --services | grep -vxE 'b|report|console')
   # shellcheck disable=SC2086  # names of services, several
   compose up -d $others >/dev/null 2>&1 || die "docker-compose up"
   report "$1" --no-deps &
@@ -277,6 +280,109 @@ run_until_writing "$work/gone"
 docker kill "$(container b)" >/dev/null || die "docker kill"
 wait "$reporter" || die "the run without b: $(tail -n 20 "$work/gone.log")"
 check_broken "$work/gone" "docker kill for good" "kill b"
+take_down
+
+# ── the console ──────────────────────────────────────────────────────────────────────────────────
+
+# api KEY METHOD PATH EXPRESSION [BODY]: an expression over the console's answer `r`, a JSON document, and its `status`.
+api() {
+  "$RACKMESH_DENO" eval '
+    const [key, method, path, expression, body] = Deno.args;
+    const headers = { authorization: `Bearer ${key}`, "x-rackmesh": "1", "content-type": "application/json" };
+    const request = { method, headers, ...(body && { body }), signal: AbortSignal.timeout(60_000) };
+    const response = await fetch(path, request).catch((error) => ({ status: 0, text: () => `${error}` }));
+    const text = await response.text(), { status } = response;
+    let r;
+    try {
+      r = JSON.parse(text);
+    } catch {
+      r = text;
+    }
+    try {
+      console.log(new Function("r", "status", `return ${expression}`)(r, status));
+    } catch {
+      console.log(`status ${status}: ${text.slice(0, 400)}`);
+    }' -- "$1" "$2" "http://127.0.0.1:$console_port$3" "${@:4}"
+}
+
+make page persist_pair "${cell[@]}" --input "$work/large.bin"
+run=$(sed -n 's/^COMPOSE_PROJECT_NAME=//p' "$project/.env")
+key=$(sed -n 's/^RACKMESH_CONSOLE_KEY=//p' "$project/.env")
+check "the console's key is the owner's alone" "$(stat -c %a "$project/.env") ${#key}" "600 64"
+check "the console is published on loopback alone, without the Docker socket" \
+  "$(compose config | grep -cE "docker\.sock|0\.0\.0\.0:$console_port")" 0
+compose up -d --no-deps console >/dev/null 2>&1 || die "docker-compose up console"
+run_until_writing "$work/page"
+deadline=$((SECONDS + 120))
+until [ "$(api none GET /healthz r.ok)" = true ]; do
+  [ "$SECONDS" -lt "$deadline" ] || die "the console does not answer: $(compose logs console 2>&1)"
+  sleep 0.1
+done
+rack_api=/api/v1/racks/$run
+check "console: the page is there" "$(api none GET / 'r.includes("<title>Rackmesh console")')" true
+check "console: nothing without its key" "$(api none GET /api/v1/runs status)" 401
+check "console: the rack is in the list, up" \
+  "$(api "$key" GET /api/v1/runs 'r.runs.map(({ id, state, scenario }) => [id, state, scenario]).join(" ")')" \
+  "$run,up,persist-pair"
+check "console: pause" "$(api "$key" POST "$rack_api/time" r.clock.paused '{"order":"pause"}')" true
+viewer=$(api "$key" POST /api/v1/links 'r.url.replace(/.*token=/, "")' '{"role":"viewer"}')
+viewer=$(api none POST /api/v1/session r.key "{\"token\":\"$viewer\"}")
+check "console: a viewer sees that the rack is paused" \
+  "$(api "$viewer" GET "$rack_api/why" r.clock.paused)" true
+check "console: a viewer may not kill" \
+  "$(api "$viewer" POST "$rack_api/power" 'status + " " + r.error.kind' '{"action":"kill","node":"b"}')" \
+  "403 not-allowed"
+check "console: a fault of a cable" \
+  "$(api "$key" POST "$rack_api/links" r.fault '{"action":"cut","target":"b"}')" 0
+check "console: heal" "$(api "$key" POST "$rack_api/heal" 'r.healed.join()')" "b-rnic/tor"
+check "console: another fault" \
+  "$(api "$key" POST "$rack_api/links" 'r.fault > 0' '{"action":"loss","value":"1%","target":"b"}')" true
+check "console: the fault is on its cable" \
+  "$(api "$key" GET "$rack_api/links" 'r.faults.map(({ action, target }) => action + " " + target).join()')" \
+  "cut b-rnic/tor,loss b-rnic/tor"
+check "console: kill" \
+  "$(api "$key" POST "$rack_api/power" 'r.nodes + " " + (r.atPs > 0)' '{"action":"kill","node":"b"}')" "b true"
+check "console: killed once" \
+  "$(api "$key" POST "$rack_api/power" r.error.message '{"action":"kill","node":"b"}')" \
+  "Cannot kill b: it has no power"
+check "console: the container of b runs, its device does not" \
+  "$(docker inspect --format '{{.State.Running}}' "$(container b)") $(api "$key" GET "$rack_api/processes" \
+    'r.processes.filter(({ alive }) => !alive).map(({ name }) => name).join()')" "true b"
+check "console: start" \
+  "$(api "$key" POST "$rack_api/power" 'r.nodes + " " + (r.atPs > 0)' '{"action":"start","node":"b"}')" "b true"
+check "console: pace" \
+  "$(api "$key" POST "$rack_api/time" r.clock.psPerSecond '{"order":"pace","psPerSecond":1000000000}')" 1000000000
+check "console: go on" "$(api "$key" POST "$rack_api/time" r.clock.paused '{"order":"resume"}')" false
+wait "$reporter" || die "the run that the console drove: $(tail -n 20 "$work/page.log")"
+check "console: the report has the failure and the return" \
+  "$(json "$work/page.json" 'r.powerFailures.map((f) => f.action + " " + f.nodes).join(", ")')" "kill b, start b"
+check "console: everything confirmed survived" \
+  "$(json "$work/page.json" 'r.methods[0].confirmed > 0 && r.methods[0].loss === null')" true
+check "console: nobody else died" "$(others b)" "true 0 "
+docker cp "$(container timekeeper):/var/lib/rackmesh/faults.jsonl" "$work/page.faults" >/dev/null
+rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/large.bin" \
+  --pack all --json --faults "$work/page.faults" >"$work/page.replay"
+digest=$(json "$work/page.json" r.digest)
+check "console: replayed in one process, the same digest" "$(json "$work/page.replay" r.digest)" "$digest"
+check "console: its own replay of the rack is exact" \
+  "$(api "$key" GET "/api/v1/runs/$run/timeline" '[r.exactness.state, r.exactness.digest].join(" ")')" "equal $digest"
+check "console: behind the end of a run, nothing is killed" \
+  "$(api "$key" POST "$rack_api/power" r.error.kind '{"action":"kill","node":"b"}')" refused
+check "console: the rack is Docker's to take down" \
+  "$(api "$key" POST "/api/v1/runs/$run/down" r.error.kind)" refused
+job=$(api "$key" POST /api/v1/jobs r.id \
+  '{"kind":"chaos","scenario":{"shipped":"persist_pair"},"method":"persist-opcode","ddio":"off","rounds":2}')
+deadline=$((SECONDS + 240))
+until [ "$(api "$key" GET "/api/v1/jobs/$job" '/running|ending/.test(r.job.state)')" = false ]; do
+  [ "$SECONDS" -lt "$deadline" ] || die "the campaign does not end: $(api "$key" GET "/api/v1/jobs/$job" 'JSON.stringify(r)')"
+  sleep 0.5
+done
+check "console: a campaign of two rounds" \
+  "$(api "$key" GET "/api/v1/jobs/$job" '[r.job.state, r.result.campaign.held, r.result.campaign.broken].join(" ")')" \
+  "done 2 0"
+check "console: its runs are in the list beside the rack" \
+  "$(api "$key" GET /api/v1/runs 'r.runs.map(({ id, state }) => id.replace(/-.*/, "") + " " + state).sort().join(", ")')" \
+  "chaos kept, persist up"
 take_down
 
 exit "$failed"

@@ -24,7 +24,7 @@ import { inexactIn } from "../console/rack/fault_lines.ts";
 import { refusedByProcesses, violationsOf } from "../console/rack/refused.ts";
 import { RackError } from "../console/base/rack_error.ts";
 import { noFinal } from "../console/rack/supervisor.ts";
-import { BROKER_LOG_FILE, IN_CONTAINER } from "../console/rack/compose_file.ts";
+import { BROKER_LOG_FILE, IN_CONTAINER } from "../console/rack/containers/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";

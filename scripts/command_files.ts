@@ -22,6 +22,10 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     commands: ["pause", "resume", "step", "until", "pace", "why"],
     load: async () => (await import("./commands/clock.ts")).addClock,
   },
+  {
+    commands: ["checkpoint"],
+    load: async () => (await import("./commands/resume/checkpoint.ts")).addCheckpoint,
+  },
   { commands: ["logs"], load: async () => (await import("./commands/logs.ts")).addLogs },
   { commands: ["runs"], load: async () => (await import("./commands/runs.ts")).addRuns },
   {

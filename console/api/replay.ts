@@ -243,7 +243,9 @@ export const ladder: z.ZodType<replay.LadderDocument> = ladderDocument;
 // Queries.
 
 const whole = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
-const variant = name.optional().describe("of a run with several: which one");
+const variant = name.optional().describe(
+  "of a run with several: name or number from 1; default: the first",
+);
 const query = z.object({ variant });
 
 export const timelineQuery = query;

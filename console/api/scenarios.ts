@@ -33,3 +33,12 @@ export const valid = z.object({
   }).nullable().describe("null where there are problems"),
 }).meta({ id: "Validation" });
 export type Validation = z.infer<typeof valid>;
+
+export const runScenario = z.object({
+  name: z.string(),
+  text: z.string().describe("its choices made, its paths absolute, what was done as faults:"),
+  faults: z.number().int().describe("done by hand"),
+  notes: z.array(z.string()).describe("what of the run the text cannot say"),
+  problems: z.array(problem).describe("why it cannot be run; empty: it can"),
+}).meta({ id: "RunScenario" });
+export type RunScenario = z.infer<typeof runScenario>;

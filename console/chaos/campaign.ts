@@ -30,6 +30,8 @@ export interface CampaignOptions {
   /** Number of the first round, to repeat one. */
   readonly from: number;
   readonly fixed: VariantChoices;
+  /** Folders of so many of the latest rounds stay although they held, to be looked at; default: none. */
+  readonly keepLatest?: number;
   readonly packing?: Exclude<Packing, "all">;
   /** Called before the first round. */
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
@@ -119,6 +121,7 @@ export async function startCampaign(
       isKept: rounds.filter(({ outcome }) => outcome !== "held").length < KEPT_MOST,
     });
     rounds.push(round);
+    await forgetHeld(rounds, options.keepLatest ?? 0);
     const wallMs = performance.now() - began;
     const report = reportOf(campaign, rounds, wallMs);
     await write(report);
@@ -222,7 +225,7 @@ async function reportOn(
   });
   const failed = result.untold === null ? "held" : "untold";
   const outcome = result.findings.length > 0 ? "broken" : failed;
-  const keeps = outcome !== "held" && isKept;
+  const keeps = outcome === "held" ? (campaign.keepLatest ?? 0) > 0 : isKept;
   if (!keeps) await Deno.remove(directory, { recursive: true });
   return {
     round: draft.number,
@@ -232,6 +235,14 @@ async function reportOn(
     command: await replayCommand(scenario, draft, directory),
     directory: keeps ? directory : null,
   };
+}
+
+/** Removes the folder of the round that held and is no longer one of the latest. */
+async function forgetHeld(rounds: RoundReport[], keepLatest: number): Promise<void> {
+  const at = rounds.length - 1 - keepLatest, old = rounds[at];
+  if (old?.outcome !== "held" || old.directory === null) return;
+  await Deno.remove(old.directory, { recursive: true });
+  rounds[at] = { ...old, directory: null };
 }
 
 async function replayCommand(

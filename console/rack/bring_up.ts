@@ -7,16 +7,25 @@ import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { v8Flags } from "../base/v8_flags.ts";
 import { captureFiles, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { RackError } from "../base/rack_error.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
 import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
 import { takeDown } from "./live/take_down.ts";
 import { useExisting } from "./nats_server.ts";
-import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
+import {
+  keepInputs,
+  lacksInput,
+  onlyOne,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  runFileOf,
+} from "./prepare.ts";
 import { writeProcesses } from "./process_table.ts";
 import {
   beforeRun,
   createRunDirectory,
   readEnd,
-  readSupervisor,
+  readSupervisorOf,
   writeRunFile,
 } from "./run_directory.ts";
 import type { RunManner } from "./run_scenario.ts";
@@ -31,13 +40,16 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
-  const prepared = await prepareOne(scenario, options);
+  const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
-  await beforeRun(created, () => makeRoomFor(files));
+  const [kept] = await beforeRun(created, async () => {
+    await makeRoomFor(files);
+    return await keepInputs([prepared], path);
+  });
   const observe = scopeFor(files);
-  const runFile = runFileOf(prepared, {
+  const runFile = runFileOf(kept!, {
     run: id,
     directory: path,
     stayUp: true,
@@ -45,28 +57,42 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     observe,
     ...(observe && { captures: files }),
   });
-  const runFilePath = await writeRunFile(runFile);
-  return await startSupervisor(runFile, { runFilePath, options });
+  await keepScenario(path, { scenario, choices, variant });
+  return await startRack(runFile, options);
 }
 
-async function prepareOne(scenario: string, options: BringUpOptions) {
+/** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
+export async function prepareOne(
+  scenario: string,
+  options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
+): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
+  const { change: own = (program) => program, input } = options.prepare;
   const change = (program: ProgramScenario) => {
-    if (!lacksInput(program, options.prepare.input)) return program;
+    const changed = own(program);
+    if (changed === undefined || !lacksInput(changed, input)) return changed;
     leftOut.add(program.on);
     return undefined;
   };
-  const all = await prepare(scenario, { ...options.prepare, change });
+  const choices = { ...options.prepare, change };
+  const all = await prepare(scenario, choices);
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
-  return onlyOne(all, scenario);
+  return { prepared: onlyOne(all, scenario), choices };
 }
 
 const LOOK_AGAIN_MS = 30;
 
-async function startSupervisor(
-  runFile: RunFile,
-  { runFilePath, options }: { readonly runFilePath: string; readonly options: BringUpOptions },
-): Promise<RackUp> {
+export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
+  /**
+   * Called when every process is there, before the rack is up; where it rejects the rack is taken down.
+   * @param throwIfGone throws where the rack has ended.
+   */
+  readonly beforeUp?: (link: RackLink, throwIfGone: () => void) => Promise<void>;
+}
+
+/** Writes a run file and starts its rack; returns when all processes have joined. @throws RackError */
+export async function startRack(runFile: RunFile, options: StartOptions): Promise<RackUp> {
+  const runFilePath = await writeRunFile(runFile);
   const { directory } = runFile;
   const { signal } = options;
   signal?.throwIfAborted();
@@ -87,11 +113,14 @@ async function startSupervisor(
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const supervisor = readSupervisor(directory);
+      const supervisor = readSupervisorOf(directory);
       throwIfGone();
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
-        await linkedTo(rack, (link) => untilJoined(link, { ...options, throwIfGone }));
+        await linkedTo(rack, async (link) => {
+          await untilJoined(link, { ...options, throwIfGone });
+          await options.beforeUp?.(link, throwIfGone);
+        });
         signal?.throwIfAborted();
         child.unref();
         return rack;
@@ -139,7 +168,7 @@ const STATUS_MS = 500;
 
 async function untilJoined(
   { rack, control }: RackLink,
-  { signal, onProgress, throwIfGone }: BringUpOptions & { readonly throwIfGone: () => void },
+  { signal, onProgress, throwIfGone }: StartOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
   let most = 0, deadline = performance.now() + JOIN_MS;
   for (;;) {

@@ -9,7 +9,8 @@ export interface ChildOptions {
   readonly module: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  readonly logFile: string;
+  /** Receives what it writes; absent: the output of this process does, and nothing is kept. */
+  readonly logFile?: string;
   /** Flags of Deno that say what the process may do; default: {@link TRUSTED}. */
   readonly rights?: readonly string[];
   /** The folder in which it runs, where relative paths of `rights` begin: one may have a comma in it. */
@@ -55,12 +56,12 @@ export function startChild(options: ChildOptions): Child {
     env: { ...env, [PARENT_VARIABLE]: String(Deno.pid) },
     ...(cwd !== undefined && { cwd }),
     stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
+    stdout: logFile === undefined ? "inherit" : "piped",
+    stderr: logFile === undefined ? "inherit" : "piped",
   });
   const child = command.spawn();
   const words: string[] = [];
-  const logged = Promise.all([
+  const logged = logFile === undefined ? Promise.resolve() : Promise.all([
     keepLog(child.stdout, { path: logFile, words }),
     keepLog(child.stderr, { path: logFile, words }),
   ]);
@@ -82,6 +83,11 @@ export function startChild(options: ChildOptions): Child {
       }
     },
   };
+}
+
+/** How a process has ended. */
+export function statusText({ code, signal }: Deno.CommandStatus): string {
+  return signal === null ? `exit code ${code}` : signal;
 }
 
 /**

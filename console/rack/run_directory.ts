@@ -5,9 +5,9 @@
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { ClockEnd } from "../../fabric/clock/record.ts";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { RESUMING_FILE, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { DamagedFileError, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
+import { DamagedFileError, isThere, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";
 import { findProcesses, isProcessOf, statOf } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
@@ -218,7 +218,8 @@ export interface RunRow {
  */
 export interface SupervisorFile extends NatsAddress {
   readonly run: string;
-  readonly pid: number;
+  /** Null: the rack is in containers, and has none. */
+  readonly pid: number | null;
   /** The credential of a user that may watch and not drive, at the same address. */
   readonly viewer: Omit<NatsAddress, "url">;
 }
@@ -312,13 +313,30 @@ export async function markRun({ path }: RunRow, mark: string | undefined): Promi
   });
 }
 
-/** The supervisor's file of a run, where its process is alive. @throws DamagedFileError */
+/**
+ * The supervisor's file of a rack that is up: its process is alive, and it is not repeating another run
+ * still. @throws DamagedFileError
+ */
 export function readSupervisor(path: string): SupervisorFile | undefined {
+  return isThere(`${path}/${RESUMING_FILE}`) ? undefined : readSupervisorOf(path);
+}
+
+/** The same, also of a rack that is coming up. @throws DamagedFileError */
+export function readSupervisorOf(path: string): SupervisorFile | undefined {
   const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
-    typeof run === "string" && typeof pid === "number" && typeof url === "string" &&
+    typeof run === "string" && (typeof pid === "number" || pid === null) &&
+    typeof url === "string" &&
     typeof viewer === "object" && viewer !== null;
   const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`, isOne);
-  return file !== undefined && isProcessOf(path, file.pid) ? file : undefined;
+  return file !== undefined && isServed(path, file) ? file : undefined;
+}
+
+/**
+ * Whether the rack is still up. One in containers is as long as this machine has its directory: Docker takes
+ * both away at once.
+ */
+export function isServed(path: string, { pid }: Pick<SupervisorFile, "pid">): boolean {
+  return pid === null || isProcessOf(path, pid);
 }
 
 /** Writes how to reach this supervisor. */

@@ -8,12 +8,13 @@ import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
 import { plainly } from "../reports/json.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
-import { prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
+import { keepInputs, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun } from "./run_directory.ts";
 import { stallText } from "./stall_text.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
@@ -68,7 +69,7 @@ export async function runScenario(
     const expected = `a node of this rack (${listOf(nodes)})`;
     throw new Refusal([{ file: faultsFile!, path: "", found: stranger, expected }]);
   }
-  return await runAll(prepared, options);
+  return await runAll(scenario, { ...options, prepared });
 }
 
 function onOf({ on }: ProgramScenario): string {
@@ -76,14 +77,19 @@ function onOf({ on }: ProgramScenario): string {
 }
 
 async function runAll(
-  prepared: readonly Prepared[],
-  options: RunScenarioOptions,
+  scenario: string,
+  { prepared, ...options }: RunScenarioOptions & { readonly prepared: readonly Prepared[] },
 ): Promise<RunReport> {
   const began = performance.now();
   const { prepare: { packing, method, ddio }, claims = false, signal } = options;
   const run = await runVariants(prepared, { ...options, packing, check: "wire" });
   const outcomes: JudgedVariant[] = [];
-  for (const [i, one] of prepared.entries()) {
+  for (const [i, one] of run.prepared.entries()) {
+    const { variant } = one, { directory } = run.outcomes[i]!;
+    // A run that repeats a record does what is not in its scenario.
+    if (options.faultsFile === undefined) {
+      await keepScenario(directory, { scenario, choices: options.prepare, variant });
+    }
     outcomes.push(await judge(one, run.outcomes[i]!, { claims, signal }));
   }
   const { id, path, captures } = run;
@@ -107,17 +113,20 @@ export interface RunVariantsOptions extends VariantRunOptions, Pick<RunOptions, 
 
 /**
  * Runs variants one after the other in a new run directory, and writes their captures.
- * @returns the outcomes in the order of the variants, and the paths of the captures.
+ * @returns the variants with the inputs that the run keeps, their outcomes, and the paths of the captures.
  */
 export async function runVariants(
-  prepared: readonly Prepared[],
+  given: readonly Prepared[],
   options: RunVariantsOptions,
 ) {
-  const { variant: { name, seed, capture }, base } = prepared[0]!;
+  const { variant: { name, seed, capture }, base } = given[0]!;
   const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall } = options;
   const created = await createRunDirectory(name), { id, path, removed } = created;
   const files = captureFiles({ flags: options, scenario: capture, base, directory: path });
-  await beforeRun(created, () => makeRoomFor(files));
+  const prepared = await beforeRun(created, async () => {
+    await makeRoomFor(files);
+    return await keepInputs(given, path);
+  });
   options.onStart?.({ id, seed, removed });
   const observe = scopeFor(files);
   const recorded: RecordedRun[] = [];
@@ -159,7 +168,7 @@ export async function runVariants(
     if (observe !== undefined) options.onCapturing?.();
     captures = await writeCaptures(recorded, files, signal?.aborted ? undefined : signal);
   }
-  return { id, path, outcomes, captures };
+  return { id, path, prepared, outcomes, captures };
 }
 
 async function busFor(

@@ -18,8 +18,9 @@ import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import type { Broker } from "./nats_server.ts";
-import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
+import { type Child, type ChildOptions, endChildren, startChild, statusText } from "./children.ts";
 import { deviceRights } from "./device_rights.ts";
+import { type DeviceProcess, DeviceSlot } from "./device_slot.ts";
 import type { ProcessEntry } from "./process_table.ts";
 import { RackError } from "../base/rack_error.ts";
 import { type Refused, refusedByProcesses } from "./refused.ts";
@@ -47,34 +48,12 @@ export type SupervisorEvent =
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
 
-/** A process of a partition. */
-export interface DeviceProcess {
-  readonly instance: string;
-  readonly pid: number;
-}
-
-/** A process that is started again when it has ended. */
-interface Slot {
-  readonly name: string;
-  readonly nodes: readonly string[];
-  child: Child | undefined;
-  instance: string;
-  starts: number;
-}
-
-function slotOf(name: string, nodes: readonly string[]): Slot {
-  return { name, nodes, child: undefined, instance: "", starts: 0 };
-}
-
 const TIMEKEEPER = "timekeeper";
 /** Longer than the bus may be away (`busPatienceMs`). */
 const FINAL_MS = 15_000, FINAL_LOOK_MS = 500;
 /** Partitions without power when the run ended. */
 const ASIDE: ReadonlySet<MemberStatus["status"]> = new Set(["dead", "absent", "joining"]);
-const DEATH_AGAIN_MS = 100;
 const BROKER_BACK_MS = 5_000, BROKER_AGAIN_MS = 50;
-/** Starts of a process until one has joined. */
-const FIRST_STARTS_MAX = 5;
 const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
 
@@ -82,22 +61,19 @@ export class Supervisor {
   /** Sends requests to the rack's timekeeper and partitions. */
   readonly control: ControlClient;
   readonly #options: SupervisorOptions;
-  readonly #slots: Slot[];
+  readonly #slots: readonly DeviceSlot[];
   readonly #subscriptions: Subscription[] = [];
   readonly #waker: StoppedProcessGuard;
-  readonly #timekeeper = slotOf(TIMEKEEPER, []);
+  #timekeeper: Child | undefined;
   #down = false;
   #hasFinished = false;
-  readonly #dead = new Set<string>();
-  /** Orders to kill by their tokens, with the process that each has killed. */
-  readonly #cuts = new Map<string, string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.control = new ControlClient(options.bus, options.runFile.run);
     this.#waker = new StoppedProcessGuard(options.runFilePath);
-    this.#slots = options.runFile.partitions.map(({ name, nodes }) => slotOf(name, nodes));
+    this.#slots = options.runFile.partitions.map((partition) => this.#slotOf(partition));
     // Marks the rejection as handled: a caller may never await `finished`.
     this.#finished.promise.catch(() => {});
   }
@@ -119,7 +95,7 @@ export class Supervisor {
     await this.#subscribed();
     if (this.#down) throw new RackError("The rack was taken down before it was up");
     this.#startTimekeeper();
-    for (const slot of this.#slots) this.#startPartition(slot);
+    for (const slot of this.#slots) slot.start();
   }
 
   /** Returns when the broker has the subscriptions: it may be away for a moment. */
@@ -168,11 +144,7 @@ export class Supervisor {
 
   /** Starts the process of a partition that has none. @returns false where it has one. */
   startPartition(name: string): boolean {
-    const slot = this.#slot(name);
-    // After {@link down} no function would end a new process.
-    if (this.#down || slot === undefined || slot.child !== undefined) return false;
-    this.#startPartition(slot);
-    return true;
+    return this.#slot(name)?.start() ?? false;
   }
 
   /**
@@ -193,21 +165,8 @@ export class Supervisor {
     return { started, instance: slot.instance, pid: this.#child(name)!.pid };
   }
 
-  /**
-   * {@link kill}, as ordered over the bus: executed once for each token, as orders may be repeated.
-   */
-  #cut(node: string, token: string): { instance: string } | { refusal: string } {
-    const slot = this.#slot(node);
-    if (slot === undefined) return { refusal: `there is no device ${node}` };
-    const before = this.#cuts.get(token);
-    if (before !== undefined) return { instance: before };
-    if (!this.kill(slot.name)) return { refusal: "it has no power" };
-    this.#cuts.set(token, slot.instance);
-    return { instance: slot.instance };
-  }
-
   processes(): ProcessEntry[] {
-    const pid = this.#timekeeper.child?.pid ?? null;
+    const pid = this.#timekeeper?.pid ?? null;
     return [
       { name: TIMEKEEPER, kind: "timekeeper", pid, nodes: [] },
       ...this.#slots.map(({ name, nodes, child }): ProcessEntry => {
@@ -260,87 +219,73 @@ export class Supervisor {
   async down(): Promise<void> {
     this.#down = true;
     for (const subscription of this.#subscriptions) subscription.close();
-    const children = [...this.#slots, this.#timekeeper].map(({ child }) => child);
+    for (const slot of this.#slots) slot.close();
+    const children = [...this.#slots.map(({ child }) => child), this.#timekeeper];
     await endChildren(children.filter((child) => child !== undefined), GRACE_MS);
     await this.#waker.close();
     this.#finished.reject(new RackError("The rack was taken down"));
   }
 
   #child(name: string): Child | undefined {
-    return (name === TIMEKEEPER ? this.#timekeeper : this.#slot(name))?.child;
+    return name === TIMEKEEPER ? this.#timekeeper : this.#slot(name)?.child;
   }
 
-  #slot(name: string): Slot | undefined {
+  #slot(name: string): DeviceSlot | undefined {
     return this.#slots.find((slot) => slot.name === name || slot.nodes.includes(name));
   }
 
   #startTimekeeper(): void {
     const { runFilePath } = this.#options;
     const module = "fabric/clock/timekeeper_main.ts";
-    this.#start(this.#timekeeper, { module, args: [runFilePath] }, (child, status) => {
+    const child = this.#spawn(USERS.timekeeper, {
+      name: TIMEKEEPER,
+      module,
+      args: [runFilePath],
+    });
+    this.#timekeeper = child;
+    this.#announce("started", child, "");
+    child.exited.then((status) => {
+      this.#timekeeper = undefined;
+      if (this.#down) return;
+      this.#announce("died", child, statusText(status));
       if (status.signal === "SIGKILL") this.#startTimekeeper();
       else void this.#fail(child, status);
     });
   }
 
-  #startPartition(slot: Slot): void {
-    const { name } = slot;
-    const instance = `${name}-${++slot.starts}-${crypto.randomUUID()}`;
-    slot.instance = instance;
+  #slotOf({ name, nodes }: RunFile["partitions"][number]): DeviceSlot {
     const { runFile, runFilePath, broker } = this.#options;
-    const program = {
-      module: "nodes/main.ts",
-      args: [runFilePath, name, instance],
-      rights: deviceRights(broker.addressOf(name).url),
-      cwd: runFile.directory,
-    };
-    this.#start(slot, program, (child, status) => {
-      if (status.signal !== "SIGKILL") return void this.#fail(child, status);
-      void this.#noticeDeath(name, instance);
+    return new DeviceSlot({
+      name,
+      nodes,
+      spawn: (instance) =>
+        this.#spawn(name, {
+          name,
+          module: "nodes/main.ts",
+          args: [runFilePath, name, instance],
+          rights: deviceRights(broker.addressOf(name).url),
+          cwd: runFile.directory,
+        }),
+      onStart: (child) => this.#announce("started", child, ""),
+      onEnd: (child, status) => {
+        this.#announce("died", child, statusText(status));
+        if (status.signal === "SIGKILL") return true;
+        void this.#fail(child, status);
+        return false;
+      },
+      // Of a run that has ended nothing is on record any more.
+      tell: async (death) =>
+        this.#hasFinished ? { ok: { settled: true } } : await this.control.attempt("death", death),
+      onNeverUp: (found) =>
+        this.#finished.reject(new RackError(`Found that ${found}, expected it to come up`)),
     });
   }
 
-  /** @param onDeath called when the process has ended, unless by {@link down}. */
-  #start(
-    slot: Slot,
-    program: Omit<ChildOptions, "name" | "env" | "logFile">,
-    onDeath: (child: Child, status: Deno.CommandStatus) => void,
-  ): void {
+  #spawn(user: string, program: Omit<ChildOptions, "env" | "logFile">): Child {
     const { runFile, broker } = this.#options;
-    const { name } = slot;
-    const user = slot === this.#timekeeper ? USERS.timekeeper : name;
-    const logFile = `${runFile.directory}/logs/${name}.log`;
+    const logFile = `${runFile.directory}/logs/${program.name}.log`;
     const env = busEnvironment(broker.addressOf(user));
-    const child = startChild({ name, ...program, env, logFile });
-    slot.child = child;
-    this.#announce("started", child, "");
-    child.exited.then((status) => {
-      slot.child = undefined;
-      if (this.#down) return;
-      this.#announce("died", child, statusText(status));
-      onDeath(child, status);
-    });
-  }
-
-  /** Reports the death until it is recorded: the timekeeper may be down, or die meanwhile. */
-  async #noticeDeath(partition: string, instance: string): Promise<void> {
-    this.#dead.add(instance);
-    while (!this.#down && !this.#hasFinished) {
-      const answer = await this.control.attempt("death", { partition, instance });
-      if (answer !== undefined && "ok" in answer && answer.ok["settled"] === true) {
-        if (answer.ok["awaited"] === true) this.#startFirst(partition);
-        return;
-      }
-      await sleep(DEATH_AGAIN_MS);
-    }
-  }
-
-  /** The process was killed before it had joined: its nodes never had power, so none has failed. */
-  #startFirst(partition: string): void {
-    const slot = this.#slot(partition)!;
-    if (slot.starts < FIRST_STARTS_MAX) return void this.startPartition(partition);
-    const found = `${partition} was killed ${slot.starts} times before it had joined the rack`;
-    this.#finished.reject(new RackError(`Found that ${found}, expected it to come up`));
+    return startChild({ ...program, env, logFile });
   }
 
   /** Only SIGKILL is a power failure; any other end is an error of the process. */
@@ -364,7 +309,8 @@ export class Supervisor {
     this.#subscriptions.push(
       bus.subscribe(patternOf({ kind: "clock.order", run, partition: ANY }), (payload) => {
         const order = decodeSealed(payload);
-        if (Array.isArray(order)) this.#obey(order);
+        const [verb, partition, , instance] = Array.isArray(order) ? order as unknown[] : [];
+        if (typeof partition === "string") this.#slot(partition)?.obey(verb, instance);
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "stalled" }), (payload) => {
         const why = decodeSealed(payload);
@@ -377,7 +323,7 @@ export class Supervisor {
       bus.subscribe(patternOf({ kind: "control", run, verb: "kill" }), (payload, _, reply) => {
         const { node, token } = Object(decode(payload)) as { node?: unknown; token?: unknown };
         if (typeof node !== "string" || typeof token !== "string") return;
-        reply?.(encode(this.#cut(node, token)));
+        reply?.(encode(this.#slot(node)?.cut(token) ?? { refusal: `there is no device ${node}` }));
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "finished" }), (payload) => {
         const summary = decodeSealed(payload);
@@ -396,18 +342,6 @@ export class Supervisor {
       }),
     );
   }
-
-  /** Executes the plan's power failures and returns when the timekeeper orders them. */
-  #obey([verb, partition, , instance]: unknown[]): void {
-    if (typeof partition !== "string" || this.#down) return;
-    if (verb === "start") this.startPartition(partition);
-    if (verb !== "kill" || typeof instance !== "string") return;
-    // A repeated order must not hit a later process of the partition; the timekeeper does not know
-    // that process yet.
-    const slot = this.#slot(partition);
-    if (slot?.child !== undefined && slot.instance === instance) this.kill(partition);
-    else if (this.#dead.has(instance)) void this.control.attempt("death", { partition, instance });
-  }
 }
 
 /** For people: which partitions gave no final report. */
@@ -419,8 +353,4 @@ function isSummary(value: unknown): value is Summary {
   const { digest, virtualPs, events, nodes } = (value ?? {}) as Partial<Summary>;
   return typeof digest === "string" && Number.isSafeInteger(virtualPs) &&
     Number.isSafeInteger(events) && Array.isArray(nodes);
-}
-
-function statusText({ code, signal }: Deno.CommandStatus): string {
-  return signal === null ? `exit code ${code}` : signal;
 }

@@ -12,7 +12,7 @@ import { HostMemory } from "./host_memory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
 import { countBefore } from "./log_arrays.ts";
 import { lossOf, memoryView } from "./memory_view.ts";
-import { OperationIndex } from "./operations.ts";
+import { ladderIn, operationAt, operationsIn } from "./operations.ts";
 import { type Loaded, Recording } from "./recording.ts";
 import type {
   Density,
@@ -55,7 +55,6 @@ export class ReplayEngine {
   readonly #loaded: Loaded;
   #known: KnownDigest[] = [];
   #compared = 0;
-  #operations: { readonly steps: number; readonly index: OperationIndex } | undefined;
   readonly #memory = new Map<string, HostMemory>();
   #follower: Follower | undefined;
 
@@ -88,7 +87,6 @@ export class ReplayEngine {
       else break;
     }
     for (const known of this.#known.splice(0)) this.#compare(known);
-    this.#operationIndex();
   }
 
   /**
@@ -375,19 +373,11 @@ export class ReplayEngine {
   }
 
   operations(query: OperationsQuery): Operations {
-    return this.#operationIndex().in(query);
+    return operationsIn(this.#recording, query);
   }
 
   ladder(index: number): LadderDocument {
-    return this.#operationIndex().ladder(index);
-  }
-
-  #operationIndex(): OperationIndex {
-    const steps = this.#recording.steps.length;
-    if (this.#operations?.steps !== steps) {
-      this.#operations = { steps, index: new OperationIndex(this.#recording) };
-    }
-    return this.#operations.index;
+    return ladderIn(this.#recording, operationAt(this.#recording, index));
   }
 
   eventsAround(query: EventsQuery): Events {
@@ -402,6 +392,17 @@ export class ReplayEngine {
   /** Digests after so many events, for a comparison: instants that two runs with one past share. */
   digests(): [at: Ps, events: number, digest: string][] {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
+  }
+
+  /** Digest of each device, and their number of events, of what happens before an instant. */
+  digestsAt(at: Ps): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
+    const last = Math.max(this.#recording.reached, this.#endPs);
+    if (!Number.isSafeInteger(at) || at < 0 || at > last) {
+      const expected = `an instant up to ${formatTime(last)}, which is as far as the run is known`;
+      throw refusal("The instant", { found: formatTime(at), expected });
+    }
+    const { simulator } = this.#followTo(at, true)!;
+    return { nodes: simulator.nodes(), events: simulator.events };
   }
 
   /** Digest of each device after each instant in [from, to) at which something happens. */

@@ -47,8 +47,8 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
 export function findStep(recording: Recording, { after, node, step }: FindQuery): EventRow | null {
   const { steps } = recording;
   const isText = step.startsWith("/"), part = step.slice(1);
-  for (let i = countBefore(steps, after + 1); i < steps.length; i++) {
-    const line = steps[i]!;
+  for (let i = steps.countBefore(after + 1); i < steps.length; i++) {
+    const line = steps.at(i);
     if (node !== undefined && line.node !== node) continue;
     if (isText ? !line.text.includes(part) : line.step !== step) continue;
     const { time, step: name, text } = line;
@@ -85,9 +85,14 @@ function take(
 function sourcesOf(recording: Recording, { faults, orders }: Ticks): Source[] {
   const { steps, notes, reports, wire } = recording;
   return [
-    sourceOf(steps, ({ time, node, step, text, order }) => {
-      return { order, row: { time, node, kind: "step", name: step, text } };
-    }),
+    {
+      length: steps.length,
+      countBefore: (at) => steps.countBefore(at),
+      at(index) {
+        const { time, node, step, text, order } = steps.at(index);
+        return { order, row: { time, node, kind: "step", name: step, text } };
+      },
+    },
     sourceOf(notes, ({ order, ...record }) => ({ order, row: noteRow(record) })),
     sourceOf(reports, ({ time, node, topic, value, order }) => {
       return { order, row: { time, node, kind: "report", name: topic, text: textOfValue(value) } };

@@ -70,7 +70,7 @@ export class HostMemory {
     const isCached = survives("llc", config.domain);
     const count = queuedAt.countBelow(at);
     for (let i = count - 1; i >= 0 && (isCached || i >= count - QUEUED_MOST); i--) {
-      const line = queuedLine.at(i);
+      const line = LINE_BYTES * queuedLine.at(i);
       if (this.#queued.has(line)) continue;
       this.#queued.set(line, { at: queuedAt.at(i), until: queuedUntil.at(i) });
     }

@@ -4,11 +4,11 @@
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
+import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../explore/history.ts";
-import { Numbers } from "./log_arrays.ts";
+import { ByteLog, Integers, Numbers } from "./log_arrays.ts";
 
 const PAGE_BYTES = 4_096;
-const CHUNK_BYTES = 1 << 20;
 
 /** `durable`: bytes survive; `dirty`: a line has new bytes that do not; `clean`: they are durable. */
 type Kind = "durable" | "dirty" | "clean";
@@ -26,43 +26,54 @@ export interface LineState {
 }
 
 export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
-  readonly #kind = new Numbers();
   readonly #at = new Numbers();
-  readonly #offset = new Numbers();
-  readonly #length = new Numbers();
-  /** Place of the bytes in the chunks. */
-  readonly #place = new Numbers();
-  readonly #chunks: Uint8Array<ArrayBuffer>[] = [];
-  #free = CHUNK_BYTES;
+  /** Kind, offset in the page and length of each change: see {@link whatOf}. */
+  readonly #what = new Integers();
+  /** Place of the bytes among all that are kept. */
+  readonly #place = new Integers();
+  readonly #bytes = new ByteLog();
   /** Page → its changes, oldest first. A change is of one page. */
-  readonly #byPage = new Map<number, number[]>();
-  /** Times in which lines were dirty. */
-  readonly #dirtyLine = new Numbers();
+  readonly #byPage = new Map<number, Integers>();
+  /** Times in which lines were dirty: the line's number, from when, to when. */
+  readonly #dirtyLine = new Integers();
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
-  readonly #openLines = new Map<number, number>();
+  /** Line that is dirty → its time of those, and the latest change of it. */
+  readonly #openLines = new Map<number, { readonly span: number; change: number }>();
 
   durable(at: Time, offset: number, bytes: Uint8Array): void {
     for (let from = offset, end = offset + bytes.length; from < end;) {
       const to = Math.min(end, from - from % PAGE_BYTES + PAGE_BYTES);
-      this.#add("durable", at, from, bytes.subarray(from - offset, to - offset));
+      this.#addDurable(at, from, bytes.subarray(from - offset, to - offset));
       from = to;
     }
   }
 
+  /** A line that is written back has the bytes with which it became dirty: they are kept once. */
+  #addDurable(at: Time, offset: number, bytes: Uint8Array): void {
+    const open = bytes.length === LINE_BYTES ? this.#openLines.get(offset) : undefined;
+    const place = open === undefined ? undefined : this.#place.at(open.change);
+    const isKept = place !== undefined && isSame(bytes, this.#bytes.read(place, LINE_BYTES));
+    this.#add({ kind: "durable", at, offset, length: bytes.length }, isKept ? place : bytes);
+  }
+
   dirty(at: Time, line: number, bytes: Uint8Array): void {
-    this.#add("dirty", at, line, bytes);
-    if (this.#openLines.has(line)) return;
-    this.#openLines.set(line, this.#dirtyTo.push(Infinity) - 1);
-    this.#dirtyLine.push(line);
+    const change = this.#add({ kind: "dirty", at, offset: line, length: LINE_BYTES }, bytes);
+    const open = this.#openLines.get(line);
+    if (open !== undefined) {
+      open.change = change;
+      return;
+    }
+    this.#openLines.set(line, { span: this.#dirtyTo.push(Infinity) - 1, change });
+    this.#dirtyLine.push(line / LINE_BYTES);
     this.#dirtyFrom.push(at);
   }
 
   clean(at: Time, line: number): void {
     const open = this.#openLines.get(line);
     if (open === undefined) return;
-    this.#add("clean", at, line, NOTHING);
-    this.#dirtyTo[open] = at;
+    this.#add({ kind: "clean", at, offset: line, length: 0 }, 0);
+    this.#dirtyTo[open.span] = at;
     this.#openLines.delete(line);
   }
 
@@ -72,7 +83,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   }
 
   get heldBytes(): number {
-    return CHUNK_BYTES * this.#chunks.length + 56 * this.#at.length;
+    return this.#bytes.heldBytes + 20 * this.#at.length + 20 * this.#dirtyTo.length;
   }
 
   /** Pages of which anything was written, ascending. */
@@ -85,7 +96,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     const lines: number[] = [];
     const count = this.#dirtyFrom.countBelow(at);
     for (let i = 0; i < count; i++) {
-      if (this.#dirtyTo[i]! >= at) lines.push(this.#dirtyLine.at(i));
+      if (this.#dirtyTo[i]! >= at) lines.push(LINE_BYTES * this.#dirtyLine.at(i));
     }
     return lines;
   }
@@ -93,64 +104,91 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   /** Lines of a page that had been written by `at`. */
   linesOf(page: number, at: Time): Set<number> {
     const lines = new Set<number>();
-    for (const i of this.#byPage.get(page) ?? []) {
-      if (this.#at.at(i) >= at) break;
-      const offset = this.#offset.at(i), end = offset + this.#length.at(i);
-      for (let line = offset - offset % LINE_BYTES; line < end; line += LINE_BYTES) lines.add(line);
+    const changes = this.#byPage.get(page);
+    for (let i = 0; i < (changes?.length ?? 0); i++) {
+      const change = changes!.at(i);
+      if (this.#at.at(change) >= at) break;
+      const { offset, length } = this.#changeOf(change), first = page + offset;
+      for (let line = lineOf(first); line < first + length; line += LINE_BYTES) lines.add(line);
     }
     return lines;
   }
 
+  /** Looks back from the instant, until all of the line is known. */
   stateOf(line: number, at: Time): LineState {
     const durable = new Uint8Array(LINE_BYTES);
+    const page = line - line % PAGE_BYTES, base = line - page;
+    const changes = this.#byPage.get(page);
     let durableAt = 0, dirty: Uint8Array | undefined, dirtyAt = 0;
-    for (const i of this.#byPage.get(line - line % PAGE_BYTES) ?? []) {
-      const time = this.#at.at(i);
-      if (time >= at) break;
-      const offset = this.#offset.at(i), length = this.#length.at(i);
-      const kind = KINDS[this.#kind.at(i)];
-      if (kind === "durable") {
-        const from = Math.max(line, offset), to = Math.min(line + LINE_BYTES, offset + length);
+    let isDirtyKnown = false, isKnown: Uint8Array | undefined, left = LINE_BYTES;
+    for (let i = this.#countBefore(changes, at) - 1; i >= 0; i--) {
+      const change = changes!.at(i), { kind, offset, length } = this.#changeOf(change);
+      if (kind !== "durable") {
+        if (offset !== base || isDirtyKnown) continue;
+        isDirtyKnown = true;
+        dirtyAt = this.#at.at(change);
+        if (kind === "dirty") dirty = this.#bytes.read(this.#place.at(change), length);
+      } else if (left > 0) {
+        const from = Math.max(base, offset), to = Math.min(base + LINE_BYTES, offset + length);
         if (from >= to) continue;
-        durable.set(this.#bytes(i).subarray(from - offset, to - offset), from - line);
-        durableAt = time;
-      } else if (offset === line) {
-        dirty = kind === "dirty" ? this.#bytes(i) : undefined;
-        dirtyAt = time;
+        durableAt ||= this.#at.at(change);
+        const bytes = this.#bytes.read(this.#place.at(change), length);
+        isKnown ??= new Uint8Array(LINE_BYTES);
+        for (let byte = from; byte < to; byte++) {
+          if (isKnown[byte - base] === 1) continue;
+          isKnown[byte - base] = 1;
+          durable[byte - base] = bytes[byte - offset]!;
+          left--;
+        }
       }
+      if (left === 0 && isDirtyKnown) break;
     }
     return { durable, durableAt, dirty, dirtyAt };
   }
 
-  #bytes(index: number): Uint8Array<ArrayBuffer> {
-    const place = this.#place.at(index), at = place % CHUNK_BYTES;
-    return this.#chunks[Math.floor(place / CHUNK_BYTES)]!.subarray(at, at + this.#length.at(index));
-  }
-
-  #add(kind: Kind, at: Time, offset: number, bytes: Uint8Array): void {
-    const page = offset - offset % PAGE_BYTES;
-    const index = this.#at.length;
-    this.#kind.push(KINDS.indexOf(kind));
-    this.#at.push(at);
-    this.#offset.push(offset);
-    this.#length.push(bytes.length);
-    this.#place.push(this.#keep(bytes));
-    const known = this.#byPage.get(page);
-    if (known === undefined) this.#byPage.set(page, [index]);
-    else known.push(index);
-  }
-
-  /** Copies bytes, which are at most a page. @returns their place. */
-  #keep(bytes: Uint8Array): number {
-    if (this.#free + bytes.length > CHUNK_BYTES) {
-      this.#chunks.push(new Uint8Array(CHUNK_BYTES));
-      this.#free = 0;
+  #countBefore(changes: Integers | undefined, at: Time): number {
+    let low = 0, high = changes?.length ?? 0;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#at.at(changes!.at(middle)) < at) low = middle + 1;
+      else high = middle;
     }
-    const at = this.#free;
-    this.#chunks.at(-1)!.set(bytes, at);
-    this.#free += bytes.length;
-    return CHUNK_BYTES * (this.#chunks.length - 1) + at;
+    return low;
+  }
+
+  #changeOf(change: number): { kind: Kind; offset: number; length: number } {
+    const what = this.#what.at(change);
+    return {
+      kind: KINDS[what >>> 2 * LENGTH_BITS]!,
+      offset: (what >>> LENGTH_BITS) & LENGTH_MASK,
+      length: what & LENGTH_MASK,
+    };
+  }
+
+  /** @param content bytes, at most a page, or the place of such that are kept. @returns its index. */
+  #add({ kind, at, offset, length }: Change, content: Uint8Array | number): number {
+    const inPage = offset % PAGE_BYTES, page = offset - inPage;
+    const index = this.#at.length;
+    this.#at.push(at);
+    this.#what.push(((KINDS.indexOf(kind) << LENGTH_BITS | inPage) << LENGTH_BITS) | length);
+    this.#place.push(typeof content === "number" ? content : this.#bytes.keep(content));
+    let changes = this.#byPage.get(page);
+    if (changes === undefined) this.#byPage.set(page, changes = new Integers());
+    changes.push(index);
+    return index;
   }
 }
 
-const NOTHING = new Uint8Array(0);
+interface Change {
+  readonly kind: Kind;
+  readonly at: Time;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** An offset in a page, and a length up to a page. */
+const LENGTH_BITS = 13, LENGTH_MASK = (1 << LENGTH_BITS) - 1;
+
+function lineOf(offset: number): number {
+  return offset - offset % LINE_BYTES;
+}

@@ -24,6 +24,14 @@ describe("LineLog", () => {
         const offset = below(SCM_BYTES - 300), data = bytes.subarray(0, 1 + below(60));
         log.durable(at, offset, data);
         history.durable(at, offset, data, 8);
+      } else if (what < 17) {
+        // A line is written back as it is, or as a core has just changed it.
+        const { dirty = bytes } = log.stateOf(line, at),
+          data = below(3) > 0 ? dirty.slice() : bytes;
+        for (const each of [log, history]) {
+          each.durable(at, line, data, LINE_BYTES);
+          each.clean(at, line);
+        }
       } else if (what < 19) {
         log.clean(at, line);
         history.clean(at, line);

@@ -1,22 +1,23 @@
-/** Numbers and rows in the order of their times, with what lies before an instant. */
+/** Numbers, bytes and rows in the order of their times, with what lies before an instant. */
 import type { Time } from "../../fabric/base/time.ts";
 
-/** A list of numbers that grows, eight bytes each. */
-export class Numbers {
-  #values = new Float64Array(1_024);
+abstract class Grows<Values extends Float64Array | Uint32Array> {
+  protected abstract make(length: number): Values;
+  #values: Values | undefined;
   length = 0;
 
   push(value: number): void {
-    if (this.length === this.#values.length) {
-      const grown = new Float64Array(2 * this.length);
-      grown.set(this.#values);
-      this.#values = grown;
+    let values = this.#values;
+    if (values === undefined || this.length === values.length) {
+      const grown = this.make(values === undefined ? FIRST : Math.ceil(GROWTH * this.length));
+      if (values !== undefined) grown.set(values);
+      this.#values = values = grown;
     }
-    this.#values[this.length++] = value;
+    values[this.length++] = value;
   }
 
   at(index: number): number {
-    return this.#values[index]!;
+    return this.#values![index]!;
   }
 
   /** Number of values below `limit`; the values ascend. */
@@ -24,10 +25,41 @@ export class Numbers {
     let low = 0, high = this.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.#values[middle]! < limit) low = middle + 1;
+      if (this.#values![middle]! < limit) low = middle + 1;
       else high = middle;
     }
     return low;
+  }
+
+  /** Forgets the first values. */
+  drop(count: number): void {
+    if (count === 0) return;
+    const left = this.#values!.subarray(count, this.length);
+    const values = this.make(Math.max(FIRST, left.length));
+    values.set(left);
+    this.#values = values;
+    this.length = left.length;
+  }
+
+  /** Takes a number from each value. */
+  subtract(number: number): void {
+    for (let i = 0; i < this.length; i++) this.#values![i]! -= number;
+  }
+}
+
+const FIRST = 16, GROWTH = 1.5;
+
+/** A list of numbers that grows, eight bytes each. */
+export class Numbers extends Grows<Float64Array> {
+  protected override make(length: number): Float64Array {
+    return new Float64Array(length);
+  }
+}
+
+/** A list of whole numbers below 2^32 that grows, four bytes each. */
+export class Integers extends Grows<Uint32Array> {
+  protected override make(length: number): Uint32Array {
+    return new Uint32Array(length);
   }
 }
 
@@ -40,4 +72,52 @@ export function countBefore(rows: readonly { readonly time: Time }[], at: Time):
     else high = middle;
   }
   return low;
+}
+
+const CHUNK_BYTES = 1 << 20;
+
+/** Bytes that are kept one behind the other, in chunks that no collector looks into. */
+export class ByteLog {
+  readonly #chunks: (Uint8Array<ArrayBuffer> | undefined)[] = [];
+  #first = 0;
+  #free = CHUNK_BYTES;
+
+  /** Room for at most a chunk. @returns where it begins; {@link take} says how much of it is used. */
+  room(most: number): { readonly at: number; readonly bytes: Uint8Array<ArrayBuffer> } {
+    if (this.#free + most > CHUNK_BYTES) {
+      this.#chunks.push(new Uint8Array(CHUNK_BYTES));
+      this.#free = 0;
+    }
+    const bytes = this.#chunks.at(-1)!.subarray(this.#free, this.#free + most);
+    return { at: CHUNK_BYTES * (this.#chunks.length - 1) + this.#free, bytes };
+  }
+
+  take(length: number): void {
+    this.#free += length;
+  }
+
+  /** Copies bytes, at most a chunk. @returns their place. */
+  keep(bytes: Uint8Array): number {
+    const { at, bytes: room } = this.room(bytes.length);
+    room.set(bytes);
+    this.take(bytes.length);
+    return at;
+  }
+
+  /** @param place of {@link keep}. */
+  read(place: number, length: number): Uint8Array<ArrayBuffer> {
+    const at = place % CHUNK_BYTES;
+    return this.#chunks[Math.floor(place / CHUNK_BYTES)]!.subarray(at, at + length);
+  }
+
+  /** Forgets what is before a place. */
+  dropBefore(place: number): void {
+    for (; this.#first < Math.floor(place / CHUNK_BYTES); this.#first++) {
+      this.#chunks[this.#first] = undefined;
+    }
+  }
+
+  get heldBytes(): number {
+    return CHUNK_BYTES * (this.#chunks.length - this.#first);
+  }
 }

@@ -6,7 +6,7 @@ import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { LINE_BYTES } from "../explore/history.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { LineLog } from "./line_log.ts";
-import { Numbers } from "./log_arrays.ts";
+import { Integers, Numbers } from "./log_arrays.ts";
 
 const PAGE_BYTES = 4_096;
 
@@ -89,7 +89,8 @@ export class MemoryRecord implements MemoryLog {
   readonly lines = new LineLog();
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
   readonly queuedAt = new Numbers();
-  readonly queuedLine = new Numbers();
+  /** Its number: the offset by 64. */
+  readonly queuedLine = new Integers();
   readonly queuedUntil = new Numbers();
   readonly passages: Passage[] = [];
   /** In the order of their declaration. */
@@ -101,7 +102,7 @@ export class MemoryRecord implements MemoryLog {
 
   /** Bytes that it holds, roughly: those of passages are in the frames that brought them. */
   get heldBytes(): number {
-    return this.lines.heldBytes + 24 * this.queuedAt.length + this.#passedBytes;
+    return this.lines.heldBytes + 20 * this.queuedAt.length + this.#passedBytes;
   }
 
   declare(write: DeclaredWrite): void {
@@ -148,7 +149,7 @@ export class MemoryRecord implements MemoryLog {
 
   queued(at: Time, line: number, until: Time): void {
     this.queuedAt.push(at);
-    this.queuedLine.push(line);
+    this.queuedLine.push(line / LINE_BYTES);
     this.queuedUntil.push(until);
   }
 

@@ -5,7 +5,6 @@
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
 import type { MessageSeen, Observation } from "../../fabric/capture/observation.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { countBefore } from "./log_arrays.ts";
 import type { Recording } from "./recording.ts";
 import type { Direction } from "./wire_record.ts";
 
@@ -29,9 +28,9 @@ export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch 
     if (event === undefined) byEvent.set(key, event = { time, node, seen: [] });
     event.seen.push(seen);
   };
-  const first = countBefore(steps, from);
+  const first = steps.countBefore(from);
   for (let i = first; i < Math.min(steps.length, first + STEPS_MOST); i++) {
-    const step = steps[i]!, node = places.get(step.node)!;
+    const step = steps.at(i), node = places.get(step.node)!;
     if (step.time > to) break;
     add(step.time, node, { kind: "step", time: step.time, node, event: 0, step });
   }

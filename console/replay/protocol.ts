@@ -16,6 +16,7 @@ export const METHODS = [
   "find",
   "digests",
   "digestsIn",
+  "digestsAt",
   "end",
 ] as const;
 export type Method = typeof METHODS[number];

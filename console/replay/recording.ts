@@ -8,7 +8,7 @@ import { wireBytes } from "../../fabric/link/link.ts";
 import { type Input, type Message, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
-import type { TraceLine } from "../../fabric/trace/trace.ts";
+import { type FoundOperation, OperationFinder } from "../../fabric/trace/trace.ts";
 import { NEVER, PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -20,6 +20,7 @@ import { Pages } from "../explore/history.ts";
 import type { ReplayJob } from "./job.ts";
 import { Numbers } from "./log_arrays.ts";
 import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
+import { StepLog } from "./step_log.ts";
 import { WireRecord } from "./wire_record.ts";
 
 /** Own programs and input files of a run, loaded. */
@@ -49,7 +50,7 @@ export type Ordered<T> = T & { readonly order: number };
 
 /** Details of a run are kept up to so many bytes, as far as they are counted. */
 export const DETAIL_BYTES = 1 << 30;
-/** A step, a note or a report as an object. */
+/** A note or a report as an object. */
 const ROW_BYTES = 400;
 const SAMPLES_MOST = 4_096;
 /** Counters in all samples. */
@@ -64,7 +65,8 @@ export class Recording {
   readonly simulator: Simulator;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   /** Steps of operations, as a trace has them. */
-  readonly steps: Ordered<TraceLine>[] = [];
+  readonly steps = new StepLog();
+  readonly #finder: OperationFinder;
   readonly notes: Ordered<TimedRecord>[] = [];
   readonly reports: Ordered<ReportSeen>[] = [];
   readonly wire: WireRecord;
@@ -89,6 +91,7 @@ export class Recording {
     this.job = job;
     this.lives = livesOf(plan, plan.faults);
     this.wire = new WireRecord(plan);
+    this.#finder = OperationFinder.of(plan);
     const scm = new Map<string, Pages>();
     for (const { name, kind } of plan.nodes) {
       this.events.set(name, new Numbers());
@@ -117,7 +120,8 @@ export class Recording {
       },
       onTrace: (time, node, step) => {
         if (step.busy === undefined && this.#keeps) {
-          this.steps.push({ time, node, ...step, order: this.#order++ });
+          this.#finder.add({ time, node, ...step }, this.steps.dropped + this.steps.length);
+          this.steps.push({ time, node, order: this.#order++ }, step);
         }
       },
       observer: { scope: "wire", see: (seen) => this.#see(seen), commit: () => {} },
@@ -156,7 +160,7 @@ export class Recording {
 
   /** Bytes of the details, roughly. */
   get heldBytes(): number {
-    let bytes = ROW_BYTES * (this.steps.length + this.notes.length + this.reports.length);
+    let bytes = this.steps.heldBytes + ROW_BYTES * (this.notes.length + this.reports.length);
     for (const { heldBytes } of this.memory.values()) bytes += heldBytes;
     return bytes + this.wire.heldBytes;
   }
@@ -232,6 +236,11 @@ export class Recording {
     if (note.kind !== "persistent") return;
     if (note.promised) write.promisedAt = Math.min(write.promisedAt, time);
     else write.claimedAt = Math.min(write.claimedAt, time);
+  }
+
+  /** Operations of the run so far, in the order of their begin. */
+  operations(): readonly FoundOperation[] {
+    return this.#finder.operations();
   }
 
   /** The declared write of that number. */

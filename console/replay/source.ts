@@ -3,13 +3,17 @@ import { type ClockEnd, orderFromLine, type Recorded } from "../../fabric/clock/
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { ifThere, isThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
-import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
+import { faultsIn, inexactIn, recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
+import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
 import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
+import { variantFolder } from "../reports/run_summary.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
+import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
 import type { ReplayTarget } from "./types.ts";
 
@@ -17,12 +21,15 @@ import type { ReplayTarget } from "./types.ts";
  * The run and what is on record of it, up to now where its rack is up.
  * @throws Refusal for an unknown run, a variant that it has not, and one that cannot be replayed exactly.
  */
-export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<ReplayJob> {
-  const { id, path } = await findRun(run, "run");
-  const directory = directoryOf({ id, path }, variant);
+export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
+  const { id, path, directory } = await placeOf(target);
   const runFile = readRunFile(directory);
   if (runFile === undefined) {
     throw refusal("run", { found: `${id} has no run file`, expected: "a run that has begun" });
+  }
+  if (target.checkpoint !== undefined) {
+    const checkpoint = readCheckpoint(directory, target.checkpoint);
+    return sourceAt(checkpoint, { runFile, directory, id });
   }
   const supervisor = readSupervisor(path);
   const rack = supervisor && { id, directory, file: runFile, supervisor };
@@ -32,14 +39,15 @@ export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<Rep
     const found = `${id} cannot be replayed exactly: ${inexact.join("; ")}`;
     throw refusal("run", { found, expected: "a run of which all is known" });
   }
+  checkInputs(runFile, id);
   const whole = { runFile, directory };
-  const plan = planOf(whole);
+  const plan = planOf(whole, recordedIn(directory));
   const isLive = rack !== undefined;
   return {
-    ...{ runFile, run: id, variant: directory === path ? "" : directory.slice(path.length + 1) },
+    ...{ runFile, run: id, variant: variantOf(directory, id) },
     plan,
     orders: ordersOf(plan, directory),
-    known: knownOf(directory, end),
+    known: [...atDeaths(linesOf<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
     unknownEnd: end === undefined ? "it has left no digest: its timekeeper was killed with it" : "",
     until: end === undefined
       ? lastOnRecord(whole, plan)
@@ -50,9 +58,51 @@ export async function sourceOf({ run, variant = "" }: ReplayTarget): Promise<Rep
   };
 }
 
+/**
+ * A run as it was at a checkpoint: with what was on record then of power and cables, and with the digests
+ * that it had. What has come since, also what makes the run inexact, is no part of it.
+ */
+function sourceAt(
+  { at, nodes, faults }: Checkpoint,
+  { runFile, directory, id }: Whole & { readonly id: string },
+): ReplayJob {
+  checkInputs(runFile, id);
+  const text = faults.map((line) => JSON.stringify(line) + "\n").join("");
+  const plan = planOf({ runFile, directory }, faultsIn(text, `a checkpoint of ${id}`));
+  return {
+    ...{ runFile, run: id, plan, isLive: false, unknownEnd: "", until: at },
+    variant: variantOf(directory, id),
+    orders: ordersOf(plan, directory).filter(({ time }) => time < at),
+    known: [
+      ...atDeaths(faults.filter((fault) => fault.at < at)),
+      ...nodes.map(([node, digest]) => ({ node, at, digest })),
+    ],
+  };
+}
+
+/** The directory of a run, and of the variant that is meant. @throws Refusal where there is none. */
+export async function placeOf({ run, variant }: ReplayTarget) {
+  const row = await findRun(run, "run");
+  return { ...row, directory: variantFolder(row, variant) };
+}
+
+function variantOf(directory: string, id: string): string {
+  return directory.endsWith(`/${id}`) ? "" : directory.replace(/.*\//, "");
+}
+
 interface Whole {
   readonly runFile: RunFile;
   readonly directory: string;
+}
+
+/** A run has copies of what it was given, but of what is beyond its limit. @throws Refusal */
+function checkInputs({ inputs }: RunFile, id: string): void {
+  for (const path of Object.values(inputs).flatMap((files) => Object.values(files))) {
+    if (isThere(path)) continue;
+    const found = `${id} was given ${path}, which is not there any more`;
+    const expected = `that file: a run keeps copies of ${formatSize(INPUT_BYTES_MAX)} at most`;
+    throw refusal("run", { found, expected });
+  }
 }
 
 const RECORDS = ["faults.jsonl", "orders.jsonl"];
@@ -71,27 +121,17 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
   });
 }
 
-function directoryOf({ id, path }: { id: string; path: string }, variant: string): string {
-  if (variant === "" && isThere(`${path}/run.json`)) return path;
-  const variants = [...Deno.readDirSync(path)].map(({ name }) => name).sort()
-    .filter((name) => isThere(`${path}/${name}/run.json`));
-  const [only] = variants;
-  if (variant === "" && only !== undefined && variants.length === 1) return `${path}/${only}`;
-  if (variants.includes(variant)) return `${path}/${variant}`;
-  const found = variant === "" ? `${id} has ${variants.length} variants` : `"${variant}"`;
-  const expected = variants.length === 0 ? "a run that has begun" : oneOf(variants, variant);
-  throw refusal("variant", { found, expected });
-}
-
 /** Whether devices of the run were processes on the bus. */
-function hadTimekeeper(directory: string): boolean {
+export function hadTimekeeper(directory: string): boolean {
   return isThere(`${directory}/timekeeper.term`);
 }
 
 /** The plan with power failures, returns and faults of cables as they happened. */
-function planOf({ runFile: { plan, partitions }, directory }: Whole): RackPlan {
+function planOf(
+  { runFile: { plan, partitions }, directory }: Whole,
+  { faults, linkFaults }: ReplayedFaults,
+): RackPlan {
   if (!hadTimekeeper(directory)) return plan;
-  const { faults, linkFaults } = recordedIn(directory);
   // Devices that share a process carry out the plan by themselves, which is not on record.
   const shared = new Set(
     partitions.filter(({ nodes }) => nodes.length > 1).flatMap(({ nodes }) => nodes),
@@ -118,17 +158,20 @@ function ordersOf(plan: RackPlan, directory: string): SimulatedOrder[] {
   });
 }
 
-function knownOf(directory: string, end: ClockEnd | undefined): KnownDigest[] {
-  const atEnd = (end?.partitions ?? []).flatMap(({ reached, nodes }) =>
+function atEnd(end: ClockEnd | undefined): KnownDigest[] {
+  return (end?.partitions ?? []).flatMap(({ reached, nodes }) =>
     nodes.map(([node, digest]) => ({ node, at: reached, digest }))
   );
-  const atDeath = linesOf<Recorded>(`${directory}/faults.jsonl`).flatMap((fault) => {
-    if (fault.action === "link") return [];
+}
+
+function atDeaths(recorded: readonly Recorded[]): KnownDigest[] {
+  return recorded.flatMap((fault) => {
+    // Only a power failure or return has digests; a round of chaos has put its programs on record, too.
+    if (!("digests" in fault)) return [];
     return fault.digests.map(([node, high, low]) => {
       return { node, at: fault.at + 1, digest: hex(high) + hex(low) };
     });
   });
-  return [...atDeath, ...atEnd];
 }
 
 function hex(lane: number): string {
@@ -147,7 +190,7 @@ function lastOnRecord({ runFile: { stayUp }, directory }: Whole, plan: RackPlan)
 }
 
 /** The whole lines: the last one may be being written. */
-function linesOf<T>(path: string): T[] {
+export function linesOf<T>(path: string): T[] {
   const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
   return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as T);
 }

@@ -18,8 +18,10 @@ export type Ps = number;
 export interface ReplayTarget {
   /** Name or unique prefix of a run's directory. */
   readonly run: string;
-  /** Name of a variant's folder; "" or absent: the only one. */
+  /** Name of a variant's folder, or its number among them from 1; "" or absent: the first. */
   readonly variant?: string;
+  /** Name of a checkpoint: the run as it was then, and up to it. */
+  readonly checkpoint?: string;
 }
 
 /** A device whose events in the replay differ from those in the run. */

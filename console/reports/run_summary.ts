@@ -1,6 +1,7 @@
 /** What a run's directory tells of it: its scenario, its verdict, the files that one may want. */
 import type { RunReport } from "./method_report.ts";
 import { DamagedFileError, ifThere, isThere, jsonIfThere } from "../base/files.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { readRunFile } from "../rack/run_directory.ts";
 
 export interface RunSummary {
@@ -65,6 +66,23 @@ export function variantsOf(path: string): string[] {
     .map(({ name }) => name).sort();
 }
 
+/**
+ * The folder of a run, or of one of its variants. @param wanted its name, or its number from 1 in
+ * {@link variantsOf}; undefined or "": the first.
+ * @throws Refusal where the run has no such variant.
+ */
+export function variantFolder({ id, path }: { id: string; path: string }, wanted = ""): string {
+  const variants = variantsOf(path);
+  const found = variants.find((name) => name === wanted) ??
+    (wanted === "" ? variants[0] : /^\d+$/.test(wanted) ? variants[Number(wanted) - 1] : undefined);
+  if (found !== undefined) return `${path}/${found}`;
+  if (wanted === "") return path;
+  const expected = variants.length === 0
+    ? `none, as ${id} has one only`
+    : `${oneOf(variants, wanted)}, or a number from 1 to ${variants.length}`;
+  throw refusal("variant", { found: `"${wanted}"`, expected });
+}
+
 export interface RunFileRow {
   /** Below the run's directory. */
   readonly path: string;
@@ -89,7 +107,7 @@ const KINDS: readonly (readonly [RegExp, RunFileKind])[] = [
   [/\.pcapng$/, "capture"],
   [/perfetto\.json$/, "timeline"],
   [/\.log$/, "log"],
-  [/(^|\/)run\.json$/, "scenario"],
+  [/(^|\/)(run\.json|scenario\.yaml)$/, "scenario"],
   [/\.jsonl$/, "record"],
   [/\.scm$/, "memory"],
 ];

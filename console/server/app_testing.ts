@@ -5,7 +5,7 @@ import { OWN_HEADER } from "./doors/guards.ts";
 import { Keys } from "./doors/keys.ts";
 import { Watchers } from "./feed/watchers.ts";
 import { Jobs } from "./jobs/jobs.ts";
-import { pageWithout } from "./page.ts";
+import { type Page, pageWithout } from "./page.ts";
 import { Replays } from "./replays.ts";
 import type { Role } from "../api/session.ts";
 
@@ -31,6 +31,16 @@ export interface Answer {
   readonly json: any;
 }
 
+export interface TestConsoleOptions {
+  /** Its wall time is the machine's: for racks and browsers. */
+  readonly isReal?: boolean;
+  /** A key of the owner's. */
+  readonly fixed?: string;
+  /** Where it is served; absent: nowhere. */
+  readonly origins?: readonly string[];
+  readonly page?: Page;
+}
+
 export class TestConsole {
   /** Wall time in ms; tests move it. */
   nowMs = 1_000_000;
@@ -42,23 +52,20 @@ export class TestConsole {
   readonly replays: Replays;
   readonly app: App;
 
-  /** @param options.isReal its wall time is the machine's: for racks. */
-  constructor(
-    { isReal = false, fixed }: { readonly isReal?: boolean; readonly fixed?: string } = {},
-  ) {
+  constructor({ isReal = false, fixed, origins, page }: TestConsoleOptions = {}) {
     const wallMs = isReal ? () => performance.now() : () => this.nowMs;
     this.keys = new Keys({ wallMs, ...(fixed !== undefined && { fixed }) });
     this.watchers = new Watchers({ wallMs, idleMs: 1_000 });
     this.jobs = new Jobs({ wallMs });
     this.replays = new Replays({ wallMs });
     this.app = createApp({
-      origins: [ORIGIN, "http://localhost:4280"],
+      origins: origins ?? [ORIGIN, "http://localhost:4280"],
       keys: this.keys,
       audit: this.audit,
       watchers: this.watchers,
       jobs: this.jobs,
       replays: this.replays,
-      page: pageWithout("a test"),
+      page: page ?? pageWithout("a test"),
       version: "test",
       rack: null,
       wallMs,

@@ -79,3 +79,13 @@ export function cut(name: string, most: number): string {
 export function plural(value: number, one: string, several: string = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : several}`;
 }
+
+/** `persist-opcode_ddio_on` as people say it: `persist-opcode, DDIO on`. */
+export function wordsOfVariant(folder: string): string {
+  return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
+}
+
+/** A sentence of the server's with its unit as the page writes it: `us` on a terminal is `µs` here. */
+export function sentence(text: string): string {
+  return text.replace(/(\d) ?us\b/g, `$1${THIN}µs`);
+}

@@ -32,6 +32,8 @@ export interface Place {
   readonly view: ViewName;
   /** The run that is looked at, up or kept; undefined: none is chosen. */
   readonly run?: string;
+  /** The part of it, where it has several; undefined: the first. */
+  readonly variant?: string;
   readonly select?: Selection;
   /** The instant that every view shows; undefined: now, and it moves as time does. */
   readonly at?: Time;
@@ -39,7 +41,7 @@ export interface Place {
   readonly more: Readonly<Record<string, string>>;
 }
 
-const OWN = ["run", "select", "at"];
+const OWN = ["run", "variant", "select", "at"];
 
 function parseSelection(text: string | null): Selection | undefined {
   const [kind, name, number] = (text ?? "").split("~");
@@ -72,12 +74,13 @@ export function parsePlace(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#?\/?/, "").split("?");
   const parameters = new URLSearchParams(query);
   const view = VIEW_NAMES.find((name) => name === path) ?? "rack";
-  const run = parameters.get("run");
+  const run = parameters.get("run"), variant = parameters.get("variant");
   const select = parseSelection(parameters.get("select"));
   const at = parameters.get("at") === null ? NaN : Number(parameters.get("at"));
   return {
     view,
     ...(run && { run }),
+    ...(variant && { variant }),
     ...(select && { select }),
     ...(Number.isSafeInteger(at) && at >= 0 && { at }),
     more: Object.fromEntries([...parameters].filter(([name]) => !OWN.includes(name))),
@@ -85,9 +88,10 @@ export function parsePlace(hash: string): Place {
 }
 
 /** `#/rack?run=…&select=device~b`: what {@link parsePlace} reads. */
-export function placeText({ view, run, select, at, more }: Place): string {
+export function placeText({ view, run, variant, select, at, more }: Place): string {
   const parameters = new URLSearchParams({
     ...(run !== undefined && { run }),
+    ...(variant !== undefined && { variant }),
     ...(select !== undefined && { select: selectionText(select) }),
     ...(at !== undefined && { at: String(at) }),
     ...more,
@@ -109,6 +113,7 @@ export const isPast = computed(() => instant.value !== undefined);
 export interface Change {
   readonly view?: ViewName;
   readonly run?: string | undefined;
+  readonly variant?: string | undefined;
   readonly select?: Selection | undefined;
   readonly at?: Time | undefined;
   readonly more?: Readonly<Record<string, string>>;
@@ -118,15 +123,18 @@ export interface Change {
 export function changed(from: Place, change: Change): Place {
   const isOther = change.view !== undefined && change.view !== from.view;
   const isOtherRun = from.run !== undefined && "run" in change && change.run !== from.run;
-  const { run, select, at } = {
+  const isOtherVariant = "variant" in change && change.variant !== from.variant;
+  const { run, variant, select, at } = {
     ...from,
-    // Names and instants of one run mean nothing in another.
-    ...(isOtherRun && { select: undefined, at: undefined }),
+    // Names and instants of one run mean nothing in another; all its variants have the same devices.
+    ...(isOtherRun && { variant: undefined, select: undefined, at: undefined }),
+    ...(isOtherVariant && { at: undefined }),
     ...change,
   };
   return {
     view: change.view ?? from.view,
     ...(run !== undefined && { run }),
+    ...(variant !== undefined && { variant }),
     ...(select !== undefined && { select }),
     ...(at !== undefined && { at }),
     more: change.more ?? (isOther ? {} : from.more),
@@ -138,7 +146,8 @@ export function go(change: Change): void {
   const before = place.value, next = changed(before, change);
   const text = placeText(next);
   if (text === placeText(before) && location.hash === text) return;
-  const isStep = next.view !== before.view || next.run !== before.run;
+  const isStep = next.view !== before.view || next.run !== before.run ||
+    next.variant !== before.variant;
   history[isStep ? "pushState" : "replaceState"](null, "", text);
   place.value = next;
 }

@@ -16,6 +16,7 @@ describe("placeText", () => {
       const place: Place = {
         view: "memory",
         run: "20261123-a b&c",
+        variant: "write-read_ddio_off",
         at: 222_441_179,
         ...(select !== undefined && { select }),
         more: { compare: "x" },
@@ -37,6 +38,7 @@ describe("changed", () => {
   const from: Place = {
     view: "rack",
     run: "r",
+    variant: "v",
     select: { kind: "device", name: "b" },
     at: 5,
     more: { x: "y" },
@@ -47,7 +49,14 @@ describe("changed", () => {
     assert.deepEqual(changed(from, { at: undefined }).at, undefined);
   });
 
-  it("forgets selection and instant with another run", () => {
+  it("forgets the instant with another variant of the run, not what is selected", () => {
+    const { at: _, ...without } = from;
+    assert.deepEqual(changed(from, { variant: "w" }), { ...without, variant: "w" });
+    assert.deepEqual(changed(from, { variant: "v" }), from);
+    assert.deepEqual(changed(from, { variant: "w", at: 7 }), { ...from, variant: "w", at: 7 });
+  });
+
+  it("forgets variant, selection and instant with another run", () => {
     assert.deepEqual(changed(from, { run: "other" }), {
       view: "rack",
       run: "other",

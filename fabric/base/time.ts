@@ -42,6 +42,12 @@ export function formatTime(ps: Time): string {
   return `${Number((ps / size).toFixed(3))} ${suffix}`;
 }
 
+/** `457.552182us`: exact, as {@link parseTime} reads it. */
+export function formatExact(ps: Time): string {
+  const digits = String(ps % PS_PER_US).padStart(6, "0").replace(/0+$/, "");
+  return `${Math.floor(ps / PS_PER_US)}${digits === "" ? "" : `.${digits}`}us`;
+}
+
 /** Time to move `bytes` at `bitsPerSecond`, rounded up so that no link is faster than its rate. */
 export function transferTime(bytes: number, bitsPerSecond: number): Time {
   return Math.ceil((bytes * 8 * PS_PER_S) / bitsPerSecond);

@@ -49,6 +49,7 @@ const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
 export const STEPS_VERB = "steps";
 
 const FINAL = "final-", INSPECT = "inspect-";
+const KILL = "kill-", BOOT = "boot-", PROCESS = "process-", DEATH = "death-";
 
 /** The request of a partition's final report. */
 export function finalVerb(partition: string): string {
@@ -60,10 +61,33 @@ export function inspectVerb(partition: string): string {
   return `${INSPECT}${partition}`;
 }
 
+/** In containers: ends the process of a partition. The parent of that process answers. */
+export function killVerb(partition: string): string {
+  return `${KILL}${partition}`;
+}
+
+/** In containers: starts the process of a partition. */
+export function bootVerb(partition: string): string {
+  return `${BOOT}${partition}`;
+}
+
+/** In containers: which process the partition has. */
+export function processVerb(partition: string): string {
+  return `${PROCESS}${partition}`;
+}
+
+/** In containers: the parent's word that the process of a partition is gone. The timekeeper answers. */
+export function deathVerb(partition: string): string {
+  return `${DEATH}${partition}`;
+}
+
+/** Requests of which the rest is the partition whose container answers. */
+const ANSWERED_BY_PARTITION = [FINAL, INSPECT, KILL, BOOT, PROCESS];
+
 /** The user that answers a control request. */
 export function answererOf(verb: string): string {
-  if (verb.startsWith(FINAL)) return verb.slice(FINAL.length);
-  if (verb.startsWith(INSPECT)) return verb.slice(INSPECT.length);
+  const start = ANSWERED_BY_PARTITION.find((each) => verb.startsWith(each));
+  if (start !== undefined) return verb.slice(start.length);
   return SUPERVISOR_VERBS.some((each) => each === verb) ? USERS.supervisor : USERS.timekeeper;
 }
 
@@ -96,18 +120,51 @@ export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   ]);
 }
 
-/** Who may do what on the broker of a rack in containers. */
+/**
+ * Who may do what on the broker of a rack in containers. No process may start or end another but its
+ * parent in the same container, which has the partition's credential and hears what its own process is
+ * ordered, not more.
+ */
 export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
+  const names = rack.partitions.map(({ name }) => name);
   const report = {
     publish: controlOf(run, ["status", ...finalsOf(rack)]),
     subscribe: [patternOf({ kind: "report", run, node: ANY }), answersTo(run, USERS.report)],
   };
-  return new Map([
+  const viewer = accessOfViewer(rack), processes = controlOf(run, names.map(processVerb));
+  // The console's orders: it starts and ends no process itself, and says of none that it is dead.
+  const orders = [...CLOCK_VERBS.filter((verb) => verb !== "death"), ...names.map(killVerb)];
+  const supervisor = {
+    publish: [
+      ...viewer.publish,
+      ...processes,
+      ...controlOf(run, [...orders, ...names.map(bootVerb)]),
+    ],
+    subscribe: [...viewer.subscribe, answersTo(run, USERS.supervisor)]
+      .filter((pattern) => pattern !== answersTo(run, USERS.viewer)),
+  };
+  const access = new Map([
     ...accessOfRack(rack),
     [USERS.report, report],
-    [USERS.viewer, accessOfViewer(rack)],
+    [USERS.supervisor, supervisor],
+    [USERS.viewer, { ...viewer, publish: [...viewer.publish, ...processes] }],
   ]);
+  const more = (user: string, { publish, subscribe }: Access) => {
+    const { publish: said, subscribe: heard } = access.get(user)!;
+    access.set(user, { publish: [...said, ...publish], subscribe: [...heard, ...subscribe] });
+  };
+  more(USERS.timekeeper, { publish: [], subscribe: controlOf(run, names.map(deathVerb)) });
+  for (const name of names) {
+    more(name, {
+      publish: controlOf(run, [deathVerb(name)]),
+      subscribe: [
+        ...controlOf(run, [killVerb(name), bootVerb(name), processVerb(name)]),
+        answersTo(run, name),
+      ],
+    });
+  }
+  return access;
 }
 
 /** Hears what watching needs, neither orders nor frames; asks what no device or clock is changed by. */

@@ -4,7 +4,7 @@
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, decodeSealed, encode, encodeSealed } from "../bus/codec.ts";
-import { CLOCK_VERBS, type ClockVerb, USERS } from "../bus/access.ts";
+import { CLOCK_VERBS, type ClockVerb, deathVerb, USERS } from "../bus/access.ts";
 import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
 import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
@@ -292,13 +292,25 @@ export class ClockService {
       end: () => this.timekeeper.end() ?? { error: "partitions are still to report" },
       link: (request) => this.#link(request),
     };
-    for (const verb of CLOCK_VERBS) {
-      this.#on(patternOf({ kind: "control", run, verb }), decode, (value, { subject, reply }) => {
-        const answer = isRequest(value) ? verbs[verb](value) : undefined;
-        if (answer === undefined) this.#refusals.note(subject);
-        reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
-      });
+    for (const verb of CLOCK_VERBS) this.#answer(verb, verbs[verb]);
+    if (this.#options.livenessMs === 0) return;
+    // In containers each parent has a word of its own, and may speak of its own process alone.
+    for (const { name } of this.#options.partitions) {
+      this.#answer(
+        deathVerb(name),
+        (request) => request["partition"] === name ? this.#death(request) : undefined,
+      );
     }
+  }
+
+  /** @param answerTo what is asked; undefined refuses the request. */
+  #answer(verb: string, answerTo: (request: Request) => unknown): void {
+    const pattern = patternOf({ kind: "control", run: this.#options.run, verb });
+    this.#on(pattern, decode, (value, { subject, reply }) => {
+      const answer = isRequest(value) ? answerTo(value) : undefined;
+      if (answer === undefined) this.#refusals.note(subject);
+      reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
+    });
   }
 
   #on(

@@ -94,6 +94,26 @@ describe("ClockService", () => {
     assert.deepEqual((await ask("faults", { from: 0 }) as { powered: unknown }).powered, {});
   });
 
+  it("takes the word of a container's parent for its own process alone", async () => {
+    await assert.rejects(ask("death-a", { partition: "a", instance: "a-1" }), /No subscriber/);
+    service.stop();
+    service = restarted(broker, {
+      term: 0,
+      livenessMs: 60_000,
+      partitions: ["a", "b"].map((name) => ({ name, nodes: [] })),
+      lookahead: [[1, 1], [1, 1]],
+    });
+    for (const name of ["a", "b"]) {
+      service.timekeeper.join({ partition: name, instance: `${name}-1` });
+    }
+    const forged = await ask("death-a", { partition: "b", instance: "b-1" });
+    assert.deepEqual(forged, { error: "Cannot death-a: malformed request" });
+    assert.equal(service.status().refused, 1);
+    const own = await ask("death-a", { partition: "a", instance: "a-1" });
+    assert.partialDeepStrictEqual(own, { ok: true, awaited: false });
+    assert.deepEqual(service.timekeeper.powered, { b: "b-1" });
+  });
+
   it("tells of a power failure and return as it is on record, by its number there", async () => {
     service.stop();
     const written: Recorded[] = [];

@@ -4,7 +4,7 @@
  */
 import type { Grant, Report } from "./clock.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
-import { granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
+import { dueOrders, granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
 /** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
@@ -34,7 +34,7 @@ export class Grants {
   }
 
   give(member: Member, { next, horizon, breaks }: Allowance): void {
-    const { incarnation, inbound, toConfirm, links, runs, cables } = member;
+    const { incarnation, inbound, toConfirm, links, cables } = member;
     const grant: Grant = {
       term: this.#parts.term,
       incarnation,
@@ -43,7 +43,7 @@ export class Grants {
       expect: inbound.map((each) => [each.from, each.incarnation, each.count] as const),
       confirmed: [...toConfirm],
       links,
-      runs,
+      runs: dueOrders(member),
       cables,
       lost: [],
       breaks,

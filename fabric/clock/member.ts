@@ -22,6 +22,9 @@ export interface Inbound {
   readonly earliest: Time;
 }
 
+/** An order for one life of the partition. */
+type LifeOrder = RunOrder & { readonly incarnation: number };
+
 /** How many messages of an incarnation of a peer have been taken. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
@@ -66,6 +69,8 @@ export function newMember(
     /** Part of its next grant: news of cables, programs to start, faults of its cables. */
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
+    /** On record for lives to come: of a rack that replays another run up to an instant. */
+    later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
     /** Orders that an earlier timekeeper wrote down: the partition may not have heard of them. */
@@ -201,6 +206,9 @@ export function booted(
   member.sent.clear();
   member.toConfirm.clear();
   dropPastFaults(member, by.at);
+  // One by one: to read a program is to read its content.
+  for (const order of member.later) if (isOfLife(order, member)) member.runs.push(order);
+  member.later = member.later.filter((order) => !isOfLife(order, member));
   member.links = [...by.links];
   member.cables = [...member.cableHistory];
 }
@@ -212,15 +220,35 @@ export function addFault(member: Member, at: Time): FaultPlan {
   return fault;
 }
 
-/** Drops what was planned before the partition had power again, and returns of power. */
+function isOfLife({ incarnation }: LifeOrder, member: Member): boolean {
+  return incarnation === member.incarnation;
+}
+
+/**
+ * Drops what was planned before the partition had power again, and returns of power. A failure at the
+ * same instant stays: a life that does nothing ends as it begins.
+ */
 export function dropPastFaults(member: Member, at: Time): void {
   const { faults } = member;
-  while (faults.length > 0 && (faults[0]!.action === "start" || faults[0]!.at <= at)) {
+  while (faults.length > 0 && (faults[0]!.action === "start" || faults[0]!.at < at)) {
     faults.shift();
   }
 }
 
 // Its grants, and their content.
+
+/**
+ * Those orders of a partition that one grant carries, which have one instant: their content may be all
+ * that a message of the bus takes.
+ */
+export function dueOrders({ runs }: Member): RunOrder[] {
+  return runs.filter(({ at }) => at === runs[0]!.at);
+}
+
+/** The instant of the order behind {@link dueOrders}: a partition has to have it before it runs past. */
+export function followingOrderAt({ runs }: Member): Time {
+  return runs.find(({ at }) => at > runs[0]!.at)?.at ?? NEVER;
+}
 
 /** The partition was granted what it had to do from `next` on; the grant carries all its news. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
@@ -231,7 +259,7 @@ export function granted(member: Member, grant: Grant, at: { next: Time; atMs: nu
   member.toConfirm.clear();
   member.inbound = [];
   member.links = [];
-  member.runs = [];
+  member.runs = member.runs.slice(grant.runs.length);
   member.cables = [];
   setStatus(member, { status: "running", atMs: at.atMs });
 }
@@ -248,7 +276,7 @@ export function reported(member: Member, report: Report, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/** Orders of an earlier timekeeper that the partition has not carried out, now that it has reported. */
+/** Orders on record that the partition has not carried out, as it has reported or is to begin. */
 export function resumeOrders(member: Member): void {
   member.runs.unshift(...member.recalled.filter(({ at }) => at > member.ran));
   member.recalled = [];

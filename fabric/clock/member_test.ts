@@ -52,11 +52,11 @@ describe("effectiveNext", () => {
 });
 
 describe("dropPastFaults", () => {
-  it("drops what was planned up to the return of power, and the return itself", () => {
+  it("drops what was planned before the return of power and returns, and keeps a failure at its instant", () => {
     const faults = ([[1, "kill"], [5, "start"], [9, "kill"], [10, "kill"]] as const)
       .map(([at, action]) => ({ at, action, node: "b" }));
     const b = newMember({ name: "b", nodes: ["b"] }, { index: 0, faults });
     dropPastFaults(b, 9);
-    assert.deepEqual(b.faults.map(({ at }) => at), [10]);
+    assert.deepEqual(b.faults.map(({ at }) => at), [9, 10]);
   });
 });

@@ -13,6 +13,7 @@ import {
   failed,
   type Member,
   noteInbound,
+  resumeOrders,
   setStatus,
   settledSpanOf,
   spansDone,
@@ -284,6 +285,7 @@ export class Membership {
   /** Lets the process that is here for a partition begin. */
   #welcome(member: Member): void {
     welcomed(member, this.#parts.wallMs());
+    resumeOrders(member);
     for (const [peer, , count] of this.#sentToEarlierLife(member)) {
       this.#named(peer).toConfirm.set(member.name, count);
     }

@@ -17,6 +17,7 @@ import {
   addFault,
   afterAllOf,
   effectiveNext,
+  followingOrderAt,
   type Member,
   newMember,
   resumeOrders,
@@ -44,8 +45,15 @@ export interface TimekeeperOptions {
   readonly term: number;
   /** Faults that an earlier timekeeper of this run wrote down. */
   readonly recorded: readonly Recorded[];
-  /** Orders that an earlier timekeeper of this run wrote down, oldest first. */
+  /**
+   * Orders that an earlier timekeeper of this run wrote down, oldest first; of a run that begins as
+   * another one did, also those that are yet to come.
+   */
   readonly orders?: readonly RecordedOrder[];
+  /** No order has a lesser number than this, but those that a run was given with its record. */
+  readonly ordersFrom?: number;
+  /** Nothing happens from this instant on until the run is resumed. */
+  readonly holdAt?: Time;
   /** An earlier timekeeper of this run found that it cannot be replayed. */
   readonly inexact: boolean;
   /** A run that stays up is never finished by having nothing to do. */
@@ -55,6 +63,12 @@ export interface TimekeeperOptions {
 
 /** More programs than are started by hand. */
 const RUNS_PER_TERM = 2 ** 20;
+
+/** The least number for orders of a run that goes on where another one has come to. */
+export function ordersBehind(orders: readonly Pick<RunOrder, "counter">[]): number {
+  const most = orders.reduce((most, { counter }) => Math.max(most, counter), -1);
+  return Math.ceil((most + 1) / RUNS_PER_TERM) * RUNS_PER_TERM;
+}
 
 export class Timekeeper {
   readonly #options: TimekeeperOptions;
@@ -76,6 +90,7 @@ export class Timekeeper {
   constructor(options: TimekeeperOptions, out: ClockOutputs) {
     this.#options = options;
     this.#hold = new Hold(options.plan.until);
+    if (options.holdAt !== undefined) this.#hold.limit = options.holdAt;
     this.#exact = !options.inexact;
     // A partition does each of them once, so those of an earlier timekeeper must not come again.
     this.#runCounter = this.ordersFrom;
@@ -119,7 +134,7 @@ export class Timekeeper {
 
   /** The least number that this timekeeper gives to an order. */
   get ordersFrom(): number {
-    return this.#options.term * RUNS_PER_TERM;
+    return (this.#options.ordersFrom ?? 0) + this.#options.term * RUNS_PER_TERM;
   }
 
   /** Virtual time: the last thing that happened anywhere. */
@@ -228,8 +243,9 @@ export class Timekeeper {
   /** Takes up an order on record, which the host may have carried out since. */
   #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
-    if (member === undefined || order.incarnation !== lifeForOrders(member)) return;
-    (member.status === "dead" ? member.runs : member.recalled).push(order);
+    if (member === undefined || order.incarnation < lifeForOrders(member)) return;
+    if (order.incarnation > lifeForOrders(member)) member.later.push(order);
+    else (member.status === "dead" ? member.runs : member.recalled).push(order);
   }
 
   /** Numbers of the orders on record of which it is not yet known whether the host has had them. */
@@ -376,7 +392,7 @@ export class Timekeeper {
     const next = horizons.next(member);
     if (next >= bound) return;
     const first = isWatching ? horizons.leastOfOthers(member) + 1 : NEVER;
-    const horizon = Math.min(horizons.of(member), bound, first);
+    const horizon = Math.min(horizons.of(member), bound, first, followingOrderAt(member));
     if (next >= horizon) return;
     const breaks = isWatching ? this.#hold.breaks.rows : [];
     this.#grants.give(member, { next, horizon, breaks });

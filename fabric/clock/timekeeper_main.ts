@@ -3,11 +3,12 @@
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
  * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`) and
  * of programs that were ordered (`orders.jsonl`, their content in `orders/`). When it is stopped it leaves what a replay has to equal
- * (`clock.json`).
+ * (`clock.json`). A run that is resumed begins with the orders of another one on record, and stops at the
+ * instant to which that one is repeated.
  */
 import { USERS } from "../bus/access.ts";
 import { exitWith, runOnBus } from "../process.ts";
-import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
+import { EXIT, lookaheadOf, RESUMING_FILE, type RunFile } from "../rack/build/run_file.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
@@ -23,7 +24,7 @@ import {
 
 async function main(runFilePath: string): Promise<void> {
   const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
-  const { run, directory, partitions, stayUp, livenessMs } = file;
+  const { run, directory, partitions, stayUp, livenessMs, resumed } = file;
   const term = nextTerm(`${directory}/timekeeper.term`);
   await runOnBus({ run, name: USERS.timekeeper, title: "The timekeeper" }, (bus) => {
     const recordFile = `${directory}/faults.jsonl`;
@@ -40,6 +41,8 @@ async function main(runFilePath: string): Promise<void> {
       term,
       recorded: readLines<Recorded>(recordFile),
       orders: orders.read(),
+      ...(resumed && { ordersFrom: resumed.ordersFrom }),
+      ...(resumed && isThere(`${directory}/${RESUMING_FILE}`) && { holdAt: resumed.at }),
       inexact: readLines<string>(inexactFile).length > 0,
       stayUp,
       livenessMs,
@@ -145,6 +148,15 @@ function leave(path: string, end: ClockEnd): void {
 function replaceFile(path: string, text: string): void {
   Deno.writeTextFileSync(`${path}.next`, text, { mode: 0o600 });
   Deno.renameSync(`${path}.next`, path);
+}
+
+function isThere(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
 }
 
 function readIfThere(path: string): string {

@@ -6,6 +6,7 @@ import type { Grant, Report } from "./clock.ts";
 import { orderFromLine, orderOnRecord, type RecordedOrder, RecordError } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { planWith, reportOf, Rig } from "./timekeeper_testing.ts";
+import { ordersBehind } from "./timekeeper.ts";
 
 const PARTITIONS = [
   { name: "a", nodes: ["a"] },
@@ -262,5 +263,90 @@ describe("Timekeeper.report", () => {
     assert.equal(rig.keeper.now, 5_000);
     // What comes late changes nothing, but is no lie.
     assert.equal(rig.keeper.report(reportOf("a", answer)), true);
+  });
+});
+
+describe("Timekeeper of a run that repeats another", () => {
+  const order = { host: "b", incarnation: 0, program: PROGRAM };
+  const orders = [
+    { ...order, at: 300, counter: 7 },
+    { ...order, at: 300, counter: 8 },
+    { ...order, at: 500, counter: 9 },
+    { ...order, at: 600, counter: 10 },
+    { ...order, at: 900, counter: 11, incarnation: 1 },
+  ];
+
+  it("hands out the orders of each life at their instants, those of one instant with one grant", () => {
+    const faults = [
+      { at: 700, action: "kill" as const, node: "b" },
+      { at: 800, action: "start" as const, node: "b" },
+    ];
+    const rig = new Rig({ plan: planWith({ faults }), orders, stayUp: true });
+    rig.join("a", "b", "c");
+    const given = () => lastGrant(rig, "b").runs.map(({ counter }) => counter);
+    assert.deepEqual(given(), [7, 8]);
+    for (const name of ["a", "b", "c"]) rig.report(name, { ran: 300 });
+    assert.deepEqual([given(), lastGrant(rig, "b").horizon], [[9], 600], "not past the next");
+    rig.report("b", { grant: 2, ran: 500 });
+    rig.report("b", { grant: 3, ran: 600 });
+    assert.deepEqual([rig.kills, rig.starts], [[["b", 700]], [["b", 800]]]);
+    rig.keeper.join({ partition: "b", instance: "b2" });
+    rig.answerAll();
+    assert.deepEqual(rig.deeds.filter((deed) => deed.startsWith("grant")), [
+      "grant order 7",
+      "grant order 8",
+      "grant order 9",
+      "grant order 10",
+      "grant order 11",
+    ]);
+    assert.deepEqual(rig.keeper.recalled, []);
+  });
+
+  it("stops at its end until it is resumed, also a power failure and an order", () => {
+    const faults = [{ at: 400, action: "kill" as const, node: "c" }];
+    const rig = new Rig({ plan: planWith({ faults }), orders, stayUp: true, holdAt: 400 });
+    rig.settle({ a: 450, b: NEVER, c: NEVER });
+    rig.answerAll();
+    assert.deepEqual([rig.deeds, rig.keeper.next], [["grant order 7", "grant order 8"], 400]);
+    rig.keeper.resume();
+    assert.deepEqual(rig.kills, [["c", 400]]);
+  });
+
+  it("cuts the power of a life that ends as it begins", () => {
+    const faults = [
+      { at: 700, action: "kill" as const, node: "b" },
+      { at: 800, action: "start" as const, node: "b" },
+      { at: 800, action: "kill" as const, node: "b" },
+      { at: 801, action: "start" as const, node: "b" },
+    ];
+    const rig = new Rig({ plan: planWith({ faults }), stayUp: true });
+    rig.settle({ a: NEVER, b: NEVER, c: NEVER });
+    for (const instance of ["b2", "b3"]) {
+      rig.keeper.join({ partition: "b", instance });
+      rig.answerAll();
+    }
+    const happened = rig.records.map(({ action, at, incarnation }) => [action, at, incarnation]);
+    assert.deepEqual(happened, [
+      ["kill", 700, 0],
+      ["start", 800, 1],
+      ["kill", 800, 1],
+      ["start", 801, 2],
+    ]);
+  });
+
+  it("hands them to a process that joins a timekeeper which was started again meanwhile", () => {
+    const rig = new Rig({ orders, term: 1, stayUp: true });
+    rig.join("a", "b", "c");
+    rig.answerAll({ term: 1 });
+    assert.deepEqual(rig.deeds.slice(0, 2), ["grant order 7", "grant order 8"]);
+  });
+
+  it("gives its own orders numbers behind theirs, in each term", () => {
+    const ordersFrom = ordersBehind(orders);
+    const numbers = [0, 1].map((term) => {
+      const rig = new Rig({ term, orders: [], ordersFrom, stayUp: true });
+      return rig.keeper.run("b", PROGRAM);
+    });
+    assert.deepEqual([ordersBehind([]), ...numbers], [0, 2 ** 20, 2 ** 21]);
   });
 });

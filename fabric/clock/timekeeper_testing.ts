@@ -71,9 +71,12 @@ export class Rig {
       inexact?: boolean;
       partitions?: readonly PartitionPlan[];
       stayUp?: boolean;
+      ordersFrom?: number;
+      holdAt?: Time;
     } = {},
   ) {
     this.keeper = new Timekeeper({
+      ...options,
       plan: options.plan ?? planWith(),
       partitions: options.partitions ?? NAMES.map((name) => ({ name, nodes: [name] })),
       lookahead: LOOKAHEAD,

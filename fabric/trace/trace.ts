@@ -73,26 +73,40 @@ export interface Ladder {
 
 /** Reads trace lines in order of time, those of one node in the order in which it wrote them. */
 export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
-  const cards = new Map<string, string>();
-  const hosts = new Map<string, string>();
-  for (const node of plan.nodes) {
-    if (node.kind === "host") hosts.set(node.name, node.name);
-    if (node.kind !== "rnic") continue;
-    cards.set(node.config.host, node.name);
-    hosts.set(node.name, node.config.host);
-  }
-  const names = hostsByAddress(plan);
+  const read = lineReader(plan);
   return {
-    lines: lines.map((line): Line => {
-      const host = hosts.get(line.node);
-      if (line.connection === undefined) return { ...line, host, peer: undefined };
-      const ends = endsOf(line.connection, names);
-      const peer = ends.find((end) => end.host !== host)?.host;
-      const connection = ends.map((end) => `${end.host}:${end.qpn}`).join("-");
-      return { ...line, connection, host, peer };
-    }),
-    cards,
+    lines: lines.map(read),
+    cards: cardsOf(plan),
     switches: plan.nodes.filter(({ kind }) => kind === "switch").map(({ name }) => name),
+  };
+}
+
+function cardsOf({ nodes }: RackPlan): Map<string, string> {
+  return new Map(nodes.flatMap((node) => {
+    return node.kind === "rnic" ? [[node.config.host, node.name] as const] : [];
+  }));
+}
+
+/** What turns a line of a device into one whose connection names hosts. */
+function lineReader(plan: RackPlan): (line: TraceLine) => Line {
+  const hosts = new Map(plan.nodes.flatMap((node) => {
+    if (node.kind === "switch") return [];
+    return [[node.name, node.kind === "host" ? node.name : node.config.host] as const];
+  }));
+  const names = hostsByAddress(plan);
+  /** A run has few connections, and many lines about each. */
+  const known = new Map<string, { readonly connection: string; readonly hosts: string[] }>();
+  return (line) => {
+    const host = hosts.get(line.node);
+    if (line.connection === undefined) return { ...line, host, peer: undefined };
+    let ends = known.get(line.connection);
+    if (ends === undefined) {
+      const found = endsOf(line.connection, names);
+      const connection = found.map((end) => `${end.host}:${end.qpn}`).join("-");
+      known.set(line.connection, ends = { connection, hosts: found.map(({ host }) => host) });
+    }
+    const peer = ends.hosts.find((end) => end !== host);
+    return { ...line, connection: ends.connection, host, peer };
   };
 }
 
@@ -116,46 +130,98 @@ export function endsOf(
 }
 
 /** Operations in the order of their begin: those that programs number, else work requests. */
-export function operationsOf(trace: Trace): Operation[] {
-  const numbered = numberedOperations(trace);
-  return numbered.length > 0 ? numbered : workRequests(trace);
+export function operationsOf(trace: Trace): readonly Operation[] {
+  const finder = new OperationFinder(trace.cards);
+  for (const [i, line] of trace.lines.entries()) finder.addRead(line, i);
+  return finder.operations();
 }
 
-function numberedOperations({ lines }: Trace): Operation[] {
-  const found: { -readonly [K in keyof Operation]: Operation[K] }[] = [];
-  const current = new Map<string, { index: number; step: string }>();
-  for (const [from, line] of lines.entries()) {
-    const { operation: number, connection, host } = line;
-    if (number === undefined || connection === undefined || host === undefined) continue;
+/** An operation with the last that its program said of it; of a work request, its first line. */
+export interface FoundOperation extends Operation {
+  readonly last: Pick<TraceLine, "time" | "step" | "text">;
+}
+
+type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
+
+/** Finds operations while a run goes on, line by line. */
+export class OperationFinder {
+  readonly #cards: ReadonlyMap<string, string>;
+  readonly #read: ((line: TraceLine) => Line) | undefined;
+  readonly #numbered: Found[] = [];
+  /** By connection and number: the latest one, and its first step. */
+  readonly #current = new Map<string, { readonly found: Found; readonly step: string }>();
+  /** Work requests, while no program has numbered an operation; "" until its card has begun with it. */
+  #requests: Found[] = [];
+  readonly #posted = new Map<string, Found>();
+
+  /** @param cards host → its RNIC; with a plan, lines are taken as devices write them. */
+  constructor(cards: ReadonlyMap<string, string>, plan?: RackPlan) {
+    this.#cards = cards;
+    this.#read = plan && lineReader(plan);
+  }
+
+  static of(plan: RackPlan): OperationFinder {
+    return new OperationFinder(cardsOf(plan), plan);
+  }
+
+  /** @param index of the line among all of the run. */
+  add(line: TraceLine, index: number): void {
+    if (line.operation === undefined && line.wqe === undefined) return;
+    this.addRead(this.#read!(line), index);
+  }
+
+  addRead(line: Line, index: number): void {
+    if (line.operation !== undefined) this.#addNumbered(line, index);
+    if (this.#numbered.length === 0 && line.wqe !== undefined) this.#addRequest(line, index);
+  }
+
+  operations(): readonly FoundOperation[] {
+    if (this.#numbered.length > 0) return this.#numbered;
+    const counts = new Map<string, number>();
+    return this.#requests.flatMap((found) => {
+      const { connection, node } = found;
+      if (connection === "") return [];
+      const key = `${node} ${connection}`, number = counts.get(key) ?? 0;
+      counts.set(key, number + 1);
+      return [{ ...found, number }];
+    });
+  }
+
+  #addNumbered(line: Line, from: number): void {
+    const { operation: number, connection, host, node, time, step, text } = line;
+    if (number === undefined || connection === undefined || host === undefined) return;
     const key = `${connection} ${number}`;
-    const known = current.get(key);
-    // A later life reuses a queue pair's number: the same first step again begins another
-    // operation.
-    const isNew = known === undefined ||
-      (known.step === line.step && found[known.index]!.node === line.node);
-    if (!isNew) continue;
-    if (known !== undefined) found[known.index]!.until = from;
-    current.set(key, { index: found.length, step: line.step });
-    const startPs = line.time;
-    found.push({ node: host, connection, number, startPs, from, until: Infinity });
+    const known = this.#current.get(key);
+    // A later life reuses a queue pair's number: the same first step again begins another operation.
+    const isNew = known === undefined || (known.step === step && known.found.node === node);
+    const last = { time, step, text };
+    if (!isNew) {
+      if (known.found.node === node) known.found.last = last;
+      return;
+    }
+    if (known !== undefined) known.found.until = from;
+    const at = { startPs: time, from, until: Infinity };
+    const found = { node: host, connection, number, ...at, last };
+    this.#current.set(key, { found, step });
+    this.#numbered.push(found);
+    this.#requests = [];
+    this.#posted.clear();
   }
-  return found;
-}
 
-function workRequests(trace: Trace): Operation[] {
-  const found: Operation[] = [];
-  const counts = new Map<string, number>();
-  for (const [from, line] of trace.lines.entries()) {
-    if (line.step !== "wqe" || line.host === undefined) continue;
-    const start = startOf(trace, from);
-    if (start?.connection === undefined) continue;
-    const { connection } = start;
-    const key = `${line.host} ${connection}`;
-    const number = counts.get(key) ?? 0;
-    counts.set(key, number + 1);
-    found.push({ node: line.host, connection, number, startPs: line.time, from, until: Infinity });
+  #addRequest({ host, node, step, qpn, wqe, connection, time, text }: Line, from: number): void {
+    if (host === undefined) return;
+    const key = `${host} ${qpn} ${wqe}`;
+    if (node === this.#cards.get(host)) {
+      const found = this.#posted.get(key);
+      if (found !== undefined) found.connection = connection ?? "";
+      this.#posted.delete(key);
+    } else if (step === "wqe") {
+      const at = { startPs: time, from, until: Infinity };
+      const found = { node: host, connection: "", number: 0, ...at, last: { time, step, text } };
+      this.#posted.set(key, found);
+      this.#requests.push(found);
+    }
   }
-  return found;
 }
 
 /** A range of packet sequence numbers of one side of a connection. */

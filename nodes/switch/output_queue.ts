@@ -33,6 +33,9 @@ export interface OutputQueue {
   peakBytes: number;
   /** When the transmitter has sent all accepted frames. */
   freeAt: Time;
+  /** What the transmitter has accepted so far, the switch's own frames included. */
+  sentFrames: number;
+  sentBytes: number;
   /** Whether the link is up. */
   up: boolean;
   /** Pauses requested by the other end; undefined where PFC is off. */
@@ -44,7 +47,18 @@ export function createOutputQueue(pauses?: Pauses): OutputQueue {
     { length: PRIORITIES },
     () => ({ waiting: new Fifo<Waiting>(), bytes: 0 }),
   );
-  return { lanes, occupied: 0, frames: 0, bytes: 0, peakBytes: 0, freeAt: 0, up: true, pauses };
+  return {
+    lanes,
+    occupied: 0,
+    frames: 0,
+    bytes: 0,
+    peakBytes: 0,
+    freeAt: 0,
+    sentFrames: 0,
+    sentBytes: 0,
+    up: true,
+    pauses,
+  };
 }
 
 /** Queued bytes of this priority, on which marking depends. */

@@ -153,13 +153,18 @@ class Switch implements Node {
 
   statistics(): Record<string, number> {
     let queuePeakBytes = 0, pausedPs = 0;
-    for (const queue of this.#queues) {
+    const ports: Record<string, number> = {};
+    for (const [port, queue] of this.#queues.entries()) {
+      // What each cable carries, by its transmitter.
+      ports[`port${port}.sentFrames`] = queue.sentFrames;
+      ports[`port${port}.sentBytes`] = queue.sentBytes;
+      ports[`port${port}.queuedBytes`] = queue.bytes;
       queuePeakBytes = Math.max(queuePeakBytes, queue.peakBytes);
       if (queue.pauses !== undefined) pausedPs += pausedTime(queue.pauses, this.#now);
     }
     const { queuedFrames } = this.#counters;
     const queueMeanBytes = queuedFrames === 0 ? 0 : Math.round(this.#queueSeenBytes / queuedFrames);
-    return { ...this.#counters, queuePeakBytes, queueMeanBytes, pausedPs };
+    return { ...this.#counters, queuePeakBytes, queueMeanBytes, pausedPs, ...ports };
   }
 
   #receive(from: { port: number; frame: Frame }): void {
@@ -301,7 +306,14 @@ class Switch implements Node {
   /** A frame of the switch itself: sent before all queued frames. */
   #control(to: { port: number; bytes: Uint8Array<ArrayBuffer> }): void {
     const frame: Frame = { kind: "frame", bytes: to.bytes };
-    this.#queues[to.port]!.freeAt = this.#out!.send(to.port, frame, this.#now + this.processingPs);
+    this.#transmit(to.port, frame);
+  }
+
+  #transmit(port: number, frame: Frame): void {
+    const queue = this.#queues[port]!;
+    queue.freeAt = this.#out!.send(port, frame, this.#now + this.processingPs);
+    queue.sentFrames++;
+    queue.sentBytes += frame.bytes.length;
   }
 
   /** Gives every transmitter that is about to be idle its next frame. */
@@ -325,8 +337,7 @@ class Switch implements Node {
   }
 
   #send(to: { port: number; frame: Frame }): void {
-    const queue = this.#queues[to.port]!;
-    queue.freeAt = this.#out!.send(to.port, to.frame, this.#now + this.processingPs);
+    this.#transmit(to.port, to.frame);
     this.#counters.sentFrames++;
     this.#counters.sentBytes += to.frame.bytes.length;
   }

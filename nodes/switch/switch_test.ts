@@ -144,6 +144,9 @@ describe("createSwitch, whatever arrives", () => {
         assert.equal(count("sentFrames"), bench.sent.length);
         assert.ok(count("queuePeakBytes") <= queueBytes);
         for (let port = 0; port < PORTS; port++) {
+          const of = bench.sent.filter((sent) => sent.port === port);
+          assert.equal(count(`port${port}.sentFrames`), of.length);
+          assert.equal(count(`port${port}.queuedBytes`), 0);
           const indexes = bench.sent.filter((sent) => sent.port === port)
             .map(({ message }) => order.get(message)!);
           assert.deepEqual(indexes, indexes.toSorted((x, y) => x - y));

@@ -31,7 +31,7 @@ export function touchesWorld(path: string): boolean {
 
 /** The files of console/ that are entry points of processes: only these read arguments and exit. */
 const CONSOLE_ENTRIES =
-  /^console\/(rack\/(supervise|own\/((probe|loop_watch)_main|answer))|(.+\/)?main)\.ts$/;
+  /^console\/(rack\/(supervise|containers\/parent_main|own\/((probe|loop_watch)_main|answer))|(.+\/)?main)\.ts$/;
 
 /** True for code shared by the command and the web page: it returns data and uses no terminal. */
 export function isShared(path: string): boolean {

@@ -22,8 +22,9 @@ import { whyOf } from "../../console/rack/live/why.ts";
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
+import { addCaptureOptions, addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
 import { printResult } from "./output.ts";
+import type { ResumeFlags } from "./resume/resume.ts";
 
 type UntilFlags = LiveFlags & { readonly count?: string };
 type StepFlags = LiveFlags & { readonly time?: string; readonly events?: string };
@@ -31,8 +32,7 @@ type StepFlags = LiveFlags & { readonly time?: string; readonly events?: string 
 export function addClock(program: Command): void {
   clockCommand(program, "pause", "stop virtual time; what is under way comes to an instant's end")
     .action((flags: LiveFlags) => drive(flags, ({ control }) => pause(control)));
-  clockCommand(program, "resume", "resume virtual time at full speed")
-    .action((flags: LiveFlags) => drive(flags, ({ control }) => resume(control)));
+  addResume(program);
   clockCommand(program, "step", "let a little happen, then stop: --time 1us or --events 10")
     .option("--time <span>", "so much virtual time from the next event on")
     .option("--events <n>", "so many instants at which something happens (1)")
@@ -56,9 +56,41 @@ export function addClock(program: Command): void {
     .action(why);
 }
 
+/** Without a run, of time; with one, of a rack at an instant of it. */
+function addResume(program: Command): void {
+  const command = clockCommand(
+    program,
+    "resume [id]",
+    "resume virtual time at full speed; with a run, bring up a rack as it stood at a time of that run",
+  )
+    .option("--at <time>", "of the run: a time, like 2.5ms, or the name of a checkpoint")
+    .option("--variant <name>", "of a run with several: its name, or its number from 1")
+    .option("--go", "let time run; else the rack is paused there")
+    .option("--trace", "keep every step of every operation in the run's directory")
+    .action(async (id: string | undefined, flags: ResumeFlags) => {
+      if (id === undefined) {
+        refuseWithoutRun(flags);
+        return await drive(flags, ({ control }) => resume(control));
+      }
+      if (flags.run !== undefined) {
+        throw refusal("", { found: `--run and ${id}`, expected: "one of them" });
+      }
+      const { bringUpAt } = await import("./resume/resume.ts");
+      await bringUpAt(id, flags);
+    });
+  addCaptureOptions(command, "; written by rack down");
+}
+
+function refuseWithoutRun({ json: _, run: __, ...rest }: ResumeFlags): void {
+  const [option] = Object.keys(rest);
+  if (option === undefined) return;
+  const expected = "it behind the run that is resumed: rack resume RUN --at 2.5ms";
+  throw refusal("", { found: `--${option} without a run`, expected });
+}
+
 const EXAMPLES: Readonly<Record<string, string>> = {
   pause: "rack pause && rack ps",
-  resume: "rack resume",
+  resume: "rack resume\n  rack resume persist-pair-2026 --at 2.5ms",
   step: "rack step --time 500ns\n  rack step --events 10",
   until: "rack until 2ms\n  rack until b-rnic:S907\n  rack until qp-err 10ms",
   pace: "rack pace 10us/s\n  rack pace max",

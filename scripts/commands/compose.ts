@@ -1,7 +1,7 @@
 /** `rack compose`: writes a folder from which Docker runs the rack, one container per device. */
 import type { Command } from "commander";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
-import { composeRack } from "../../console/rack/compose.ts";
+import { composeRack } from "../../console/rack/containers/compose.ts";
 import { addVariantOptions, prepareOptions, type VariantFlags, whole, wordOf } from "./options.ts";
 import { print, say } from "./output.ts";
 
@@ -12,6 +12,8 @@ interface ComposeFlags extends VariantFlags {
   readonly liveness: string;
   readonly pack: string;
   readonly trace?: boolean;
+  readonly up?: boolean;
+  readonly consolePort: string;
   readonly json?: boolean;
 }
 
@@ -27,22 +29,39 @@ export function addCompose(program: Command): void {
     .option("--nats-image <name>", "with nats-server; may be the same as --image", "nats:2.14")
     .option("--pack <how>", `nodes to containers: ${PACKINGS.join(", ")}`, "node")
     .option("--liveness <ms>", "a process that is silent for so long is dead", String(LIVENESS_MS))
+    .option(
+      "--up",
+      "the rack stays up, as that of rack up: for the console, with no report at its end",
+    )
+    .option("--console-port <n>", "the console's, on 127.0.0.1 of Docker's machine", "4280")
     .option("--trace", "keep every step of every operation in the containers' volumes")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       "\nExample:\n  rack compose scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio off \\\n" +
-        "    --input ./data.bin --out ./rack\n  cd rack && docker-compose run --rm -T report",
+        "    --input ./data.bin --out ./rack\n  cd rack && docker-compose run --rm -T report" +
+        "\n  rack compose scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on --up --out ./rack\n" +
+        "  cd rack && docker-compose up -d, then http://127.0.0.1:4280/#token=KEY with the key of .env",
     )
     .action(compose);
 }
 
 async function compose(scenario: string, flags: ComposeFlags): Promise<void> {
-  const { out, image, natsImage, liveness, trace = false } = flags;
+  const { out, image, natsImage, liveness, trace = false, up: stayUp = false } = flags;
   const packing = wordOf("--pack", flags.pack, PACKINGS);
   const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
   const options = { prepare: prepareOptions(flags, packing), out, image, natsImage, livenessMs };
-  const run = await composeRack(scenario, { ...options, trace });
+  const consolePort = whole("--console-port", flags.consolePort, { least: 1, most: 65_535 });
+  const run = await composeRack(scenario, {
+    ...options,
+    ...{ trace, stayUp, consolePort },
+    onLeftOut: (hosts) => {
+      if (flags.json !== true) say(`put on ${hosts.join(", ")} is left out as it has no file`);
+    },
+  });
   if (flags.json) print(JSON.stringify({ run, directory: out, image, natsImage }));
-  else say(`${out}: now docker-compose run --rm -T report, then docker-compose down -v`);
+  else {
+    const first = stayUp ? "docker-compose up -d" : "docker-compose run --rm -T report";
+    say(`${out}: now ${first}, then docker-compose down -v`);
+  }
 }

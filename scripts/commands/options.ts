@@ -58,6 +58,10 @@ export function addRackOptions(command: Command, written = ""): Command {
 
 /** Options of every command that runs a rack: its nats-server, its captures, the form of the report. */
 export function addOutputOptions(command: Command, written = ""): Command {
+  return addCaptureOptions(command, written).option("--json", "one JSON document on stdout");
+}
+
+export function addCaptureOptions(command: Command, written = ""): Command {
   return command
     .option("--nats <url>", "use this nats-server instead of starting one")
     .option(
@@ -67,8 +71,7 @@ export function addOutputOptions(command: Command, written = ""): Command {
     .option(
       "--perfetto <file>",
       `write a timeline of the busy devices to this file, for ui.perfetto.dev${written}`,
-    )
-    .option("--json", "one JSON document on stdout");
+    );
 }
 
 /** The options of a run, checked. @throws Refusal */

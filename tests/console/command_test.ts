@@ -4,9 +4,12 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { CommandRig, type RunningCommand } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
+import { itUnless } from "../support/skipping.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
 const ONE = ["--method", "persist-opcode", "--ddio", "on", "--pack", "machine"];
+
+const withTls = itUnless(opensslMissing(), "The console over TLS");
 
 let rig: CommandRig;
 beforeAll(async () => {
@@ -97,28 +100,78 @@ describe("rack console", () => {
     }
   });
 
-  it("answers while thousands of connections are open that say nothing", async () => {
+  withTls("answers over TLS while 10 000 connections are open that say nothing", async () => {
     const key = "k".repeat(40);
-    const command = rig.start(["console", "--json"], { env: { RACKMESH_CONSOLE_KEY: key } });
-    const { origin } = await started(command);
+    const tls = await ownCertificate();
+    const args = ["console", "--json", ...tls.args];
+    const command = rig.start(args, { env: { RACKMESH_CONSOLE_KEY: key } });
+    const { url, origin } = await started(command);
+    assert.match(url, /^https:\/\/127\.0\.0\.1:\d+\/#token=/);
     const { port } = new URL(origin);
+    const most = CONNECTIONS < descriptors() - OTHERS ? CONNECTIONS : descriptors() - OTHERS;
+    if (most < CONNECTIONS) console.log(`${most} connections: this machine allows no more`);
     const open: Deno.Conn[] = [];
+    const client = Deno.createHttpClient({ caCerts: tls.trusted, poolMaxIdlePerHost: 0 });
     try {
-      for (let i = 0; i < 40; i++) {
+      for (let i = 0; i < most / BATCH; i++) {
         const some = Array.from(
-          { length: 50 },
+          { length: BATCH },
           () => Deno.connect({ hostname: "127.0.0.1", port: Number(port) }),
         );
         open.push(...await Promise.all(some));
       }
       const headers = { Authorization: `Bearer ${key}` };
-      const response = await fetch(`${origin}/api/v1/session`, { headers });
+      const response = await fetch(`${origin}/api/v1/session`, { headers, client });
       assert.equal(response.status, 200);
-      await response.body?.cancel();
+      assert.equal((await response.json()).role, "operator");
+      // Without TLS there is nothing at this port.
+      await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
     } finally {
+      client.close();
       for (const connection of open) connection.close();
       Deno.kill(command.pid, "SIGTERM");
+      await tls.remove();
     }
     assert.equal((await command.ended).code, 143);
   });
 });
+
+/** Each takes a descriptor in either process, which has others besides. */
+const CONNECTIONS = 10_000, BATCH = 100, OTHERS = 200;
+
+/** How many descriptors a process may have here: Deno takes all that it can get. */
+function descriptors(): number {
+  const limits = Deno.readTextFileSync("/proc/self/limits");
+  const most = /^Max open files\s+\S+\s+(\d+)/m.exec(limits)?.[1];
+  return most === undefined ? Infinity : Number(most);
+}
+
+function opensslMissing(): string | undefined {
+  try {
+    new Deno.Command("openssl", { args: ["version"] }).outputSync();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "there is no openssl here";
+    throw error;
+  }
+}
+
+/** A certificate of 127.0.0.1 that nobody has signed, as files for the command and as what a client trusts. */
+async function ownCertificate() {
+  const folder = await Deno.makeTempDir({ prefix: "rackmesh-tls-" });
+  const cert = `${folder}/cert.pem`, key = `${folder}/key.pem`;
+  const words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+  const names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"];
+  const constraints = ["-addext", "basicConstraints=critical,CA:FALSE"];
+  const files = ["-keyout", key, "-out", cert, "-days", "2"];
+  const { success, stderr } = await new Deno.Command("openssl", {
+    args: [...words, ...names, ...constraints, ...files],
+    stderr: "piped",
+  }).output();
+  assert.ok(success, new TextDecoder().decode(stderr));
+  return {
+    args: ["--tls-cert", cert, "--tls-key", key],
+    trusted: [await Deno.readTextFile(cert)],
+    remove: () => Deno.remove(folder, { recursive: true }),
+  };
+}

@@ -22,7 +22,6 @@ describe("The page's instruments", () => {
 
   beforeAll(async () => {
     if (browserMissing !== undefined) return;
-    // Replays read it: it stays to the end.
     input = await Deno.makeTempFile({ prefix: "rackmesh-input-" });
     await Deno.writeFile(input, new Uint8Array(20_000).map((_, i) => i * 7));
     const choices = ["--method", "persist-opcode", "--input", input];
@@ -82,6 +81,22 @@ describe("The page's instruments", () => {
     assert.equal(heights[0], heights[1], "both begin at the same height");
     await rig.pictures("compare");
     await rig.accessible("two ladders");
+  });
+
+  it("shows the same variant in every view, and where it parts from another", async () => {
+    const { page } = rig;
+    await ofTwo("rack");
+    const which = page.getByRole("combobox", { name: "Variant", exact: true });
+    await which.selectOption({ label: "persist-opcode, DDIO on" }, LONG);
+    await rig.view("Memory");
+    assert.equal(await which.inputValue(), "persist-opcode_ddio_on");
+    assert.match(page.url(), /variant=persist-opcode_ddio_on/);
+    await ofTwo("runs", `&show=${twoVariants}`);
+    await page.getByRole("link", { name: "Compare two of its variants" }).click(LONG);
+    await page.getByRole("heading", { name: /^They part at/ }).waitFor(LONG);
+    const second = page.getByRole("combobox", { name: "Variant of the second" });
+    await second.selectOption({ label: "persist-opcode, DDIO off" });
+    await page.getByText(/^They are the same: digest/).waitFor(LONG);
   });
 
   it("shows the memory at the instant of a step, and what a power cut would leave", async () => {

@@ -13,12 +13,15 @@ import {
   killService,
   startDevice,
 } from "../../console/rack/live/power.ts";
-import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
+import { findRun, linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
 import { pause, resume } from "../../console/rack/live/virtual_time.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
+import type { Checkpoint } from "../../console/replay/checkpoints.ts";
 import { Replay } from "../../console/replay/client.ts";
 import { compareRuns } from "../../console/replay/compare.ts";
+import { resumeRun } from "../../console/replay/resume/resume_run.ts";
+import { takeCheckpoint } from "../../console/replay/resume/take_checkpoint.ts";
 import type { Loss, Timeline } from "../../console/replay/types.ts";
 import { CommandRig } from "../support/command.ts";
 
@@ -57,6 +60,7 @@ function assertEqual({ exactness }: Timeline): void {
 describe("Replay of a rack that was up", () => {
   let rack: RackUp;
   let live: Timeline, later: Timeline, ended: Timeline;
+  let checkpoint: Checkpoint;
   const content = Uint8Array.from({ length: 20_000 }, (_, i) => (i * 31 + (i >> 8)) % 251 + 1);
 
   const put = (link: RackLink, name: string) =>
@@ -88,6 +92,7 @@ describe("Replay of a rack that was up", () => {
     assert.deepEqual(await Deno.readFile(`${rig.cache}/copy`), content);
     await replayed(rack.id, async (replay) => {
       live = await replay.timeline();
+      checkpoint = (await takeCheckpoint({ run: rack.id, name: "before-ls" })).checkpoint;
       await linkedTo(rack, (link) => listObjects(link, { ...TRANSFER, from: "b" }));
       later = await replay.advance();
     });
@@ -116,6 +121,37 @@ describe("Replay of a rack that was up", () => {
     assert.ok(later.endPs > live.endPs);
     assert.ok(later.endPs <= ended.endPs);
     assert.equal(later.orders.length, live.orders.length + 1);
+  });
+
+  it("is brought up again as processes at a checkpoint, and goes on with a record of its own", async () => {
+    assert.equal((await findRun(rack.id)).mark, "", "a run with a checkpoint is kept");
+    const { rack: again, at, digest, events } = await resumeRun(rack.id, { at: "before-ls" });
+    assert.deepEqual([at, events], [checkpoint.at, checkpoint.events]);
+    assert.equal(digest, checkpoint.digest);
+    const next = await linkedTo(again, async (link) => {
+      const { paused, standsAt, ordersFrom } = await link.control.status();
+      assert.ok(paused && standsAt! <= at);
+      await resume(link.control);
+      await getObject(link, {
+        ...{ ...TRANSFER, from: "b", object: "second", file: `${rig.cache}/again`, partial: false },
+      });
+      await killDevice(link, "b");
+      return ordersFrom;
+    });
+    const { checkpoint: second } = await takeCheckpoint({ run: again.id });
+    await takeRacksDown({ run: again.id });
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/again`), content);
+    const timeline = await replayed(again.id, (replay) => replay.timeline());
+    assertEqual(timeline);
+    assert.deepEqual(timeline.orders.map(({ program }) => program), ["put", "put", "get", "get"]);
+    assert.equal(timeline.orders.at(-1)!.order, next, "its number is behind all on record");
+    assert.deepEqual(timeline.faults.map(({ action }) => action), [
+      "kill",
+      "start",
+      "loss",
+      "kill",
+    ]);
+    assert.ok(second.name === "c1" && second.at > at);
   });
 
   it("names the device whose events are others than the run's", async () => {
@@ -239,6 +275,7 @@ describe("Replay of an own program in one process", () => {
     const input = await rig.file("in.bin", new Uint8Array(16_384).fill(7));
     const prepare = { packing: "all", method: "write-only", ddio: "on", input } as const;
     const report = await runScenario(pair, { prepare });
+    await Deno.remove(input);
     await replayed(report.run, async (replay) => {
       const { endPs, promises } = await replay.timeline();
       assert.ok(

@@ -29,6 +29,11 @@ export const browserMissing = PROGRAM === undefined
   ? `there is no ${PROGRAMS.join(", and no ")} here`
   : undefined;
 
+/** A browser without a window. @param args switches of its own command line. */
+export async function launchBrowser(args: readonly string[] = []): Promise<Browser> {
+  return await chromium.launch({ executablePath: PROGRAM!, args: [...args] });
+}
+
 /** What `rack console --viewer --json` prints. */
 interface Printed {
   readonly url: string;
@@ -95,7 +100,7 @@ export class BrowserRig {
     });
     try {
       const printed = await printedBy(command);
-      const browser = await chromium.launch({ executablePath: PROGRAM! });
+      const browser = await launchBrowser();
       const context = await browser.newContext({ viewport: SIZES[0], colorScheme: "dark" });
       context.setDefaultTimeout(SHOWN_MS);
       const page = await context.newPage();

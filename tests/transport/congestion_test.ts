@@ -16,6 +16,8 @@ import { type RackOptions, SimulatedRack } from "../support/simulated_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
+import { trafficOf } from "../../console/rack/live/counters.ts";
 
 const INCAST = Deno.readTextFileSync(
   new URL("../../scripts/scenarios/incast.yaml", import.meta.url),
@@ -40,6 +42,7 @@ interface Seen {
   readonly flows: readonly Flow[];
   /** The one that goes where nobody else writes to. */
   readonly victim: Flow;
+  readonly plan: RackPlan;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** A counter over all nodes. */
   readonly total: (counter: string) => number;
@@ -53,6 +56,7 @@ function run(text: string, change?: RackOptions["change"]): Seen {
   return {
     flows: all.filter(({ to }) => to === "r"),
     victim: all.find(({ to }) => to === "v")!,
+    plan: rack.plan,
     statistics,
     total: (counter) =>
       Object.values(statistics).reduce((sum, node) => sum + (node[counter] ?? 0), 0),
@@ -63,6 +67,24 @@ const DROPS = ["droppedQueueFull", "droppedHeadroom", "drop-receive-overrun"] as
 
 function drops({ total }: Seen): number {
   return DROPS.reduce((sum, counter) => sum + total(counter), 0);
+}
+
+/** What has arrived at a card, or at a switch between switches, is what its cables' counters say. */
+function assertCounted({ plan, statistics }: Seen): void {
+  const traffic = trafficOf(plan, statistics);
+  for (const { name, kind } of plan.nodes) {
+    if (kind === "host") continue;
+    const to = traffic.filter(({ cable, from }) => {
+      const { a, b } = plan.cables[cable]!;
+      return from !== name && (a.node === name || b.node === name);
+    });
+    // A card does not count its own pauses as frames that it has sent.
+    if (kind === "switch" && to.some(({ from }) => hostOfRnic(from) !== undefined)) continue;
+    const { framesIn, receivedFrames = framesIn, bytesIn, receivedBytes = bytesIn } =
+      statistics[name]!;
+    assert.equal(to.reduce((sum, { frames }) => sum + frames, 0), receivedFrames, name);
+    assert.equal(to.reduce((sum, { bytes }) => sum + bytes, 0), receivedBytes, name);
+  }
 }
 
 /** Jain's index over the flows' second half: 1 where all have the same, 1/n where one has it all. */
@@ -188,6 +210,7 @@ describe("lossless means that nothing is dropped for lack of room", () => {
       assert.equal(seen.total("retransmissions"), 0);
       assert.ok(seen.total("pausesOut") > 0, "it was needed");
       for (const { status } of seen.flows) assert.equal(status, "done");
+      assertCounted(seen);
     });
   }
 

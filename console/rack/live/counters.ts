@@ -1,7 +1,7 @@
 /** What the devices of a running rack have counted so far, and what their cables carry. */
 import { finalVerb } from "../../../fabric/bus/access.ts";
 import type { FinalPage } from "../../../fabric/rack/build/run_file.ts";
-import type { CablePlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { RackLink } from "./racks.ts";
 
 /** Counters by node, by name. */
@@ -39,26 +39,20 @@ export interface CableTraffic {
   readonly bytes: number;
 }
 
-/**
- * Of the network cables at RNICs, in both directions, by the card's counters. Cables between switches have
- * no counter of their own.
- */
+/** Of the network cables, each direction by its transmitter's counters. One without power has none. */
 export function trafficOf(
   { cables }: Pick<RackPlan, "cables">,
   counters: Counters,
 ): CableTraffic[] {
-  return cables.flatMap((cable, index) => trafficOn(cable, index, counters));
-}
-
-function trafficOn({ kind, a, b }: CablePlan, cable: number, counters: Counters): CableTraffic[] {
-  if (kind !== "network") return [];
-  for (const [near, far] of [[a.node, b.node], [b.node, a.node]] as const) {
-    const { framesOut, bytesOut, framesIn, bytesIn } = counters[near] ?? {};
-    if (framesOut === undefined || framesIn === undefined) continue;
-    return [
-      { cable, from: near, frames: framesOut, bytes: bytesOut ?? 0 },
-      { cable, from: far, frames: framesIn, bytes: bytesIn ?? 0 },
-    ];
-  }
-  return [];
+  return cables.flatMap(({ kind, a, b }, cable) =>
+    kind !== "network" ? [] : [a, b].flatMap(({ node, port }): CableTraffic[] => {
+      const of = counters[node] ?? {}, name = `port${port}`;
+      // A switch counts by port, a card has one.
+      const frames = of[`${name}.sentFrames`] ?? of["framesOut"];
+      const bytes = of[`${name}.sentBytes`] ?? of["bytesOut"];
+      return frames === undefined || bytes === undefined
+        ? []
+        : [{ cable, from: node, frames, bytes }];
+    })
+  );
 }

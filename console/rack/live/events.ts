@@ -15,9 +15,10 @@ import type { LinkFaultPlan } from "../../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { textIfThere } from "../../base/files.ts";
 import { faultsIn } from "../fault_lines.ts";
-import { isProcessOf, type ProcessEntry, readProcesses } from "../process_table.ts";
-import { type EndFile, readEnd } from "../run_directory.ts";
+import type { ProcessEntry } from "../process_table.ts";
+import { type EndFile, isServed, readEnd } from "../run_directory.ts";
 import { clockDocument } from "./clock_text.ts";
+import { entriesOf } from "./processes.ts";
 import type { RackLink } from "./racks.ts";
 
 type Clock = ReturnType<typeof clockDocument>;
@@ -101,7 +102,7 @@ export async function* rackEvents(
           yield powerEvent(each);
         }
       }
-      if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
+      if (!isServed(rack.directory, rack.supervisor)) {
         yield { event: "ended", ...readEnd(rack.directory) };
         return;
       }
@@ -184,11 +185,11 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
   const power = answer !== undefined && "ok" in answer ? answer.ok : undefined;
   return {
     clock,
-    processes: readProcesses(rack.directory).map(({ name, kind, pid }) => ({
+    processes: entriesOf(rack, clock).map(({ name, kind, pid, alive }) => ({
       name,
       kind,
       pid,
-      alive: isProcessOf(rack.directory, pid),
+      alive,
     })),
     linkFaults: orderedLinkFaults(`${rack.directory}/faults.jsonl`),
     power: power?.faults ?? [],

@@ -1,12 +1,14 @@
 /** The power of the devices of a running rack, and its service processes. */
+import { bootVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { BusError } from "../../../fabric/bus/bus.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
 import { RackError } from "../../base/rack_error.ts";
-import type { DeviceProcess } from "../supervisor.ts";
+import type { DeviceProcess } from "../device_slot.ts";
 import {
   isAlive,
   isProcessOf,
@@ -14,7 +16,8 @@ import {
   readProcesses,
   signalProcess,
 } from "../process_table.ts";
-import { goneDown, type RackLink, type RackUp } from "./racks.ts";
+import { isServed } from "../run_directory.ts";
+import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts";
 
 /** Processes that are no devices; the supervisor restarts each of them when it ends. */
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
@@ -26,6 +29,10 @@ export function isService(name: string): boolean {
 
 /** Kills a service process. @throws Refusal where it is not running. */
 export function killService(rack: RackUp, name: string): void {
+  if (isInContainers(rack)) {
+    const expected = `docker-compose kill ${name}, then docker-compose start ${name}`;
+    throw refusal("", { found: `Cannot kill ${name}: it is a container of its own`, expected });
+  }
   if (signalProcess(rack.directory, entryOf(rack, name).pid)) return;
   throw refusal("", { found: `Cannot kill ${name}: its process is not running` });
 }
@@ -47,10 +54,16 @@ export async function awaitService(
  */
 export async function killDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
+  await checkEnd(link, `kill ${node}`);
   const before = await countFaults(link);
   const order = { node, token: crypto.randomUUID() };
-  const options = { repeats: true, to: `kill ${node}` };
-  const { instance } = await link.control.demand<{ instance: string }>("kill", order, options);
+  const options = { repeats: true, to: `kill ${node}`, ...patience(link.rack) };
+  const verb = isInContainers(link.rack) ? killVerb(entry.name) : "kill";
+  const { instance } = await answered(
+    link.control.demand<{ instance: string }>(verb, order, options),
+    link,
+    entry,
+  );
   const at = await recordedSince(link, before, ({ faults, powered }) => {
     const kill = faults.find(isOf(entry, "kill"));
     if (kill !== undefined) return kill.at;
@@ -84,14 +97,15 @@ export async function startDevice(
   { acceptDamage = false }: { readonly acceptDamage?: boolean } = {},
 ) {
   const entry = entryOf(link.rack, node);
-  if (!isProcessOf(link.rack.directory, entry.pid)) {
-    for (const name of entry.nodes) checkScm(link.rack, name, acceptDamage);
-  }
+  checkStart(link.rack, entry, acceptDamage);
+  await checkEnd(link, `start ${node}`);
   const before = await countFaults(link);
-  const options = { to: `start ${node}` };
-  const { started, instance, pid } = await link.control.demand<
-    { readonly started: readonly string[] } & DeviceProcess
-  >("boot", { node }, options);
+  const { started, instance, pid } = isInContainers(link.rack)
+    ? await bootContainers(link, entry, node)
+    : await link.control.demand<Booted>("boot", { node }, { to: `start ${node}` });
+  const isStillThere = isInContainers(link.rack)
+    ? () => hasProcess(link, entry, instance)
+    : () => isAlive(pid);
   const at = await recordedSince(link, before, ({ faults, powered }, isThere) => {
     const start = faults.find(isOf(entry, "start"));
     if (start !== undefined) return start.at;
@@ -99,8 +113,94 @@ export async function startDevice(
     if (powered[entry.name] === instance) return 0;
     if (isThere) return undefined;
     throw new RackError(`Found that the process of ${node} ended before the device had power`);
-  }, pid);
+  }, isStillThere);
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
+}
+
+/** A rack that does not stay up has nothing on record any more. @throws Refusal behind its end. */
+async function checkEnd(
+  { rack: { id, file }, control }: Pick<RackLink, "rack" | "control">,
+  to: string,
+): Promise<void> {
+  if (file.stayUp || !(await control.status()).finished) return;
+  throw refusal("", { found: `Cannot ${to}: ${id} has come to its end, no event is left` });
+}
+
+type Booted = { readonly started: readonly string[] } & DeviceProcess;
+
+/**
+ * Has the parents in the containers start the device's process and, with a host's, that of its card if
+ * that has none (a power cycle).
+ */
+async function bootContainers(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
+  const { rack: { file: { plan, partitions } }, control } = link;
+  const options = { to: `start ${node}`, ...patience(link.rack) };
+  const booted = await answered(
+    control.demand<Booted>(bootVerb(entry.name), {}, options),
+    link,
+    entry,
+  );
+  const cards = plan.nodes.filter((each) =>
+    each.kind === "rnic" && entry.nodes.includes(each.config.host) &&
+    !entry.nodes.includes(each.name)
+  );
+  const started = [...booted.started];
+  for (const { name } of cards) {
+    const partition = partitions.find(({ nodes }) => nodes.includes(name))!;
+    const answer = await control.attempt<Booted>(bootVerb(partition.name), {});
+    // One that has power is refused; one that does not answer has no container.
+    if (answer !== undefined && "ok" in answer) started.push(...answer.ok.started);
+  }
+  return { ...booted, started };
+}
+
+/** A container that is down has nobody who listens: to wait for that is in vain. */
+function patience(rack: RackUp): { readonly forMs?: number } {
+  return isInContainers(rack) ? { forMs: PARENT_MS } : {};
+}
+
+const PARENT_MS = 3_000;
+
+/** Says of a parent that does not answer where it is. */
+async function answered<T>(
+  asked: Promise<T>,
+  { rack }: RackLink,
+  { name }: ProcessEntry,
+): Promise<T> {
+  return await asked.catch((cause) => {
+    if (!(cause instanceof BusError) || !isInContainers(rack)) throw cause;
+    const why = `Found no answer from the container of ${name} (${cause.message})`;
+    throw new RackError(`${why}, expected one that runs: docker-compose start ${name}`);
+  });
+}
+
+/** Whether this process of a partition in a container is there, as its parent says. */
+async function hasProcess(
+  { control }: RackLink,
+  { name }: ProcessEntry,
+  instance: string,
+): Promise<boolean> {
+  const answer = await control.attempt<{ instance: string; pid: number | null }>(
+    processVerb(name),
+    {},
+  );
+  // A parent that does not answer now may do so at the next look.
+  if (answer === undefined || !("ok" in answer)) return true;
+  return answer.ok.pid !== null && answer.ok.instance === instance;
+}
+
+/** @throws ScmFileError, Refusal where the device could not begin. */
+function checkStart(rack: RackUp, entry: ProcessEntry, acceptDamage: boolean): void {
+  if (isInContainers(rack)) {
+    if (!acceptDamage) return;
+    const expected = "docker-compose down -v, and a new run";
+    throw refusal("", {
+      found: "A damaged SCM on a container's volume cannot be accepted",
+      expected,
+    });
+  }
+  if (isProcessOf(rack.directory, entry.pid)) return;
+  for (const name of entry.nodes) checkScm(rack, name, acceptDamage);
 }
 
 /** @throws ScmFileError where the host could not begin with its SCM file. */
@@ -114,8 +214,11 @@ function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boole
 }
 
 /** The process that a name stands for: its own, or that of the device. @throws Refusal */
-function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
-  const entries = readProcesses(directory).filter(({ kind }) => kind !== "supervisor");
+function entryOf(rack: RackUp, node: string): ProcessEntry {
+  const { directory, id, file } = rack;
+  const entries: readonly ProcessEntry[] = isInContainers(rack)
+    ? file.partitions.map((each) => ({ ...each, kind: "partition", pid: null }))
+    : readProcesses(directory).filter(({ kind }) => kind !== "supervisor");
   const entry = entries.find(({ name, nodes }) => name === node || nodes.includes(node));
   if (entry !== undefined) return entry;
   const known = entries.flatMap(({ name, nodes }) => nodes.length > 0 ? nodes : [name]);
@@ -146,23 +249,24 @@ const LOOK_AGAIN_MS = 20;
 /**
  * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record
  * where the process never had power: it was killed while the rack came up.
- * @param pid `find` is called with whether this process was there before the record was read.
+ * @param isStillThere `find` is called with whether the process was there before the record was read.
  * @throws what `find` throws; Error where the rack goes down meanwhile.
  */
 async function recordedSince(
-  { rack, control }: RackLink,
+  { rack, control }: Pick<RackLink, "rack" | "control">,
   before: number,
   find: (record: Faults, isThere: boolean) => Time | undefined,
-  pid: number | null = null,
+  isStillThere: () => boolean | Promise<boolean> = () => false,
 ): Promise<Time> {
   for (;;) {
-    const isThere = isAlive(pid);
+    const isThere = await isStillThere();
     const answer = await control.attempt<Faults>("faults", { from: before });
     const at = answer !== undefined && "ok" in answer ? find(answer.ok, isThere) : undefined;
     if (at !== undefined) return at;
-    if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
+    if (!isServed(rack.directory, rack.supervisor)) {
       throw goneDown(rack.id, rack.directory);
     }
+    await checkEnd({ rack, control }, "see the power change");
     await sleep(LOOK_AGAIN_MS);
   }
 }

@@ -1,15 +1,97 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../../../fabric/bus/bus.ts";
-import { encode } from "../../../fabric/bus/codec.ts";
+import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { isProcessOf } from "../process_table.ts";
 import { ControlClient } from "./control.ts";
-import { killDevice, startDevice } from "./power.ts";
+import { killDevice, killService, startDevice } from "./power.ts";
 import type { RackLink, RackUp } from "./racks.ts";
+
+describe("power of a device in a container", () => {
+  let rack: Bus;
+  let bus: Bus;
+  let link: RackLink;
+  const told: string[] = [];
+
+  beforeEach(() => {
+    const broker = createMemoryBroker();
+    const onError = (error: Error) => assert.fail(error);
+    rack = broker.connect({ onError });
+    bus = broker.connect({ onError });
+    const card = { name: "b-rnic", kind: "rnic", config: { host: "b" } };
+    const file = {
+      plan: { nodes: [{ name: "b", kind: "host" }, card] },
+      stayUp: true,
+      partitions: ["b", "b-rnic"].map((name) => ({ name, nodes: [name] })),
+    };
+    link = {
+      rack: { id: "r", directory: "/", supervisor: { pid: null }, file } as never,
+      bus,
+      control: new ControlClient(bus, "r"),
+    };
+    told.length = 0;
+  });
+
+  afterEach(async () => {
+    await bus.close();
+    await rack.close();
+  });
+
+  function answers(verb: string, reply: (body: unknown) => unknown): void {
+    rack.subscribe(patternOf({ kind: "control", run: "r", verb }), (payload, _, answer) => {
+      told.push(verb);
+      answer?.(encode(reply(decode(payload))));
+    });
+  }
+
+  const fault = (action: string, at: number) => ({ at, action, partition: "b", nodes: ["b"] });
+
+  it("is its parent's to cut and to give back, that of its card with it", async () => {
+    answers("kill-b", (order) => ({ ok: true, instance: Object(order).token && "b-1" }));
+    answers("boot-b", () => ({ started: ["b"], instance: "b-2", pid: 7 }));
+    answers("boot-b-rnic", () => ({ refusal: "b-rnic has power" }));
+    answers("process-b", () => ({ instance: "b-2", pid: 7 }));
+    const faults = [fault("kill", 5), fault("start", 9)];
+    answers("faults", () => ({ ok: true, faults, count: 2, powered: { b: "b-2" } }));
+    assert.deepEqual(await killDevice(link, "b"), { nodes: ["b"], at: 5 });
+    assert.deepEqual(await startDevice(link, "b"), { nodes: ["b"], started: ["b"], at: 9 });
+    const orders = told.filter((verb) => verb !== "faults" && verb !== "process-b");
+    assert.deepEqual(orders, ["kill-b", "boot-b", "boot-b-rnic"]);
+  });
+
+  it("start ends where the new process has ended", async () => {
+    answers("boot-b", () => ({ started: ["b"], instance: "b-2", pid: 7 }));
+    answers("boot-b-rnic", () => ({ started: ["b-rnic"], instance: "b-rnic-2", pid: 8 }));
+    answers("process-b", () => ({ instance: "b-2", pid: null }));
+    answers("faults", () => ({ ok: true, faults: [], count: 0, powered: {} }));
+    await assert.rejects(
+      startDevice(link, "b"),
+      /the process of b ended before the device had power/,
+    );
+  });
+
+  it("is not changed behind the end of the run, of which nothing is on record", async () => {
+    answers("status", () => ({ ok: true, finished: true }));
+    const ended = { ...link, rack: { ...link.rack, file: { ...link.rack.file, stayUp: false } } };
+    await assert.rejects(killDevice(ended, "b"), /Cannot kill b: r has come to its end/);
+    await assert.rejects(startDevice(ended, "b"), /Cannot start b: r has come to its end/);
+    assert.deepEqual(told, ["status", "status"]);
+  });
+
+  it("says what to do where nobody is in the container", async () => {
+    answers("faults", () => ({ ok: true, faults: [], count: 0, powered: {} }));
+    await assert.rejects(
+      killDevice(link, "b"),
+      /no answer from the container of b .* docker-compose start b/,
+    );
+    assert.throws(() => killService(link.rack, "nats"), /docker-compose kill nats/);
+    await assert.rejects(killDevice(link, "c"), /There is no c in r: expected one of b, b-rnic/);
+  });
+});
 
 describe("power of a device whose first process is killed while the rack comes up", () => {
   const NONE = { faults: [], count: 0 };
@@ -34,7 +116,10 @@ describe("power of a device whose first process is killed while the rack comes u
     bus = broker.connect({ onError });
     const up = { id: "r", directory, supervisor: { pid: supervisor.pid } } as unknown as RackUp;
     link = {
-      rack: { ...up, file: { plan: { nodes: [{ name: "tor", kind: "switch" }] } } } as never,
+      rack: {
+        ...up,
+        file: { stayUp: true, plan: { nodes: [{ name: "tor", kind: "switch" }] } },
+      } as never,
       bus,
       control: new ControlClient(bus, "r"),
     };

@@ -1,37 +1,78 @@
 /** The processes of a running rack, and its virtual time. */
 import { BusError } from "../../../fabric/bus/bus.ts";
+import { finalVerb } from "../../../fabric/bus/access.ts";
+import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import type { FinalPage } from "../../../fabric/rack/build/run_file.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "../process_table.ts";
-import { linkedTo, type RackUp } from "./racks.ts";
+import type { ControlClient } from "./control.ts";
+import { isInContainers, linkedTo, type RackUp } from "./racks.ts";
 
-export interface RunningProcess extends ProcessEntry {
+/** A process, and whether it is there. */
+export interface SeenProcess extends ProcessEntry {
   readonly alive: boolean;
+}
+
+export interface RunningProcess extends SeenProcess {
   readonly residentBytes: number;
   /** Its state in the timekeeper's view: idle, running, dead …; null for a process without one. */
   readonly status: string | null;
 }
 
-const CLOCK_MS = 1_500;
+const CLOCK_MS = 1_500, FINAL_MS = 500;
 
 /**
  * The processes of a rack, and its clock: undefined where the broker or the timekeeper does not
  * answer.
  */
 export async function processesOf(rack: RackUp) {
+  const ask = async (control: ControlClient) => {
+    const clock = await control.status(CLOCK_MS);
+    return { clock, bytes: isInContainers(rack) ? await bytesThere(rack, control) : new Map() };
+  };
   const options = { timeoutMs: CLOCK_MS };
-  const clock = await linkedTo(rack, ({ control }) => control.status(CLOCK_MS), options).catch(
-    (error) => {
-      if (error instanceof BusError) return undefined;
-      throw error;
-    },
-  );
-  const processes = readProcesses(rack.directory).map((entry): RunningProcess => {
-    const alive = isProcessOf(rack.directory, entry.pid);
-    return {
-      ...entry,
-      alive,
-      residentBytes: alive ? residentBytes(entry.pid!) : 0,
-      status: clock?.why.find(({ partition }) => partition === entry.name)?.status ?? null,
-    };
+  const found = await linkedTo(rack, ({ control }) => ask(control), options).catch((error) => {
+    if (error instanceof BusError) return undefined;
+    throw error;
   });
+  const clock = found?.clock;
+  const processes = entriesOf(rack, clock).map((entry): RunningProcess => ({
+    ...entry,
+    residentBytes: entry.pid !== null && entry.alive
+      ? residentBytes(entry.pid)
+      : found?.bytes.get(entry.name) ?? 0,
+    status: clock?.why.find(({ partition }) => partition === entry.name)?.status ?? null,
+  }));
   return { processes, clock };
+}
+
+/** Of a rack in containers, what the timekeeper says of its partitions; nothing where it is silent. */
+export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenProcess[] {
+  if (!isInContainers(rack)) {
+    return readProcesses(rack.directory).map((entry) => {
+      return { ...entry, alive: isProcessOf(rack.directory, entry.pid) };
+    });
+  }
+  if (clock === undefined) return [];
+  const without = new Set(
+    clock.why.filter(({ status }) => status === "dead" || status === "absent")
+      .map(({ partition }) => partition),
+  );
+  return [
+    { name: "nats", kind: "nats", pid: null, nodes: [], alive: true },
+    { name: "timekeeper", kind: "timekeeper", pid: null, nodes: [], alive: true },
+    ...rack.file.partitions.map(({ name, nodes }): SeenProcess => {
+      return { name, kind: "partition", pid: null, nodes, alive: !without.has(name) };
+    }),
+  ];
+}
+
+/** Resident bytes as the processes of the partitions say. */
+async function bytesThere({ file }: RackUp, control: ControlClient): Promise<Map<string, number>> {
+  const rows = await Promise.all(file.partitions.map(async ({ name }) => {
+    const body = { after: Number.MAX_SAFE_INTEGER };
+    const answer = await control.attempt<FinalPage>(finalVerb(name), body, FINAL_MS);
+    const bytes = answer !== undefined && "ok" in answer ? answer.ok.residentBytes : 0;
+    return [name, bytes] as const;
+  }));
+  return new Map(rows);
 }

@@ -6,6 +6,7 @@ import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../base/rack_error.ts";
 import {
+  isServed,
   listRuns,
   readEnd,
   readRunFile,
@@ -13,7 +14,6 @@ import {
   type RunRow,
   type SupervisorFile,
 } from "../run_directory.ts";
-import { isProcessOf } from "../process_table.ts";
 import { ControlClient } from "./control.ts";
 
 export interface RackUp {
@@ -125,7 +125,7 @@ function watchEnd({ id, directory, supervisor }: RackUp) {
   // Raced later; until then it is no unhandled rejection.
   gone.catch(() => {});
   const timer = setInterval(() => {
-    if (isProcessOf(directory, supervisor.pid)) return;
+    if (isServed(directory, supervisor)) return;
     clearInterval(timer);
     reject(goneDown(id, directory));
   }, LOOK_AGAIN_MS);
@@ -155,6 +155,20 @@ export async function linkedTo<T>(
     await bus.close();
   }
 }
+
+/** Whether its processes are in containers, of which this machine sees only what the bus brings. */
+export function isInContainers({ supervisor }: RackUp): boolean {
+  return supervisor.pid === null;
+}
+
+/** The folder with the outputs of a host. */
+export function stateOf(rack: RackUp, host: string): string {
+  const { directory } = rack;
+  return isInContainers(rack) ? `${directory}/${STATES}/${partitionOf(rack, host)}` : directory;
+}
+
+/** In the directory of a rack in containers: the states of its partitions. */
+export const STATES = "states";
 
 /** The partition that runs a device. */
 export function partitionOf({ file }: RackUp, node: string): string | undefined {

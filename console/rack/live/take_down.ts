@@ -5,7 +5,7 @@ import { isThere } from "../../base/files.ts";
 import { recordingsIn } from "../../captures/capture_files.ts";
 import { explain } from "../failure.ts";
 import { endProcesses, findProcesses, isProcessOf, signalProcess } from "../process_table.ts";
-import { listRuns, type RunRow } from "../run_directory.ts";
+import { listRuns, readSupervisorOf, type RunRow } from "../run_directory.ts";
 import { findRun, listed } from "./racks.ts";
 
 /**
@@ -43,6 +43,10 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);
     if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
+    if (readSupervisorOf(row.path)?.pid === null) {
+      const expected = "docker-compose down -v in its folder";
+      throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
+    }
     return [row];
   }
   const living = (await listRuns()).filter(({ processes }) => processes > 0);

@@ -15,7 +15,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { RackError } from "../../base/rack_error.ts";
-import { partitionOf, type RackLink } from "./racks.ts";
+import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts";
 
 export interface TransferOptions {
   /** The host that runs the program; default: the first host other than the peer. */
@@ -63,10 +63,11 @@ export async function readObject(
     title: `get ${object} ${from}`,
     options: { from, name: object, ...(partial && { partial }), ...sizesOf(options) },
   });
-  const output = outputFile(link.rack.directory, { path: object, order: number });
+  const output = outputFile(stateOf(link.rack, host), { path: object, order: number });
   const content = await Deno.readFile(output);
-  // A rack that stays up would keep a copy of each object that was ever read.
-  await Deno.remove(output);
+  // A rack that stays up would keep a copy of each object that was ever read. The volume of a container is
+  // its own: this process may only read there.
+  if (!isInContainers(link.rack)) await Deno.remove(output);
   const outcome = { ...result, host, sha256: await sha256(content) } as unknown as GetOutcome;
   return { outcome, content };
 }

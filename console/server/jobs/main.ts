@@ -10,8 +10,10 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { type MethodName, PUT_METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
 import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
+import { isThere } from "../../base/files.ts";
 import { startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
+import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exploreScenario } from "../../explore/explore_scenario.ts";
 import { exploreCell, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument } from "../../explore/report.ts";
@@ -102,15 +104,28 @@ async function run({ order, scenario, signal, replay }: Work<"run">): Promise<vo
 async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
   const { packing, trace } = order;
   const rack = await bringUp(scenario, {
-    prepare: { ...choicesOf(order), packing, isTyped: true },
+    prepare: { ...choicesOf(order), packing, isTyped: true, change: withMadeUpInput },
     ...(trace !== undefined && { trace }),
     signal,
     onProgress,
-    onLeftOut: (hosts) =>
-      say({ say: "note", text: `put on ${hosts.join(", ")} is left out as it has no file` }),
   });
   say({ say: "run", run: rack.id });
   say({ say: "result", result: { kind: "up", run: rack.id } });
+  say({ say: "end", verdict: "up", isGood: true });
+}
+
+async function resume({ order, signal }: Work<"resume">): Promise<void> {
+  const { run: named, variant, at: where, go, trace } = order;
+  const { rack: { id: run }, from, at: atPs, digest } = await resumeRun(named, {
+    ...(variant !== undefined && { variant }),
+    at: where,
+    ...(go !== undefined && { go }),
+    ...(trace !== undefined && { trace }),
+    signal,
+    onProgress,
+  });
+  say({ say: "run", run });
+  say({ say: "result", result: { kind: "resume", run, from, atPs, digest } });
   say({ say: "end", verdict: "up", isGood: true });
 }
 
@@ -169,7 +184,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
 }
 
 /** The cells that are done are told so often. */
-const CELLS_MS = 1_000;
+const CELLS_MS = 2_000;
 
 async function matrix({ signal }: Work<"matrix">): Promise<void> {
   const places = matrixPlaces(), cells: MatrixCell[] = [];
@@ -179,11 +194,7 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
     onProgress(`${place.method}, ${place.update}`, cells.length / places.length);
     if (performance.now() - toldMs > CELLS_MS) {
       toldMs = performance.now();
-      const slim = cells.map((cell) => ({ ...cell, counterexample: null }));
-      say({
-        say: "result",
-        result: { kind: "matrix", matrix: { cells: slim, count: places.length } },
-      });
+      say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
     }
     // Lets the event loop handle signals.
     await sleep(0);
@@ -196,6 +207,8 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
 
 /** A page shows the latest rounds; `chaos.json` has all. */
 const ROUNDS_SHOWN = 200;
+/** Rounds that one may look at in every view, although they held. */
+const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> {
   const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = choicesOf(order);
@@ -208,7 +221,10 @@ async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> 
     scenario: order.scenario && "shipped" in order.scenario ? order.scenario.shipped : scenario,
     seed,
     wallMs: performance.now() - began,
-    rounds: shown,
+    // Folders of rounds that held go again.
+    rounds: shown.map((round) =>
+      round.directory === null || isThere(round.directory) ? round : { ...round, directory: null }
+    ),
     count: counts.held + counts.broken + counts.untold,
     ...counts,
     goals,
@@ -219,6 +235,7 @@ async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> 
     ...(rounds !== undefined && { rounds }),
     from,
     fixed,
+    keepLatest: ROUNDS_KEPT,
     ...(packing !== undefined && { packing }),
     signal,
     onStart: ({ id }) => say({ say: "run", run: id }),
@@ -282,6 +299,8 @@ async function main(signal: AbortSignal): Promise<void> {
       return await run({ order, scenario, signal, replay });
     case "up":
       return await up({ order, scenario, signal });
+    case "resume":
+      return await resume({ order, scenario, signal });
     case "explore":
       return await explore({ order, scenario, signal });
     case "cut":

@@ -5,9 +5,7 @@ import type { Replay } from "../../replay/client.ts";
 import { compareRuns } from "../../replay/compare.ts";
 import type { EventRow } from "../../replay/types.ts";
 import type { Console } from "../context.ts";
-import { ApiFailure } from "../doors/errors.ts";
-import { ReplaysBusy } from "../replays.ts";
-import { directoryOf } from "./runs.ts";
+import { variantFolder } from "../../reports/run_summary.ts";
 import { answers, newRoutes, runNamed, runParams } from "./route.ts";
 
 function ask<Path extends string, Query extends z.ZodObject, Schema extends z.ZodType>(
@@ -78,21 +76,16 @@ const compare = ask("compare", {
 export function replayRoutes(console: Console) {
   const { replays } = console;
 
-  /** Checks the run's name and asks its replay. */
+  /** Checks the names of the run and of its variant, and asks its replay. */
   async function asked<T>(
     run: string,
     variant: string | undefined,
     question: (replay: Replay) => Promise<T>,
   ): Promise<T> {
     const row = await runNamed(run);
-    directoryOf(row, variant);
-    try {
-      const target = { run: row.id, ...(variant !== undefined && { variant }) };
-      return await replays.ask(target, question);
-    } catch (error) {
-      if (error instanceof ReplaysBusy) throw new ApiFailure("too-many", error.message);
-      throw error;
-    }
+    // By whatever words a variant is meant, it has one replay.
+    const folder = variantFolder(row, variant).slice(row.path.length + 1);
+    return await replays.ask({ run: row.id, variant: folder }, question);
   }
 
   return newRoutes()

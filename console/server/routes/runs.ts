@@ -5,6 +5,8 @@ import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
 import * as api from "../../api/runs.ts";
 import { takeRacksDown } from "../../rack/live/take_down.ts";
+import { type Checkpoint, checkpointsIn } from "../../replay/checkpoints.ts";
+import { takeCheckpoint } from "../../replay/resume/take_checkpoint.ts";
 import {
   keepRun,
   type KeptRun,
@@ -13,8 +15,14 @@ import {
   releaseRun,
   removeRuns,
 } from "../../rack/kept_runs.ts";
-import { bytesOf, readEnd, readRunFile, type RunRow, stateOf } from "../../rack/run_directory.ts";
-import { filesOf, readReport, summaryOf, variantsOf } from "../../reports/run_summary.ts";
+import { bytesOf, readEnd, readRunFile, stateOf } from "../../rack/run_directory.ts";
+import {
+  filesOf,
+  readReport,
+  summaryOf,
+  variantFolder,
+  variantsOf,
+} from "../../reports/run_summary.ts";
 import { finite } from "../../reports/json.ts";
 import { isThere } from "../../base/files.ts";
 import type { Console } from "../context.ts";
@@ -38,7 +46,9 @@ const one = createRoute({
 });
 
 const variantQuery = z.object({
-  variant: name.optional().describe("of a run with several: which one"),
+  variant: name.optional().describe(
+    "of a run with several: name or number from 1; default: the first",
+  ),
 });
 
 const getTopology = createRoute({
@@ -97,6 +107,22 @@ const keep = createRoute({
   responses: answers(done, "Done"),
 });
 
+const listCheckpoints = createRoute({
+  method: "get",
+  path: "/runs/{run}/checkpoints",
+  summary: "Where a rack can be brought up again",
+  request: { params: runParams, query: variantQuery },
+  responses: answers(api.checkpoints, "The run's checkpoints"),
+});
+
+const postCheckpoint = createRoute({
+  method: "post",
+  path: "/runs/{run}/checkpoints",
+  summary: "Keeps where a rack stands, or stood at an instant of a run",
+  request: { params: runParams, body: takes(api.checkpointOrder) },
+  responses: answers(api.checkpoint, "The checkpoint"),
+});
+
 const remove = createRoute({
   method: "delete",
   path: "/runs/{run}",
@@ -129,7 +155,11 @@ function shown(row: KeptRun, own: ReadonlySet<string>): api.Run {
 
 const NOTHING = { scenario: null, seed: null, digest: null, verdict: "none" } as const;
 
-export function runRoutes({ jobs }: Console) {
+function checkpointShown({ name, at, taken, events, digest }: Checkpoint): api.Checkpoint {
+  return { name, atPs: at, taken, events, digest };
+}
+
+export function runRoutes({ jobs, replays }: Console) {
   return newRoutes()
     .openapi(list, async (c) => {
       const { runs, limits } = await keptRuns();
@@ -157,7 +187,7 @@ export function runRoutes({ jobs }: Console) {
     })
     .openapi(getTopology, async (c) => {
       const row = await runNamed(c.req.valid("param").run);
-      const file = readRunFile(directoryOf(row, c.req.valid("query").variant));
+      const file = readRunFile(variantFolder(row, c.req.valid("query").variant));
       if (file === undefined) throw new ApiFailure("not-found", `${row.id} has no run file`);
       return c.json(topologyOf(file, row.id), 200);
     })
@@ -205,6 +235,27 @@ export function runRoutes({ jobs }: Console) {
       jobs.tellRuns();
       return c.json({ done: true as const }, 200);
     })
+    .openapi(listCheckpoints, async (c) => {
+      const row = await runNamed(c.req.valid("param").run);
+      const all = checkpointsIn(variantFolder(row, c.req.valid("query").variant));
+      return c.json({ checkpoints: all.map(checkpointShown) }, 200);
+    })
+    .openapi(postCheckpoint, async (c) => {
+      const row = await runNamed(c.req.valid("param").run);
+      const { name, variant: named, atPs: at } = c.req.valid("json");
+      c.set("detail", c.req.valid("json"));
+      const variant = variantFolder(row, named).slice(row.path.length + 1);
+      const { checkpoint } = await takeCheckpoint({
+        ...{ run: row.id, name, variant, at },
+        askReplay: (target, question) =>
+          replays.ask(target, async (replay) => {
+            await replay.advance();
+            return await question(replay);
+          }),
+      });
+      jobs.tellRuns();
+      return c.json(checkpointShown(checkpoint), 200);
+    })
     .openapi(remove, async (c) => {
       const { id } = await runNamed(c.req.valid("param").run);
       await removeRuns({ id });
@@ -217,15 +268,4 @@ export function runRoutes({ jobs }: Console) {
       jobs.tellRuns();
       return c.json(ended!, 200);
     });
-}
-
-/** The directory of a run, or of one of its variants. @throws ApiFailure */
-export function directoryOf({ id, path }: RunRow, variant: string | undefined): string {
-  const variants = variantsOf(path);
-  if (variant === undefined) return variants.length === 0 ? path : `${path}/${variants[0]}`;
-  if (variants.includes(variant)) return `${path}/${variant}`;
-  throw new ApiFailure(
-    "not-found",
-    `${id} has no variant ${variant}: it has ${variants.join(", ")}`,
-  );
 }

@@ -3,12 +3,15 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { name } from "../../api/common.ts";
 import * as api from "../../api/scenarios.ts";
+import { readRunFile } from "../../rack/run_directory.ts";
+import { scenarioOfRun } from "../../scenarios/kept_scenario.ts";
 import { keepText } from "../../scenarios/kept_text.ts";
 import { SCHEMA_FILE, shippedScenarios } from "../../scenarios/shipped.ts";
 import { newScenario } from "../../scenarios/new_scenario.ts";
 import { validateScenario } from "../../scenarios/validate.ts";
 import { ApiFailure } from "../doors/errors.ts";
-import { answers, newRoutes, takes } from "./route.ts";
+import { answers, newRoutes, runNamed, runParams, takes } from "./route.ts";
+import { variantFolder } from "../../reports/run_summary.ts";
 
 const list = createRoute({
   method: "get",
@@ -43,8 +46,32 @@ const validate = createRoute({
   responses: answers(api.valid, "Its problems, or what it stands for"),
 });
 
+const ofRun = createRoute({
+  method: "get",
+  path: "/runs/{run}/scenario",
+  summary: "The scenario of a run, with what was done to its rack by hand as `faults:`",
+  request: { params: runParams, query: z.object({ variant: name.optional() }) },
+  responses: answers(api.runScenario, "A run of this text does the same again"),
+});
+
+/** What is wrong with a text, without the name of its file, which says nothing to who has typed it. */
+function problemsOf(error: unknown) {
+  if (!(error instanceof Refusal)) throw error;
+  return error.problems.map(({ file: _, ...problem }) => problem);
+}
+
 export function scenarioRoutes() {
   return newRoutes()
+    .openapi(ofRun, async (c) => {
+      const row = await runNamed(c.req.valid("param").run), { id } = row;
+      const directory = variantFolder(row, c.req.valid("query").variant);
+      const plan = readRunFile(directory)?.plan;
+      if (plan === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
+      const found = scenarioOfRun({ run: id, directory, plan });
+      const problems = await keepText(found.text).then((path) => validateScenario(path))
+        .then(() => [], problemsOf);
+      return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);
+    })
     .openapi(list, async (c) => {
       const scenarios = (await shippedScenarios()).map(({ name, about }) => ({ name, about }));
       return c.json({ scenarios }, 200);
@@ -80,10 +107,7 @@ export function scenarioRoutes() {
         };
         return c.json({ problems: [], scenario: document }, 200);
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
-        // The file's name says nothing to somebody who has typed the text.
-        const problems = error.problems.map(({ file: _, ...problem }) => problem);
-        return c.json({ problems, scenario: null }, 200);
+        return c.json({ problems: problemsOf(error), scenario: null }, 200);
       }
     });
 }

@@ -13,8 +13,17 @@ import type {
 } from "../../api/orders.ts";
 import type { linkFault, Topology } from "../../api/rack.ts";
 import type { Report } from "../../api/report.ts";
-import type { down, files, logs, RunDetail, Runs } from "../../api/runs.ts";
-import type { scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
+import type {
+  Checkpoint,
+  checkpointOrder,
+  Checkpoints,
+  down,
+  files,
+  logs,
+  RunDetail,
+  Runs,
+} from "../../api/runs.ts";
+import type { RunScenario, scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
 import type { Comparison, Loss, Operations, Snapshot, Timeline } from "../../replay/types.ts";
 import { type Request, request } from "./session.ts";
 
@@ -69,10 +78,16 @@ export const api = {
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
-  /** What differs between two runs, and the first event at which they part. */
-  compare: (run: string, other: string) =>
-    json<Comparison>(withQuery(`/runs/${part(run)}/compare`, { with: other })),
+  /** What differs between two runs, or two variants, and the first event at which they part. */
+  compare: (run: string, query: {
+    readonly with: string;
+    readonly variant?: string | undefined;
+    readonly withVariant?: string | undefined;
+  }) => json<Comparison>(withQuery(`/runs/${part(run)}/compare`, query)),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
+  checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
+  checkpoint: (run: string, what: z.infer<typeof checkpointOrder>) =>
+    post<Checkpoint>(`/runs/${part(run)}/checkpoints`, what),
   remove: (run: string) => json<unknown>(`/runs/${part(run)}`, { method: "DELETE" }),
   down: (run: string) => post<z.infer<typeof down>>(`/runs/${part(run)}/down`, {}),
   runs: () => json<Runs>("/runs"),
@@ -84,6 +99,9 @@ export const api = {
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
+  /** Of a run, with what was done by hand as its faults. */
+  scenarioOf: (run: string, variant?: string) =>
+    json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),
   scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),
   validate: (text: string, like: string | undefined) =>
     post<Validation>("/scenarios/validate", { text, ...(like !== undefined && { like }) }),

@@ -68,8 +68,12 @@ export const happenings = signal<readonly Happening[]>([]);
 
 /** The run has ended, or was never a rack that stays: everything that is shown of it comes from its replay. */
 export const isKept = signal(false);
-/** The folder of the part that is looked at, of a run that has several. */
-export const variant = signal<string | undefined>(undefined);
+/** Folders of the run's parts, where it has several. */
+export const variants = signal<readonly string[]>([]);
+/** The part that is looked at, of a run that has several. */
+export const variant = computed(() =>
+  variants.value.find((each) => each === place.value.variant) ?? variants.value[0]
+);
 
 /** The run that is looked at is up. */
 export const isUp = computed(() =>
@@ -84,8 +88,8 @@ function forget(): void {
     topology.value =
       trouble.value =
       ended.value =
-      variant.value =
         undefined;
+    variants.value = [];
     isKept.value = false;
     clock.value = null;
     power.value = new Map();
@@ -144,6 +148,12 @@ function takeState(state: StateMessage): void {
   ended.value = state.ended?.message;
 }
 
+/** A job stays where it is in the list, which has the newest first. */
+export function takeJob(job: Job): void {
+  jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)]
+    .sort((x, y) => x.startedAt < y.startedAt ? 1 : -1);
+}
+
 function remember(what: Happening): void {
   happenings.value = [...happenings.value.slice(-HAPPENINGS_MAX), what];
 }
@@ -182,8 +192,7 @@ function take(message: Message): void {
       ended.value = message.message;
       return;
     case "job":
-      jobs.value = [message.job, ...jobs.value.filter(({ id }) => id !== message.job.id)];
-      return;
+      return takeJob(message.job);
     case "runs":
       void readRuns();
       return;
@@ -205,16 +214,21 @@ function firstRun(): string | undefined {
 async function readTopology(id: string): Promise<void> {
   try {
     if (isKept.peek()) {
-      const { variants } = await api.run(id);
+      const found = await api.run(id);
       if (run.value !== id) return;
-      const wanted = place.peek().more["variant"];
-      variant.value = variants.find((each) => each === wanted) ?? variants[0];
+      variants.value = found.variants;
     }
-    const found = await api.topology(id, variant.peek());
-    if (run.value === id) topology.value = found;
+    await readVariant(id);
   } catch (error) {
     if (run.value === id) trouble.value = (error as Error).message;
   }
+}
+
+async function readVariant(id: string): Promise<void> {
+  const of = variant.peek(), found = await api.topology(id, of);
+  if (run.value !== id) return;
+  if (variant.peek() !== of) return await readVariant(id);
+  topology.value = found;
 }
 
 /** Whether a run is followed live: decided once for a run, when it and the list of runs are known. */
@@ -232,6 +246,12 @@ export function followRack(): void {
       const first = firstRun();
       if (run.peek() === undefined && first !== undefined) go({ run: first });
     });
+  });
+  effect(() => {
+    const id = run.peek(), isChanged = variant.value !== undefined && topology.peek() !== undefined;
+    if (id === undefined || !isChanged) return;
+    topology.value = undefined;
+    void readVariant(id).catch((error) => trouble.value = (error as Error).message);
   });
   const areKnown = computed(() => runs.value !== undefined);
   effect(() => {

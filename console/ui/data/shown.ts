@@ -110,11 +110,12 @@ export function followInstant(): void {
     isReading = true;
     let done = "";
     for (;;) {
-      const id = run.peek(), at = replayedAt.peek(), wanted = `${id} ${at}`;
+      const id = run.peek(), at = replayedAt.peek(), of = variant.peek();
+      const wanted = `${id} ${of} ${at}`;
       if (id === undefined || at === undefined || done === wanted) break;
       done = wanted;
       try {
-        snapshot.value = await api.snapshot(id, { at, variant: variant.peek() });
+        snapshot.value = await api.snapshot(id, { at, variant: of });
         snapshotTrouble.value = undefined;
       } catch (error) {
         snapshotTrouble.value = (error as Error).message;
@@ -127,6 +128,7 @@ export function followInstant(): void {
       snapshotTrouble.value = undefined;
       return;
     }
+    void variant.value;
     void read();
   });
 }

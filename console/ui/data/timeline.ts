@@ -78,13 +78,14 @@ function hostsOf(nodes: readonly string[]): readonly string[] {
 }
 
 async function read(id: string): Promise<void> {
+  const of = variant.peek(), isStill = () => run.peek() === id && variant.peek() === of;
   try {
-    const found = await api.timeline(id, variant.peek());
-    if (run.peek() !== id) return;
+    const found = await api.timeline(id, of);
+    if (!isStill()) return;
     timeline.value = found;
     timelineTrouble.value = undefined;
   } catch (error) {
-    if (run.peek() === id) timelineTrouble.value = (error as Error).message;
+    if (isStill()) timelineTrouble.value = (error as Error).message;
   }
 }
 

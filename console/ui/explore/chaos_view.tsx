@@ -1,12 +1,12 @@
 /** Campaigns of chaos on a rack of processes: rounds, what was done to each, its goals, and what did not hold. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { ChaosResult } from "../../api/jobs.ts";
+import type { ChaosResult, JobDetail } from "../../api/jobs.ts";
 import { api, type Shipped } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
-import { count, plural } from "../figures.ts";
-import { place } from "../state.ts";
+import { count, plural, sentence } from "../figures.ts";
+import { hrefOf, place } from "../state.ts";
 import type { View } from "../view.ts";
 import { JobBar } from "./job_bar.tsx";
 import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob } from "./jobs.ts";
@@ -16,7 +16,9 @@ const KINDS: readonly Kind[] = ["chaos"];
 type Round = ChaosResult["rounds"][number];
 
 const shipped = signal<readonly Shipped[]>([]);
-const scenario = signal("persist_pair"), minutes = signal(1), seed = signal("");
+const scenario = signal("persist_pair"), minutes = signal(1);
+/** As typed; empty: not given. */
+const seed = signal(""), rounds = signal("");
 
 function Page() {
   useEffect(() => {
@@ -49,7 +51,7 @@ function Page() {
         ? isRunning(job) && (
           <p class="quiet">The rack runs undisturbed first: the first round follows.</p>
         )
-        : <Campaign campaign={result} isRunning={isRunning(job)} />}
+        : <Campaign campaign={result} detail={detail} />}
     </>
   );
 }
@@ -65,6 +67,7 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
           scenario: { shipped: scenario.value },
           forMs: Math.max(1, minutes.value) * 60_000,
           ...(seed.value !== "" && { seed: Number(seed.value) }),
+          ...(Number(rounds.value) > 0 && { rounds: Number(rounds.value) }),
         });
       }}
     >
@@ -88,6 +91,17 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
         />
       </label>
       <label>
+        Rounds at most
+        <input
+          type="text"
+          inputMode="numeric"
+          pattern="\d*"
+          placeholder="any number"
+          value={rounds.value}
+          onInput={({ currentTarget }) => rounds.value = currentTarget.value}
+        />
+      </label>
+      <label>
         Seed
         <input
           type="text"
@@ -103,8 +117,20 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
   );
 }
 
+/** A campaign of this one round: what is done in it follows from seed and number. */
+async function doAgain(
+  order: JobDetail["order"],
+  { seed, round }: { readonly seed: number; readonly round: number },
+): Promise<void> {
+  if (order.kind !== "chaos") return;
+  await startJob({ ...order, seed, from: round, rounds: 1 });
+}
+
 function Campaign(
-  { campaign, isRunning }: { readonly campaign: ChaosResult; readonly isRunning: boolean },
+  { campaign, detail: { job, order } }: {
+    readonly campaign: ChaosResult;
+    readonly detail: JobDetail;
+  },
 ) {
   const { rounds, held, broken, untold, seed, count: all } = campaign;
   const wanted = place.value.more["round"];
@@ -119,8 +145,14 @@ function Campaign(
         gave no result · seed <span class="num">{seed}</span>
       </p>
       <Rounds rounds={rounds} shown={shown?.round} />
-      {shown !== undefined && <OneRound round={shown} />}
-      <Goals goals={campaign.goals} isRunning={isRunning} />
+      {shown !== undefined && (
+        <OneRound
+          round={shown}
+          run={job.run}
+          again={isRunning(job) ? undefined : () => void doAgain(order, { seed, ...shown })}
+        />
+      )}
+      <Goals goals={campaign.goals} isRunning={isRunning(job)} />
     </>
   );
 }
@@ -160,13 +192,21 @@ function Rounds(
 }
 
 const REPLAYS: Readonly<Record<Round["replay"], string>> = {
-  same: "its record replays to the same digest",
-  different: "its record replays to another digest",
-  inexact: "messages were lost with their sender, so it cannot be replayed exactly",
-  none: "there is no replay",
+  same: "Its record replays to the same digest",
+  different: "Its record replays to another digest",
+  inexact: "Messages were lost with their sender, so it cannot be replayed exactly",
+  none: "There is no replay",
 };
 
-function OneRound({ round }: { readonly round: Round }) {
+function OneRound(
+  { round, run, again }: {
+    readonly round: Round;
+    /** Of the campaign, whose parts are the rounds that it has kept. */
+    readonly run: string | null;
+    /** Takes the same actions on a new rack; undefined: something is under way. */
+    readonly again: (() => void) | undefined;
+  },
+) {
   const { outcome, what, findings, untold, replay, replayShows, command, blows, digest } = round;
   return (
     <section>
@@ -178,13 +218,13 @@ function OneRound({ round }: { readonly round: Round }) {
       <ul class="plain-list">
         {blows.map(({ what, wallMs, hit }, i) => (
           <li key={i} class={hit ? "" : "quiet"}>
-            <span class="num">{(wallMs / 1000).toFixed(2)} s</span> {what}
+            <span class="num">{(wallMs / 1000).toFixed(2)} s</span> {sentence(what)}
           </li>
         ))}
       </ul>
       {findings.map(({ check, text }) => (
         <p key={text} class="note refused">
-          <strong class="is-lost">{check}</strong>: {text}
+          <strong class="is-lost">{check}</strong>: {sentence(text)}
         </p>
       ))}
       {replayShows === false && (
@@ -200,9 +240,22 @@ function OneRound({ round }: { readonly round: Round }) {
           </>
         )}.
       </p>
+      <div class="acts">
+        {run !== null && round.directory !== null && replay === "same" && (
+          <a
+            class="button"
+            href={hrefOf({ view: "rack", run, more: { variant: `round-${round.round}` } })}
+          >
+            Replay it, in every view
+          </a>
+        )}
+        {isOperator.value && again !== undefined && (
+          <button type="button" onClick={again}>Do this round again</button>
+        )}
+      </div>
       {replay !== "none" && outcome !== "held" && (
         <>
-          <h3>To replay it</h3>
+          <h3>To replay it by the command</h3>
           <pre class="scroll" tabIndex={0}>{command}</pre>
         </>
       )}

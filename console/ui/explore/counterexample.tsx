@@ -1,6 +1,6 @@
 /** A power failure that breaks a promise: in a sentence, as a ladder, and as the bytes that it was about. */
 import type { Counterexample } from "../../api/jobs.ts";
-import { bytes, time } from "../figures.ts";
+import { bytes, sentence, time } from "../figures.ts";
 import { Ladders } from "../operation/ladder.tsx";
 import { useState } from "preact/hooks";
 
@@ -28,10 +28,10 @@ export function CounterexampleDetail(
   const { hosts, atPs, checker, promised, places, operation, ladder, again } = found;
   return (
     <section class="counterexample">
-      <div class="note refused row">
+      <div class="note refused row apart">
         <p>
           <strong class="is-lost">The power of {hosts.join(", ")} fails</strong> at{" "}
-          <span class="num">{time(atPs)}</span>. {checker}: {found.found}
+          <span class="num">{time(atPs)}</span>. {checker}: {sentence(found.found)}
           {again !== undefined && " It fails again in the middle of the recovery."}
         </p>
         {onOpen !== undefined && (
@@ -43,7 +43,7 @@ export function CounterexampleDetail(
       {promised.length > 0 && (
         <>
           <h3>What had been promised</h3>
-          <ul class="plain-list">{promised.map((text) => <li key={text}>{text}</li>)}</ul>
+          <ul class="plain-list">{promised.map((text) => <li key={text}>{sentence(text)}</li>)}</ul>
         </>
       )}
       {places.length > 0 && (
@@ -60,7 +60,7 @@ export function CounterexampleDetail(
               instant={undefined}
               shown={[{ ladder: operation, selected: row, onSelect: setRow }]}
             />
-            {row !== undefined && <p class="quiet">{operation.rows[row]?.text}</p>}
+            {row !== undefined && <p class="quiet">{sentence(operation.rows[row]?.text ?? "")}</p>}
           </div>
         )
         : ladder !== "" && <pre class="scroll">{ladder}</pre>}

@@ -9,6 +9,7 @@ import type {
   MatrixResult,
 } from "../../api/jobs.ts";
 import { api, type Shipped } from "../data/api.ts";
+import { variant } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { count, plural, time } from "../figures.ts";
@@ -91,7 +92,7 @@ function Page() {
 
 /** The instant that the memory view came from. */
 function CutHere() {
-  const { cut, atPs, variant } = place.value.more, id = run.value;
+  const { cut, atPs } = place.value.more, id = run.value, of = variant.value;
   if (cut === undefined || atPs === undefined || id === undefined) return null;
   const start = () =>
     void startJob({
@@ -99,10 +100,10 @@ function CutHere() {
       run: id,
       host: cut,
       atPs: Number(atPs),
-      ...(variant !== undefined && { variant }),
+      ...(of !== undefined && { variant: of }),
     });
   return (
-    <div class="note row">
+    <div class="note row apart">
       <p>
         Cut the power of <strong>{cut}</strong> at <span class="num">{time(Number(atPs))}</span> of
         {" "}
@@ -188,7 +189,7 @@ function Found({ detail }: { readonly detail: JobDetail }) {
     case "cut":
       return <Explored explored={result.explored} detail={detail} />;
     case "matrix":
-      return <Matrix matrix={result.matrix} isRunning={isRunning(job)} />;
+      return <Matrix matrix={result.matrix} />;
     default:
       return null;
   }
@@ -322,9 +323,7 @@ function keyOf({ method, update, arch, ddio, domain, receiveBuffer }: MatrixCell
   return [method, update, domain, arch, ddio, receiveBuffer].join(" ");
 }
 
-function Matrix(
-  { matrix, isRunning }: { readonly matrix: MatrixResult; readonly isRunning: boolean },
-) {
+function Matrix({ matrix }: { readonly matrix: MatrixResult }) {
   const { cells } = matrix, { cell, update: wanted } = place.value.more;
   const updates = [...new Set(cells.map(({ update }) => update))];
   const update = updates.find((each) => each === wanted) ?? updates[0];
@@ -369,9 +368,7 @@ function Matrix(
               ? `${
                 plural(shown.crashPoints, "crash point")
               }: what the method claims is there at every instant.`
-              : isRunning
-              ? "Its counterexample is here when the matrix is done."
-              : "Its counterexample was not kept."}
+              : "It has no counterexample."}
           </p>
         )
         : (

@@ -2,7 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
 import { api } from "../data/api.ts";
-import { jobs } from "../data/rack.ts";
+import { jobs, takeJob } from "../data/rack.ts";
 import { session } from "../data/session.ts";
 import { go, place } from "../state.ts";
 
@@ -44,7 +44,7 @@ export async function startJob(order: JobOrderInput): Promise<Job | undefined> {
   refused.value = undefined;
   try {
     const job = await api.start(order);
-    jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)];
+    takeJob(job);
     chooseJob(job.id);
     return job;
   } catch (error) {
@@ -71,7 +71,9 @@ export function followDetail(kinds: readonly Kind[]): () => void {
     if (timer !== undefined) return;
     timer = setTimeout(() => {
       timer = undefined;
-      void readDetail(job.id);
+      // Another one may be looked at by now.
+      const now = jobNow(kinds);
+      if (now !== undefined) void readDetail(now.id);
     }, known === undefined ? 0 : READ_MS);
   });
   return () => {

@@ -2,11 +2,21 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
-import { clock, ended, isKept, isUp, runs, speed, trouble } from "../data/rack.ts";
+import {
+  clock,
+  ended,
+  isKept,
+  isUp,
+  runs,
+  speed,
+  trouble,
+  variant,
+  variants,
+} from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
 import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
-import { cut, roughTime, time } from "../figures.ts";
+import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
 import { close, open } from "./dialogs.tsx";
 import { openHelp } from "./help.tsx";
@@ -40,6 +50,17 @@ function Which() {
           </option>
         ))}
       </select>
+      {variants.value.length > 1 && (
+        <select
+          aria-label="Variant"
+          value={variant.value ?? ""}
+          onChange={({ currentTarget }) => go({ variant: currentTarget.value })}
+        >
+          {variants.value.map((each) => (
+            <option key={each} value={each}>{wordsOfVariant(each)}</option>
+          ))}
+        </select>
+      )}
     </div>
   );
 }
@@ -69,7 +90,7 @@ function Why() {
   if (clock.value === null) return <span class="why" />;
   const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
   // The bar has the time itself.
-  const why = clock.value.why.replace(/^Virtual time is [^:]*: /, "");
+  const why = sentence(clock.value.why).replace(/^Virtual time is [^:]*: /, "");
   const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
   return (
     <span class="why" title={clock.value.why}>
@@ -151,13 +172,15 @@ function Now() {
       <span class="now" data-testid="now">
         {shown.value === undefined ? "–" : time(shown.value)}
       </span>
-      {instant.value === undefined
-        ? <span class="rate num">{rate}</span>
-        : (
-          <button type="button" onClick={() => lookAt(undefined)} title="Back to now (Esc)">
-            now
-          </button>
-        )}
+      {instant.value === undefined ? <span class="rate num">{rate}</span> : (
+        <button
+          type="button"
+          onClick={() => lookAt(undefined)}
+          title={`Back to ${isKept.value ? "the end" : "now"} (Esc)`}
+        >
+          {isKept.value ? "end" : "now"}
+        </button>
+      )}
     </>
   );
 }

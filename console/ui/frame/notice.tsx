@@ -1,5 +1,7 @@
 /** What an order has done, or why it was refused: one sentence over the foot of the view, until the next one. */
 import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { view } from "../state.ts";
 
 export interface Notice {
   readonly text: string;
@@ -34,6 +36,8 @@ const STAYS_MS = 6_000;
 
 export function NoticeLine() {
   const now = notice.value;
+  // What was said in another view is read.
+  useEffect(() => () => void (notice.value = undefined), [view.value]);
   if (now === undefined) return null;
   // A refusal stays until it is read.
   if (!now.isRefusal) {

@@ -2,10 +2,10 @@
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Loss, MemoryView } from "../../replay/types.ts";
-import { clock, topology } from "../data/rack.ts";
+import { clock, topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
-import { bytes, count, plural, time } from "../figures.ts";
+import { bytes, count, plural, sentence, time } from "../figures.ts";
 import { go, hrefOf, instant, isPast, place, run, select, selection } from "../state.ts";
 import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
@@ -68,15 +68,17 @@ function readAll(): void {
   const id = run.value, of = host.value;
   if (id === undefined || of === undefined) return;
   const at = instant.value ?? livePs.value;
-  const variant = place.value.more["variant"], key = `${id} ${of}`;
-  const range = stretch.value;
-  void memory.read(pathOf(["runs", id, "memory"], { host: of, variant, at, ...range }), key);
-  void loss.read(pathOf(["runs", id, "loss"], { variant, at, nodes: of }), key);
+  const key = `${id} ${variant.value} ${of}`, range = stretch.value;
+  void memory.read(
+    pathOf(["runs", id, "memory"], { host: of, variant: variant.value, at, ...range }),
+    key,
+  );
+  void loss.read(pathOf(["runs", id, "loss"], { variant: variant.value, at, nodes: of }), key);
   const what = selection.value;
   if (what?.kind !== "line") return;
   const line = { from: what.address, to: what.address + LINE_BYTES, bytes: true };
   void detail.read(
-    pathOf(["runs", id, "memory"], { host: of, variant, at, ...line }),
+    pathOf(["runs", id, "memory"], { host: of, variant: variant.value, at, ...line }),
     `${key} ${what.address}`,
   );
 }
@@ -163,8 +165,8 @@ function CutNote({ view }: { readonly view: MemoryView }) {
       <p class="note quiet">{loss.trouble ?? "What a power cut would lose is being asked …"}</p>
     );
   }
-  const [, head = "", rest = found.text] =
-    /^(A power cut of .+? at \S+ \S+)(.*)$/s.exec(found.text) ?? [];
+  const text = sentence(found.text);
+  const [, head = "", rest = text] = /^(A power cut of .+? at \S+\s\S+)(.*)$/s.exec(text) ?? [];
   const isSafe = found.lostBytes === 0 && found.broken.length === 0;
   return (
     <div
@@ -196,11 +198,7 @@ function CutNote({ view }: { readonly view: MemoryView }) {
 
 /** The explorer, at this instant of this run. */
 function cutHref({ host, at }: MemoryView): string {
-  const variant = place.value.more["variant"];
-  return hrefOf({
-    view: "explore",
-    more: { cut: host, atPs: String(at), ...(variant !== undefined && { variant }) },
-  });
+  return hrefOf({ view: "explore", more: { cut: host, atPs: String(at) } });
 }
 
 /** The stretch that is shown. */
@@ -230,7 +228,7 @@ function Map({ view }: { readonly view: MemoryView }) {
               aria-label="Host"
               value={view.host}
               onChange={({ currentTarget }) =>
-                go({ select: undefined, more: { ...kept(), host: currentTarget.value } })}
+                go({ select: undefined, more: { host: currentTarget.value } })}
             >
               {hosts.value.map((name) => <option key={name} value={name}>{name}</option>)}
             </select>
@@ -273,12 +271,6 @@ function Map({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** What stays of the address where another host or stretch is chosen. */
-function kept(): Record<string, string> {
-  const { variant } = place.value.more;
-  return variant === undefined ? {} : { variant };
-}
-
 /** So many stretches are buttons; more are a list. */
 const BUTTONS_MAX = 4;
 
@@ -286,7 +278,7 @@ function Stretches({ view }: { readonly view: MemoryView }) {
   const now = shownRange(view), { touched } = view;
   const choose = (at: number) => {
     const [from, to] = touched.find(([from]) => from === at)!;
-    go({ more: { ...kept(), host: view.host, from: String(from), to: String(to) } });
+    go({ more: { host: view.host, from: String(from), to: String(to) } });
   };
   const textOf = ([from, to]: readonly [number, number]) =>
     `0x${from.toString(16)}, ${bytes(to - from)}`;

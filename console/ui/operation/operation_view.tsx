@@ -1,17 +1,16 @@
 /** The ladder of any operation of a run, live or past, alone or beside the same one by another method. */
 import { useSignalEffect } from "@preact/signals";
 import type { LadderDocument } from "../../api/operations.ts";
-import type { RunDetail } from "../../api/runs.ts";
 import type { OperationRow, Operations } from "../../replay/types.ts";
+import { topology, trouble as rackTrouble, variant, variants } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
-import { count, roughTime, time } from "../figures.ts";
+import { count, roughTime, time, wordsOfVariant } from "../figures.ts";
 import { go, hrefOf, instant, place, run, select, selection } from "../state.ts";
 import type { View } from "../view.ts";
 import { StepDetail } from "./frame_detail.tsx";
 import { Ladders } from "./ladder.tsx";
 
-const detail = new Reader<RunDetail>();
 const list = new Reader<Operations>();
 /** The ladder, and the one beside it. */
 const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
@@ -23,8 +22,6 @@ const LISTED = 200;
 interface More {
   /** The number of the operation; without: that of the selection, else the first. */
   readonly number?: string;
-  /** Folder of the variant, where the run has several. */
-  readonly variant?: string;
   /** The variant that it is compared with. */
   readonly with?: string;
   /** Index of the selected row, and of that in the ladder beside it. */
@@ -45,17 +42,6 @@ function change(to: { readonly [K in keyof More]: More[K] | undefined }): void {
   go({ more: Object.fromEntries(given) });
 }
 
-/** Folders of the run's variants; a run with one has none. */
-function variantsOf(): readonly string[] {
-  return detail.value?.variants ?? [];
-}
-
-/** The chosen variant: a name that is not this run's counts as none. */
-function variantNow(): string | undefined {
-  const all = variantsOf(), { variant } = more();
-  return all.find((each) => each === variant) ?? all[0];
-}
-
 /** The number of the operation that is looked at. */
 function numberNow(): number {
   const what = selection.value, { number } = more();
@@ -72,16 +58,19 @@ function choose(number: number): void {
 function readAll(): void {
   const id = run.value;
   if (id === undefined) return;
-  void detail.read(pathOf(["runs", id]), id);
-  if (detail.value === undefined) return;
-  const { with: other, on } = more(), variant = variantNow(), at = instant.value;
+  // With the topology it is known which variant is meant.
+  if (topology.value === undefined) return;
+  const { with: other, on } = more(), of = variant.value, at = instant.value;
   // From the instant on: what is under way there stands first.
-  void list.read(pathOf(["runs", id, "operations"], { variant, on, from: at, most: LISTED }), id);
+  void list.read(
+    pathOf(["runs", id, "operations"], { variant: of, on, from: at, most: LISTED }),
+    id,
+  );
   if (list.value === undefined) return;
   const number = numberNow();
   const isChosen = more().number !== undefined || selection.value?.kind === "operation";
   if (list.value.operations.length === 0 && !isChosen) return;
-  void here.read(pathOf(["runs", id, "ladder"], { variant, index: number }), id);
+  void here.read(pathOf(["runs", id, "ladder"], { variant: of, index: number }), id);
   if (other !== undefined) {
     void there.read(pathOf(["runs", id, "ladder"], { variant: other, index: number }), id);
   }
@@ -100,7 +89,7 @@ function Page() {
       </Empty>
     );
   }
-  const trouble = detail.trouble ?? list.trouble ?? here.trouble;
+  const trouble = rackTrouble.value ?? list.trouble ?? here.trouble;
   if (trouble !== undefined) {
     return (
       <Empty
@@ -135,7 +124,7 @@ function Page() {
 
 function Head({ known }: { readonly known: Operations }) {
   const ladder = here.value, number = numberNow();
-  const { with: other, on } = more(), variants = variantsOf(), variant = variantNow();
+  const { with: other, on } = more(), all = variants.value, of = variant.value;
   const row = known.operations.find(({ index }) => index === number);
   return (
     <>
@@ -179,18 +168,18 @@ function Head({ known }: { readonly known: Operations }) {
             </button>
           </span>
         </label>
-        {variants.length > 1 && (
+        {all.length > 1 && (
           <>
             <Choice
               label="Method"
-              value={variant ?? ""}
-              all={variants}
-              onChoose={(each) => change({ variant: each })}
+              value={of ?? ""}
+              all={all}
+              onChoose={(each) => go({ variant: each })}
             />
             <Choice
               label="Compare with"
               value={other ?? ""}
-              all={variants.filter((each) => each !== variant)}
+              all={all.filter((each) => each !== of)}
               none="nothing"
               onChoose={(each) =>
                 change({ with: each === "" ? undefined : each, other: undefined })}
@@ -228,11 +217,6 @@ function Choice(
       </select>
     </label>
   );
-}
-
-/** `persist-opcode_ddio_on` as people say it: `persist-opcode, DDIO on`. */
-export function wordsOfVariant(folder: string): string {
-  return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
 }
 
 function rowText({ index, node, step, text, startPs, endPs }: OperationRow): string {

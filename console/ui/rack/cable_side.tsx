@@ -4,7 +4,7 @@ import type { Topology } from "../../api/rack.ts";
 import { api, type LinkFault } from "../data/api.ts";
 import { flowKey, isUp, links } from "../data/rack.ts";
 import { inFlight, shownFaults, shownFlows } from "../data/shown.ts";
-import { bitRate, bytes, count, roughTime } from "../figures.ts";
+import { bitRate, bytes, count, roughTime, sentence } from "../figures.ts";
 import { isPast, run } from "../state.ts";
 import { CableActs } from "./cable_acts.tsx";
 
@@ -90,7 +90,7 @@ export function CableSide({ index, rack }: { readonly index: number; readonly ra
                 key={fault}
                 class={now.some((each) => each.fault === fault) ? "" : "quiet"}
               >
-                <td>{action} {terms}</td>
+                <td>{action} {sentence(terms)}</td>
                 <td class="num">{count(hit)}</td>
                 <td class="num">{count(seen)}</td>
               </tr>

@@ -4,7 +4,7 @@ import type { Loss } from "../../replay/types.ts";
 import { api } from "../data/api.ts";
 import { clock, variant } from "../data/rack.ts";
 import { replayedAt, shownAt } from "../data/shown.ts";
-import { bytes } from "../figures.ts";
+import { bytes, sentence } from "../figures.ts";
 import { run } from "../state.ts";
 
 /** Asked again at most so often while time moves: each answer is a replay up to that instant. */
@@ -46,12 +46,12 @@ export function LossText({ loss }: { readonly loss: Loss }) {
   const colour = broken.length > 0 ? "refused" : lostBytes > 0 ? "would-lose" : "is-safe";
   return (
     <div class={`note ${colour}`} data-testid="loss">
-      <p>{text}.</p>
+      <p>{sentence(text)}.</p>
       {broken.length > 0 && (
         <ul>
           {broken.slice(0, 5).map((each) => (
             <li key={each.from} class="is-lost">
-              Broken promise: {each.text}, {bytes(each.to - each.from)}
+              Broken promise: {sentence(each.text)}, {bytes(each.to - each.from)}
             </li>
           ))}
         </ul>

@@ -2,7 +2,8 @@
 import { ended, runs, topology } from "../data/rack.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { plural } from "../figures.ts";
-import { run } from "../state.ts";
+import { SaveAsScenario } from "../scenario/save_run.tsx";
+import { hrefOf, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Picture } from "./picture.tsx";
 
@@ -10,9 +11,12 @@ function Page() {
   const rack = topology.value;
   if (run.value === undefined && runs.value !== undefined) {
     return (
-      <Empty title="No rack is up">
+      <Empty
+        title="No rack is up"
+        act={<a class="button" href={hrefOf({ view: "scenario" })}>Choose a scenario</a>}
+      >
         This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
-        them.
+        them. Which method keeps its promises where, before any rack is up, is what Explore finds.
       </Empty>
     );
   }
@@ -20,14 +24,17 @@ function Page() {
   const count = (kind: string) => rack.nodes.filter((node) => node.kind === kind).length;
   return (
     <>
-      <h1>
-        Rack
-        <small>
-          {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
-          {plural(count("switch"), "switch", "switches")}
-          {ended.value !== undefined && " · down"}
-        </small>
-      </h1>
+      <div class="row apart">
+        <h1>
+          Rack
+          <small>
+            {plural(count("host"), "host")} · {plural(count("rnic"), "card")} ·{" "}
+            {plural(count("switch"), "switch", "switches")}
+            {ended.value !== undefined && " · down"}
+          </small>
+        </h1>
+        <SaveAsScenario />
+      </div>
       <Picture />
     </>
   );

@@ -1,10 +1,10 @@
 /** Two runs: what differs in figures, and the first event at which they part. */
 import type { EventRow } from "../../replay/types.ts";
 import { api } from "../data/api.ts";
-import { count, grouped, time } from "../figures.ts";
+import { count, grouped, time, wordsOfVariant } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
-import { hrefOf } from "../state.ts";
+import { go, hrefOf, place } from "../state.ts";
 
 function Rows({ title, rows }: { readonly title: string; readonly rows: readonly EventRow[] }) {
   return (
@@ -23,17 +23,42 @@ function Rows({ title, rows }: { readonly title: string; readonly rows: readonly
   );
 }
 
+/** A run of the two, and which of its variants, where it has several; `member` keeps that in the address. */
+function Side({ id, member }: { readonly id: string; readonly member: "of" | "withOf" }) {
+  const { more } = place.value, { value } = useFetched(id, () => api.run(id)).value;
+  const variants = value?.variants ?? [];
+  if (variants.length < 2) return <span>{id}</span>;
+  return (
+    <label class="row">
+      {id}
+      <select
+        aria-label={member === "of" ? "Variant of the first" : "Variant of the second"}
+        value={more[member] ?? variants[0]!}
+        onChange={({ currentTarget }) => go({ more: { ...more, [member]: currentTarget.value } })}
+      >
+        {variants.map((name) => <option key={name} value={name}>{wordsOfVariant(name)}</option>)}
+      </select>
+    </label>
+  );
+}
+
 export function Compared({ one, other }: { readonly one: string; readonly other: string }) {
-  const { value, trouble } = useFetched(`${one} ${other}`, () => api.compare(one, other)).value;
+  const { of: variant, withOf: withVariant } = place.value.more;
+  const { value, trouble } = useFetched(
+    `${one} ${variant} ${other} ${withVariant}`,
+    () => api.compare(one, { variant, with: other, withVariant }),
+  ).value;
   return (
     <div class="scroll page" tabIndex={0} role="region" aria-label="Comparison">
       <p>
         <a href={hrefOf({ more: {} })}>All runs</a>
       </p>
-      <h1>Two runs</h1>
-      <p class="quiet">
-        {one} and {other}
-      </p>
+      <h1>{one === other ? "Two variants" : "Two runs"}</h1>
+      <div class="row quiet">
+        <Side id={one} member="of" />
+        and
+        <Side id={other} member="withOf" />
+      </div>
       {trouble !== undefined && <p class="note refused">{trouble}</p>}
       {value === undefined && trouble === undefined && <Loading what="both replays" />}
       {value?.isSame === true && (
@@ -46,13 +71,13 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
             <small>{value.first.nodes.join(", ")}</small>
           </h2>
           <p>
-            <a href={hrefOf({ view: "rack", run: one, at: value.first.at, more: {} })}>
+            <a href={hrefOf({ view: "rack", run: one, variant, at: value.first.at, more: {} })}>
               Show that instant of the first
             </a>
           </p>
           <div class="two">
-            <Rows title={one} rows={value.first.here} />
-            <Rows title={other} rows={value.first.there} />
+            <Rows title="The first" rows={value.first.here} />
+            <Rows title="The second" rows={value.first.there} />
           </div>
         </>
       )}

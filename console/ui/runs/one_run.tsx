@@ -3,12 +3,13 @@ import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
-import { bitRate, bytes, count, rough, roughTime, time } from "../figures.ts";
+import { bitRate, bytes, count, rough, roughTime, time, wordsOfVariant } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { order, refuse } from "../frame/notice.tsx";
 import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
+import { Checkpoints } from "./checkpoints.tsx";
 import { MethodBars } from "./method_bars.tsx";
 import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
@@ -31,6 +32,9 @@ export function OneRun({ id }: { readonly id: string }) {
         <>
           <Facts detail={detail.value} report={report.value} />
           <Acts detail={detail.value} />
+          {detail.value.variants.length === 0 && (
+            <Checkpoints id={id} isUp={detail.value.state === "up"} />
+          )}
         </>
       )}
       {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}
@@ -89,12 +93,21 @@ function Acts({ detail }: { readonly detail: RunDetail }) {
           <select
             aria-label="Look at a variant in every view"
             onChange={({ currentTarget }) =>
-              go({ view: "rack", run: id, more: { variant: currentTarget.value } })}
+              go({ view: "rack", run: id, variant: currentTarget.value, more: {} })}
           >
             <option value="">Look at a variant in every view …</option>
-            {variants.map((name) => <option key={name} value={name}>{name}</option>)}
+            {variants.map((name) => <option key={name} value={name}>{wordsOfVariant(name)}
+            </option>)}
           </select>
         )}
+      {variants.length > 1 && (
+        <a
+          class="button"
+          href={hrefOf({ more: { show: id, with: id, withOf: variants[1]! } })}
+        >
+          Compare two of its variants
+        </a>
+      )}
       {isOperator.value && state === "kept" && (
         <button
           type="button"

@@ -3,16 +3,18 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Validation } from "../../api/scenarios.ts";
 import { api, type Shipped } from "../data/api.ts";
+import { variant } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
-import { plural } from "../figures.ts";
+import { cut, plural } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { refuse, say } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
-import { go, hrefOf, place } from "../state.ts";
+import { go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { Jobs } from "./jobs.tsx";
 import { changedLines } from "./lines.ts";
+import { OF_RUN, SaveAsScenario } from "./save_run.tsx";
 import { shapeOf, Sketch } from "./sketch.tsx";
 
 function Gallery() {
@@ -29,9 +31,28 @@ function Gallery() {
         <a class="button" href={hrefOf({ more: { edit: "new" } })}>Begin a new one</a>
       </div>
       <Jobs />
+      <OfThisRun />
       <ul class="gallery">
         {value.scenarios.map((each) => <Card key={each.name} shipped={each} />)}
       </ul>
+    </div>
+  );
+}
+
+/** The run that is looked at, as a scenario. */
+function OfThisRun() {
+  const id = run.value;
+  if (id === undefined) return null;
+  return (
+    <div class="note row apart">
+      <p>
+        <strong>{id}</strong> as a scenario: what is done to it by hand stands in it as{" "}
+        <code>faults:</code>, so that a run of it does the same again.
+      </p>
+      <div class="acts">
+        <a class="button" href={hrefOf({ more: { edit: `${OF_RUN}${id}` } })}>Open it</a>
+        <SaveAsScenario />
+      </div>
     </div>
   );
 }
@@ -52,14 +73,14 @@ function Card({ shipped: { name, about } }: { readonly shipped: Shipped }) {
 const PAUSE_MS = 250;
 
 /** What is wrong with a text, asked for when typing rests. */
-function useValidation(text: string, like: string) {
+function useValidation(text: string, like: string | undefined) {
   const valid = useSignal<Validation | undefined>(undefined), trouble = useSignal("");
   useEffect(() => {
     if (text === "") return;
     let isOver = false;
     const timer = setTimeout(async () => {
       try {
-        const found = await api.validate(text, like === "new" ? undefined : like);
+        const found = await api.validate(text, like);
         if (isOver) return;
         valid.value = found;
         trouble.value = "";
@@ -109,28 +130,66 @@ function Problems(
   );
 }
 
+/** What the editor has: a shipped scenario, one to begin with, or that of a run. */
+interface Source {
+  readonly text: string;
+  /** Whose paths begin where those of the text do. */
+  readonly like?: string;
+  readonly title: string;
+  readonly about: string;
+  readonly notes: readonly string[];
+}
+
+async function sourceOf(name: string): Promise<Source> {
+  if (!name.startsWith(OF_RUN)) {
+    const { text } = await api.scenario(name), isNew = name === "new";
+    const title = isNew ? "A new scenario" : name;
+    return { text, title, about: "as it is shipped", notes: [], ...(!isNew && { like: name }) };
+  }
+  const id = name.slice(OF_RUN.length);
+  const { text, faults, notes } = await api.scenarioOf(id, variant.peek());
+  const about = `as it was run, ${plural(faults, "fault")} by hand`;
+  return { text, title: id, about, notes };
+}
+
+/** What is chosen by the name of a run: `write-read, ddio on`. */
+function choicesIn(label: string): { method?: string; ddio?: "on" | "off" } {
+  const parts = label.split(", "), ddio = parts.find((part) => part.startsWith("ddio "));
+  const method = parts.find((part) => part !== ddio);
+  return {
+    ...(method !== undefined && { method }),
+    ...(ddio !== undefined && { ddio: ddio === "ddio on" ? "on" : "off" }),
+  };
+}
+
 function Editor({ name }: { readonly name: string }) {
-  const { value: file, trouble } = useFetched(name, () => api.scenario(name)).value;
+  const { value: file, trouble } = useFetched(name, () => sourceOf(name)).value;
   const text = useSignal<string | undefined>(undefined);
   const shown = text.value ?? file?.text ?? "";
-  const { valid, trouble: notValidated } = useValidation(shown, name);
-  const isBusy = useSignal(false);
+  const { valid, trouble: notValidated } = useValidation(shown, file?.like);
+  const isBusy = useSignal(false), claims = useSignal(false), chosen = useSignal("");
   const wrong = useComputed(() => new Set<number>());
   wrong.value.clear();
   for (const { line } of valid?.problems ?? []) if (line !== undefined) wrong.value.add(line);
   if (trouble !== undefined) return <p class="note refused">{trouble}</p>;
   if (file === undefined) return <Loading what="the scenario" />;
   const changes = changedLines(file.text, shown);
-  const source = changes.size === 0 && name !== "new"
-    ? { shipped: name }
-    : { text: shown, ...(name !== "new" && { like: name }) };
+  const { like } = file;
+  const source = changes.size === 0 && like !== undefined
+    ? { shipped: like }
+    : { text: shown, ...(like !== undefined && { like }) };
+
+  const runs = valid?.scenario?.runs ?? [];
+  const one = runs.length > 1 ? runs.find((label) => label === chosen.value) : undefined;
 
   async function start(kind: "up" | "run"): Promise<void> {
     isBusy.value = true;
+    const what = { scenario: source, ...(one !== undefined && choicesIn(one)) };
     try {
-      const job = kind === "up"
-        ? await api.start({ kind, scenario: source })
-        : await api.start({ kind, scenario: source, packing: "all", captures: true });
+      const job = kind === "up" ? await api.start({ kind, ...what }) : await api.start({
+        ...{ kind, ...what, packing: "all", captures: true },
+        claims: claims.value,
+      });
       say(kind === "up" ? "The rack is coming up" : "The run has begun");
       go({ more: { job: job.id } });
     } catch (error) {
@@ -152,9 +211,9 @@ function Editor({ name }: { readonly name: string }) {
     <>
       <div class="row apart">
         <h1>
-          {name === "new" ? "A new scenario" : name}
+          {cut(file.title, 40)}
           <small>
-            {changes.size === 0 ? "as it is shipped" : `${plural(changes.size, "line")} changed`}
+            {changes.size === 0 ? file.about : `${plural(changes.size, "line")} changed`}
             {" · "}
             <a href={hrefOf({ more: {} })}>all scenarios</a>
           </small>
@@ -162,9 +221,36 @@ function Editor({ name }: { readonly name: string }) {
         <div class="row">
           {isOperator.value && (
             <>
-              <button type="button" class="go" disabled={cannot} onClick={() => void start("up")}>
+              {runs.length > 1 && (
+                <select
+                  aria-label="Which of its runs"
+                  value={one ?? ""}
+                  onChange={({ currentTarget }) => chosen.value = currentTarget.value}
+                >
+                  <option value="">all {runs.length} runs</option>
+                  {runs.map((label) => <option key={label} value={label}>{label}</option>)}
+                </select>
+              )}
+              <button
+                type="button"
+                class="go"
+                disabled={cannot || (runs.length > 1 && one === undefined)}
+                title={runs.length > 1 && one === undefined ? "Choose one of its runs first" : ""}
+                onClick={() => void start("up")}
+              >
                 Bring it up
               </button>
+              <label
+                class="check"
+                title="The run fails where what a method claims is lost, not only what it promises"
+              >
+                <input
+                  type="checkbox"
+                  checked={claims.value}
+                  onChange={({ currentTarget }) => claims.value = currentTarget.checked}
+                />
+                judge claims
+              </label>
               <button type="button" disabled={cannot} onClick={() => void start("run")}>
                 Run to its end
               </button>
@@ -189,13 +275,14 @@ function Editor({ name }: { readonly name: string }) {
           </button>
         </div>
       </div>
-      <Source
+      <Text
         text={shown}
         changes={changes}
         wrong={wrong.value}
         onChange={(next) => text.value = next}
       />
       <div class="scroll below" tabIndex={0} role="region" aria-label="What is wrong">
+        {file.notes.map((note) => <p key={note} class="note would-lose">{note}</p>)}
         {notValidated !== "" && <p class="note refused">{notValidated}</p>}
         <Problems valid={valid} onGo={goToLine} />
       </div>
@@ -207,7 +294,7 @@ function Editor({ name }: { readonly name: string }) {
 const LINE_PX = 18;
 
 /** A text with the numbers of its lines, marked where they are wrong or changed. */
-function Source(
+function Text(
   { text, changes, wrong, onChange }: {
     readonly text: string;
     readonly changes: ReadonlySet<number>;

@@ -1,4 +1,5 @@
 /** The run file, from which the processes of a run start: JSON, without credentials of the bus. */
+import type { Time } from "../../base/time.ts";
 import type { NatsAddress } from "../../bus/nats_bus.ts";
 import type { ObservationScope } from "../../capture/observation.ts";
 import type { LinkFaultCount } from "../plan/link_plan.ts";
@@ -18,6 +19,8 @@ export interface RunFile {
   /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
+  /** Of a run that begins by repeating another one. */
+  readonly resumed?: ResumedFrom;
   readonly trace: boolean;
   /** What each process records for a capture; absent: nothing. */
   readonly observe?: ObservationScope;
@@ -28,6 +31,16 @@ export interface RunFile {
   /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
   readonly delayMsMax: number;
 }
+
+/** Which run is repeated, up to which instant (exclusive), and the least number for orders behind it. */
+export interface ResumedFrom {
+  readonly run: string;
+  readonly at: Time;
+  readonly ordersFrom: number;
+}
+
+/** In the run's directory until the repeated part has been compared; time does not pass its end before. */
+export const RESUMING_FILE = "resuming.json";
 
 /** Requested captures, as absolute paths. */
 export interface CaptureFiles {

@@ -4,10 +4,10 @@
  * `docker/README.md` explains the settings and the rejected alternatives.
  */
 import { Document } from "yaml";
-import { accessOfContainers, USERS } from "../../fabric/bus/access.ts";
-import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
-import { authorization } from "./nats_server.ts";
-import { deviceRights } from "./device_rights.ts";
+import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
+import { BUS_ENVIRONMENT, type RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { authorization } from "../nats_server.ts";
+import { SMALL_HEAP } from "../device_rights.ts";
 
 export const IN_CONTAINER = {
   runFile: "/etc/rackmesh/run.json",
@@ -15,15 +15,21 @@ export const IN_CONTAINER = {
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
-  /** In the containers of nats-server, which writes its log there, and of the report, which reads it. */
+  /** In the containers of nats-server, which writes its log there, and of those that read it. */
   brokerLog: "/var/log/rackmesh",
-  /** In the report's container: the state of the timekeeper and, by partition, of the hosts. */
+  /** For the report and the console: the state of the timekeeper and, by partition, of the hosts. */
   record: "/mnt/record",
   states: "/mnt/states",
 } as const;
 
 /** The services beside the partitions; no partition can have one of these names. */
-export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report"];
+export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report", "console"];
+
+/** Variables of `.env` and of the console's container: an operator's key, and the port on the loopback interface. */
+export const CONSOLE_KEY = "RACKMESH_CONSOLE_KEY", CONSOLE_PORT = "RACKMESH_CONSOLE_PORT";
+
+/** In the console's container: the password of the broker's user that may watch and not drive. */
+export const VIEWER_PASSWORD = "RACKMESH_VIEWER_PASSWORD";
 
 export interface ComposeOptions {
   readonly runFile: RunFile;
@@ -40,16 +46,29 @@ const NATS_PORT = 4222;
  * Limit per Deno process: V8 and I/O threads grow with the number of cores. Measured: 5 on 2 cores.
  */
 const PIDS_MAX = 256;
+/** The console's jobs and replays are racks and processes of its own container. */
+const CONSOLE_PIDS_MAX = 4_096;
 /** How long a NATS server may be unreachable: enough for a person to restart it. */
 const BUS_PATIENCE_MS = 60_000;
 /** Docker restarts a failed timekeeper or NATS server at most this often. */
 const RETRIES = 5;
 
 const BUS_URL = `nats://nats:${NATS_PORT}`;
-/** A device has fewer rights than the image's other processes. */
-const DEVICE = [
-  ...["deno", "run", "--quiet", "--no-prompt", "--frozen"],
-  ...deviceRights(BUS_URL, IN_CONTAINER.state),
+/**
+ * The parent of a device's process: it may start Deno and talk to the bus. The device's process has fewer
+ * rights (`device_rights.ts`), which its parent gives it.
+ */
+const PARENT = [
+  ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
+  `--v8-flags=${SMALL_HEAP}`,
+  `--allow-net=${BUS_URL.replace("nats://", "")}`,
+  ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
+];
+/** Looking for processes and ending them takes all of Deno's rights; the container has few. */
+const CONSOLE = [
+  ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only"],
+  "--v8-flags=--disallow-code-generation-from-strings",
+  "--allow-all",
 ];
 
 /** The users of the NATS server (`access.ts`). */
@@ -83,17 +102,30 @@ export function composeFile(options: ComposeOptions): string {
       ...Object.fromEntries(
         partitions.map((partition) => [partition.name, partitionService(options, partition)]),
       ),
-      report: reportService(options),
+      // A rack that stays up has no end to report on.
+      ...(!runFile.stayUp && { report: reportService(options) }),
+      console: consoleService(options),
     },
-    // No route to or from other networks: the rack needs none.
-    networks: { rack: { internal: true } },
-    volumes: Object.fromEntries(["record", BROKER_LOG, ...states].map((name) => [name, {}])),
+    networks: {
+      // No route to or from other networks: the rack needs none.
+      rack: { internal: true },
+      // Docker publishes no port of an internal network. Without masquerading no answer from outside finds back.
+      console: { driver_opts: { "com.docker.network.bridge.enable_ip_masquerade": "false" } },
+    },
+    volumes: Object.fromEntries(
+      ["record", BROKER_LOG, "console", ...states].map((name) => [name, {}]),
+    ),
   }, { aliasDuplicateObjects: false });
   document.commentBefore = ` The scenario ${JSON.stringify(plan.scenario)} (${
     JSON.stringify(options.label)
   }), seed ${plan.seed}, as containers.
  Written by \`rack compose\`. In this folder:
-   docker-compose run --rm -T report    brings everything up, waits for the end, prints the report
+${
+    runFile.stayUp
+      ? "   docker-compose up -d                 brings everything up, the console (a web page) included"
+      : `   docker-compose run --rm -T report    brings everything up, waits for the end, prints the report
+   docker-compose up -d console         brings everything up, and the console (a web page)`
+  }
    docker-compose kill b                power failure of b; docker-compose start b: its return
    docker-compose down -v               takes everything away, SCM included
  \`docker compose\` (v2) works, too; \`docker-compose up\` shows the logs of all services.`;
@@ -161,8 +193,8 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
   const { name } = partition;
   return {
     ...process(options),
-    entrypoint: DEVICE,
-    command: ["nodes/main.ts", IN_CONTAINER.runFile, name],
+    entrypoint: PARENT,
+    command: ["console/rack/containers/parent_main.ts", IN_CONTAINER.runFile, name],
     environment: environment(runFile, name),
     volumes: [
       RUN_FILE_MOUNT,
@@ -170,25 +202,67 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
       ...(hasState(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
     ],
     depends_on: ["nats"],
-    restart: restartOf(runFile, partition),
+    // Its parent starts the process again. A container that ends has failed, or its user has ended it.
+    restart: "no",
   };
 }
 
 function reportService(options: ComposeOptions): Service {
   const { runFile, label } = options;
-  const { partitions } = runFile;
-  const readOnly = { read_only: true };
   return {
     ...process(options),
     command: ["docker/report_main.ts", IN_CONTAINER.runFile, text(label)],
     environment: environment(runFile, USERS.report),
+    ...lookingInto(runFile),
+    tmpfs: ["/tmp"],
+    depends_on: allOf(runFile),
+    restart: "no",
+  };
+}
+
+/** The page: its port is published on the loopback interface of Docker's machine, as the same number. */
+function consoleService(options: ComposeOptions): Service {
+  const { runFile } = options;
+  const port = valueOf(CONSOLE_PORT), looks = lookingInto(runFile);
+  return {
+    ...process(options),
+    networks: ["rack", "console"],
+    ports: [`127.0.0.1:${port}:${port}`],
+    pids_limit: CONSOLE_PIDS_MAX,
+    entrypoint: CONSOLE,
+    // What is published on loopback needs no TLS: --insecure is about the networks of this container.
+    command: [
+      "docker/console_main.ts",
+      ...["console", "--listen", "0.0.0.0", "--insecure", "--port", port],
+    ],
+    environment: {
+      ...environment(runFile, USERS.supervisor),
+      [VIEWER_PASSWORD]: passwordOf(runFile, USERS.viewer),
+      [CONSOLE_KEY]: valueOf(CONSOLE_KEY),
+      [CONSOLE_PORT]: port,
+      RACKMESH_CACHE: IN_CONTAINER.state,
+    },
+    ...looks,
+    volumes: [...looks.volumes, volumeMount("console", IN_CONTAINER.state)],
+    tmpfs: ["/tmp"],
+    depends_on: allOf(runFile),
+    restart: `on-failure:${RETRIES}`,
+  };
+}
+
+/** Reads what containers leave on their volumes, and writes to none. */
+function lookingInto(
+  runFile: RunFile,
+): { readonly group_add: string[]; readonly volumes: Service[] } {
+  const readOnly = { read_only: true };
+  return {
     // The log is of nats-server's user and group, which is root in the public images.
     group_add: ["0"],
     volumes: [
       RUN_FILE_MOUNT,
       { ...volumeMount("record", IN_CONTAINER.record), ...readOnly },
       { ...volumeMount(BROKER_LOG, IN_CONTAINER.brokerLog), ...readOnly },
-      ...partitions.flatMap((partition) => [
+      ...runFile.partitions.flatMap((partition) => [
         ...inputMounts(runFile, partition),
         ...(hasState(runFile, partition)
           ? [{
@@ -198,10 +272,12 @@ function reportService(options: ComposeOptions): Service {
           : []),
       ]),
     ],
-    tmpfs: ["/tmp"],
-    depends_on: ["nats", "timekeeper", ...partitions.map(({ name }) => name)],
-    restart: "no",
   };
+}
+
+/** The services without which there is no rack. */
+function allOf({ partitions }: RunFile): string[] {
+  return ["nats", "timekeeper", ...partitions.map(({ name }) => name)];
 }
 
 function environment(runFile: RunFile, user: string): Service {
@@ -209,8 +285,12 @@ function environment(runFile: RunFile, user: string): Service {
     [BUS_ENVIRONMENT.url]: BUS_URL,
     [BUS_ENVIRONMENT.user]: user,
     [BUS_ENVIRONMENT.patienceMs]: String(BUS_PATIENCE_MS),
-    [BUS_ENVIRONMENT.password]: valueOf(passwordVariable(busUsers(runFile).indexOf(user))),
+    [BUS_ENVIRONMENT.password]: passwordOf(runFile, user),
   };
+}
+
+function passwordOf(runFile: RunFile, user: string): string {
+  return valueOf(passwordVariable(busUsers(runFile).indexOf(user)));
 }
 
 /** Compose puts the value of this variable of `.env` in. */
@@ -232,16 +312,6 @@ const RUN_FILE_MOUNT = fileMount("./run.json", IN_CONTAINER.runFile);
 
 function volumeMount(source: string, target: string): Service {
   return { type: "volume", source, target };
-}
-
-/**
- * Docker restarts a process that the plan kills as often as the plan says. Any other death (`docker
- * kill`, a crash) is a power failure that lasts until the user starts the container.
- */
-function restartOf({ plan }: RunFile, { nodes }: Partition): string {
-  if (nodes.length > 1) return "no";
-  const starts = plan.faults.filter(({ action, node }) => action === "start" && node === nodes[0]);
-  return starts.length === 0 ? "no" : `on-failure:${starts.length}`;
 }
 
 function hostsOf({ plan }: RunFile, { nodes }: Partition): string[] {

@@ -1,15 +1,18 @@
 /** Writes a folder from which Docker runs a rack, one container per device. */
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import {
   busUsers,
   composeFile,
+  CONSOLE_KEY,
+  CONSOLE_PORT,
   IN_CONTAINER,
   natsConfig,
   OWN_SERVICES,
   passwordVariable,
 } from "./compose_file.ts";
-import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "./prepare.ts";
+import { prepareOne } from "../bring_up.ts";
+import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "../prepare.ts";
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
@@ -20,27 +23,33 @@ export interface ComposeOptions {
   readonly livenessMs: number;
   /** Keep every step of every operation in the containers' volumes. */
   readonly trace: boolean;
+  /** The rack stays up, as that of `rack up`: it has no end, and no report. */
+  readonly stayUp: boolean;
+  /** Where the console is published on the loopback interface. */
+  readonly consolePort: number;
+  /** Receives the hosts whose `put` is left out of a rack that stays up, as it has no input file. */
+  readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 
 const NAME_LENGTH = 24;
 const ID_BYTES = 3;
-const PASSWORD_BYTES = 16;
+const PASSWORD_BYTES = 16, KEY_BYTES = 32;
 
 /** Writes the folder. @returns the run's name, which is the compose project's. @throws Refusal */
-export async function composeRack(
-  scenario: string,
-  { prepare: choices, out, image, natsImage, livenessMs, trace }: ComposeOptions,
-): Promise<string> {
-  const one = onlyOne(await prepare(scenario, choices), scenario);
+export async function composeRack(scenario: string, options: ComposeOptions): Promise<string> {
+  const { out, image, natsImage, livenessMs, trace, stayUp, consolePort } = options;
+  const one = stayUp
+    ? (await prepareOne(scenario, options)).prepared
+    : onlyOne(await prepare(scenario, options.prepare), scenario);
   refuseNames(one);
   refuseCaptures(one);
   await makeFolder(out);
   const inputs = await takeInputs(one, out);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
   const directory = IN_CONTAINER.state;
-  const runFile = runFileOf({ ...one, inputs }, { run, directory, livenessMs, trace });
+  const runFile = runFileOf({ ...one, inputs }, { run, directory, livenessMs, trace, stayUp });
   const text = composeFile({ runFile, label: one.label, image, natsImage });
-  await writeFolder(out, { runFile, text });
+  await writeFolder(out, { runFile, text, consolePort });
   return run;
 }
 
@@ -108,17 +117,19 @@ async function copy(from: string, to: string): Promise<void> {
 
 async function writeFolder(
   out: string,
-  { runFile, text }: { runFile: RunFile; text: string },
+  { runFile, text, consolePort }: { runFile: RunFile; text: string; consolePort: number },
 ): Promise<void> {
   const passwords = busUsers(runFile).map((_, i) =>
     // The first character is a letter: the server would parse digits as a number.
     `${passwordVariable(i)}=p${randomHex(PASSWORD_BYTES)}\n`
   );
-  await Deno.writeTextFile(
-    `${out}/.env`,
-    `COMPOSE_PROJECT_NAME=${runFile.run}\n${passwords.join("")}`,
-    { mode: 0o600 },
-  );
+  const lines = [
+    `COMPOSE_PROJECT_NAME=${runFile.run}\n`,
+    `${CONSOLE_PORT}=${consolePort}\n`,
+    `${CONSOLE_KEY}=${randomHex(KEY_BYTES)}\n`,
+    ...passwords,
+  ];
+  await Deno.writeTextFile(`${out}/.env`, lines.join(""), { mode: 0o600 });
   for (
     const [name, content] of [
       ["run.json", JSON.stringify(runFile)],

@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { load } from "js-yaml";
 import { parse } from "yaml";
-import { USERS } from "../../fabric/bus/access.ts";
-import { matches } from "../../fabric/bus/subjects.ts";
-import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { makePlan, partitionsOf } from "../../fabric/rack/build/topology.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { USERS } from "../../../fabric/bus/access.ts";
+import { matches } from "../../../fabric/bus/subjects.ts";
+import type { FaultPlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { makePlan, partitionsOf } from "../../../fabric/rack/build/topology.ts";
+import { variants } from "../../../fabric/rack/scenario/variants.ts";
 import { busUsers, composeFile, type ComposeOptions, natsConfig } from "./compose_file.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
 
 const SCENARIO = `
 name: pair
@@ -54,14 +54,19 @@ interface Service {
   readonly volumes: readonly string[];
   readonly restart: string;
   readonly networks: readonly string[];
-  readonly ports?: unknown;
+  readonly ports?: readonly string[];
   readonly read_only: boolean;
   readonly cap_drop: readonly string[];
 }
 
 interface Compose {
   readonly services: Readonly<Record<string, Service>>;
-  readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>;
+  readonly networks: Readonly<
+    Record<string, {
+      readonly internal?: boolean;
+      readonly driver_opts?: Readonly<Record<string, string>>;
+    }>
+  >;
   readonly volumes: Readonly<Record<string, unknown>>;
 }
 
@@ -96,25 +101,49 @@ interface Mount {
 }
 
 describe("composeFile", () => {
-  it("has one container per device, and three of its own", () => {
+  it("has one container per device with a parent for its process, and four of its own", () => {
     const { services } = composed(runFileOf());
     const devices = ["a", "a-rnic", "b", "b-rnic", "tor"];
     assert.deepEqual(
       Object.keys(services).sort(),
-      [...devices, "nats", "report", "timekeeper"].sort(),
+      [...devices, "console", "nats", "report", "timekeeper"].sort(),
     );
     for (const name of devices) {
-      assert.deepEqual(services[name]!.command, ["nodes/main.ts", "/etc/rackmesh/run.json", name]);
+      assert.deepEqual(
+        services[name]!.command,
+        ["console/rack/containers/parent_main.ts", "/etc/rackmesh/run.json", name],
+      );
+      // Docker starts no process again: a device that has failed comes back by order alone.
+      assert.equal(services[name]!.restart, "no");
     }
   });
 
-  it("gives no container the Docker socket, a port, a capability or a way out", () => {
+  it("has no report of a rack that stays up", () => {
+    const { services } = composed({ ...runFileOf(), stayUp: true });
+    assert.ok(services["report"] === undefined && services["console"] !== undefined);
+  });
+
+  it("publishes the console on loopback alone, under the number that its pages know it by", () => {
+    const { services: { console }, networks } = composed(runFileOf());
+    const port = "${RACKMESH_CONSOLE_PORT}";
+    assert.deepEqual(console!.ports, [`127.0.0.1:${port}:${port}`]);
+    assert.deepEqual(console!.command.slice(-2), ["--port", port]);
+    assert.equal(console!.environment["RACKMESH_CONSOLE_KEY"], "${RACKMESH_CONSOLE_KEY}");
+    assert.deepEqual(console!.networks, ["rack", "console"]);
+    const masquerade = "com.docker.network.bridge.enable_ip_masquerade";
+    assert.equal(networks["console"]!.driver_opts![masquerade], "false");
+    const writable = console!.volumes.filter((volume) => !volume.endsWith(":ro"));
+    assert.deepEqual(writable, ["console:/var/lib/rackmesh"]);
+  });
+
+  it("gives no container the Docker socket or a capability, and none but the console a way out", () => {
     const { services, networks } = composed(runFileOf());
     for (const [name, service] of Object.entries(services)) {
       assert.ok(!JSON.stringify(service).includes("docker.sock"), name);
-      assert.equal(service.ports, undefined, name);
       assert.equal(service.read_only, true, name);
       assert.deepEqual(service.cap_drop, ["ALL"], name);
+      if (name === "console") continue;
+      assert.equal(service.ports, undefined, name);
       assert.deepEqual(service.networks, ["rack"], name);
     }
     assert.equal(networks["rack"]!.internal, true);
@@ -128,7 +157,13 @@ describe("composeFile", () => {
     assert.deepEqual(stateOf("b"), ["state-b:/var/lib/rackmesh"]);
     assert.deepEqual(stateOf("timekeeper"), ["record:/var/lib/rackmesh"]);
     for (const name of ["a-rnic", "b-rnic", "tor"]) assert.deepEqual(stateOf(name), []);
-    assert.deepEqual(Object.keys(volumes).sort(), ["broker-log", "record", "state-a", "state-b"]);
+    assert.deepEqual(Object.keys(volumes).sort(), [
+      "broker-log",
+      "console",
+      "record",
+      "state-a",
+      "state-b",
+    ]);
   });
 
   it("gives a host its own inputs alone, read-only, and the report all it looks into", () => {
@@ -150,33 +185,25 @@ describe("composeFile", () => {
     assert.deepEqual(mounts, [
       ["nats", `broker-log:${path}`],
       ["report", `broker-log:${path}:ro`],
+      ["console", `broker-log:${path}:ro`],
     ]);
     assert.match(natsConfig(runFileOf()), /^log_file: "\/var\/log\/rackmesh\/nats-server\.log"$/m);
   });
 
-  it("gives a device the rights of one: its bus, its own folder, nothing fetched", () => {
+  it("gives a parent its bus and the start of Deno, and nothing to write", () => {
     const { services } = composed(runFileOf());
     for (const name of ["a", "b-rnic", "tor"]) {
-      const rights = services[name]!.entrypoint!;
-      assert.ok(rights.includes("--allow-net=nats:4222") && rights.includes("--deny-import"));
-      const write = rights.find((flag) => flag.startsWith("--allow-write"))!;
-      for (const part of write.replace("--allow-write=", "").split(",")) {
-        assert.match(part, /^\/var\/lib\/rackmesh\/[a-z.]+$/);
-      }
-      assert.ok(!rights.includes("--allow-run") && !rights.includes("--allow-all"));
+      const rights = services[name]!.entrypoint!.filter((flag) => flag.startsWith("--allow"));
+      assert.deepEqual(rights.sort(), [
+        "--allow-env",
+        "--allow-net=nats:4222",
+        "--allow-read",
+        "--allow-run=deno",
+        "--allow-sys",
+      ]);
+      assert.ok(services[name]!.entrypoint!.includes("--deny-import"));
     }
     assert.equal(services["timekeeper"]!.entrypoint, undefined);
-  });
-
-  it("lets a container come back by itself as often as the scenario starts its node", () => {
-    const kill = (at: number) => ({ at, action: "kill", node: "b" } as const);
-    const start = (at: number) => ({ at, action: "start", node: "b" } as const);
-    const restart = (...faults: FaultPlan[]) => composed(runFileOf(faults)).services["b"]!.restart;
-    assert.equal(restart(), "no");
-    assert.equal(restart(kill(1)), "no");
-    assert.equal(restart(kill(1), start(2), kill(3), start(4)), "on-failure:2");
-    assert.equal(restart(kill(1), start(2), kill(3)), "on-failure:1");
-    assert.equal(composed(runFileOf([kill(1), start(2)])).services["a"]!.restart, "no");
   });
 
   it("starts the nats-server of the project's own image, and leaves a public one its way", () => {
@@ -201,11 +228,12 @@ describe("composeFile, with names that mean something else", () => {
       const plan = makePlan(variants(parseScenario(scenario, "pair.yaml"))[0]!);
       const runFile = { ...runFileOf(), plan, partitions: partitionsOf(plan, "node"), inputs: {} };
       const { services, volumes } = composed(runFile);
-      const devices = [a, `${a}-rnic`, b, `${b}-rnic`, "tor", "nats", "report", "timekeeper"];
+      const own = ["nats", "report", "timekeeper", "console"];
+      const devices = [a, `${a}-rnic`, b, `${b}-rnic`, "tor", ...own];
       assert.deepEqual(Object.keys(services).sort(), devices.sort());
       assert.deepEqual(
         Object.keys(volumes).sort(),
-        ["broker-log", "record", `state-${a}`, `state-${b}`].sort(),
+        ["broker-log", "console", "record", `state-${a}`, `state-${b}`].sort(),
       );
       for (const name of names) {
         assert.equal(services[name]!.command.at(-1), name);
@@ -276,6 +304,28 @@ describe("natsConfig", () => {
         assert.equal(may(user, "publish", subject), isClock, `${user} ${subject}`);
       }
     }
+  });
+
+  it("lets a parent alone end and start its process, and say that it is gone", () => {
+    for (const user of access.keys()) {
+      assert.equal(may(user, "publish", "control.death-b"), user === "b", user);
+      assert.ok(!may(user, "publish", "control.death"), user);
+      for (const verb of ["kill-b", "boot-b"]) {
+        assert.equal(may(user, "subscribe", `control.${verb}`), user === "b", `${user} ${verb}`);
+        const orders = user === USERS.supervisor;
+        assert.equal(may(user, "publish", `control.${verb}`), orders, `${user} ${verb}`);
+      }
+    }
+  });
+
+  it("lets the console drive the clock and hear no frames, and a viewer do nothing", () => {
+    for (const verb of ["pause", "pace", "link", "fault", "run", "end", "kill-b"]) {
+      assert.ok(may(USERS.supervisor, "publish", `control.${verb}`), verb);
+      assert.ok(!may(USERS.viewer, "publish", `control.${verb}`), verb);
+    }
+    assert.ok(!may(USERS.supervisor, "subscribe", "wire.a.a-rnic"));
+    assert.ok(!may(USERS.supervisor, "subscribe", "answer.b._viewer.1"));
+    assert.ok(may(USERS.viewer, "publish", "control.process-b"));
   });
 
   it("lets no one out of the run", () => {

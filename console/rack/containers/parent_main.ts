@@ -1,0 +1,98 @@
+/**
+ * Process 1 of a device's container: `parent_main.ts RUN_FILE PARTITION`. It starts the partition's process,
+ * ends it and starts it again by order (`control.kill-<partition>`, `control.boot-<partition>`, the plan's by
+ * `clock.order`), and tells the timekeeper of its end: a supervisor for one partition, in a rack whose
+ * processes cannot see each other. Every end of the process is a power failure; the end of this one, too,
+ * of which the timekeeper hears nothing but silence.
+ */
+import { bootVerb, deathVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
+import type { Bus } from "../../../fabric/bus/bus.ts";
+import { decode, decodeSealed, encode } from "../../../fabric/bus/codec.ts";
+import { patternOf } from "../../../fabric/bus/subjects.ts";
+import { runOnBus } from "../../../fabric/process.ts";
+import { busAddressFrom, EXIT, type RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { startChild, statusText } from "../children.ts";
+import { deviceRights } from "../device_rights.ts";
+import { DeviceSlot } from "../device_slot.ts";
+import { ControlClient } from "../live/control.ts";
+
+interface Place {
+  readonly runFilePath: string;
+  readonly runFile: RunFile;
+  readonly partition: string;
+}
+
+/** The slot of this container's partition; orders come over the bus. */
+function slotOn(
+  bus: Bus,
+  { runFilePath, runFile: { run, directory, partitions }, partition }: Place,
+) {
+  const nodes = partitions.find(({ name }) => name === partition)?.nodes;
+  if (nodes === undefined) throw new Error(`Found no partition ${partition} in ${runFilePath}`);
+  const { url } = busAddressFrom((variable) => Deno.env.get(variable));
+  const control = new ControlClient(bus, run);
+  let code: number = EXIT.unclear;
+  const slot: DeviceSlot = new DeviceSlot({
+    name: partition,
+    nodes,
+    spawn: (instance) =>
+      startChild({
+        name: partition,
+        module: "nodes/main.ts",
+        args: [runFilePath, partition, instance],
+        // The address and the credential of the bus are in the environment, and go on to it.
+        env: {},
+        rights: ["--frozen", ...deviceRights(url, directory)],
+      }),
+    onStart: ({ pid }) => console.log(`${partition} started, pid ${pid}`),
+    onEnd: (_, status) => {
+      console.log(`${partition} has lost its power (${statusText(status)})`);
+      if (status.signal === null) code = status.code;
+      return true;
+    },
+    tell: (death) => control.attempt(deathVerb(partition), death),
+    onNeverUp: (found) => {
+      console.error(`Found that ${found}, expected it to come up`);
+      Deno.exit(code);
+    },
+  });
+  const on = (verb: string, answerTo: (request: unknown) => object | undefined) =>
+    bus.subscribe(patternOf({ kind: "control", run, verb }), (payload, _, reply) => {
+      reply?.(encode(answerTo(decode(payload)) ?? { error: `Cannot ${verb}: malformed request` }));
+    });
+  on(killVerb(partition), (request) => {
+    const { token } = Object(request) as { readonly token?: unknown };
+    return typeof token === "string" ? slot.cut(token) : undefined;
+  });
+  on(bootVerb(partition), () => {
+    if (!slot.start()) return { refusal: `${partition} has power` };
+    return { started: [partition], instance: slot.instance, pid: slot.child!.pid };
+  });
+  on(processVerb(partition), () => ({ instance: slot.instance, pid: slot.child?.pid ?? null }));
+  bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
+    const order = decodeSealed(payload);
+    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
+    slot.obey(verb, instance);
+  });
+  return slot;
+}
+
+async function main(place: Place): Promise<void> {
+  const { runFile: { run }, partition } = place;
+  await runOnBus({ run, name: partition, title: `The parent of ${partition}` }, (bus) => {
+    const slot = slotOn(bus, place);
+    slot.start();
+    // The container ends with its process 1, and all in it at that instant.
+    return () => slot.close();
+  });
+}
+
+if (import.meta.main) {
+  const [runFilePath, partition] = Deno.args;
+  if (runFilePath === undefined || partition === undefined) {
+    console.error("Usage: parent_main.ts RUN_FILE PARTITION");
+    Deno.exit(EXIT.usage);
+  }
+  const runFile: RunFile = JSON.parse(Deno.readTextFileSync(runFilePath));
+  await main({ runFilePath, runFile, partition });
+}

@@ -1,0 +1,91 @@
+/** A rack of processes that repeats a run up to an instant: what its run file and its record begin with. */
+import type { RecordedOrder } from "../../../fabric/clock/record.ts";
+import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
+import {
+  lookahead,
+  type PartitionPlan,
+  partitionsOf,
+} from "../../../fabric/rack/build/topology.ts";
+import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import type { FaultPlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { ReplayJob } from "../job.ts";
+
+export interface Repeated extends Pick<RunFile, "plan" | "partitions" | "lookahead"> {
+  /** Those of before the instant, oldest first, each with the life of its host. */
+  readonly orders: readonly RecordedOrder[];
+  /** The least number for later orders. */
+  readonly ordersFrom: number;
+}
+
+export interface RepeatOptions {
+  readonly at: Time;
+  /**
+   * Whether all that is on record counts, as at a checkpoint, also what takes effect at the instant or
+   * later; else only what was before the instant.
+   */
+  readonly withPending?: boolean;
+  /** Power failures that orders had added to the plan. */
+  readonly planned?: readonly FaultPlan[];
+}
+
+/** @param job the run with its faults as they happened. */
+export function repeatOf(
+  { runFile, plan, orders }: Pick<ReplayJob, "runFile" | "plan" | "orders">,
+  { at, withPending = false, planned = [] }: RepeatOptions,
+): Repeated {
+  const scripted = [...runFile.plan.faults, ...planned].sort((x, y) => x.at - y.at);
+  const isScripted = (fault: FaultPlan) => scripted.some((each) => isSame(each, fault));
+  const happened = plan.faults.filter((fault) =>
+    fault.at < at || (withPending && !isScripted(fault))
+  );
+  const faults = [...happened, ...pendingOf(scripted, happened)].sort((x, y) => x.at - y.at);
+  const own = new Set((runFile.plan.linkFaults ?? []).map(({ id }) => id));
+  const linkFaults = (plan.linkFaults ?? []).filter((fault) =>
+    fault.at < at || withPending || own.has(fault.id)
+  );
+  const { linkFaults: _, ...rest } = plan;
+  const repeated: RackPlan = { ...rest, faults, ...(linkFaults.length > 0 && { linkFaults }) };
+  const partitions = partitionsFor(repeated, runFile.partitions);
+  return {
+    plan: repeated,
+    partitions,
+    lookahead: partitions === runFile.partitions
+      ? runFile.lookahead
+      : lookahead(plan, partitions).map((row) => row.map((ps) => Number.isFinite(ps) ? ps : null)),
+    orders: orders.filter(({ time }) => time < at).map(({ time, host, life, counter, program }) => {
+      return { at: time, host, counter, incarnation: life, program };
+    }),
+    ordersFrom: ordersBehind(orders),
+  };
+}
+
+/**
+ * The run's own processes; where devices that share one lose power, or all are in one, a process for each
+ * device. The run's events are the same.
+ */
+function partitionsFor(
+  plan: RackPlan,
+  partitions: readonly PartitionPlan[],
+): readonly PartitionPlan[] {
+  const loses = new Set(plan.faults.map(({ node }) => node));
+  const isFit = partitions.length > 1 &&
+    partitions.every(({ nodes }) => nodes.length === 1 || !nodes.some((node) => loses.has(node)));
+  return isFit ? partitions : partitionsOf(plan, "node");
+}
+
+/** What the plan still has for each device behind what has happened, as its timekeeper takes it. */
+function pendingOf(scripted: readonly FaultPlan[], happened: readonly FaultPlan[]): FaultPlan[] {
+  const byNode = Map.groupBy(scripted, ({ node }) => node);
+  for (const { node, action, at } of happened) {
+    const left = byNode.get(node) ?? [];
+    if (action === "start") {
+      while (left.length > 0 && (left[0]!.action === "start" || left[0]!.at < at)) left.shift();
+    } else if (left[0]?.action === "kill" && left[0].at <= at) left.shift();
+  }
+  return [...byNode.values()].flat();
+}
+
+function isSame(x: FaultPlan, y: FaultPlan): boolean {
+  return x.at === y.at && x.node === y.node && x.action === y.action;
+}

@@ -1,0 +1,66 @@
+/** The scenario of a run beside its run file, and with what was done to the run by hand. */
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { textIfThere, writeWhole } from "../base/files.ts";
+import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
+import { baseOf, type PrepareOptions, readScenarioText } from "../rack/prepare.ts";
+import { chosenText, type ChosenVariant, type RunText, withByHand } from "./run_text.ts";
+
+const FILE = "scenario.yaml";
+
+/**
+ * Leaves the scenario in the directory of a run, or of one of its variants, as the run was given it.
+ * @param variant what is chosen where the scenario leaves several.
+ */
+export async function keepScenario(
+  directory: string,
+  { scenario, choices, variant }: {
+    /** Its path. */
+    readonly scenario: string;
+    readonly choices: PrepareOptions;
+    readonly variant: ChosenVariant;
+  },
+): Promise<void> {
+  const base = await baseOf(scenario);
+  const text = chosenText(await readScenarioText(scenario), { ...choices, base, variant });
+  writeWhole(`${directory}/${FILE}`, text);
+}
+
+/**
+ * The scenario of a run, with what was done to its rack by hand as `faults:`.
+ * @throws Refusal where the run has left no scenario.
+ */
+export function scenarioOfRun(
+  { run, directory, plan }: {
+    readonly run: string;
+    readonly directory: string;
+    readonly plan: RackPlan;
+  },
+): RunText {
+  const chosen = textIfThere(`${directory}/${FILE}`);
+  if (chosen === undefined) {
+    const expected = "a run that was made of a scenario file";
+    throw refusal("run", { found: `${run}, which has left no scenario`, expected });
+  }
+  const { faults, linkFaults } = recordedIn(directory);
+  return withByHand(chosen, {
+    run,
+    plan,
+    byHand: {
+      faults,
+      linkFaults,
+      writebacks: plan.writebacks ?? [],
+      programs: ordersIn(directory),
+      inexact: inexactIn(directory),
+    },
+  });
+}
+
+function ordersIn(directory: string): { readonly host: string; readonly run: string }[] {
+  const text = textIfThere(`${directory}/orders.jsonl`) ?? "";
+  // The last line may be being written.
+  return text.split("\n").slice(0, -1).filter((line) => line !== "").map((line) => {
+    const { host, run } = JSON.parse(line);
+    return { host: String(host), run: String(run) };
+  });
+}

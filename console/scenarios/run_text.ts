@@ -1,0 +1,230 @@
+/**
+ * The scenario of one run as a text: the user's file with the choices that the run was given, and with what
+ * was done to its rack by hand as `faults:`. A run of that text does the same again.
+ */
+import { CORE_SCHEMA, dump } from "js-yaml";
+import { formatExact } from "../../fabric/base/time.ts";
+import { targetName } from "../../fabric/rack/plan/cable_names.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
+import {
+  type ScenarioVariant,
+  takes,
+  type VariantChoices,
+} from "../../fabric/rack/scenario/variants.ts";
+import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { ReplayedFaults } from "../rack/fault_lines.ts";
+
+type Mapping = Record<string, unknown>;
+
+/** What a run is of those that its scenario stands for. */
+export type ChosenVariant = Pick<ScenarioVariant, "method" | "ddio" | "seed">;
+
+export interface RunTextOptions extends VariantChoices {
+  /** The folder in which the paths of the scenario begin. */
+  readonly base: string;
+  readonly variant: ChosenVariant;
+  /** As `PrepareOptions` has it: it is asked before the choices are made. */
+  readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
+}
+
+/** The scenario of `text` with these choices made, its paths absolute. The text is valid. */
+export function chosenText(text: string, options: RunTextOptions): string {
+  const { base, variant, change } = options;
+  const { capture: _, ...data } = readYaml(text, "").source.data as Mapping;
+  const listed = (Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [])
+    .flatMap((item) => changedProgram(item, change));
+  const isVaried = listed.some(variesMethod);
+  const method = options.method ?? (isVaried ? variant.method : undefined);
+  const programs = listed.map((item) => {
+    const isIts = !isVaried || variesMethod(item);
+    return withPaths(withChoices(item, { ...options, method: isIts ? method : undefined }), base);
+  });
+  const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
+  const chosen: Mapping = { ...data, seed: variant.seed, programs };
+  if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
+  // What is expected of all runs of a scenario need not hold for one of them.
+  if (method || ddio) delete chosen["expect"];
+  return dumped(chosen);
+}
+
+function dumped(data: Mapping): string {
+  return dump(data, {
+    schema: CORE_SCHEMA,
+    flowLevel: 2,
+    flowBracketPadding: true,
+    lineWidth: -1,
+    noRefs: true,
+  });
+}
+
+/** The program of an item of `programs`, which may be for several hosts. */
+function programOf({ on, run, program, at: _, ...options }: Mapping): ProgramScenario {
+  return { on: String(on), run: String(run ?? program), at: 0, options: options as never };
+}
+
+function changedProgram(item: Mapping, change: RunTextOptions["change"]): Mapping[] {
+  if (change === undefined) return [item];
+  const before = programOf(item), after = change(before);
+  if (after === undefined) return [];
+  return after === before ? [item] : [{ ...item, ...after.options }];
+}
+
+function variesMethod(item: Mapping): boolean {
+  const { method } = item;
+  const isSeveral = method === "all" || (Array.isArray(method) && method.length > 1);
+  return isSeveral && takes(programOf(item), "method");
+}
+
+function withChoices(
+  item: Mapping,
+  { method, size, depth, input }: { readonly [Key in keyof VariantChoices]?: unknown },
+): Mapping {
+  const given = Object.entries({ method, size, depth, file: input }).filter(([option, value]) =>
+    value !== undefined && takes(programOf(item), option)
+  );
+  const made: Mapping = { ...item, ...Object.fromEntries(given) };
+  // A path of a command line begins in the current folder, not in the scenario's.
+  if (given.some(([option]) => option === "file")) made["file"] = absolute(input, Deno.cwd());
+  return made;
+}
+
+function withPaths(item: Mapping, base: string): Mapping {
+  const { run, options } = programOf(item);
+  const key = "run" in item ? "run" : "program", { file } = options;
+  return {
+    ...item,
+    ...(isOwnProgram(run) && { [key]: absolute(run, base) }),
+    ...(typeof file === "string" && { file: absolute(file, base) }),
+  };
+}
+
+function absolute(path: unknown, base: string): string {
+  const text = String(path);
+  return text.startsWith("/") ? text : `${base}/${text.replace(/^(?:\.\/)+/, "")}`;
+}
+
+function isBoth(host: unknown): boolean {
+  return isMapping(host) && host["ddio"] === "both";
+}
+
+function variesDdio({ defaults, hosts }: Mapping): boolean {
+  return isBoth(defaults) || Object.values(isMapping(hosts) ? hosts : {}).some(isBoth);
+}
+
+/** DDIO of the hosts that vary it, else of all. */
+function withDdio(data: Mapping, ddio: string): Mapping {
+  const { defaults, hosts } = data, isVaried = variesDdio(data);
+  const all = isMapping(defaults) ? defaults : {};
+  const chosen = (host: unknown) =>
+    isMapping(host) && "ddio" in host && (!isVaried || isBoth(host)) ? { ...host, ddio } : host;
+  return {
+    ...(isBoth(all) || !isVaried) && { defaults: { ...all, ddio } },
+    hosts: Object.fromEntries(
+      Object.entries(hosts as Mapping).map(([name, host]) => [name, chosen(host)]),
+    ),
+  };
+}
+
+export interface ByHand extends Pick<ReplayedFaults, "faults" | "linkFaults" | "writebacks"> {
+  /** Programs that were started by order: what `faults:` cannot say. */
+  readonly programs: readonly { readonly host: string; readonly run: string }[];
+  /** Why the run cannot be replayed exactly. */
+  readonly inexact: readonly string[];
+}
+
+export interface RunText {
+  readonly text: string;
+  /** What was done by hand, as the items of `faults:` that were added. */
+  readonly faults: number;
+  /** What the text cannot say, in sentences. */
+  readonly notes: readonly string[];
+}
+
+/** The text of {@link chosenText} with what was done to a rack of its `plan` as `faults:`. */
+export function withByHand(
+  chosen: string,
+  { run, plan, byHand }: {
+    readonly run: string;
+    readonly plan: RackPlan;
+    readonly byHand: ByHand;
+  },
+): RunText {
+  const data = readYaml(chosen, "").source.data as Mapping;
+  const planned = Array.isArray(data["faults"]) ? data["faults"] as Mapping[] : [];
+  const added = [
+    ...newPowerFaults(plan, byHand.faults).map(({ at, item }) => ({ at, item })),
+    ...byHand.linkFaults.map((fault) => ({ at: fault.at, item: linkItem(plan, fault) })),
+  ].sort((x, y) => x.at - y.at).map(({ item }) => item);
+  const notes = notesOn(byHand);
+  const head = [
+    `What was done to ${run} by hand, as faults: a run of this comes to the same digest.`,
+    ...notes,
+  ];
+  const faults = [...planned, ...added];
+  const text = dumped({ ...data, ...(faults.length > 0 && { faults }) });
+  return {
+    text: `${head.map((line) => `# ${line}\n`).join("")}${text}`,
+    faults: added.length,
+    notes,
+  };
+}
+
+function notesOn({ programs, writebacks, inexact }: ByHand): string[] {
+  const names = [...new Set(programs.map(({ run, host }) => `${run} on ${host}`))];
+  return [
+    ...(names.length > 0
+      ? [
+        `NOT in it: ${programs.length} started by order (${
+          names.join(", ")
+        }), which faults: cannot say, so the digest is another.`,
+      ]
+      : []),
+    ...(writebacks.length > 0
+      ? [`NOT in it: ${writebacks.length} early write-backs of caches, so the digest is another.`]
+      : []),
+    ...inexact.map((why) => `The run cannot be replayed exactly: ${why}.`),
+  ];
+}
+
+/** Those that the plan does not have; the power of a host is that of its card where both return. */
+function newPowerFaults(
+  { faults: planned }: RackPlan,
+  faults: readonly FaultPlan[],
+): { readonly at: number; readonly item: Mapping }[] {
+  const has = (all: readonly FaultPlan[], { at, action, node }: FaultPlan) =>
+    all.some((each) => each.at === at && each.action === action && each.node === node);
+  return faults.filter((fault) => {
+    const host = hostOfRnic(fault.node);
+    const isWithHost = host !== undefined && fault.action === "start" &&
+      has(faults, { ...fault, node: host });
+    return !has(planned, fault) && !isWithHost;
+  }).map(({ at, action, node }) => ({ at, item: { at: formatExact(at), [action]: node } }));
+}
+
+/** The item that the schema reads into this fault. */
+function linkItem(plan: RackPlan, fault: LinkFaultPlan): Mapping {
+  const { action, at, until, share, nth, count, only, delayPs, jitterPs } = fault;
+  const { overtakenBy, holdPs, sealed } = fault;
+  const target = targetName(plan, fault);
+  if (action === "cut" || action === "heal") return { at: formatExact(at), [action]: target };
+  return {
+    link: target,
+    ...(action === "delay"
+      ? { delay: formatExact(delayPs ?? 0), ...(share !== undefined && { share }) }
+      : { [action]: share ?? "all" }),
+    from: formatExact(at),
+    ...(until !== undefined && { until: formatExact(until) }),
+    ...(nth !== undefined && { nth }),
+    ...(count !== undefined && { count }),
+    ...(only !== undefined && { only }),
+    ...(jitterPs !== undefined && { jitter: formatExact(jitterPs) }),
+    ...(overtakenBy !== undefined && { by: overtakenBy }),
+    ...(holdPs !== undefined && { hold: formatExact(holdPs) }),
+    ...(sealed && { past: "icrc" }),
+  };
+}

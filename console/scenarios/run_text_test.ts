@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { formatExact, parseTime } from "../../fabric/base/time.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { lacksInput } from "../rack/prepare.ts";
+import { type ByHand, chosenText, withByHand } from "./run_text.ts";
+
+const TEXT = `
+name: pair
+seed: 7
+hosts:
+  a: {}
+  b: { ddio: both, scm: { size: 1MiB } }
+  c: { ddio: off }
+programs:
+  - { on: a, run: put, to: b, method: all, depth: 16, size: 4KiB, bytes: 64KiB }
+  - { on: c, run: put, to: b, method: write-read, file: ./x.bin }
+  - { on: c, run: put, to: b }
+  - { on: c, program: ./own.ts }
+faults:
+  - { at: 40us, kill: b }
+  - { at: 50us, start: b }
+expect: [survives-what-was-reported]
+`;
+
+function planOf(text: string): RackPlan {
+  const [only, ...others] = variants(parseScenario(text, ""));
+  assert.deepEqual(others, []);
+  return makePlan(only!);
+}
+
+describe("chosenText", () => {
+  const change = (program: Parameters<typeof lacksInput>[0]) =>
+    lacksInput(program, undefined) ? undefined : program;
+
+  it("makes one run of several: choices where the scenario varies, paths absolute", () => {
+    const variant = { method: "persist-opcode" as const, ddio: "on" as const, seed: 11 };
+    const scenario = parseScenario(chosenText(TEXT, { base: "/base", variant, change }), "");
+    const { programs, hosts, seed, expect } = scenario;
+    assert.deepEqual([seed, expect, scenario.faults.length], [11, [], 2]);
+    assert.deepEqual(hosts.map(({ ddio }) => ddio), ["on", "on", "off"]);
+    assert.deepEqual(
+      programs.map(({ run, options }) => [run, options["method"], options["file"]]),
+      [
+        ["put", ["persist-opcode"], undefined],
+        ["put", ["write-read"], "/base/x.bin"],
+        ["/base/own.ts", undefined, undefined],
+      ],
+    );
+  });
+
+  it("has a choice everywhere where the scenario varies nothing", () => {
+    const text = TEXT.replace("method: all", "method: write-only").replace(
+      "ddio: both",
+      "ddio: on",
+    );
+    const variant = { method: null, ddio: null, seed: 1 };
+    const chosen = chosenText(text, { base: "/", variant, ddio: "off", method: "write-flush" });
+    const { programs, hosts } = parseScenario(chosen, "");
+    assert.deepEqual(hosts.map(({ ddio }) => ddio), ["off", "off", "off"]);
+    assert.deepEqual(programs.slice(0, 2).map(({ options }) => options["method"]), [
+      ["write-flush"],
+      ["write-flush"],
+    ]);
+    // What was not chosen is as it was.
+    assert.equal(parseScenario(chosenText(text, { base: "/", variant }), "").expect.length, 1);
+  });
+});
+
+describe("withByHand", () => {
+  const chosen = chosenText(TEXT, {
+    base: "/",
+    variant: { method: "write-read", ddio: "on", seed: 7 },
+    change: (program) => program.on === "a" ? program : undefined,
+  });
+  const plan = planOf(chosen);
+  const nothing: ByHand = { faults: [], linkFaults: [], writebacks: [], programs: [], inexact: [] };
+
+  it("writes faults so that the scenario reads the same again", () => {
+    const link = { cable: plan.cables.findIndex(({ kind }) => kind === "network") };
+    const common = { ...link, direction: "both" as const };
+    const linkFaults: LinkFaultPlan[] = [
+      { id: 0, action: "cut", at: 60_000_001, ...common },
+      { id: 1, action: "heal", at: 61_000_000, ...common },
+      { id: 2, action: "loss", at: 62, share: 0.01, until: 90_000_000, only: "request", ...common },
+      { id: 3, action: "delay", at: 63_000_000, delayPs: 5_000_000, jitterPs: 7, ...common },
+      { id: 4, action: "corrupt", at: 64_000_000, ...link, direction: "a", count: 3, sealed: true },
+      {
+        id: 5,
+        action: "reorder",
+        at: 65_000_000,
+        ...link,
+        direction: "b",
+        overtakenBy: 2,
+        holdPs: 9,
+      },
+      { id: 6, action: "duplicate", at: 66_000_000, ...common, nth: 5 },
+    ].toSorted((x, y) => x.at - y.at).map((each, id) => ({ ...each, id } as LinkFaultPlan));
+    const { text, faults } = withByHand(chosen, {
+      run: "pair-1",
+      plan,
+      byHand: {
+        ...nothing,
+        linkFaults,
+        faults: [
+          // As planned: on record like the others.
+          { at: 40_000_000, action: "kill", node: "b" },
+          { at: 50_000_000, action: "start", node: "b" },
+          { at: 50_000_000, action: "start", node: "b-rnic" },
+          { at: 70_123_456, action: "kill", node: "tor" },
+        ],
+      },
+    });
+    assert.equal(faults, 8);
+    const again = planOf(text);
+    assert.deepEqual(again.linkFaults, linkFaults);
+    assert.deepEqual(again.faults, [...plan.faults, {
+      at: 70_123_456,
+      action: "kill",
+      node: "tor",
+    }]);
+    assert.deepEqual({ ...again, faults: [], linkFaults: [] }, {
+      ...plan,
+      faults: [],
+      linkFaults: [],
+    });
+  });
+
+  it("says what no fault can say", () => {
+    const byHand = { ...nothing, programs: [{ host: "a", run: "put" }], inexact: ["a was lost"] };
+    const { text, faults, notes } = withByHand(chosen, { run: "pair-1", plan, byHand });
+    assert.equal(faults, 0);
+    assert.match(notes[0]!, /1 started by order \(put on a\)/);
+    assert.match(notes[1]!, /cannot be replayed exactly: a was lost/);
+    for (const note of notes) assert.ok(text.includes(`# ${note}\n`));
+    assert.deepEqual(planOf(text), plan);
+  });
+});
+
+describe("formatExact", () => {
+  it("is read as the same time", () => {
+    for (const ps of [1, 999_999, 1_000_000, 457_552_182, 3_600_000_000_000_001]) {
+      assert.equal(parseTime(formatExact(ps)), ps);
+    }
+  });
+});

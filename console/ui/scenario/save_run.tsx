@@ -1,0 +1,38 @@
+/** What was done to a rack by hand, as a scenario that does it again: one click to save. */
+import { api } from "../data/api.ts";
+import { variant } from "../data/rack.ts";
+import { plural } from "../figures.ts";
+import { refuse, say } from "../frame/notice.tsx";
+import { saveAs } from "../frame/save.ts";
+import { run } from "../state.ts";
+
+/** Before the name of a run whose scenario the editor has. */
+export const OF_RUN = "of:";
+
+async function save(id: string): Promise<void> {
+  try {
+    const { name, text, faults, notes, problems } = await api.scenarioOf(id, variant.peek());
+    saveAs(`${name}-by-hand.yaml`, new Blob([text], { type: "application/yaml" }));
+    const [problem] = problems;
+    if (problem !== undefined) {
+      return refuse(`Saved, but it cannot be run: ${problem.path} ${problem.found}`);
+    }
+    say([`Saved, with ${plural(faults, "fault")} done by hand`, ...notes].join(". "));
+  } catch (error) {
+    refuse(error);
+  }
+}
+
+export function SaveAsScenario() {
+  const id = run.value;
+  if (id === undefined) return null;
+  return (
+    <button
+      type="button"
+      title="What was done by hand stands in it as faults:"
+      onClick={() => void save(id)}
+    >
+      Save as scenario
+    </button>
+  );
+}
