@@ -16,6 +16,7 @@ import { keepInputs } from "../../rack/prepare.ts";
 import { whyText } from "../../rack/live/clock_text.ts";
 import type { RackLink, RackUp } from "../../rack/live/racks.ts";
 import { pause, resume } from "../../rack/live/virtual_time.ts";
+import { copyScenario } from "../../scenarios/kept_scenario.ts";
 import { beforeRun, createRunDirectory } from "../../rack/run_directory.ts";
 import type { RunManner } from "../../rack/run_scenario.ts";
 import { readCheckpoint } from "../checkpoints.ts";
@@ -71,7 +72,8 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   const runFile = await beforeRun(created, async (): Promise<RunFile> => {
     await makeRoomFor(files);
     const [kept] = await keepInputs([rest], directory);
-    writeOrders(directory, repeated);
+    writeRecord(directory, repeated);
+    copyScenario(old.directory, directory);
     writeWhole(`${directory}/${RESUMING_FILE}`, JSON.stringify(expected));
     const { plan, partitions, lookahead, ordersFrom } = repeated;
     return {
@@ -139,8 +141,12 @@ async function readRun(
   }
 }
 
-/** As the timekeeper writes them: this run's own record begins with them. */
-function writeOrders(directory: string, { orders }: Pick<Repeated, "orders">): void {
+/** As the timekeeper writes it: this run's own record begins with that of the other one. */
+function writeRecord(directory: string, { orders, links }: Repeated): void {
+  if (links.length > 0) {
+    const lines = links.map((link) => `${JSON.stringify(link)}\n`).join("");
+    writeWhole(`${directory}/faults.jsonl`, lines);
+  }
   if (orders.length === 0) return;
   let lines = "";
   for (const order of orders) {

@@ -15,7 +15,7 @@ import { startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exploreScenario } from "../../explore/explore_scenario.ts";
-import { exploreCell, matrixPlaces } from "../../explore/matrix.ts";
+import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument } from "../../explore/report.ts";
 import { EXPLORE_DEFAULTS } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
@@ -186,8 +186,19 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
 /** The cells that are done are told so often. */
 const CELLS_MS = 2_000;
 
+/** All methods on one kind of responder before the next one: so the first rows are whole after seconds. */
+function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
+  const groups = (all: readonly MatrixPlace[], key: (place: MatrixPlace) => string) => [
+    ...Map.groupBy(all, key).values(),
+  ];
+  return groups(places, ({ update }) => update).flatMap((own) =>
+    groups(own, ({ domain, arch, ddio, receiveBuffer }) =>
+      `${domain} ${arch} ${ddio} ${receiveBuffer}`)
+  ).flat();
+}
+
 async function matrix({ signal }: Work<"matrix">): Promise<void> {
-  const places = matrixPlaces(), cells: MatrixCell[] = [];
+  const places = byResponder(matrixPlaces()), cells: MatrixCell[] = [];
   let toldMs = 0;
   for (const place of places) {
     cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));

@@ -95,7 +95,11 @@ function step(words: readonly string[]): void {
 }
 
 function untilWords(words: readonly string[]): void {
-  const wrong = until(word(words, 0, "a time or a step"));
+  const at = words.indexOf("--count"), rest = at < 0 ? words : words.toSpliced(at, 2);
+  const wrong = until(word(rest, 0, "a time or a step"), {
+    latest: rest[1] ?? "",
+    count: at < 0 ? "" : word(words, at + 1, "a number after --count"),
+  });
   if (wrong !== undefined) throw new Error(wrong);
 }
 
@@ -155,7 +159,7 @@ export const COMMANDS: readonly Command[] = [
     act: keep,
   },
   { usage: "step [COUNT|TIME]", what: "instants with events, or so much time", act: step },
-  { usage: "until TIME|STEP", what: "runs until then", act: untilWords },
+  { usage: "until TIME|STEP [TIME] [--count N]", what: "runs until then", act: untilWords },
   { usage: "pace TIME|full", what: "virtual time in a second", act: pace },
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];
