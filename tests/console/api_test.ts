@@ -157,7 +157,9 @@ describe("the console's API", () => {
     const failed = await ended(both.id);
     assert.equal(failed.job.state, "failed");
     assert.match(failed.job.error, /stands for 2 runs/);
-    const job = await good("POST /jobs", {}, { json: { ...order, ddio: "on" } });
+    // Without a program: what the tests do to the rack is all that happens.
+    const text = "name: persist-pair\nseed: 7\nhosts: { a: {}, b: { ddio: on } }\nprograms: []\n";
+    const job = await good("POST /jobs", {}, { json: { kind: "up", scenario: { text } } });
     const detail = await ended(job.id);
     assert.equal(detail.job.state, "done", detail.job.error);
     rack = detail.result.run;
@@ -170,6 +172,7 @@ describe("the console's API", () => {
     assert.equal(run.hasReport, false);
     const { nodes, cables } = await good("GET /runs/{run}/topology");
     assert.equal(nodes.length, 5);
+    assert.match((await good("GET /runs/{run}/scenario")).text, /name: persist-pair/);
     assert.ok(cables.some(({ name }: { name: string }) => name === "a-rnic/tor"));
   });
 
@@ -279,6 +282,7 @@ describe("the console's API", () => {
     const b = off.devices.find(({ node }: { node: string }) => node === "b");
     assert.equal(b.hasPower, false);
     await good("GET /runs/{run}/memory", {}, { query: `?host=b&at=${timeline.endPs}` });
+    await good("GET /runs/{run}/memory-map", {}, { query: "?host=b&from=0&to=65536&parts=4" });
     await good("GET /runs/{run}/loss", {}, { query: "?nodes=b" });
     const { operations } = await good("GET /runs/{run}/operations");
     assert.ok(operations.length > 0);
