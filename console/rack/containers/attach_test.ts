@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
-import { takeRacksDown } from "../bring_up.ts";
+import { takeRacksDown } from "../live/take_down.ts";
 import { logLines } from "../kept_runs.ts";
 import { recordedIn } from "../fault_lines.ts";
 import { findUp, isInContainers, stateOf } from "../live/racks.ts";
