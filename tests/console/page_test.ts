@@ -83,7 +83,7 @@ describe("The console's page", () => {
     await page.keyboard.press("u");
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("button", { name: "a persistence ACK is sent" }).click();
-    await dialog.getByText("sends the persistence acknowledgement", { exact: true }).waitFor();
+    await dialog.locator("p", { hasText: "sends the persistence acknowledgement" }).waitFor();
     await dialog.getByLabel("Device").selectOption("b-rnic");
     await rig.pictures("until");
     await rig.accessible("what time runs until");
