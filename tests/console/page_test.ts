@@ -178,7 +178,8 @@ describe("The console's page", () => {
     await page.getByRole("link", { name: "two_queues" }).waitFor();
     await rig.pictures("scenarios");
     await rig.accessible("the gallery of scenarios");
-    await page.getByRole("link", { name: "my_protocol" }).click();
+    // Without own programs, for each of which a process would start.
+    await page.getByRole("link", { name: "Begin a new one" }).click();
     await page.getByText("It can be run.").waitFor();
     const text = page.getByRole("textbox", { name: "The scenario as YAML" });
     const right = await text.inputValue();
@@ -196,6 +197,7 @@ describe("The console's page", () => {
     await rig.accessible("a scenario with a mistake");
     await text.fill(right.replace(/^seed: .*$/m, "seed: 11"));
     await page.getByText("It can be run.").waitFor();
+    await page.getByLabel("Which of its runs").selectOption("persist-opcode, ddio on");
     await page.getByRole("button", { name: "Run to its end" }).click();
     await rig.view("Scenario");
     await page.getByRole("link", { name: "Report" }).click();
