@@ -3,6 +3,7 @@
  * anything. A node makes it without changing itself, so a run that is inspected has the digest of one
  * that is not. `partition/inspect.ts` puts a partition's together.
  */
+import { PS_PER_MS, PS_PER_S, PS_PER_US } from "./base/time.ts";
 import type { PersistenceDomain } from "./rack/plan/plan.ts";
 
 /** The queue pairs and the memory of a card. */
@@ -80,3 +81,26 @@ export interface HostLoss {
 }
 
 export const LOSS_RANGES_MAX = 512;
+
+/** Upper bounds of a histogram of latencies, 1-2-5 from 500 ns to a second; what is longer has a bucket of its own. */
+export const LATENCY_BOUNDS_PS: readonly number[] = [
+  PS_PER_US / 2,
+  ...[PS_PER_US, PS_PER_MS].flatMap((unit) =>
+    [1, 2, 5, 10, 20, 50, 100, 200, 500].map((times) => times * unit)
+  ),
+  PS_PER_S,
+];
+
+/** What the programs of a host have measured of one operation by one method, since the host's power-on. */
+export interface OperationFigures {
+  /** `put`, `get`, or as an own program names it; and the method by which it is done. */
+  readonly operation: string;
+  readonly method: string;
+  readonly count: number;
+  /** Sum of all latencies. */
+  readonly sumPs: number;
+  /** How many took at most the bound of {@link LATENCY_BOUNDS_PS} and more than the one before; the last: longer. */
+  readonly buckets: readonly number[];
+  /** Bytes for which the program has a confirmation that promises persistence. */
+  readonly promisedBytes: number;
+}

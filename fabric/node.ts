@@ -6,7 +6,7 @@ import type { RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
 import type { AuditRecord } from "./audit.ts";
-import type { HostLoss, RnicInspection } from "./inspection.ts";
+import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts";
 import type { Time } from "./base/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
@@ -143,6 +143,8 @@ export interface Node {
   inspect?(): RnicInspection;
   /** Hosts only: what a power failure now would lose. At any time, without an effect on the run. */
   loss?(): HostLoss;
+  /** Hosts only: what programs have measured. At any time, without an effect on the run. */
+  operations?(): readonly OperationFigures[];
   /**
    * Hosts only: the bytes that became durable since the last call and before `before`, oldest first.
    * They are in the SCM file before any output of the node is visible (output commit).

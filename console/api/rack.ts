@@ -182,6 +182,16 @@ export const device = z.object({
     order: number.optional(),
   })).describe("those that have not ended"),
   rnic: rnicState.optional(),
+  operations: z.array(z.object({
+    operation: z.string(),
+    method: z.string(),
+    count: number,
+    sumPs: number,
+    buckets: z.array(number).describe(
+      "latencies by the bounds 500 ns, 1, 2, 5 us … 1 s, and longer",
+    ),
+    promisedBytes: number,
+  })).optional().describe("what the programs of a host have measured since its power-on"),
   loss: z.object({
     domain: z.string(),
     bytes: z.object({ iio: number, llc: number, wcb: number }),

@@ -352,7 +352,7 @@ interface OwnText {
 export async function findProgram(run: string, base: string): Promise<OwnText> {
   const path = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
   const text = await bundleProgram(path);
-  const { isHooked } = await probeProgram(text, path);
+  const { isHooked } = await probeProgram(text, { path });
   return { text, isHooked };
 }
 

@@ -2,9 +2,12 @@
  * `/metrics` for Prometheus, of all racks of this user that are up: names by its guide (base units, `_total`
  * for counters). Counters begin anew with a device's power, as Prometheus expects of a restart.
  */
-import { Counter, Gauge, Registry } from "prom-client";
+import { Counter, Gauge, type Metric, Registry } from "prom-client";
+import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../fabric/inspection.ts";
+import { targetName } from "../../fabric/rack/plan/cable_names.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
-import { countersOf, trafficOf } from "../rack/live/counters.ts";
+import { type Counters, countersOf, trafficOf } from "../rack/live/counters.ts";
 import { inspectDevice } from "../rack/live/inspect.ts";
 import { findUp, linkedTo, type RackLink } from "../rack/live/racks.ts";
 import { listRuns } from "../rack/run_directory.ts";
@@ -43,6 +46,7 @@ function metricsIn(registry: Registry) {
     watched: gauge("console_watched_racks", "Racks that a page looks at."),
     virtual: counter("virtual_seconds_total", "Virtual time that has passed.", ["run"]),
     events: counter("events_total", "Events of the rack.", ["run"]),
+    grants: gauge("grants_waited_for", "Grants whose end the clock waits for.", ["run"]),
     power: gauge("device_power", "Whether the device's process has power.", node),
     waited: gauge(
       "partition_running_seconds",
@@ -60,7 +64,12 @@ function metricsIn(registry: Registry) {
     ),
     retransmissions: counter("retransmissions_total", "Packets that an RNIC sent again.", node),
     queuePairs: gauge("queue_pairs", "Queue pairs of an RNIC.", node),
-    queued: gauge("switch_queue_peak_bytes", "The fullest that an output queue has been.", node),
+    queued: gauge("switch_queue_bytes", "Bytes that wait for an output port of a switch.", link),
+    queuePeak: gauge(
+      "switch_queue_peak_bytes",
+      "The fullest that an output queue of a switch has been.",
+      node,
+    ),
     llcMisses: counter("llc_misses_total", "Accesses that missed a host's last-level cache.", node),
     scmIn: counter("scm_received_bytes_total", "Bytes that a host's SCM controller took.", node),
     scmOut: counter("scm_written_bytes_total", "Bytes written to a host's SCM medium.", node),
@@ -69,6 +78,38 @@ function metricsIn(registry: Registry) {
       "Bytes of SCM whose newest copy is at a place that a power failure now would lose.",
       [...node, "place"],
     ),
+    promised: counter(
+      "promised_bytes_total",
+      "Bytes of which a program was told that they persist, by a confirmation that promises it.",
+      [...node, "operation", "method"],
+    ),
+    latency: latencyHistogram(registry),
+  };
+}
+
+/** A histogram whose buckets the hosts have counted: prom-client's own counts what it observes itself. */
+function latencyHistogram(registry: Registry) {
+  const name = "rackmesh_operation_latency_seconds";
+  const values: {
+    readonly metricName: string;
+    readonly labels: Readonly<Record<string, string | number>>;
+    readonly value: number;
+  }[] = [];
+  const help = "Virtual time from an operation's post to its last completion.";
+  const metric = { name, help, get: () => ({ name, help, type: "histogram", values }) };
+  registry.registerMetric(metric as unknown as Metric<string>);
+  return {
+    add(labels: Readonly<Record<string, string>>, { buckets, sumPs, count }: OperationFigures) {
+      let upTo = 0;
+      for (const [i, inBucket] of buckets.entries()) {
+        upTo += inBucket;
+        const bound = LATENCY_BOUNDS_PS[i];
+        const le = bound === undefined ? "+Inf" : bound / PS;
+        values.push({ metricName: `${name}_bucket`, labels: { ...labels, le }, value: upTo });
+      }
+      values.push({ metricName: `${name}_sum`, labels, value: sumPs / PS });
+      values.push({ metricName: `${name}_count`, labels, value: count });
+    },
   };
 }
 
@@ -86,14 +127,19 @@ async function collect(
   for (const { name, nodes } of partitions) {
     for (const node of nodes) metrics.power.set({ run, node }, dead.has(name) ? 0 : 1);
   }
+  const running = status.why.filter((row) => row.status === "running");
+  metrics.grants.set({ run }, running.length);
   for (const { partition, status: state, sinceMs } of status.why) {
     metrics.waited.set({ run, partition }, state === "running" ? Math.max(0, sinceMs) / 1_000 : 0);
   }
   for (const { cable, from, frames, bytes } of trafficOf(plan, nodes)) {
-    const { a, b } = plan.cables[cable]!;
-    const labels = { run, cable: `${a.node}/${b.node}`, from };
+    const labels = { run, cable: targetName(plan, { cable, direction: "both" }), from };
     metrics.linkFrames.inc(labels, frames);
     metrics.linkBytes.inc(labels, bytes);
+  }
+  for (const { cable, from, bytes } of queuesOf(plan, nodes)) {
+    const labels = { run, cable: targetName(plan, { cable, direction: "both" }), from };
+    metrics.queued.set(labels, bytes);
   }
   for (const [node, all] of Object.entries(nodes)) {
     const labels = { run, node };
@@ -104,7 +150,7 @@ async function collect(
     const { pausesOut, pausedPs, retransmissions, queuePairs, queuePeakBytes } = all;
     if (pausesOut !== undefined) metrics.pauses.inc(labels, pausesOut);
     if (pausedPs !== undefined) metrics.paused.inc(labels, pausedPs / PS);
-    if (queuePeakBytes !== undefined) metrics.queued.set(labels, queuePeakBytes);
+    if (queuePeakBytes !== undefined) metrics.queuePeak.set(labels, queuePeakBytes);
     if (hostOfRnic(node) !== undefined) {
       metrics.retransmissions.inc(labels, retransmissions ?? 0);
       metrics.queuePairs.set(labels, queuePairs ?? 0);
@@ -119,7 +165,22 @@ async function collect(
     for (const [place, bytes] of Object.entries(device?.loss?.bytes ?? {})) {
       metrics.dirty.set({ ...labels, place }, bytes);
     }
+    for (const each of device?.operations ?? []) {
+      const { operation, method, promisedBytes } = each;
+      metrics.latency.add({ ...labels, operation, method }, each);
+      metrics.promised.inc({ ...labels, operation, method }, promisedBytes);
+    }
   }
+}
+
+/** What waits at the switches' output ports, by cable. */
+function queuesOf({ cables }: RackPlan, nodes: Counters) {
+  return cables.flatMap(({ a, b }, cable) =>
+    [a, b].flatMap(({ node, port }) => {
+      const bytes = nodes[node]?.[`port${port}.queuedBytes`];
+      return bytes === undefined ? [] : [{ cable, from: node, bytes }];
+    })
+  );
 }
 
 /** `drop-receive-overrun` of a card, `droppedQueueFull` of a switch. */

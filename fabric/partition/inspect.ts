@@ -1,5 +1,5 @@
 /** What the devices of a partition are doing between two spans: data for an eye from outside. */
-import type { HostLoss, RnicInspection } from "../inspection.ts";
+import type { HostLoss, OperationFigures, RnicInspection } from "../inspection.ts";
 import type { NodeKind, UnfinishedProgram } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
@@ -25,6 +25,8 @@ export interface DeviceInspection {
   readonly programs: readonly UnfinishedProgram[];
   /** Of an RNIC with power. */
   readonly rnic?: RnicInspection;
+  /** Of a host with power: what its programs have measured. */
+  readonly operations?: readonly OperationFigures[];
   /** Of a host with power, where it was asked for. */
   readonly loss?: HostLoss;
 }
@@ -51,7 +53,7 @@ export function inspectNode(
   { name, index, node, life, ports }: LocalNode,
   { plan, loss }: { readonly plan: RackPlan; readonly loss: boolean },
 ): DeviceInspection {
-  const rnic = node?.inspect?.();
+  const rnic = node?.inspect?.(), operations = node?.operations?.();
   const lost = loss ? node?.loss?.() : undefined;
   return {
     node: name,
@@ -67,6 +69,7 @@ export function inspectNode(
     })),
     programs: node?.unfinished?.() ?? [],
     ...(rnic !== undefined && { rnic }),
+    ...(operations !== undefined && { operations }),
     ...(lost !== undefined && { loss: lost }),
   };
 }

@@ -13,7 +13,7 @@ import {
   PORTS,
   type UnfinishedProgram,
 } from "../../fabric/node.ts";
-import type { HostLoss } from "../../fabric/inspection.ts";
+import type { HostLoss, OperationFigures } from "../../fabric/inspection.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -27,6 +27,7 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
+import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
@@ -111,6 +112,7 @@ export class Host implements Node, Machine<ThreadContext> {
   /** Programs whose objects and memory are taken back when their last thread has ended. */
   readonly #leaving = new Set<string>();
   readonly owners = new Map<number, string>();
+  readonly measurements = new OperationCounts();
   /** Programs that wait until the device is open, at boot or again. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #counts: HostCounts = { programs: 0, registerWrites: 0, commands: 0, strayReplies: 0 };
@@ -234,6 +236,10 @@ export class Host implements Node, Machine<ThreadContext> {
 
   loss(): HostLoss {
     return lossOf(this, this.#plan.domain);
+  }
+
+  operations(): OperationFigures[] {
+    return this.measurements.rows();
   }
 
   #unfinished({ plan, waitsFor, sources, since, at }: Unfinished): UnfinishedProgram {

@@ -12,8 +12,10 @@ import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
+import { measurePage } from "./page.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
+import { measureWatching } from "./watching.ts";
 import { explain } from "../../console/rack/failure.ts";
 import { interruptedCode, onInterrupt } from "../commands/interrupt.ts";
 import { print, say } from "../commands/output.ts";
@@ -27,7 +29,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -48,6 +50,8 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
   if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
+  if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
+  if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
@@ -106,7 +110,7 @@ const command = new Command("bench")
   .option("--write", "put the tables of (l) and (m) into bench/RESULTS.md, with --only lm")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

@@ -7,8 +7,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
-import { takeRacksDown } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
+import { promProblems } from "../support/promlint.ts";
 import { eventually } from "../support/eventually.ts";
 
 const API = "/api/v1";
@@ -296,6 +297,31 @@ describe("the console's API", () => {
     assert.equal(console.replays.size, 1);
   });
 
+  it("keeps where the rack stood, and brings one up there as a job", async () => {
+    const path = "POST /runs/{run}/checkpoints";
+    const { endPs, faults: [kill] } = await good("GET /runs/{run}/timeline");
+    const now = await good(path, {}, { json: {} });
+    assert.ok(now.name === "c1" && now.atPs >= endPs, `${now.atPs} ${endPs}`);
+    const dead = await good(path, {}, { json: { name: "dead", atPs: kill.at + 1 } });
+    const { checkpoints } = await good("GET /runs/{run}/checkpoints");
+    assert.deepEqual(checkpoints, [dead, now]);
+    const late = { atPs: 2 * now.atPs };
+    assert.match(await refused("422 refused", path, {}, { json: late }), /The instant is/);
+    await refused("422 refused", path, {}, { json: { name: "../x" } });
+    await refused("404 not-found", path, { run: "none" }, { json: {} });
+    const order = { kind: "resume", run: rack, at: "dead" };
+    await refused("404 not-found", "POST /jobs", {}, { json: { ...order, run: rack.slice(1) } });
+    const { job, result } = await ended((await good("POST /jobs", {}, { json: order })).id);
+    assert.equal(job.state, "done", job.error);
+    assert.deepEqual(
+      [result.atPs, result.digest, result.from],
+      [kill.at + 1, dead.digest, rack],
+    );
+    const { clock } = await good("GET /racks/{run}/why", { run: result.run });
+    assert.equal(clock.paused, true);
+    await good("POST /runs/{run}/down", { run: result.run });
+  });
+
   it("measures racks for Prometheus", async () => {
     const { text, headers } = await console.send("GET", "/metrics", { key });
     assert.match(headers.get("content-type")!, /^text\/plain; version=0\.0\.4/);
@@ -310,11 +336,17 @@ describe("the console's API", () => {
     assert.ok(value("rackmesh_link_bytes_total", 'from="a-rnic"') > 10_000);
     assert.equal(value("rackmesh_device_power", 'node="b"'), 1);
     assert.equal(value("rackmesh_scm_volatile_bytes", 'node="b",place="iio"'), 0);
-    const names = [...text.matchAll(/^# TYPE (\S+) (\S+)/gm)];
-    for (const [, name, type] of names) {
-      assert.match(name!, /^rackmesh_[a-z_]+$/);
-      assert.equal(name!.endsWith("_total"), type === "counter", name);
-    }
+    // The object that was put.
+    const put = 'node="a",operation="put",method="persist-opcode"';
+    assert.equal(value("rackmesh_promised_bytes_total", put), 10_000);
+    const messages = value("rackmesh_operation_latency_seconds_count", put);
+    assert.ok(messages > 0);
+    const mean = value("rackmesh_operation_latency_seconds_sum", put) / messages;
+    assert.ok(mean > 1e-6 && mean < 1e-3, `${mean} s of virtual time`);
+    assert.ok(value("rackmesh_link_bytes_total", 'from="tor"') > 1_000);
+    assert.equal(value("rackmesh_switch_queue_bytes", 'from="tor"'), 0);
+    assert.ok(value("rackmesh_grants_waited_for", rack) >= 0);
+    assert.deepEqual(promProblems(text), []);
   });
 
   it("checks names against what there is before anything is done", async () => {

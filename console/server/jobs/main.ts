@@ -13,6 +13,7 @@ import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
 import { startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
+import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exploreScenario } from "../../explore/explore_scenario.ts";
 import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument } from "../../explore/report.ts";
@@ -110,6 +111,21 @@ async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
   });
   say({ say: "run", run: rack.id });
   say({ say: "result", result: { kind: "up", run: rack.id } });
+  say({ say: "end", verdict: "up", isGood: true });
+}
+
+async function resume({ order, signal }: Work<"resume">): Promise<void> {
+  const { run: named, variant, at: where, go, trace } = order;
+  const { rack: { id: run }, from, at: atPs, digest } = await resumeRun(named, {
+    ...(variant !== undefined && { variant }),
+    at: where,
+    ...(go !== undefined && { go }),
+    ...(trace !== undefined && { trace }),
+    signal,
+    onProgress,
+  });
+  say({ say: "run", run });
+  say({ say: "result", result: { kind: "resume", run, from, atPs, digest } });
   say({ say: "end", verdict: "up", isGood: true });
 }
 
@@ -294,6 +310,8 @@ async function main(signal: AbortSignal): Promise<void> {
       return await run({ order, scenario, signal, replay });
     case "up":
       return await up({ order, scenario, signal });
+    case "resume":
+      return await resume({ order, scenario, signal });
     case "explore":
       return await explore({ order, scenario, signal });
     case "cut":

@@ -5,9 +5,7 @@ import type { Replay } from "../../replay/client.ts";
 import { compareRuns } from "../../replay/compare.ts";
 import type { EventRow } from "../../replay/types.ts";
 import type { Console } from "../context.ts";
-import { ApiFailure } from "../doors/errors.ts";
 import { variantFolder } from "../../reports/run_summary.ts";
-import { ReplaysBusy } from "../replays.ts";
 import { answers, newRoutes, runNamed, runParams } from "./route.ts";
 
 function ask<Path extends string, Query extends z.ZodObject, Schema extends z.ZodType>(
@@ -42,6 +40,11 @@ const memory = ask("memory", {
   query: api.memoryQuery,
   schema: api.memory,
   summary: "A host's SCM at an instant: where the newest copy of each byte is",
+});
+const memoryMap = ask("memory-map", {
+  query: api.memoryMapQuery,
+  schema: api.memoryMap,
+  summary: "A range of a host's SCM at an instant in parts: how many lines are where",
 });
 const loss = ask("loss", {
   query: api.lossQuery,
@@ -87,12 +90,7 @@ export function replayRoutes(console: Console) {
     const row = await runNamed(run);
     // By whatever words a variant is meant, it has one replay.
     const folder = variantFolder(row, variant).slice(row.path.length + 1);
-    try {
-      return await replays.ask({ run: row.id, variant: folder }, question);
-    } catch (error) {
-      if (error instanceof ReplaysBusy) throw new ApiFailure("too-many", error.message);
-      throw error;
-    }
+    return await replays.ask({ run: row.id, variant: folder }, question);
   }
 
   return newRoutes()
@@ -121,6 +119,17 @@ export function replayRoutes(console: Console) {
         async (replay) => replay.memory(at ?? await present(replay), wanted),
       );
       return c.json(view, 200);
+    })
+    .openapi(memoryMap, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, at, host, from, to, ...query } = c.req.valid("query");
+      const wanted = { host, from, to, ...given(query) };
+      const map = await asked(
+        run,
+        variant,
+        async (replay) => replay.memoryMap(at ?? await present(replay), wanted),
+      );
+      return c.json(map, 200);
     })
     .openapi(loss, async (c) => {
       const { run } = c.req.valid("param"), { variant, at, nodes } = c.req.valid("query");

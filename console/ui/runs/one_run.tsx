@@ -18,6 +18,7 @@ import { useFetched } from "../frame/fetched.ts";
 import { order, refuse } from "../frame/notice.tsx";
 import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
+import { Checkpoints } from "./checkpoints.tsx";
 import { MethodBars } from "./method_bars.tsx";
 import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
@@ -40,6 +41,9 @@ export function OneRun({ id }: { readonly id: string }) {
         <>
           <Facts detail={detail.value} report={report.value} />
           <Acts detail={detail.value} />
+          {detail.value.variants.length === 0 && (
+            <Checkpoints id={id} isUp={detail.value.state === "up"} />
+          )}
         </>
       )}
       {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}

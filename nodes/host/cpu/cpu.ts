@@ -21,7 +21,8 @@ import type { MemorySystem } from "../memory/memory_system.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { Account } from "./processor.ts";
-import type { Cpu, Source, Steps, Threads, Wait } from "./program.ts";
+import type { OperationCounts } from "./operation_counts.ts";
+import type { Cpu, Measurement, Source, Steps, Threads, Wait } from "./program.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 
@@ -46,6 +47,8 @@ export interface Machine<Context> {
     readonly inputs: Readonly<Record<string, Uint8Array>>;
   };
   readonly iio: Iio;
+  /** What programs have measured. */
+  readonly measurements: OperationCounts;
   /** The program that allocated the memory at an address. */
   readonly owners: Map<number, string>;
   readonly processingPs: Time;
@@ -114,6 +117,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   get program(): string {
     // The stream's name is host, life and program.
     return this.#program.stream.split("/").slice(2).join("/");
+  }
+
+  measured(measurement: Measurement): void {
+    this.#machine.measurements.add(measurement);
   }
 
   get tracing(): boolean {

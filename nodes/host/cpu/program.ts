@@ -44,6 +44,16 @@ export interface Probe {
 /** A program or a part of one: yields waits, returns T. */
 export type Steps<T> = Generator<Wait, T, Wake>;
 
+/** An operation of a program that has ended, for those who watch the host. */
+export interface Measurement {
+  /** `put`, `get` …; own programs name theirs. */
+  readonly operation: string;
+  readonly method: string;
+  readonly latencyPs: Time;
+  /** Bytes that are promised to persist from now on. */
+  readonly promisedBytes?: number;
+}
+
 /** A program's view of its core. All addresses are virtual; costs are charged to this core. */
 export interface Cpu {
   /** The core's time: now, without owed time. */
@@ -130,6 +140,8 @@ export interface Cpu {
    * copied.
    */
   audit(note: AuditRecord): void;
+  /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */
+  measured(measurement: Measurement): void;
   readonly tracing: boolean;
   /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
   trace(step: TraceStep): void;

@@ -132,7 +132,9 @@ function* transfer(
     for (const { status, wrId } of yield* waitCompletion(cq)) {
       if (status !== "SUCCESS") return status;
       outstanding--;
-      latencies.push(cpu.now - postedAt[wrId]!);
+      const latencyPs = cpu.now - postedAt[wrId]!;
+      latencies.push(latencyPs);
+      cpu.measured({ operation: "bulk", method: "write", latencyPs });
       const part = Math.floor((cpu.now - startPs) * PARTS / timePs);
       if (part < PARTS) parts[part]! += messageBytes;
     }

@@ -174,6 +174,8 @@ export class VerbsRig implements Cpu {
     yield* this.flush(address, bytes.length);
   }
 
+  measured(): void {}
+
   audit(): void {
     fail("This rig takes no audit records");
   }

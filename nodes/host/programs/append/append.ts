@@ -279,7 +279,11 @@ function recordProgress(append: Append, index: number): void {
   if (update.completions + update.answers > 0) return;
   auditRound(append, index);
   if (update.round < plan.rounds.length) return;
-  append.latency[index] = cpu.now - append.postedAt[index]!;
+  const latencyPs = cpu.now - append.postedAt[index]!;
+  append.latency[index] = latencyPs;
+  const { method, recordBytes } = append.options;
+  const promisedBytes = plan.promises ? recordBytes : 0;
+  cpu.measured({ operation: "append", method, latencyPs, promisedBytes });
   append.outstanding--;
   freeSlots.push(update.slot);
   isConfirmed[index] = 1;

@@ -105,7 +105,10 @@ function* append(
     const before = job.durable;
     if (!(yield* until(context, job, () => quorumHas(job, before + 1)))) break;
     while (job.durable < end && quorumHas(job, job.durable + 1)) {
-      latency[job.durable] = cpu.now - sentAt[job.durable]!;
+      const latencyPs = cpu.now - sentAt[job.durable]!;
+      latency[job.durable] = latencyPs;
+      const promisedBytes = isPromised(job, job.durable + 1) ? plan.shape.recordBytes : 0;
+      cpu.measured({ operation: "log", method: options.method, latencyPs, promisedBytes });
       job.durable++;
     }
     if (job.durable > first) reportDurable(job, plan, reported);
@@ -160,8 +163,13 @@ function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
   const { count: durable, crc } = payloads;
   if (durable === before) return;
   cpu.report("progress", { program: "log", written: durable, durable });
+  auditLog(job, plan, { durable, crc, promised: isPromised(job, slots) });
+}
+
+/** Whether enough of those replicas have the slots whose confirmation guarantees persistence. */
+function isPromised(job: LogJob, slots: number): boolean {
   const replicas = job.replicas.filter(({ promises }) => promises);
-  auditLog(job, plan, { durable, crc, promised: quorumHas({ ...job, replicas }, slots) });
+  return quorumHas({ ...job, replicas }, slots);
 }
 
 function auditLog(

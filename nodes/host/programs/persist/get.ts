@@ -155,7 +155,9 @@ function* transfer(job: Get): Steps<Failure | undefined> {
     if (isFailure(completions)) return completions;
     for (const { status, wrId } of completions) {
       if (status !== "SUCCESS") return { error: status };
-      job.latency[wrId] = cpu.now - job.postedAt[wrId]!;
+      const latencyPs = cpu.now - job.postedAt[wrId]!;
+      job.latency[wrId] = latencyPs;
+      cpu.measured({ operation: "get", method: "read", latencyPs });
       const slot = job.slotOf[wrId]!;
       const from = wrId * messageBytes;
       const length = Math.min(messageBytes, job.bytes.length - from);

@@ -31,6 +31,7 @@ import {
   auditObject,
   auditStage,
   promises,
+  rangeOf,
   reportProgress,
   resultOf,
   type Stored,
@@ -296,6 +297,13 @@ function recordStage(
     put.flags[index]! |= PERSISTED;
     put.persisted++;
     put.latency[index] = cpu.now - put.postedAt[index]!;
+    const [from, to] = rangeOf(put, index);
+    cpu.measured({
+      operation: "put",
+      method: put.options.method,
+      latencyPs: put.latency[index]!,
+      promisedBytes: promises(put) ? to - from : 0,
+    });
   }
   put.awaited[index]! &= ~STAGES[stage];
   // An answer may overtake the completion of its request, whose data may have to be sent again.

@@ -46,7 +46,8 @@ export interface Stored {
   readonly stored?: "complete" | "incomplete";
 }
 
-function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
+/** Bytes [from, to) of a message, as offsets into the responder's SCM. */
+export function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
   const { region, options: { messageBytes }, data } = put;
   const from = index * messageBytes;
   return [region.scmOffset + from, region.scmOffset + Math.min(from + messageBytes, data.length)];

@@ -1,0 +1,87 @@
+/** A browser without a window, and a console in this process: for measures of the page. */
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { makePage } from "../../console/server/page.ts";
+import { startConsole, type Started } from "../../console/server/start.ts";
+import { RackError } from "../../console/base/rack_error.ts";
+
+const PROGRAMS = ["chromium-headless-shell", "chromium"];
+const VIEWPORT = { width: 1440, height: 900 };
+
+/** The path of the first that is installed. */
+export function browserProgram(): string | undefined {
+  const folders = (Deno.env.get("PATH") ?? "").split(":");
+  return PROGRAMS.flatMap((program) => folders.map((folder) => `${folder}/${program}`))
+    .find((path) => {
+      try {
+        return Deno.statSync(path).isFile;
+      } catch (error) {
+        if (error instanceof Deno.errors.NotFound) return false;
+        throw error;
+      }
+    });
+}
+
+/** A console without a rack of its own, and pages that are signed in to it. */
+export class ConsolePages {
+  readonly console: Started;
+  readonly #browser: Browser;
+  readonly #context: BrowserContext;
+
+  private constructor(console: Started, browser: Browser, context: BrowserContext) {
+    this.console = console;
+    this.#browser = browser;
+    this.#context = context;
+  }
+
+  /** @throws RackError where there is no browser. */
+  static async open(): Promise<ConsolePages> {
+    const executablePath = browserProgram();
+    if (executablePath === undefined) {
+      throw new RackError(`There is no ${PROGRAMS.join(", no ")} here`);
+    }
+    const page = await makePage();
+    const console = await startConsole({ address: "127.0.0.1", port: 0, page });
+    const browser = await chromium.launch({ executablePath });
+    const context = await browser.newContext({ viewport: VIEWPORT });
+    const pages = new ConsolePages(console, browser, context);
+    // The key stays in the context's localStorage: its other pages are signed in by it.
+    const first = await context.newPage();
+    await first.goto(await console.link("operator"));
+    await first.getByRole("navigation", { name: "Views" }).waitFor();
+    await first.close();
+    return pages;
+  }
+
+  get origin(): string {
+    return this.console.origins[0]!;
+  }
+
+  /** The key of all pages. */
+  async key(): Promise<string> {
+    const { origins } = await this.#context.storageState();
+    const kept = origins.flatMap(({ localStorage }) => localStorage.map(({ value }) => value));
+    return kept.find((value) => value.length >= 40)!;
+  }
+
+  /** A page that shows this view of a run. */
+  async page(run: string, view = "rack"): Promise<Page> {
+    const page = await this.#context.newPage();
+    await page.goto(`${this.origin}/#/${view}?run=${run}`);
+    await page.getByRole("slider", { name: "Instant" }).waitFor();
+    return page;
+  }
+
+  /** A page of a browser that has nothing in its cache, signed in, elsewhere. */
+  async fresh(): Promise<{ readonly page: Page; readonly close: () => Promise<void> }> {
+    const context = await this.#browser.newContext({
+      viewport: VIEWPORT,
+      storageState: await this.#context.storageState(),
+    });
+    return { page: await context.newPage(), close: () => context.close() };
+  }
+
+  async close(): Promise<void> {
+    await this.#browser.close();
+    await this.console.end();
+  }
+}
