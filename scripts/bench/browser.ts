@@ -80,6 +80,14 @@ export class ConsolePages {
     return { page: await context.newPage(), close: () => context.close() };
   }
 
+  /** Processor time that all processes of the browser have taken, in ms. */
+  async processorMs(): Promise<number> {
+    const protocol = await this.#browser.newBrowserCDPSession();
+    const { processInfo } = await protocol.send("SystemInfo.getProcessInfo");
+    await protocol.detach();
+    return 1_000 * processInfo.reduce((sum, { cpuTime }) => sum + cpuTime, 0);
+  }
+
   async close(): Promise<void> {
     await this.#browser.close();
     await this.console.end();
