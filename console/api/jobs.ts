@@ -42,6 +42,14 @@ export const jobOrder = z.discriminatedUnion("kind", [
     trace: z.boolean().optional(),
   }),
   z.strictObject({
+    kind: z.literal("resume"),
+    run: name.describe("a run: a rack of processes comes up as it stood"),
+    variant: name.optional(),
+    at: z.union([time, name.describe("of a checkpoint of the run")]).describe("an instant of it"),
+    go: z.boolean().optional().describe("let time run; else the rack is paused there"),
+    trace: z.boolean().optional(),
+  }),
+  z.strictObject({
     kind: z.literal("explore"),
     ...choices,
     cut: z.union([z.enum(["each", "all"]), z.strictObject({ host: name })]).optional(),
@@ -96,6 +104,7 @@ export type JobOrderInput = z.input<typeof jobOrder>;
 export const JOB_KINDS = [
   "run",
   "up",
+  "resume",
   "explore",
   "cut",
   "matrix",
@@ -228,6 +237,13 @@ export type ChaosResult = z.infer<typeof chaosResult>;
 export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
   z.object({ kind: z.literal("up"), run: z.string() }),
+  z.object({
+    kind: z.literal("resume"),
+    run: z.string(),
+    from: z.string(),
+    atPs: time,
+    digest: z.string().describe("of the rack at that instant, the same as in the run"),
+  }),
   z.object({ kind: z.literal("explore"), explored: exploreResult }),
   z.object({ kind: z.literal("cut"), explored: exploreResult }),
   z.object({ kind: z.literal("matrix"), matrix: matrixResult }),

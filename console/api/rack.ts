@@ -187,7 +187,9 @@ export const device = z.object({
     method: z.string(),
     count: number,
     sumPs: number,
-    buckets: z.array(number).describe("latencies by the bounds 500 ns, 1, 2, 5 us … 1 s, and longer"),
+    buckets: z.array(number).describe(
+      "latencies by the bounds 500 ns, 1, 2, 5 us … 1 s, and longer",
+    ),
     promisedBytes: number,
   })).optional().describe("what the programs of a host have measured since its power-on"),
   loss: z.object({

@@ -82,7 +82,7 @@ export const timeline: z.ZodType<replay.Timeline> = z.object({
   orders: z.array(z.object({ at: time, host: name, order: number, program: text, options })),
   reports: z.array(z.object({ at: time, node: name, topic: text, text })),
   density,
-  kept: z.object({ detailUntilPs: time, samples: number, residentBytes: number }),
+  kept: z.object({ detailFromPs: time, samples: number, residentBytes: number }),
 }).meta({ id: "Timeline" });
 
 export const snapshot: z.ZodType<replay.Snapshot> = z.object({

@@ -1,6 +1,6 @@
 /** Racks that are up and kept runs, in one list. */
 import { z } from "zod";
-import { seed } from "./common.ts";
+import { name, seed, time } from "./common.ts";
 
 export const runState = z.enum([
   "up",
@@ -48,6 +48,29 @@ export const keepOrder = z.strictObject({
   keep: z.boolean(),
   name: z.string().max(80).optional(),
 }).meta({ id: "KeepOrder" });
+
+/** Where a rack stood: everything before the instant has happened, and nothing else. */
+export const checkpoint = z.object({
+  name: z.string(),
+  atPs: time,
+  taken: z.string().describe("wall time, ISO 8601"),
+  events: z.number().int(),
+  digest: z.string().nullable().describe(
+    "of the rack; null: a device lost its power at that instant",
+  ),
+}).meta({ id: "Checkpoint" });
+export type Checkpoint = z.infer<typeof checkpoint>;
+
+export const checkpoints = z.object({
+  checkpoints: z.array(checkpoint).describe("by their instants"),
+}).meta({ id: "Checkpoints" });
+export type Checkpoints = z.infer<typeof checkpoints>;
+
+export const checkpointOrder = z.strictObject({
+  name: name.optional().describe("else c1, c2 …"),
+  variant: name.optional(),
+  atPs: time.optional().describe("of the run; absent: where the rack that is up stands"),
+}).meta({ id: "CheckpointOrder" });
 
 export const file = z.object({
   path: z.string().describe("below the run's directory"),

@@ -2,7 +2,7 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { captureOf } from "../../fabric/capture/capture.ts";
 import { eventsOf, type SeenEvent, type Source } from "../../fabric/capture/instants.ts";
-import type { Observation, ObservationScope } from "../../fabric/capture/observation.ts";
+import type { Observation } from "../../fabric/capture/observation.ts";
 import { perfettoOf } from "../../fabric/capture/perfetto.ts";
 import {
   BLOCK_HEAD_BYTES,
@@ -12,11 +12,10 @@ import {
   readBlockHead,
 } from "../../fabric/capture/recording.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
-import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { readRunFile } from "../rack/run_directory.ts";
-import { ifThere, isThere, readInto } from "../base/files.ts";
+import { isThere, readInto } from "../base/files.ts";
+import { pcapOf, recordingsIn, removeRecordings } from "./capture_files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
 /** A run whose processes have recorded frames or events. */
@@ -24,67 +23,6 @@ export interface RecordedRun {
   readonly label: string;
   readonly plan: RackPlan;
   readonly directory: string;
-}
-
-function recordingsIn(directory: string): string {
-  return `${directory}/observed`;
-}
-
-/** What the processes must record for these captures; undefined where none is requested. */
-export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | undefined {
-  return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
-}
-
-/**
- * The paths of captures: from the command line (relative to the current directory), else from the
- * scenario (relative to its folder, or `true` for the run's directory).
- */
-export function captureFiles({ flags, scenario, base, directory }: {
-  readonly flags: { readonly pcap?: string | true; readonly perfetto?: string | true };
-  readonly scenario: CaptureSection;
-  readonly base: string;
-  readonly directory: string;
-}): CaptureFiles {
-  const place = (given: string | true | undefined, named: string | true | undefined, own: string) =>
-    given === true
-      ? `${directory}/${own}`
-      : given !== undefined
-      ? absolute(given, Deno.cwd())
-      : named === true
-      ? `${directory}/${own}`
-      : named && absolute(named, base);
-  const pcap = place(flags.pcap, scenario.pcap, "captures");
-  const perfetto = place(flags.perfetto, scenario.perfetto, "captures/perfetto.json");
-  return { ...(pcap && { pcap }), ...(perfetto && { perfetto }) };
-}
-
-function absolute(path: string, base: string): string {
-  return path.startsWith("/") ? path : `${base}/${path.replace(/^(?:\.\/)+/, "")}`;
-}
-
-/**
- * Makes the folders before the run, so that a long run does not fail at its end. @throws Refusal
- */
-export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<void> {
-  if (perfetto !== undefined && (perfetto.endsWith("/") || isFolder(perfetto))) {
-    throw refusal("--perfetto", { found: `${perfetto}, a folder`, expected: "a file" });
-  }
-  const folders = { pcap, perfetto: perfetto?.replace(/\/[^/]*$/, "/") };
-  for (const [option, folder] of Object.entries(folders)) {
-    if (folder === undefined) continue;
-    try {
-      await Deno.mkdir(folder, { recursive: true });
-      await Deno.remove(await Deno.makeTempFile({ dir: folder }));
-    } catch (cause) {
-      const why = (cause as Error).message;
-      const found = `Cannot write what ${option} asks for to ${folder}: ${why}`;
-      throw refusal("", { found, cause });
-    }
-  }
-}
-
-function isFolder(path: string): boolean {
-  return ifThere(() => Deno.statSync(path))?.isDirectory === true;
 }
 
 /**
@@ -126,28 +64,6 @@ export async function writeCaptures(
   return written;
 }
 
-/** Removes the recordings of a run's processes, if there are any. */
-export function removeRecordings(directory: string): void {
-  if (isThere(recordingsIn(directory))) {
-    Deno.removeSync(recordingsIn(directory), { recursive: true });
-  }
-}
-
-function pcapOf(folder: string, label: string): string {
-  return `${folder}/${fileName(label)}.pcapng`;
-}
-
-/**
- * The label, with a number appended where the folder has a capture of that name: no capture is
- * overwritten.
- */
-export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
-  if (pcap === undefined) return label;
-  let unused = label;
-  for (let n = 2; isThere(pcapOf(pcap, unused)); n++) unused = `${label} ${n}`;
-  return unused;
-}
-
 /**
  * Writes the captures of a rack that ran in the background, if it has recorded any. @returns their
  * paths.
@@ -158,11 +74,6 @@ export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (file?.captures === undefined) return [];
   const { plan, captures } = file;
   return await writeCaptures([{ label: plan.scenario, plan, directory }], captures);
-}
-
-/** A label as part of a path. */
-export function fileName(label: string): string {
-  return label.replaceAll(/[^\w-]+/g, "_");
 }
 
 /** Writes to a temporary name and renames the file when it is complete. */

@@ -3,7 +3,7 @@ import { formatTime } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
-import { fileName } from "../captures/captures.ts";
+import { fileName } from "../captures/capture_files.ts";
 import {
   lacksInput,
   prepare,

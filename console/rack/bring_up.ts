@@ -1,16 +1,15 @@
-/** Starts a rack in the background, and ends it. */
+/** Starts a rack in the background. */
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { v8Flags } from "../base/v8_flags.ts";
-import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
+import { captureFiles, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { RackError } from "../base/rack_error.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
-import { explain } from "./failure.ts";
-import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
+import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
+import { takeDown } from "./live/take_down.ts";
 import { useExisting } from "./nats_server.ts";
 import {
   keepInputs,
@@ -21,20 +20,12 @@ import {
   type PrepareOptions,
   runFileOf,
 } from "./prepare.ts";
-import {
-  endProcesses,
-  findProcesses,
-  isProcessOf,
-  signalProcess,
-  writeProcesses,
-} from "./process_table.ts";
+import { writeProcesses } from "./process_table.ts";
 import {
   beforeRun,
   createRunDirectory,
-  listRuns,
   readEnd,
   readSupervisorOf,
-  type RunRow,
   writeRunFile,
 } from "./run_directory.ts";
 import type { RunManner } from "./run_scenario.ts";
@@ -203,79 +194,4 @@ async function untilJoined(
     }
     await sleep(LOOK_AGAIN_MS);
   }
-}
-
-/**
- * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
- * ended.
- * @returns for each rack the number of its processes, the paths of its captures, and why there are
- * none where they could not be written.
- * @throws Refusal where the choice is ambiguous.
- */
-export async function takeRacksDown(which: WhichRacks) {
-  const down = [];
-  for (const { id, path } of await chosen(which)) {
-    down.push({ id, path, processes: await takeDown(path) });
-  }
-  const ended = [];
-  for (const { id: run, path, processes } of down) {
-    try {
-      ended.push({ run, processes, captures: await writeCapturesOf(path) });
-    } catch (error) {
-      ended.push({ run, processes, captures: [], problem: explain(error).message });
-    }
-  }
-  return ended;
-}
-
-export interface WhichRacks {
-  readonly run?: string;
-  readonly all?: boolean;
-  /** Receives the racks of other users, which stay up. */
-  readonly onForeign?: (ids: readonly string[]) => void;
-}
-
-/** Racks with running processes, with or without a supervisor or a directory. */
-async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
-  if (run !== undefined) {
-    const row = await findRun(run);
-    if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
-    if (readSupervisorOf(row.path)?.pid === null) {
-      const expected = "docker-compose down -v in its folder";
-      throw refusal("", { found: `${row.id} is in containers, which only Docker ends`, expected });
-    }
-    return [row];
-  }
-  const living = (await listRuns()).filter(({ processes }) => processes > 0);
-  const rows = living.filter(({ isForeign }) => !isForeign);
-  const foreign = living.filter(({ isForeign }) => isForeign).map(({ id }) => id);
-  if (foreign.length > 0) onForeign?.(foreign);
-  if (rows.length === 1 || all) return rows;
-  if (rows.length === 0) {
-    throw refusal("", { found: "No rack is up", expected: "one to take down" });
-  }
-  const expected = `--all, or --run with one of ${listed(rows)}`;
-  throw refusal("", { found: `${rows.length} racks are up`, expected });
-}
-
-const SUPERVISOR_MS = 8_000;
-const GRACE_MS = 2_000;
-
-/** Ends a rack's processes; returns when they are gone. @returns how many there were. */
-async function takeDown(directory: string): Promise<number> {
-  const living = () => findProcesses(directory);
-  const all = living();
-  for (const { pid, kind } of all) {
-    if (kind !== "supervisor" || !signalProcess(directory, pid, "SIGTERM")) continue;
-    const deadline = performance.now() + SUPERVISOR_MS;
-    while (isProcessOf(directory, pid) && performance.now() < deadline) {
-      await sleep(LOOK_AGAIN_MS);
-    }
-  }
-  // Processes that the supervisor has not ended.
-  for (const each of new Set(living().map((found) => found.directory))) {
-    const entries = living().filter((found) => found.directory === each);
-    await endProcesses(each, { entries, graceMs: GRACE_MS });
-  }
-  return all.length;
 }

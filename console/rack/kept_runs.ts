@@ -9,6 +9,7 @@ import {
   listRuns,
   markRun,
   pruneRuns,
+  readSupervisor,
   removeRun,
   type RunRow,
   type RunState,
@@ -114,6 +115,10 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
     const id = path.replace(/.*\//, "");
     const expected = "--run with a run as processes (not --pack all)";
     throw refusal("", { found: `${id} has no logs`, expected });
+  }
+  if (chosen.length === 0 && readSupervisor(path)?.pid === null) {
+    const found = `The log of ${node} is its container's`;
+    throw refusal("", { found, expected: `docker-compose logs ${node}` });
   }
   if (chosen.length === 0) {
     const known = [...new Set(all.map(({ name }) => name.split("/").at(-1)!))];

@@ -4,7 +4,7 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
-import { unusedLabel } from "../captures/captures.ts";
+import { unusedLabel } from "../captures/capture_files.ts";
 import { onlyOne, prepare, readScenario } from "./prepare.ts";
 import { type RunManner, runVariants } from "./run_scenario.ts";
 import type { Outcome } from "./run_variant.ts";

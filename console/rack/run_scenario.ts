@@ -5,14 +5,8 @@ import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
-import {
-  captureFiles,
-  fileName,
-  makeRoomFor,
-  type RecordedRun,
-  scopeFor,
-  writeCaptures,
-} from "../captures/captures.ts";
+import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
+import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { RunReport } from "../reports/method_report.ts";

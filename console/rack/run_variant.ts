@@ -11,13 +11,14 @@ import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeClockEnd, writeRunFile } from "./run_directory.ts";
 import { DEVICE_WRITES, settleStores } from "../../nodes/files.ts";
 import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
-import { eventsIn, removeRecordings } from "../captures/captures.ts";
+import { removeRecordings } from "../captures/capture_files.ts";
+import { eventsIn } from "../captures/captures.ts";
 import { inexactIn } from "./fault_lines.ts";
 import { askConfined } from "./own/confined.ts";
 import type { RunAnswer, RunJob, RunProgress } from "./own/run_main.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
-import { simulate, type Simulated } from "./simulate.ts";
+import type { Simulated } from "./simulate.ts";
 
 /** The outcome of a rack's run, in either mode. */
 export interface Outcome {
@@ -174,6 +175,8 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   const { check, limitMs, signal, onProgress } = options;
   const watch = check && watchRun(plan);
   const { observer: _, ...notes } = watch ?? {};
+  // It brings all kinds of nodes along, which a run by processes does not need.
+  const { simulate } = await import("./simulate.ts");
   const simulated = await simulate(runFile, {
     watch: check === "wire" ? watch : notes,
     limitMs,

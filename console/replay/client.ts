@@ -119,6 +119,12 @@ export class Replay {
     return this.#job;
   }
 
+  /** A rack that is up may have come to an instant that its replay has not. */
+  async #reach(at: Ps): Promise<void> {
+    const { isLive, until } = this.#job;
+    if (isLive && until !== null && at >= until) await this.advance();
+  }
+
   timeline(): Promise<Timeline> {
     return this.ask("timeline");
   }
@@ -129,18 +135,21 @@ export class Replay {
   }
 
   /** The rack at an instant. */
-  snapshot(at: Ps, query: SnapshotQuery = {}): Promise<Snapshot> {
-    return this.ask("snapshot", at, query);
+  async snapshot(at: Ps, query: SnapshotQuery = {}): Promise<Snapshot> {
+    await this.#reach(at);
+    return await this.ask("snapshot", at, query);
   }
 
   /** Lines of a host's SCM at an instant. */
-  memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
-    return this.ask("memory", at, query);
+  async memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
+    await this.#reach(at);
+    return await this.ask("memory", at, query);
   }
 
   /** What a power cut of these devices at an instant would lose. */
-  loss(at: Ps, nodes: readonly string[]): Promise<Loss> {
-    return this.ask("loss", at, nodes);
+  async loss(at: Ps, nodes: readonly string[]): Promise<Loss> {
+    await this.#reach(at);
+    return await this.ask("loss", at, nodes);
   }
 
   operations(query: OperationsQuery = {}): Promise<Operations> {

@@ -10,14 +10,14 @@ import { victimOf } from "../explore/post_crash_run.ts";
 import { eventsAround, findStep, textOfValue, type Ticks } from "./event_rows.ts";
 import { HostMemory } from "./host_memory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
-import { countBefore } from "./log_arrays.ts";
 import { lossOf, memoryView } from "./memory_view.ts";
-import { ladderIn, operationAt, operationsIn } from "./operations.ts";
-import { type Loaded, Recording } from "./recording.ts";
+import { AROUND_PS, ladderIn, operationAt, operationsIn } from "./operations.ts";
+import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import type {
   Density,
   DensityQuery,
   DeviceState,
+  EventRow,
   Events,
   EventsQuery,
   Exactness,
@@ -31,7 +31,6 @@ import type {
   ProgramState,
   PromiseTick,
   Ps,
-  QueueState,
   ReplayProgress,
   Snapshot,
   SnapshotQuery,
@@ -58,8 +57,14 @@ export class ReplayEngine {
   readonly #memory = new Map<string, HostMemory>();
   #follower: Follower | undefined;
 
-  constructor(job: ReplayJob, loaded: Loaded) {
-    this.#recording = new Recording(job, loaded);
+  readonly #options: RecordingOptions;
+  /** An earlier stretch of a run whose details are more than the recording of all of it keeps. */
+  #stretch: Recording | undefined;
+  #onProgress: (progress: ReplayProgress) => void = () => {};
+
+  constructor(job: ReplayJob, loaded: Loaded, options: RecordingOptions = {}) {
+    this.#recording = new Recording(job, loaded, options);
+    this.#options = options;
     this.#loaded = loaded;
     this.#known = job.known.toSorted((x, y) => (x.at ?? Infinity) - (y.at ?? Infinity));
   }
@@ -73,17 +78,12 @@ export class ReplayEngine {
    * @throws RackError naming the device whose events differ from those of the run.
    */
   async run(until: Time | null, onProgress: (progress: ReplayProgress) => void): Promise<void> {
-    const { simulator } = this.#recording;
-    const end = until ?? NEVER;
-    let turnAt = performance.now() + TURN_MS;
+    const end = until ?? NEVER, turns = new Turns(onProgress, until);
+    this.#onProgress = onProgress;
     for (;;) {
       const due = this.#known[0]?.at ?? NEVER;
-      if (this.#recording.advance(Math.min(end, due))) {
-        if (performance.now() < turnAt) continue;
-        onProgress({ atPs: simulator.now, endPs: until, events: simulator.events });
-        await sleep(0);
-        turnAt = performance.now() + TURN_MS;
-      } else if (due <= end && due !== NEVER) this.#compare(this.#known.shift()!);
+      if (this.#recording.advance(Math.min(end, due))) await turns.next(this.#recording);
+      else if (due <= end && due !== NEVER) this.#compare(this.#known.shift()!);
       else break;
     }
     for (const known of this.#known.splice(0)) this.#compare(known);
@@ -108,9 +108,28 @@ export class ReplayEngine {
     // What is older has been compared, or was passed before the run told it.
     this.#known = job.known.filter(({ at }) => at === null || at > reached)
       .sort((x, y) => (x.at ?? Infinity) - (y.at ?? Infinity));
-    this.#follower = undefined;
+    this.#follower = this.#stretch = undefined;
     this.#memory.clear();
     await this.run(job.until, onProgress);
+  }
+
+  /**
+   * The details around an instant: those of the first pass where it still has them, else of another pass, which goes
+   * on where it stands or begins anew, and ends behind the instant. @param from where possible, details from here on.
+   */
+  async #around(at: Ps, from: Ps = at): Promise<Recording> {
+    const all = this.#recording;
+    if (all.holds(from, at) || from >= all.reached) return all;
+    if (this.#stretch?.holds(from, at)) return this.#stretch;
+    this.#memory.clear();
+    if (this.#stretch === undefined || this.#stretch.reached > at) {
+      this.#stretch = new Recording(this.#job, this.#loaded, this.#options);
+    }
+    const stretch = this.#stretch, turns = new Turns(this.#onProgress, at);
+    while (stretch.advance(at)) await turns.next(stretch);
+    stretch.makeRoom();
+    while (!stretch.isFull && stretch.advance(all.reached)) await turns.next(stretch);
+    return stretch;
   }
 
   #compare({ node, at, digest }: KnownDigest): void {
@@ -131,7 +150,7 @@ export class ReplayEngine {
   }
 
   timeline(): Timeline {
-    const { simulator, lives, reports, samples, detailUntil, events } = this.#recording;
+    const { simulator, lives, reports, samples, detailFrom, events } = this.#recording;
     const { plan, run, variant, isLive } = this.#job;
     const { faults, orders } = this.#ticks();
     const promises = this.#promises();
@@ -155,7 +174,7 @@ export class ReplayEngine {
       }),
       density: this.density({}),
       kept: {
-        detailUntilPs: Math.min(detailUntil, this.#endPs),
+        detailFromPs: detailFrom,
         samples: samples.length,
         residentBytes: Deno.memoryUsage().rss,
       },
@@ -211,10 +230,11 @@ export class ReplayEngine {
   }
 
   /** @throws Refusal for an instant beyond the end. */
-  snapshot(at: Ps, { exact }: SnapshotQuery): Snapshot {
+  async snapshot(at: Ps, { exact }: SnapshotQuery): Promise<Snapshot> {
     this.#checkInstant(at);
     const { plan } = this.#job;
-    const { wire, events: times } = this.#recording;
+    const { events: times } = this.#recording;
+    const around = await this.#around(at), { wire } = around;
     const follower = this.#followTo(at, exact);
     const sample = this.#recording.samples.findLast((each) => each.at <= at);
     const statistics = follower?.simulator.statistics();
@@ -236,7 +256,9 @@ export class ReplayEngine {
         ...{ node, kind, ...power, events: before },
         counters: statistics === undefined ? sampled : statistics[node] ?? {},
         countersAt: statistics === undefined ? sample?.at ?? 0 : at,
-        queues: kind === "host" ? this.#queuesOf(node, at) : [],
+        queues: kind === "host" && power.hasPower
+          ? around.queuesAt(node, { since: power.since, at }).states()
+          : [],
         ...(rnic && { rnic }),
       };
     });
@@ -252,33 +274,6 @@ export class ReplayEngine {
     const { from, to } = lives[life]!;
     const hasPower = to >= at;
     return { hasPower, life, since: hasPower ? from : to };
-  }
-
-  /** Queues that programs of a host have used in its present life. */
-  #queuesOf(host: string, at: Ps): QueueState[] {
-    const { notes } = this.#recording;
-    const { since, hasPower } = this.#powerOf(host, at);
-    if (!hasPower) return [];
-    const queues = new Map<string, { -readonly [K in keyof QueueState]: QueueState[K] }>();
-    for (let i = countBefore(notes, since); i < notes.length; i++) {
-      const { time, node, note } = notes[i]!;
-      if (time >= at) break;
-      if (node !== host || (note.kind !== "posted" && note.kind !== "completed")) continue;
-      const qpn = note.kind === "completed" && note.queue === "shared" ? note.srqn! : note.qpn;
-      const key = `${note.queue} ${qpn}`;
-      let queue = queues.get(key);
-      if (queue === undefined) {
-        queue = { queue: note.queue, qpn, posted: 0, completed: 0, failed: 0, lastStatus: "" };
-        queues.set(key, queue);
-      }
-      if (note.kind === "posted") queue.posted++;
-      else {
-        queue.completed++;
-        queue.lastStatus = String(note.status);
-        if (note.status !== "SUCCESS") queue.failed++;
-      }
-    }
-    return [...queues.values()];
   }
 
   /** A replay that stands at `at`; undefined where that would take too long, unless it is wanted. */
@@ -335,7 +330,7 @@ export class ReplayEngine {
     return programs;
   }
 
-  memory(at: Ps, query: MemoryQuery & { readonly host: string }): MemoryView {
+  async memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
     this.#checkInstant(at);
     const { host, from, to } = query;
     const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && 0 <= from &&
@@ -344,11 +339,11 @@ export class ReplayEngine {
       const expected = "the first and the last byte's offset in SCM, one less";
       throw refusal("range", { found: `${from} to ${to}`, expected });
     }
-    return memoryView(this.#recording, this.#memoryAt(host, at), query);
+    const around = await this.#around(at), touched = this.#recording.memory.get(host);
+    return memoryView(around, this.#memoryAt(around, host, at), { ...query, touched });
   }
 
-  #memoryAt(host: string, at: Ps): HostMemory {
-    const { memory, lives } = this.#recording;
+  #memoryAt({ memory, lives }: Recording, host: string, at: Ps): HostMemory {
     const record = memory.get(host);
     if (record === undefined) {
       throw refusal("host", { found: `"${host}"`, expected: oneOf([...memory.keys()], host) });
@@ -362,31 +357,39 @@ export class ReplayEngine {
   }
 
   /** @throws Refusal for unknown devices. */
-  loss(at: Ps, nodes: readonly string[]): Loss {
+  async loss(at: Ps, nodes: readonly string[]): Promise<Loss> {
     this.#checkInstant(at);
     const known = this.#job.plan.nodes.map(({ name }) => name);
     for (const node of nodes) {
       if (known.includes(node)) continue;
       throw refusal("node", { found: `"${node}"`, expected: oneOf(known, node) });
     }
-    return lossOf(this.#recording, { at, nodes }, (host) => this.#memoryAt(host, at));
+    const around = await this.#around(at);
+    return lossOf(around, { at, nodes }, (host) => this.#memoryAt(around, host, at));
   }
 
   operations(query: OperationsQuery): Operations {
     return operationsIn(this.#recording, query);
   }
 
-  ladder(index: number): LadderDocument {
-    return ladderIn(this.#recording, operationAt(this.#recording, index));
+  async ladder(index: number): Promise<LadderDocument> {
+    const operation = operationAt(this.#recording, index);
+    const { startPs } = operation, from = Math.max(0, startPs - AROUND_PS);
+    return ladderIn(await this.#around(startPs + 1, from), operation);
   }
 
-  eventsAround(query: EventsQuery): Events {
+  async eventsAround(query: EventsQuery): Promise<Events> {
     this.#checkInstant(query.at);
-    return eventsAround(this.#recording, this.#ticks(), query);
+    return eventsAround(await this.#around(query.at), this.#ticks(), query);
   }
 
-  find(query: FindQuery) {
-    return findStep(this.#recording, query);
+  async find(query: FindQuery): Promise<EventRow | null> {
+    for (let { after } = query;;) {
+      // The steps of the instant itself are those of a pass that has gone beyond it.
+      const around = await this.#around(after + 2), found = findStep(around, { ...query, after });
+      if (found !== null || around === this.#recording) return found;
+      after = around.reached - 1;
+    }
   }
 
   /** Digests after so many events, for a comparison: instants that two runs with one past share. */
@@ -426,15 +429,29 @@ export class ReplayEngine {
   }
 
   #checkInstant(at: Ps): void {
-    const { reached, detailUntil } = this.#recording;
+    const { reached } = this.#recording;
     const last = Math.max(reached, this.#endPs);
     if (!Number.isSafeInteger(at) || at < 0 || at > last) {
       throw refusal("at", { found: String(at), expected: `an instant in ps, from 0 to ${last}` });
     }
-    if (at <= detailUntil) return;
-    const found = `${formatTime(at)}: details of this run are kept up to ${
-      formatTime(detailUntil)
-    }`;
-    throw refusal("at", { found, expected: "an earlier instant" });
+  }
+}
+
+/** Tells of progress, and lets others have a turn, while a pass goes on. */
+class Turns {
+  readonly #onProgress: (progress: ReplayProgress) => void;
+  readonly #endPs: Ps | null;
+  #at = performance.now() + TURN_MS;
+
+  constructor(onProgress: (progress: ReplayProgress) => void, endPs: Ps | null) {
+    this.#onProgress = onProgress;
+    this.#endPs = endPs;
+  }
+
+  async next({ simulator }: Recording): Promise<void> {
+    if (performance.now() < this.#at) return;
+    this.#onProgress({ atPs: simulator.now, endPs: this.#endPs, events: simulator.events });
+    await sleep(0);
+    this.#at = performance.now() + TURN_MS;
   }
 }

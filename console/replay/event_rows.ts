@@ -26,11 +26,13 @@ interface Placed {
 }
 
 export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQuery): Events {
-  const { at, node, kinds } = query;
+  const { at, node, kinds } = query, { detailFrom } = recording;
   const before = Math.min(MOST, query.before ?? USUAL),
     after = Math.min(MOST, query.after ?? USUAL);
+  // Of what is before, only a part is known.
   const isWanted = (row: EventRow) =>
-    (node === undefined || row.node === node) && (kinds === undefined || kinds.includes(row.kind));
+    row.time >= detailFrom && (node === undefined || row.node === node) &&
+    (kinds === undefined || kinds.includes(row.kind));
   const earlier: Placed[] = [], later: Placed[] = [];
   for (const source of sourcesOf(recording, ticks)) {
     const split = source.countBefore(at);

@@ -7,7 +7,12 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { sourceOf } from "./source.ts";
 import type { ReplayTarget } from "./types.ts";
 import { explorePrepared } from "../explore/explore_scenario.ts";
-import { EXPLORE_DEFAULTS, type ExploreProgress, type Verdict } from "../explore/types.ts";
+import {
+  EXPLORE_DEFAULTS,
+  type ExploreOptions,
+  type ExploreProgress,
+  type Verdict,
+} from "../explore/types.ts";
 
 export interface ForkedCut {
   readonly host: string;
@@ -22,6 +27,14 @@ export interface ForkedVerdict {
   readonly variant: string;
   /** `safe` is about this instant. */
   readonly verdict: Verdict;
+}
+
+/** An exploration of one instant. */
+export function cutOptions(
+  { host, at }: ForkedCut,
+  { claims }: { readonly claims: boolean },
+): ExploreOptions {
+  return { ...EXPLORE_DEFAULTS, cut: { host }, from: at, until: at + 1, claims };
 }
 
 /**
@@ -49,11 +62,7 @@ export async function exploreRunAt(
   }
   const { inputs, programs } = runFile;
   const verdict = await explorePrepared({ plan, inputs, programs, orders }, {
-    ...EXPLORE_DEFAULTS,
-    cut: { host },
-    from: at,
-    until: at + 1,
-    claims,
+    ...cutOptions({ host, at }, { claims }),
     ...(stopped && { stopped }),
   }, onProgress);
   return { scenario: plan.scenario, seed: plan.seed, run, variant, verdict };

@@ -6,7 +6,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../explore/history.ts";
-import { ByteLog, Integers, Numbers } from "./log_arrays.ts";
+import { ByteLog, Numbers } from "./log_arrays.ts";
 
 const PAGE_BYTES = 4_096;
 
@@ -28,16 +28,17 @@ export interface LineState {
 export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #at = new Numbers();
   /** Kind, offset in the page and length of each change: see {@link whatOf}. */
-  readonly #what = new Integers();
+  readonly #what = new Numbers(Uint32Array);
   /** Place of the bytes among all that are kept. */
-  readonly #place = new Integers();
+  readonly #place = new Numbers(Uint32Array);
   readonly #bytes = new ByteLog();
   /** Page → its changes, oldest first. A change is of one page. */
-  readonly #byPage = new Map<number, Integers>();
+  readonly #byPage = new Map<number, Numbers>();
   /** Times in which lines were dirty: the line's number, from when, to when. */
-  readonly #dirtyLine = new Integers();
+  readonly #dirtyLine = new Numbers(Uint32Array);
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
+  #restBytes = 0;
   /** Line that is dirty → its time of those, and the latest change of it. */
   readonly #openLines = new Map<number, { readonly span: number; change: number }>();
 
@@ -82,8 +83,38 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     for (const line of [...this.#openLines.keys()]) this.clean(at, line);
   }
 
+  /** Of changes; what is left of forgotten ones is as large as what was written, and not counted. */
   get heldBytes(): number {
-    return this.#bytes.heldBytes + 20 * this.#at.length + 20 * this.#dirtyTo.length;
+    return this.#bytes.heldBytes + 20 * this.#at.length + 20 * this.#dirtyTo.length -
+      this.#restBytes;
+  }
+
+  /** The log without changes before `at`: of these, with what they have left by then. */
+  since(at: Time): LineLog {
+    const log = new LineLog(), pages = new Map<number, number>();
+    const rest: { readonly at: Time; readonly line: number; readonly dirty?: Uint8Array }[] = [];
+    for (const [page, changes] of this.#byPage) {
+      for (let i = this.#countBefore(changes, at); i < changes.length; i++) {
+        pages.set(changes.at(i), page);
+      }
+      for (const line of this.linesOf(page, at)) {
+        const { durableAt, dirty, dirtyAt } = this.stateOf(line, at);
+        if (durableAt > 0) rest.push({ at: durableAt, line });
+        if (dirty !== undefined) rest.push({ at: dirtyAt, line, dirty });
+      }
+    }
+    for (const { at: time, line, dirty } of rest.sort((x, y) => x.at - y.at)) {
+      if (dirty !== undefined) log.dirty(time, line, dirty);
+      else log.durable(time, line, this.stateOf(line, at).durable);
+    }
+    log.#restBytes = log.heldBytes;
+    for (let change = this.#at.countBelow(at); change < this.#at.length; change++) {
+      const { kind, offset: inPage, length } = this.#changeOf(change);
+      const time = this.#at.at(change), offset = pages.get(change)! + inPage;
+      if (kind === "clean") log.clean(time, offset);
+      else log[kind](time, offset, this.#bytes.read(this.#place.at(change), length));
+    }
+    return log;
   }
 
   /** Pages of which anything was written, ascending. */
@@ -146,7 +177,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return { durable, durableAt, dirty, dirtyAt };
   }
 
-  #countBefore(changes: Integers | undefined, at: Time): number {
+  #countBefore(changes: Numbers | undefined, at: Time): number {
     let low = 0, high = changes?.length ?? 0;
     while (low < high) {
       const middle = (low + high) >>> 1;
@@ -173,7 +204,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     this.#what.push(((KINDS.indexOf(kind) << LENGTH_BITS | inPage) << LENGTH_BITS) | length);
     this.#place.push(typeof content === "number" ? content : this.#bytes.keep(content));
     let changes = this.#byPage.get(page);
-    if (changes === undefined) this.#byPage.set(page, changes = new Integers());
+    if (changes === undefined) this.#byPage.set(page, changes = new Numbers(Uint32Array));
     changes.push(index);
     return index;
   }

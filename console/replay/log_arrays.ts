@@ -1,15 +1,22 @@
 /** Numbers, bytes and rows in the order of their times, with what lies before an instant. */
 import type { Time } from "../../fabric/base/time.ts";
 
-abstract class Grows<Values extends Float64Array | Uint32Array> {
-  protected abstract make(length: number): Values;
-  #values: Values | undefined;
+const FIRST = 16, GROWTH = 1.5;
+
+/** A list of numbers that grows: eight bytes each, or four each of whole ones below 2^32. */
+export class Numbers {
+  readonly #Kind: typeof Float64Array | typeof Uint32Array;
+  #values: Float64Array | Uint32Array | undefined;
   length = 0;
+
+  constructor(Kind: typeof Float64Array | typeof Uint32Array = Float64Array) {
+    this.#Kind = Kind;
+  }
 
   push(value: number): void {
     let values = this.#values;
     if (values === undefined || this.length === values.length) {
-      const grown = this.make(values === undefined ? FIRST : Math.ceil(GROWTH * this.length));
+      const grown = new this.#Kind(values === undefined ? FIRST : Math.ceil(GROWTH * this.length));
       if (values !== undefined) grown.set(values);
       this.#values = values = grown;
     }
@@ -35,7 +42,7 @@ abstract class Grows<Values extends Float64Array | Uint32Array> {
   drop(count: number): void {
     if (count === 0) return;
     const left = this.#values!.subarray(count, this.length);
-    const values = this.make(Math.max(FIRST, left.length));
+    const values = new this.#Kind(Math.max(FIRST, left.length));
     values.set(left);
     this.#values = values;
     this.length = left.length;
@@ -44,22 +51,6 @@ abstract class Grows<Values extends Float64Array | Uint32Array> {
   /** Takes a number from each value. */
   subtract(number: number): void {
     for (let i = 0; i < this.length; i++) this.#values![i]! -= number;
-  }
-}
-
-const FIRST = 16, GROWTH = 1.5;
-
-/** A list of numbers that grows, eight bytes each. */
-export class Numbers extends Grows<Float64Array> {
-  protected override make(length: number): Float64Array {
-    return new Float64Array(length);
-  }
-}
-
-/** A list of whole numbers below 2^32 that grows, four bytes each. */
-export class Integers extends Grows<Uint32Array> {
-  protected override make(length: number): Uint32Array {
-    return new Uint32Array(length);
   }
 }
 
@@ -79,7 +70,8 @@ const CHUNK_BYTES = 1 << 20;
 /** Bytes that are kept one behind the other, in chunks that no collector looks into. */
 export class ByteLog {
   readonly #chunks: (Uint8Array<ArrayBuffer> | undefined)[] = [];
-  #first = 0;
+  /** What is before is forgotten. */
+  #begin = 0;
   #free = CHUNK_BYTES;
 
   /** Room for at most a chunk. @returns where it begins; {@link take} says how much of it is used. */
@@ -112,12 +104,12 @@ export class ByteLog {
 
   /** Forgets what is before a place. */
   dropBefore(place: number): void {
-    for (; this.#first < Math.floor(place / CHUNK_BYTES); this.#first++) {
-      this.#chunks[this.#first] = undefined;
-    }
+    const last = Math.floor(place / CHUNK_BYTES);
+    for (let i = Math.floor(this.#begin / CHUNK_BYTES); i < last; i++) this.#chunks[i] = undefined;
+    this.#begin = place;
   }
 
   get heldBytes(): number {
-    return CHUNK_BYTES * (this.#chunks.length - this.#first);
+    return CHUNK_BYTES * (this.#chunks.length - 1) + this.#free - this.#begin;
   }
 }

@@ -35,7 +35,7 @@ async function main(): Promise<void> {
         const { id, method, given } = request;
         if (!METHODS.includes(method)) throw new Error(`Found a call of ${method}`);
         const ask = engine![method].bind(engine) as (...given: readonly unknown[]) => unknown;
-        say({ kind: "answer", id, value: ask(...given) });
+        say({ kind: "answer", id, value: await ask(...given) });
       }
     } catch (error) {
       const { message, code } = explain(error);

@@ -3,10 +3,11 @@
  * writes of the card over the bus. Each is followed until its last byte is in memory.
  */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
+import { isSame } from "../explore/choices.ts";
 import { LINE_BYTES } from "../explore/history.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { LineLog } from "./line_log.ts";
-import { Integers, Numbers } from "./log_arrays.ts";
+import { Numbers } from "./log_arrays.ts";
 
 const PAGE_BYTES = 4_096;
 
@@ -86,23 +87,25 @@ export interface DeclaredWrite {
 }
 
 export class MemoryRecord implements MemoryLog {
-  readonly lines = new LineLog();
+  lines = new LineLog();
   /** Lines that the memory controller took: when, which, until when they are in its queue. */
-  readonly queuedAt = new Numbers();
+  queuedAt = new Numbers();
   /** Its number: the offset by 64. */
-  readonly queuedLine = new Integers();
-  readonly queuedUntil = new Numbers();
-  readonly passages: Passage[] = [];
+  queuedLine = new Numbers(Uint32Array);
+  queuedUntil = new Numbers();
+  passages: Passage[] = [];
   /** In the order of their declaration. */
   readonly writes: DeclaredWrite[] = [];
   #passedBytes = 0;
+  #restQueued = 0;
   readonly #byPage = new Map<number, DeclaredWrite[]>();
   /** Those that are not all in memory. */
   #open: Landing[] = [];
 
   /** Bytes that it holds, roughly: those of passages are in the frames that brought them. */
   get heldBytes(): number {
-    return this.lines.heldBytes + 20 * this.queuedAt.length + this.#passedBytes;
+    return this.lines.heldBytes + 20 * (this.queuedAt.length - this.#restQueued) +
+      this.#passedBytes;
   }
 
   declare(write: DeclaredWrite): void {
@@ -125,6 +128,14 @@ export class MemoryRecord implements MemoryLog {
       }
     }
     return [...found];
+  }
+
+  /** The same bytes of a declared write that is under way, which are kept in any case, or else `bytes`. */
+  declaredBytes(offset: number, bytes: Uint8Array): Uint8Array {
+    const end = offset + bytes.length;
+    const open = this.#open.find((each) => each.offset <= offset && end <= each.end);
+    const declared = open?.bytes.subarray(offset - open.offset, end - open.offset);
+    return declared !== undefined && isSame(declared, bytes) ? declared : bytes;
   }
 
   pass(passage: Passage): void {
@@ -151,6 +162,32 @@ export class MemoryRecord implements MemoryLog {
     this.queuedAt.push(at);
     this.queuedLine.push(line / LINE_BYTES);
     this.queuedUntil.push(until);
+  }
+
+  /** Forgets what does not matter to any instant from `at` on. */
+  forgetBefore(at: Time): void {
+    this.lines = this.lines.since(at);
+    this.passages = this.passages.filter(({ landing }) => landing.doneAt >= at);
+    this.#passedBytes = this.passages.reduce((sum, { landing }) => sum + landing.bytes.length, 0);
+    this.#forgetQueued(at);
+  }
+
+  /** Of each line the latest entry before `at` stays. */
+  #forgetQueued(at: Time): void {
+    const { queuedAt, queuedLine, queuedUntil } = this, latest = new Map<number, number>();
+    const end = queuedAt.countBelow(at);
+    for (let i = 0; i < end; i++) latest.set(queuedLine.at(i), i);
+    const kept = [...latest.values()].sort((x, y) => x - y);
+    for (let i = end; i < queuedAt.length; i++) kept.push(i);
+    this.queuedAt = new Numbers();
+    this.queuedLine = new Numbers(Uint32Array);
+    this.queuedUntil = new Numbers();
+    for (const i of kept) {
+      this.queuedAt.push(queuedAt.at(i));
+      this.queuedLine.push(queuedLine.at(i));
+      this.queuedUntil.push(queuedUntil.at(i));
+    }
+    this.#restQueued = latest.size;
   }
 
   /** The host begins another life. */

@@ -29,7 +29,11 @@ const PAGE_BYTES = 4_096;
 export function memoryView(
   recording: Recording,
   memory: HostMemory,
-  { host, from, to, bytes = false }: MemoryQuery & { readonly host: string },
+  { host, from, to, bytes = false, touched }: MemoryQuery & {
+    readonly host: string;
+    /** What is written in the whole run. */
+    readonly touched: MemoryRecord | undefined;
+  },
 ): MemoryView {
   const { at } = memory;
   const writes: WriteRef[] = [], indexes = new Map<DeclaredWrite, number>();
@@ -56,7 +60,7 @@ export function memoryView(
     hasPower: memory.life !== undefined,
     domain: victimOf(recording.job.plan, host).config.domain,
     moreLines: offsets.length - lines.length,
-    touched: touchedIn(recording.memory.get(host)!),
+    touched: touchedIn(touched!),
   };
 }
 

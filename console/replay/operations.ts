@@ -4,19 +4,15 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { framedSteps } from "../../fabric/capture/framed_steps.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { ladderDocumentOf } from "../operation/ladder_document.ts";
-import { countBefore } from "./log_arrays.ts";
 import { seenIn } from "./operation_frames.ts";
 import type { Recording } from "./recording.ts";
 import type { LadderDocument, OperationRow, Operations, OperationsQuery } from "./types.ts";
 
 const MOST = 1_000, USUAL = 200;
-/**
- * A ladder is looked for among so many steps before and after its first one, and so long behind the last that its
- * program said: what a card sends again comes within that.
- */
-const STEPS_BEFORE = 10_000, STEPS_AFTER = 150_000, AFTER_PS = 1_000 * PS_PER_US;
+/** A ladder is looked for among so many steps before and after its first one. */
+const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
 /** Frames are looked for so long before and after it: a receive is posted before, an object published after. */
-const AROUND_PS = 100 * PS_PER_US;
+export const AROUND_PS = 100 * PS_PER_US;
 
 /** Those that begin before `to` and end at `from` or later. */
 export function operationsIn(
@@ -57,8 +53,7 @@ export function ladderIn(recording: Recording, operation: FoundOperation): Ladde
   const frames = new Map(framed.lines.map((line) => [orderOf(line), line.frame]));
   // Indexes of an operation are those of all steps of the run.
   const begin = from - steps.dropped, first = Math.max(0, begin - STEPS_BEFORE);
-  const to = Math.min(begin + STEPS_AFTER, steps.countBefore(last.time + AFTER_PS));
-  const lines = steps.slice(first, Math.max(begin + 1, to)).map((line) => {
+  const lines = steps.slice(first, begin + STEPS_AFTER).map((line) => {
     const frame = frames.get(line.order);
     return frame === undefined ? line : { ...line, frame };
   });
@@ -66,7 +61,7 @@ export function ladderIn(recording: Recording, operation: FoundOperation): Ladde
   const observed = {
     ...{ plan, label: variant || run, lines, lengthOf },
     frames: framed.frames,
-    notes: notes.slice(0, countBefore(notes, last.time + AFTER_PS)),
+    notes,
   };
   return ladderDocumentOf(observed, ladderOf(readTrace(lines, plan), moved));
 }

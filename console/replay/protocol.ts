@@ -22,7 +22,7 @@ export const METHODS = [
 export type Method = typeof METHODS[number];
 
 export type Arguments<M extends Method> = Parameters<ReplayEngine[M]>;
-export type Result<M extends Method> = ReturnType<ReplayEngine[M]>;
+export type Result<M extends Method> = Awaited<ReturnType<ReplayEngine[M]>>;
 
 /** To the process: first what is replayed, then calls; of a rack that is up also how it is later. */
 export type ReplayRequest =

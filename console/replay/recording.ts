@@ -18,8 +18,9 @@ import { type Life, livesOf } from "../checks/lives.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import { Pages } from "../explore/history.ts";
 import type { ReplayJob } from "./job.ts";
-import { Numbers } from "./log_arrays.ts";
+import { countBefore, Numbers } from "./log_arrays.ts";
 import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
+import { isOfQueue, QueueCounts } from "./queue_counts.ts";
 import { StepLog } from "./step_log.ts";
 import { WireRecord } from "./wire_record.ts";
 
@@ -45,13 +46,22 @@ interface Counted {
   readonly values: Float64Array;
 }
 
+export interface RecordingOptions {
+  /** Details are forgotten, the oldest first, where they take more bytes. */
+  readonly detailBytes?: number;
+}
+
 /** A row with its place among all that the run has recorded. */
 export type Ordered<T> = T & { readonly order: number };
 
-/** Details of a run are kept up to so many bytes, as far as they are counted. */
-export const DETAIL_BYTES = 1 << 30;
-/** A note or a report as an object. */
-const ROW_BYTES = 400;
+/** Details of a stretch of a run take so many bytes at most, as far as they are counted. */
+const DETAIL_BYTES = 512 << 20;
+/** A note as an object. */
+const ROW_BYTES = 200;
+/** A stretch that begins later has so many steps before an instant that is asked for. */
+const STEPS_BEFORE = 500;
+/** What a stretch that is replayed anew has left free: a slice of it is smaller. */
+const ROOM_LEFT = 0.1;
 const SAMPLES_MOST = 4_096;
 /** Counters in all samples. */
 const COUNTERS_MOST = 6_000_000;
@@ -67,15 +77,16 @@ export class Recording {
   /** Steps of operations, as a trace has them. */
   readonly steps = new StepLog();
   readonly #finder: OperationFinder;
-  readonly notes: Ordered<TimedRecord>[] = [];
+  /** Since {@link detailFrom}; before it all but what was posted and completed. */
+  notes: Ordered<TimedRecord>[] = [];
   readonly reports: Ordered<ReportSeen>[] = [];
   readonly wire: WireRecord;
   readonly memory = new Map<string, MemoryRecord>();
   /** By device: the times of its events. */
   readonly events = new Map<string, Numbers>();
   samples: Sample[] = [];
-  /** Details are kept up to here. */
-  detailUntil: Time = NEVER;
+  /** Steps, messages and changes of memory before this are forgotten. */
+  detailFrom: Time = 0;
   /** Everything before this has happened. */
   reached: Time = 0;
   #order = 0;
@@ -86,9 +97,21 @@ export class Recording {
   /** By card: the latest frames that it has received, or their payloads, oldest first. */
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
-  constructor(job: ReplayJob, loaded: Loaded) {
+  readonly #detailBytes: number;
+  /** Ends of slices since {@link detailFrom}, and the events by then. */
+  #slices: (readonly [end: Time, events: number])[] = [];
+  #notesForgotten = 0;
+  /** By host: what its notes that are forgotten say of its queues, in its life since then. */
+  readonly #queues = new Map<string, { readonly since: Time; readonly counts: QueueCounts }>();
+
+  constructor(
+    job: ReplayJob,
+    loaded: Loaded,
+    { detailBytes = DETAIL_BYTES }: RecordingOptions = {},
+  ) {
     const { plan, orders } = job;
     this.job = job;
+    this.#detailBytes = detailBytes;
     this.lives = livesOf(plan, plan.faults);
     this.wire = new WireRecord(plan);
     this.#finder = OperationFinder.of(plan);
@@ -119,7 +142,7 @@ export class Recording {
         for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
       },
       onTrace: (time, node, step) => {
-        if (step.busy === undefined && this.#keeps) {
+        if (step.busy === undefined) {
           this.#finder.add({ time, node, ...step }, this.steps.dropped + this.steps.length);
           this.steps.push({ time, node, order: this.#order++ }, step);
         }
@@ -132,10 +155,6 @@ export class Recording {
   extend(job: ReplayJob): void {
     for (const order of job.orders.slice(this.job.orders.length)) this.simulator.order(order);
     this.job = job;
-  }
-
-  get #keeps(): boolean {
-    return this.detailUntil === NEVER;
   }
 
   /** Replays a slice that ends at `until` at the latest. @returns whether something is left to do. */
@@ -154,13 +173,73 @@ export class Recording {
     // As many events to a slice as to a sample: that follows from the past alone, as it has to.
     if (events > this.#eventsOfSample) this.#slicePs = Math.max(1, Math.floor(this.#slicePs / 2));
     else if (events < this.#eventsOfSample / 4) this.#slicePs *= 2;
-    if (this.#keeps && this.heldBytes > DETAIL_BYTES) this.detailUntil = to;
+    this.#slices.push([to, simulator.events]);
+    if (this.heldBytes > this.#detailBytes) this.#forgetHalf();
     return true;
   }
 
-  /** Bytes of the details, roughly. */
+  /** Whether all is kept from some steps before `from` to `to`. */
+  holds(from: Time, to: Time): boolean {
+    if (to > this.reached) return false;
+    return this.detailFrom === 0 ||
+      (from >= this.detailFrom && this.steps.countBefore(from) >= STEPS_BEFORE);
+  }
+
+  /** Whether a stretch around an instant is kept that is as long as it may be. */
+  get isFull(): boolean {
+    return this.heldBytes > (1 - ROOM_LEFT) * this.#detailBytes;
+  }
+
+  /** Forgets so much that half of what may be kept is free. */
+  makeRoom(): void {
+    if (this.heldBytes > this.#detailBytes / 2) this.#forgetHalf();
+  }
+
+  #forgetHalf(): void {
+    const [, first] = this.#slices[0]!, [, last] = this.#slices.at(-1)!;
+    const [at] = this.#slices.find(([, events]) => events - first >= (last - first) / 2)!;
+    this.detailFrom = at;
+    this.#slices = this.#slices.filter(([end]) => end >= at);
+    this.steps.drop(this.steps.countBefore(at));
+    this.wire.forgetBefore(at);
+    for (const record of this.memory.values()) record.forgetBefore(at);
+    this.#forgetNotes(at);
+  }
+
+  #forgetNotes(at: Time): void {
+    const count = countBefore(this.notes, at), kept: Ordered<TimedRecord>[] = [];
+    for (const row of this.notes.slice(0, count)) {
+      if (isOfQueue(row.note)) this.#count(row);
+      else kept.push(row);
+    }
+    this.notes = [...kept, ...this.notes.slice(count)];
+    this.#notesForgotten = kept.length;
+  }
+
+  #count(row: TimedRecord): void {
+    const { node, time } = row;
+    const { from: since } = this.lives.get(node)!.findLast(({ from }) => from <= time)!;
+    let queues = this.#queues.get(node);
+    if (queues?.since !== since) {
+      this.#queues.set(node, queues = { since, counts: new QueueCounts() });
+    }
+    queues.counts.add(row);
+  }
+
+  /** What programs of a host have posted and seen completed from `since` on, before `at`. */
+  queuesAt(host: string, { since, at }: { readonly since: Time; readonly at: Time }): QueueCounts {
+    const known = this.#queues.get(host);
+    const queues = new QueueCounts(known?.since === since ? known.counts : undefined);
+    const { notes } = this, from = Math.max(since, this.detailFrom);
+    for (let i = countBefore(notes, from); i < notes.length && notes[i]!.time < at; i++) {
+      if (notes[i]!.node === host) queues.add(notes[i]!);
+    }
+    return queues;
+  }
+
+  /** Bytes of the details, roughly, without what is kept of the whole run. */
   get heldBytes(): number {
-    let bytes = this.steps.heldBytes + ROW_BYTES * (this.notes.length + this.reports.length);
+    let bytes = this.steps.heldBytes + ROW_BYTES * (this.notes.length - this.#notesForgotten);
     for (const { heldBytes } of this.memory.values()) bytes += heldBytes;
     return bytes + this.wire.heldBytes;
   }
@@ -200,7 +279,6 @@ export class Recording {
   #see(seen: Observation): void {
     const { time } = seen;
     const node = this.job.plan.nodes[seen.node]!.name;
-    if (!this.#keeps) return;
     if (seen.kind === "sent") this.wire.frame(node, seen, this.#order++);
     else if (seen.kind === "report") {
       const { topic, value } = seen;
@@ -295,7 +373,7 @@ export class Recording {
     node: Node,
     { port, message, freeAt, now }: { port: number; message: Message; freeAt: Time; now: Time },
   ): void {
-    if (message.kind === "frame" || !this.#keeps) return;
+    if (message.kind === "frame") return;
     const direction = this.wire.directionOf(node.name, port);
     if (direction === undefined) return;
     const { latencyPs, bitsPerSecond } = direction.plan;
@@ -305,8 +383,9 @@ export class Recording {
     this.wire.bus(direction, { kind, startPs, endPs: freeAt, bytes, order: this.#order++ });
     const isWrite = node.kind === "rnic" && port === PORTS.rnicBus && kind === "memory-write";
     if (!isWrite || message.address < SCM_BASE) return;
-    this.memory.get(direction.to)?.pass({
-      landing: new Landing(message.address - SCM_BASE, message.data),
+    const record = this.memory.get(direction.to), offset = message.address - SCM_BASE;
+    record?.pass({
+      landing: new Landing(offset, record.declaredBytes(offset, message.data)),
       cardAt: this.#receivedAt(node.name, message.data),
       sentAt: now,
       busAt: startPs,

@@ -5,7 +5,7 @@
 import type { Time } from "../../fabric/base/time.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
-import { ByteLog, Integers, Numbers } from "./log_arrays.ts";
+import { ByteLog, Numbers } from "./log_arrays.ts";
 
 /** A step with its place among all that the run has recorded. */
 export type StepRow = TraceLine & { readonly order: number };
@@ -20,14 +20,14 @@ export class StepLog {
   readonly #at = new Numbers();
   readonly #order = new Numbers();
   /** Node, name and connection, as indexes in the list of names. */
-  readonly #node = new Integers();
-  readonly #step = new Integers();
-  readonly #connection = new Integers();
-  readonly #members = new Integers();
+  readonly #node = new Numbers(Uint32Array);
+  readonly #step = new Numbers(Uint32Array);
+  readonly #connection = new Numbers(Uint32Array);
+  readonly #members = new Numbers(Uint32Array);
   /** Where its numbers begin, where its text begins, and the bytes of that. */
-  readonly #first = new Integers();
-  readonly #text = new Integers();
-  readonly #textBytes = new Integers();
+  readonly #first = new Numbers(Uint32Array);
+  readonly #text = new Numbers(Uint32Array);
+  readonly #textBytes = new Numbers(Uint32Array);
   readonly #numbers = new Numbers();
   readonly #texts = new ByteLog();
   readonly #names: string[] = [""];

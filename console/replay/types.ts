@@ -124,8 +124,8 @@ export interface Timeline {
 }
 
 export interface Kept {
-  /** Steps, frames and memory are kept up to here; later instants are refused. */
-  readonly detailUntilPs: Ps;
+  /** Steps, frames and memory are kept from here on; an earlier instant takes another pass up to it. */
+  readonly detailFromPs: Ps;
   /** Samples of counters. */
   readonly samples: number;
   /** Resident bytes of the engine's process. */

@@ -29,6 +29,10 @@ export interface Direction {
   readonly what: Numbers;
   /** Place of each among all that the run records. */
   readonly order: Numbers;
+  /** Messages, and their bytes, of which the rows are forgotten. */
+  forgotten: number;
+  forgottenBytes: number;
+  /** By number of the message from the start of the run. */
   readonly effects: Map<number, { readonly says: readonly string[]; readonly latePs: number }>;
 }
 
@@ -37,7 +41,8 @@ export class WireRecord {
   readonly #byPort = new Map<string, Direction>();
   readonly directions: Direction[] = [];
   readonly #names: ReadonlyMap<string, string>;
-  readonly #chunks: Uint8Array[] = [];
+  readonly #chunks: (Uint8Array | undefined)[] = [];
+  #headsForgotten = 0;
   readonly #heads = new WeakMap<Uint8Array, number>();
   #headCount = 0;
   readonly #kinds: string[] = [];
@@ -57,6 +62,8 @@ export class WireRecord {
           total: new Numbers(),
           what: new Numbers(),
           order: new Numbers(),
+          forgotten: 0,
+          forgottenBytes: 0,
           effects: new Map(),
         };
         this.directions.push(direction);
@@ -67,7 +74,7 @@ export class WireRecord {
 
   get heldBytes(): number {
     const rows = this.directions.reduce((sum, { startPs }) => sum + startPs.length, 0);
-    return 48 * rows + HEAD_BYTES * this.#headCount;
+    return 48 * rows + HEAD_BYTES * (this.#headCount - this.#headsForgotten);
   }
 
   directionOf(node: string, port: number): Direction | undefined {
@@ -81,7 +88,10 @@ export class WireRecord {
     const { effect } = seen;
     if (effect !== undefined) {
       const latePs = effect.copies === 0 ? Infinity : effect.latePs;
-      direction.effects.set(direction.startPs.length, { says: effect.says, latePs });
+      direction.effects.set(direction.forgotten + direction.startPs.length, {
+        says: effect.says,
+        latePs,
+      });
     }
     this.#add(direction, {
       ...seen,
@@ -111,8 +121,8 @@ export class WireRecord {
       order: number;
     },
   ): void {
-    const { total } = direction;
-    total.push((total.length === 0 ? 0 : total.at(total.length - 1)) + bytes);
+    const { total, forgottenBytes } = direction;
+    total.push((total.length === 0 ? forgottenBytes : total.at(total.length - 1)) + bytes);
     direction.startPs.push(startPs);
     direction.endPs.push(endPs);
     direction.bytes.push(bytes);
@@ -123,7 +133,8 @@ export class WireRecord {
   /** Frames are passed on as they are: each is kept once. */
   #headOf(frame: Uint8Array): number {
     const known = this.#heads.get(frame);
-    if (known !== undefined) return known;
+    // A switch may pass a frame on long after it has come.
+    if (known !== undefined && known >= this.#headsForgotten) return known;
     const number = this.#headCount++;
     const place = number % HEADS_OF_CHUNK;
     if (place === 0) this.#chunks.push(new Uint8Array(HEADS_OF_CHUNK * HEAD_BYTES));
@@ -146,6 +157,29 @@ export class WireRecord {
       bytes: direction.bytes.at(index),
       names: this.#names,
     });
+  }
+
+  /** Forgets messages that have arrived before `at`; those behind one that has not stay. */
+  forgetBefore(at: Time): void {
+    let head = this.#headCount;
+    for (const direction of this.directions) {
+      const { startPs, endPs, bytes, total, what, order, effects } = direction;
+      const sent = startPs.countBelow(at);
+      let count = sent;
+      for (let i = sent - 1; i >= Math.max(0, sent - LOOK_BACK); i--) {
+        const { arrivesPs } = this.inFlight(direction, i);
+        if ((arrivesPs ?? endPs.at(i) + direction.plan.latencyPs) >= at) count = i;
+      }
+      if (count > 0) direction.forgottenBytes = total.at(count - 1);
+      direction.forgotten += count;
+      for (const column of [startPs, endPs, bytes, total, what, order]) column.drop(count);
+      for (const index of effects.keys()) if (index < direction.forgotten) effects.delete(index);
+      if (direction.plan.kind === "bus") continue;
+      for (let i = 0; i < what.length; i++) head = Math.min(head, what.at(i));
+    }
+    const first = Math.floor(head / HEADS_OF_CHUNK);
+    for (let i = 0; i < first; i++) this.#chunks[i] = undefined;
+    this.#headsForgotten = head;
   }
 
   /** What is on a direction of a cable at `at`. */
@@ -171,15 +205,15 @@ export class WireRecord {
       to,
       inFlight: inFlight.reverse().slice(0, LISTED),
       inFlightCount: count,
-      sent,
-      sentBytes: sent === 0 ? 0 : total.at(sent - 1),
+      sent: direction.forgotten + sent,
+      sentBytes: sent === 0 ? direction.forgottenBytes : total.at(sent - 1),
     };
   }
 
   inFlight(direction: Direction, index: number): InFlight {
     const { plan, effects } = direction;
     const startPs = direction.startPs.at(index), endPs = direction.endPs.at(index);
-    const effect = effects.get(index);
+    const effect = effects.get(direction.forgotten + index);
     const arrivesPs = endPs + plan.latencyPs + (effect?.latePs ?? 0);
     return {
       startPs,

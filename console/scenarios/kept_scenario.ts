@@ -26,6 +26,12 @@ export async function keepScenario(
   writeWhole(`${directory}/${FILE}`, text);
 }
 
+/** Leaves the scenario of a run with one that repeats it. */
+export function copyScenario(from: string, to: string): void {
+  const text = textIfThere(`${from}/${FILE}`);
+  if (text !== undefined) writeWhole(`${to}/${FILE}`, text);
+}
+
 /**
  * The scenario of a run, with what was done to its rack by hand as `faults:`.
  * @throws Refusal where the run has left no scenario.

@@ -2,7 +2,7 @@
 import type { Role } from "../api/session.ts";
 import { cacheFolder } from "../base/paths.ts";
 import { versionText } from "../base/version.ts";
-import { takeRacksDown } from "../rack/bring_up.ts";
+import { takeRacksDown } from "../rack/live/take_down.ts";
 import { listRuns } from "../rack/run_directory.ts";
 import { createApp } from "./app.ts";
 import { AuditLog } from "./doors/audit.ts";

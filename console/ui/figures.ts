@@ -85,7 +85,10 @@ export function wordsOfVariant(folder: string): string {
   return folder.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
 }
 
-/** A sentence of the server's with its unit as the page writes it: `us` on a terminal is `µs` here. */
+/** A sentence of the server's with its times as the page writes them: `us` on a terminal is `µs` here. */
 export function sentence(text: string): string {
-  return text.replace(/(\d) ?us\b/g, `$1${THIN}µs`);
+  return text.replace(/\b(\d{4,}) ps\b/g, (_, ps) => time(Number(ps))).replace(
+    /(\d) ?us\b/g,
+    `$1${THIN}µs`,
+  );
 }

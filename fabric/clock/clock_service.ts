@@ -21,6 +21,7 @@ import type { Break, BreakHit } from "./breaks.ts";
 import {
   type ClockEnd,
   type MemberStatus,
+  type OrdersBefore,
   type PowerNews,
   type Recorded,
   type RecordedFault,
@@ -46,7 +47,7 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
   /** Makes room for a program that an order starts; returns false where it is not kept. */
-  readonly onAccepted?: (order: RecordedOrder) => boolean;
+  readonly onAccepted?: (order: RecordedOrder, before: OrdersBefore) => boolean;
   /** Writes down an order that was accepted; returns when it is written. */
   readonly onOrdered?: (order: RecordedOrder) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
@@ -216,7 +217,7 @@ export class ClockService {
         if (fault.action !== "link") this.#tellOfPower(fault);
       },
       planned: (fault) => onPlanned?.(fault),
-      accepted: (order) => onAccepted?.(order) ?? true,
+      accepted: (order, before) => onAccepted?.(order, before) ?? true,
       ordered: (order) => onOrdered?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {

@@ -22,7 +22,7 @@ import {
 } from "./member.ts";
 import type { PowerState } from "./power_state.ts";
 import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
-import type { Recorded, RecordedFault, RecordedOrder, Summary } from "./record.ts";
+import type { OrdersBefore, Recorded, RecordedFault, RecordedOrder, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 /** The timekeeper's outputs. Implemented over the bus, or by tests. */
@@ -42,8 +42,9 @@ export interface ClockOutputs {
   /**
    * Room on record for a program that an order is to start, with what is known of it. @returns false where
    * it is not to be kept. @throws RecordError: the order is refused.
+   * @param before `done`: no earlier order has to be read again.
    */
-  accepted?(order: RecordedOrder): boolean;
+  accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
   /** An accepted order, to be written down before the host is told. */
   ordered?(order: RecordedOrder): void;
   /** The run cannot be replayed any more; to be written down. */

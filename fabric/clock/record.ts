@@ -45,6 +45,9 @@ export interface RecordedOrder extends RunOrder {
   readonly incarnation: number;
 }
 
+/** What is known of the orders before one: `done`: every one has been carried out, or its life is over. */
+export type OrdersBefore = "done" | "open";
+
 /** An order on record: a line of JSON, and beside it the content that the program was given. */
 export interface OrderOnRecord {
   readonly line: object;

@@ -226,7 +226,8 @@ export class Timekeeper {
     assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
     const counter = this.#runCounter;
     const order = { host, counter, program: { ...program, order: counter } };
-    const isKept = out.accepted?.({ at: 0, ...order, incarnation: lifeForOrders(member) });
+    const accepted = { at: 0, ...order, incarnation: lifeForOrders(member) };
+    const isKept = out.accepted?.(accepted, this.#areOrdersDone ? "done" : "open");
     this.#runCounter++;
     if (isKept === false && this.#exact) {
       out.inexact("more content was ordered than a run keeps on record");
@@ -238,6 +239,14 @@ export class Timekeeper {
       member.runs.push({ at, ...order });
     });
     return counter;
+  }
+
+  /** Whether every order so far has been carried out, and is known to be. */
+  get #areOrdersDone(): boolean {
+    return this.#orders.length === 0 &&
+      this.#parts.members.every(({ runs, later, recalled, grant }) =>
+        runs.length + later.length + recalled.length + (grant?.runs.length ?? 0) === 0
+      );
   }
 
   /** Takes up an order on record, which the host may have carried out since. */

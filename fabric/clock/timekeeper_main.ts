@@ -17,6 +17,7 @@ import {
   type MemberStatus,
   orderFromLine,
   orderOnRecord,
+  type OrdersBefore,
   type Recorded,
   type RecordedOrder,
   RecordError,
@@ -49,7 +50,7 @@ async function main(runFilePath: string): Promise<void> {
       wallMs: () => performance.now(),
       onRecord: (fault) => appendLine(recordFile, fault),
       onPlanned: (fault) => appendLine(plannedFile, fault),
-      onAccepted: (order) => orders.accept(order),
+      onAccepted: (order, before) => orders.accept(order, before),
       onOrdered: (order) => orders.add(order),
       onInexact: (why) => appendLine(inexactFile, why),
       onFinished: ({ digest, virtualPs, events, reason }) =>
@@ -72,22 +73,31 @@ class OrderRecord {
   readonly #folder: string;
   /** Where the lines of accepted orders go, and how long they may be, by the order's number. */
   readonly #rooms = new Map<number, { readonly at: number; readonly length: number }>();
+  readonly #settled: string;
   #bytes = 0;
 
   constructor(directory: string) {
     this.#file = `${directory}/orders.jsonl`;
     this.#folder = `${directory}/orders`;
+    this.#settled = `${directory}/orders.settled`;
   }
 
+  /** Orders that may not have been carried out: those before them are as many as the rack is old. */
   read(): RecordedOrder[] {
-    return readLines<{ contentBytes?: number }>(this.#file).map((line) => {
+    const { at, bytes } = JSON.parse(readIfThere(this.#settled) || NOTHING_SETTLED) as Settled;
+    this.#bytes = bytes;
+    return readLines<{ contentBytes?: number }>(this.#file, at).map((line) => {
       this.#bytes += line.contentBytes ?? 0;
       return orderFromLine(line, (counter) => Deno.readFileSync(`${this.#folder}/${counter}`));
     });
   }
 
-  /** Makes room for an order. @returns false beyond {@link CONTENT_MOST}. @throws RecordError */
-  accept(order: RecordedOrder): boolean {
+  /**
+   * Makes room for an order. @param before what is known of all earlier ones.
+   * @returns false beyond {@link CONTENT_MOST}. @throws RecordError
+   */
+  accept(order: RecordedOrder, before: OrdersBefore): boolean {
+    if (before === "done") this.#settle();
     const most = Number.MAX_SAFE_INTEGER;
     const { line, content } = orderOnRecord({ ...order, at: most, incarnation: most });
     if (this.#bytes + (content?.length ?? 0) > CONTENT_MOST) return false;
@@ -113,6 +123,11 @@ class OrderRecord {
     });
   }
 
+  #settle(): void {
+    const settled: Settled = { at: sizeIfThere(this.#file), bytes: this.#bytes };
+    leave(this.#settled, settled);
+  }
+
   #keep(counter: number, content: Uint8Array): void {
     const path = `${this.#folder}/${counter}`;
     recorded(path, () => {
@@ -129,6 +144,14 @@ class OrderRecord {
 
 const BLANK = 0x20;
 
+/** The length of that part of the record whose orders have been carried out, and of their content. */
+interface Settled {
+  readonly at: number;
+  readonly bytes: number;
+}
+
+const NOTHING_SETTLED = '{"at":0,"bytes":0}';
+
 /** How often a timekeeper of this run was started before. It may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
@@ -136,11 +159,11 @@ function nextTerm(path: string): number {
   return term;
 }
 
-function leave(path: string, end: ClockEnd): void {
+function leave(path: string, value: ClockEnd | Settled): void {
   try {
-    replaceFile(path, JSON.stringify(end));
+    replaceFile(path, JSON.stringify(value));
   } catch (error) {
-    // A full disk: a replay of this run has nothing to be compared with.
+    // A full disk: a replay of this run has nothing to be compared with, a next timekeeper more to read.
     console.error(`Cannot write ${path}: ${(error as Error).message}`);
   }
 }
@@ -159,9 +182,23 @@ function isThere(path: string): boolean {
   }
 }
 
-function readIfThere(path: string): string {
+function sizeIfThere(path: string): number {
   try {
-    return Deno.readTextFileSync(path);
+    return Deno.statSync(path).size;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return 0;
+    throw error;
+  }
+}
+
+/** @param from the byte from which on. */
+function readIfThere(path: string, from = 0): string {
+  try {
+    using file = Deno.openSync(path);
+    const bytes = new Uint8Array(Math.max(file.statSync().size - from, 0));
+    file.seekSync(from, Deno.SeekMode.Start);
+    for (let at = 0; at < bytes.length;) at += file.readSync(bytes.subarray(at)) ?? bytes.length;
+    return new TextDecoder().decode(bytes);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return "";
     throw error;
@@ -169,13 +206,13 @@ function readIfThere(path: string): string {
 }
 
 /**
- * The whole lines of an earlier timekeeper's file. A last line without its end, written as that one
+ * The whole lines of an earlier timekeeper's file, from a byte on at which one begins. A last line without its end, written as that one
  * was killed, has had no effect and is removed.
  */
-function readLines<T>(path: string): T[] {
-  const text = readIfThere(path);
+function readLines<T>(path: string, from = 0): T[] {
+  const text = readIfThere(path, from);
   const whole = text.slice(0, text.lastIndexOf("\n") + 1);
-  if (whole !== text) Deno.truncateSync(path, new TextEncoder().encode(whole).length);
+  if (whole !== text) Deno.truncateSync(path, from + new TextEncoder().encode(whole).length);
   // A blank line is room that was never used.
   const lines = whole.split("\n").filter((line) => line.trim() !== "");
   return lines.map((line) => JSON.parse(line) as T);

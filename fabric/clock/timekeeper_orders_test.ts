@@ -130,6 +130,30 @@ describe("Timekeeper.run", () => {
     assert.deepEqual(rig.deeds, ["record order 0", "grant order 0"]);
   });
 
+  it("says with each whether earlier ones have been carried out, which nobody has to read again then", () => {
+    const rig = atRest({ next: 5_000 });
+    rig.keeper.run("b", PROGRAM);
+    rig.keeper.run("b", PROGRAM);
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    rig.keeper.run("b", PROGRAM);
+    rig.answerAll();
+    rig.answerAll();
+    rig.keeper.run("b", PROGRAM);
+    assert.deepEqual(rig.before, ["done", "open", "open", "done"]);
+  });
+
+  it("takes those on record for open until each host has said how far it has come", () => {
+    const order = { host: "b", incarnation: 0, program: PROGRAM, at: 300, counter: 0 };
+    const rig = new Rig({ term: 1, orders: [order, { ...order, incarnation: 1 }], stayUp: true });
+    rig.keeper.run("c", PROGRAM);
+    for (const name of ["a", "b", "c"]) {
+      rig.report(name, { term: 1, grant: 4, taken: [], ran: 300 });
+    }
+    rig.answerAll({ term: 1 });
+    rig.keeper.run("c", PROGRAM);
+    assert.deepEqual(rig.before, ["open", "open"], "one is for a later life of b");
+  });
+
   it("never gives a number twice, though a new timekeeper knows nothing of the old orders", () => {
     const numbers = [0, 1, 2].map((term) => atRest({ term }).keeper.run("b", PROGRAM));
     assert.equal(new Set(numbers).size, 3);

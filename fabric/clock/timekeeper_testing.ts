@@ -4,7 +4,13 @@ import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
 import { type Member, newMember } from "./member.ts";
-import { type RecordedFault, type RecordedOrder, RecordError, type Summary } from "./record.ts";
+import {
+  type OrdersBefore,
+  type RecordedFault,
+  type RecordedOrder,
+  RecordError,
+  type Summary,
+} from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { Timekeeper } from "./timekeeper.ts";
 
@@ -55,6 +61,8 @@ export class Rig {
   readonly inexact: string[] = [];
   /** Whether orders are kept on record; `none`: they cannot be written. */
   hasRoom: boolean | "none" = true;
+  /** What each order was told of earlier ones as it was accepted. */
+  readonly before: OrdersBefore[] = [];
   /** What was written down and ordered, in order. */
   readonly deeds: string[] = [];
   asked = 0;
@@ -106,7 +114,8 @@ export class Rig {
         this.records.push(fault);
         this.deeds.push(`record ${fault.action} ${fault.instance}`);
       },
-      accepted: () => {
+      accepted: (_, before) => {
+        this.before.push(before);
         if (this.hasRoom === "none") throw new RecordError("Cannot write");
         return this.hasRoom;
       },

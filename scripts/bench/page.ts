@@ -1,6 +1,7 @@
 /** (o) What a page needs: first paint, bytes, frames of large racks, a death, an instant of the past. */
 import type { Page } from "playwright-core";
-import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkedTo } from "../../console/rack/live/racks.ts";
 import { startDevice } from "../../console/rack/live/power.ts";
 import { readProcesses } from "../../console/rack/process_table.ts";

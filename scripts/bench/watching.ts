@@ -1,5 +1,6 @@
 /** (n) What it costs a rack of processes that pages look at it. */
-import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkedTo, type RackLink } from "../../console/rack/live/racks.ts";
 import { readProcesses, statOf } from "../../console/rack/process_table.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";

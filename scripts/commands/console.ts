@@ -1,7 +1,8 @@
 /** `rack console`: the web page for racks, and the API behind it. */
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";

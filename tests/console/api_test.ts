@@ -7,7 +7,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
-import { takeRacksDown } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
 import { promProblems } from "../support/promlint.ts";
 import { eventually } from "../support/eventually.ts";
@@ -295,6 +295,31 @@ describe("the console's API", () => {
     const same = await good("GET /runs/{run}/compare", {}, { query: `?with=${rack}` });
     assert.equal(same.isSame, true);
     assert.equal(console.replays.size, 1);
+  });
+
+  it("keeps where the rack stood, and brings one up there as a job", async () => {
+    const path = "POST /runs/{run}/checkpoints";
+    const { endPs, faults: [kill] } = await good("GET /runs/{run}/timeline");
+    const now = await good(path, {}, { json: {} });
+    assert.ok(now.name === "c1" && now.atPs >= endPs, `${now.atPs} ${endPs}`);
+    const dead = await good(path, {}, { json: { name: "dead", atPs: kill.at + 1 } });
+    const { checkpoints } = await good("GET /runs/{run}/checkpoints");
+    assert.deepEqual(checkpoints, [dead, now]);
+    const late = { atPs: 2 * now.atPs };
+    assert.match(await refused("422 refused", path, {}, { json: late }), /The instant is/);
+    await refused("422 refused", path, {}, { json: { name: "../x" } });
+    await refused("404 not-found", path, { run: "none" }, { json: {} });
+    const order = { kind: "resume", run: rack, at: "dead" };
+    await refused("404 not-found", "POST /jobs", {}, { json: { ...order, run: rack.slice(1) } });
+    const { job, result } = await ended((await good("POST /jobs", {}, { json: order })).id);
+    assert.equal(job.state, "done", job.error);
+    assert.deepEqual(
+      [result.atPs, result.digest, result.from],
+      [kill.at + 1, dead.digest, rack],
+    );
+    const { clock } = await good("GET /racks/{run}/why", { run: result.run });
+    assert.equal(clock.paused, true);
+    await good("POST /runs/{run}/down", { run: result.run });
   });
 
   it("measures racks for Prometheus", async () => {

@@ -152,6 +152,8 @@ describe("The console's page", () => {
     await rig.accessible("the list of runs");
     await page.getByRole("link", { name: "persist-pair" }).click();
     await page.getByRole("heading", { name: "Files" }).waitFor();
+    await page.getByRole("button", { name: "Checkpoint here" }).click();
+    await page.getByRole("table", { name: "Checkpoints" }).getByText("c1").waitFor();
     await rig.pictures("run");
     await rig.accessible("a run in full");
   });

@@ -35,6 +35,8 @@ const FOREIGN = [
 ];
 /** What a viewer may ask: nothing of it changes a device or the clock. */
 const QUERIES = /^(status|faults|steps|(final|inspect)-.*)$/;
+/** What parents in containers hear and say of their process; on a rack of processes nobody does. */
+const OF_PARENTS = /^(kill|boot|process|death)-/;
 /** May do anything: looks on, and plays all others. */
 const OBSERVER = "_observer";
 
@@ -45,6 +47,7 @@ for (
   ]] as const
 ) {
   describe(`the broker of a rack of ${place}`, () => {
+    const inContainers = place === "containers";
     let dir: string;
     let server: NatsServer;
     let rack: { plan: RackPlan; partitions: readonly { name: string; nodes: readonly string[] }[] };
@@ -155,13 +158,19 @@ for (
         case "trace":
           return name.node === user;
         case "answer":
-          return name.by === user && user !== USERS.report && user !== USERS.viewer;
+          // In containers the supervisor is the console, which nobody asks.
+          return name.by === user && user !== USERS.report && user !== USERS.viewer &&
+            (user !== USERS.supervisor || !inContainers);
         case "clock.grant":
         case "clock.order":
         case "clock.ask":
           return user === USERS.timekeeper;
         case "control":
           if (/^(finished|stalled|power)$/.test(name.verb)) return user === USERS.timekeeper;
+          if (OF_PARENTS.test(name.verb)) {
+            return inContainers && mayPublishOfParents(user, name.verb);
+          }
+          if (inContainers && /^(death|boot|kill)$/.test(name.verb)) return false;
           return user === USERS.supervisor ||
             (user === USERS.report && /^(status|final-.*)$/.test(name.verb)) ||
             (user === USERS.viewer && QUERIES.test(name.verb));
@@ -171,7 +180,9 @@ for (
     function mayHear(user: string, subject: string): boolean {
       const name = parseSubject(subject);
       if (name?.run !== RUN) return false;
-      if (user === USERS.supervisor) return true;
+      if (user === USERS.supervisor && !inContainers) return true;
+      const isWatching = user === USERS.viewer || user === USERS.supervisor;
+      const asks = isWatching || user === USERS.report || (inContainers && !user.startsWith("_"));
       switch (name.kind) {
         case "wire":
           return name.to === user && areCabled(name.from, name.to);
@@ -181,18 +192,19 @@ for (
         case "clock.alive":
           return user === USERS.timekeeper;
         case "clock.report":
-          return user === USERS.timekeeper || user === USERS.viewer;
+          return user === USERS.timekeeper || isWatching;
         case "clock.grant":
         case "clock.order":
           return name.partition === user;
         case "clock.ask":
           return rack.partitions.some((partition) => partition.name === user);
         case "report":
-          return user === USERS.report || user === USERS.viewer;
+          return user === USERS.report || isWatching;
         case "answer":
-          return name.asker === user && (user === USERS.report || user === USERS.viewer);
+          return name.asker === user && asks;
         case "control":
-          if (/^(finished|stalled|power)$/.test(name.verb)) return user === USERS.viewer;
+          if (/^(finished|stalled|power)$/.test(name.verb)) return isWatching;
+          if (OF_PARENTS.test(name.verb)) return inContainers && mayHearOfParents(user, name.verb);
           if (/^(boot|kill)$/.test(name.verb)) return false;
           if (/^(final|inspect)-/.test(name.verb)) {
             return [`final-${user}`, `inspect-${user}`].includes(name.verb);
@@ -200,8 +212,19 @@ for (
           if (name.verb === "steps") return !user.startsWith("_");
           return user === USERS.timekeeper;
         case "trace":
-          return user === USERS.viewer;
+          return isWatching;
       }
+    }
+
+    /** Orders are the console's, questions also a viewer's, and of a death speaks its own parent alone. */
+    function mayPublishOfParents(user: string, verb: string): boolean {
+      if (verb.startsWith("death-")) return verb === `death-${user}`;
+      return user === USERS.supervisor || (user === USERS.viewer && verb.startsWith("process-"));
+    }
+
+    function mayHearOfParents(user: string, verb: string): boolean {
+      if (verb.startsWith("death-")) return user === USERS.timekeeper;
+      return [`kill-${user}`, `boot-${user}`, `process-${user}`].includes(verb);
     }
 
     function areCabled(x: string, y: string): boolean {
@@ -393,7 +416,9 @@ function subjectsOf(users: readonly string[], partitions: readonly string[]): st
     ...partitions.map((node) => subjectOf({ kind: "trace", run, node })),
     ...[
       ...control,
-      ...partitions.flatMap((name) => [`final-${name}`, `inspect-${name}`]),
+      ...partitions.flatMap((name) =>
+        ["final", "inspect", "kill", "boot", "process", "death"].map((verb) => `${verb}-${name}`)
+      ),
     ].map((verb) => subjectOf({ kind: "control", run, verb })),
     ...users.flatMap((by) =>
       users.map((asker) => subjectOf({ kind: "answer", run, by, asker, number: "1" }))

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { RackError } from "../../console/base/rack_error.ts";
-import { bringUp, takeRacksDown } from "../../console/rack/bring_up.ts";
+import { bringUp } from "../../console/rack/bring_up.ts";
+import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkFaultRequest, orderLinkFault } from "../../console/rack/live/cables.ts";
 import {
   awaitService,
@@ -15,6 +16,7 @@ import {
 import { findRun, linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
 import { pause, resume } from "../../console/rack/live/virtual_time.ts";
+import { listRuns } from "../../console/rack/run_directory.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import type { Checkpoint } from "../../console/replay/checkpoints.ts";
 import { Replay } from "../../console/replay/client.ts";
@@ -171,6 +173,23 @@ describe("Replay of a rack that was up", () => {
     await Deno.writeTextFile(path, text);
   });
 
+  it("brings up no rack at a checkpoint with other digests, nor at an instant that is not known", async () => {
+    const path = `${rack.directory}/checkpoints/before-ls.json`;
+    const text = await Deno.readTextFile(path), nodes = checkpoint.nodes.with(0, ["a", "00"]);
+    await Deno.writeTextFile(path, JSON.stringify({ ...checkpoint, nodes }));
+    const runs = (await listRuns()).length;
+    await assert.rejects(
+      resumeRun(rack.id, { at: "before-ls" }),
+      /^RackError: Found other events on a /,
+    );
+    await Deno.writeTextFile(path, text);
+    const late =
+      /^Refusal: The instant is 1 s: expected an instant up to .* as far as the run is known/;
+    await assert.rejects(resumeRun(rack.id, { at: 1e12 }), late);
+    await assert.rejects(takeCheckpoint({ run: rack.id }), /is not up: expected --at/);
+    assert.equal((await listRuns()).length, runs, "nothing is left of them");
+  });
+
   it("refuses a run that cannot be replayed exactly, with the reason", async () => {
     const path = `${rack.directory}/inexact.jsonl`;
     await Deno.writeTextFile(path, JSON.stringify("b lost messages with the process of a") + "\n");
@@ -179,6 +198,7 @@ describe("Replay of a rack that was up", () => {
       assert.match(error.message, /cannot be replayed exactly: b lost messages/);
       return true;
     });
+    await assert.rejects(resumeRun(rack.id, { at: 1 }), /cannot be replayed exactly: b lost/);
     await Deno.remove(path);
   });
 });

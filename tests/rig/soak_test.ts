@@ -11,6 +11,7 @@ import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { v8Flags } from "../../console/base/v8_flags.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 
@@ -92,7 +93,7 @@ describe("deno task soak", () => {
     const soak = fromFileUrl(projectFile("scripts/soak/soak.ts"));
     // Of this seed, the first three steps are one of each.
     const words = ["--steps", "3", "--seed", "2958", "--json"];
-    const flags = ["--no-prompt", "--no-check", "--cached-only", "--allow-all"];
+    const flags = ["--no-prompt", "--no-check", "--cached-only", v8Flags(), "--allow-all"];
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", ...flags, soak, ...words],
     }).output();

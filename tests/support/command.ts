@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { isOverWithin } from "../../scripts/check/concurrent.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { v8Flags } from "../../console/base/v8_flags.ts";
 import { eventually } from "./eventually.ts";
 import { removeUnlessKept } from "./leavings.ts";
 
@@ -37,8 +38,14 @@ const END_MS = 10_000;
 
 /** Arguments of `deno` that run the command. */
 export function rackArguments(args: readonly string[]): string[] {
-  const flags = "--v8-flags=--disallow-code-generation-from-strings";
-  const options = ["--quiet", "--no-prompt", "--no-check", "--cached-only", flags, "--allow-all"];
+  const options = [
+    "--quiet",
+    "--no-prompt",
+    "--no-check",
+    "--cached-only",
+    v8Flags(),
+    "--allow-all",
+  ];
   const config = ["--config", fromFileUrl(projectFile("deno.json"))];
   return ["run", ...options, ...config, fromFileUrl(projectFile("scripts/rack.ts")), ...args];
 }

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { readProcesses } from "../../console/rack/process_table.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { v8Flags } from "../../console/base/v8_flags.ts";
 import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
@@ -82,6 +83,12 @@ describe("a rack that is up", () => {
     await rack("get", "--from", "b", "data.bin", "copy.bin");
     assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
   }
+
+  it("has the same flags of V8 in all its processes, which share compiled code", () => {
+    const flag = v8Flags().split("=")[1]!;
+    const others = rig.processes().filter((line) => line.includes("deno") && !line.includes(flag));
+    assert.deepEqual(others, []);
+  });
 
   it("P-05: what was confirmed is there after kill and start, whoever did the killing", async () => {
     const put = await json("put", "--to", "b", "data.bin");

@@ -56,7 +56,8 @@ describe("rack compose", () => {
     }
     assert.ok(livenessMs > 0, "nobody else sees a container die");
     assert.match(await text("out/.env"), new RegExp(`^COMPOSE_PROJECT_NAME=${run}\n`));
-    assert.equal((await text("out/.env")).match(/^RACKMESH_PASSWORD/gm)?.length, 8);
+    assert.equal((await text("out/.env")).match(/^RACKMESH_PASSWORD/gm)?.length, 9);
+    assert.match(await text("out/.env"), /^RACKMESH_CONSOLE_PORT=4280\n/m);
     assert.equal(partitions.length, 5);
   });
 
@@ -65,13 +66,25 @@ describe("rack compose", () => {
     for (const out of ["out", "again"]) assert.equal((await compose(...arguments_, out)).code, 0);
     assert.equal(await mode("out/.env"), 0o600);
     const passwords = async (out: string) =>
-      [...(await text(`${out}/.env`)).matchAll(/PASSWORD_\d+=(.{33})/g)].map(([, word]) => word!);
+      [...(await text(`${out}/.env`)).matchAll(/(?:PASSWORD_\d+=|CONSOLE_KEY=)(.{33,})/g)].map((
+        [, word],
+      ) => word!);
     const both = [...await passwords("out"), ...await passwords("again")];
-    assert.equal(new Set(both).size, 16);
+    assert.equal(new Set(both).size, 20);
     for (const file of ["compose.yaml", "nats.conf", "run.json"]) {
       const content = await text(`out/${file}`);
       for (const word of both) assert.ok(!content.includes(word), file);
     }
+  });
+
+  it("makes a rack that stays up, without the file that a put lacks", async () => {
+    const stay = ["--up", "--console-port", "4999"];
+    const result = await compose(PAIR, ...ONE_RUN, ...stay, "--out", "out");
+    assert.equal(result.code, 0, result.error);
+    assert.match(result.error, /put on a is left out/);
+    const { stayUp, inputs } = await runFile();
+    assert.deepEqual([stayUp, inputs], [true, {}]);
+    assert.match(await text("out/.env"), /^RACKMESH_CONSOLE_PORT=4999\n/m);
   });
 
   it("takes a program of the user's, with what it imports beside it", async () => {

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
-import { takeRacksDown } from "../bring_up.ts";
+import { takeRacksDown } from "../live/take_down.ts";
+import { logLines } from "../kept_runs.ts";
 import { recordedIn } from "../fault_lines.ts";
 import { findUp, isInContainers, stateOf } from "../live/racks.ts";
 import { listRuns, pruneRuns } from "../run_directory.ts";
@@ -61,6 +62,17 @@ describe("attachRack", () => {
     const fault = { at: 5, action: "kill", partition: "b", nodes: ["b"] };
     await Deno.writeTextFile(`${folder}/record/faults.jsonl`, `${JSON.stringify(fault)}\n`);
     assert.deepEqual(recordedIn(directory).faults, [{ at: 5, action: "kill", node: "b" }]);
+  });
+
+  it("says whose the log of a device is", async () => {
+    await attach();
+    await Deno.writeTextFile(`${folder}/nats-server.log`, "ready\n");
+    await assert.rejects(
+      logLines({ run: "pair-1", node: "b" }).next(),
+      /The log of b is its container's: expected docker-compose logs b/,
+    );
+    const { value } = await logLines({ run: "pair-1" }).next();
+    assert.deepEqual(value, { log: "nats", line: "ready", alone: true });
   });
 
   it("is not taken down from here: its containers are Docker's", async () => {

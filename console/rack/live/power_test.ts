@@ -116,7 +116,10 @@ describe("power of a device whose first process is killed while the rack comes u
     bus = broker.connect({ onError });
     const up = { id: "r", directory, supervisor: { pid: supervisor.pid } } as unknown as RackUp;
     link = {
-      rack: { ...up, file: { stayUp: true, plan: { nodes: [{ name: "tor", kind: "switch" }] } } } as never,
+      rack: {
+        ...up,
+        file: { stayUp: true, plan: { nodes: [{ name: "tor", kind: "switch" }] } },
+      } as never,
       bus,
       control: new ControlClient(bus, "r"),
     };

@@ -1,5 +1,5 @@
 /** A rack of processes that repeats a run up to an instant: what its run file and its record begin with. */
-import type { RecordedOrder } from "../../../fabric/clock/record.ts";
+import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
 import {
   lookahead,
@@ -16,6 +16,8 @@ export interface Repeated extends Pick<RunFile, "plan" | "partitions" | "lookahe
   readonly orders: readonly RecordedOrder[];
   /** The least number for later orders. */
   readonly ordersFrom: number;
+  /** Faults of cables that were ordered. */
+  readonly links: readonly RecordedLinkFault[];
 }
 
 export interface RepeatOptions {
@@ -41,11 +43,10 @@ export function repeatOf(
   );
   const faults = [...happened, ...pendingOf(scripted, happened)].sort((x, y) => x.at - y.at);
   const own = new Set((runFile.plan.linkFaults ?? []).map(({ id }) => id));
-  const linkFaults = (plan.linkFaults ?? []).filter((fault) =>
-    fault.at < at || withPending || own.has(fault.id)
+  const ordered = (plan.linkFaults ?? []).filter((fault) =>
+    !own.has(fault.id) && (fault.at < at || withPending)
   );
-  const { linkFaults: _, ...rest } = plan;
-  const repeated: RackPlan = { ...rest, faults, ...(linkFaults.length > 0 && { linkFaults }) };
+  const repeated: RackPlan = { ...runFile.plan, faults };
   const partitions = partitionsFor(repeated, runFile.partitions);
   return {
     plan: repeated,
@@ -57,6 +58,10 @@ export function repeatOf(
       return { at: time, host, counter, incarnation: life, program };
     }),
     ordersFrom: ordersBehind(orders),
+    links: ordered.map((fault) => {
+      const { id, at } = fault;
+      return { at, action: "link", partition: "", nodes: [], token: `repeated-${id}`, fault };
+    }),
   };
 }
 
@@ -69,9 +74,8 @@ function partitionsFor(
   partitions: readonly PartitionPlan[],
 ): readonly PartitionPlan[] {
   const loses = new Set(plan.faults.map(({ node }) => node));
-  const isFit = partitions.length > 1 && partitions.every(({ nodes }) =>
-    nodes.length === 1 || !nodes.some((node) => loses.has(node))
-  );
+  const isFit = partitions.length > 1 &&
+    partitions.every(({ nodes }) => nodes.length === 1 || !nodes.some((node) => loses.has(node)));
   return isFit ? partitions : partitionsOf(plan, "node");
 }
 

@@ -10,19 +10,21 @@ import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { EXIT, RESUMING_FILE, type RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { writeWhole } from "../../base/files.ts";
-import { captureFiles, makeRoomFor, scopeFor } from "../../captures/captures.ts";
+import { captureFiles, makeRoomFor, scopeFor } from "../../captures/capture_files.ts";
 import { startRack } from "../../rack/bring_up.ts";
 import { keepInputs } from "../../rack/prepare.ts";
 import { whyText } from "../../rack/live/clock_text.ts";
 import type { RackLink, RackUp } from "../../rack/live/racks.ts";
 import { pause, resume } from "../../rack/live/virtual_time.ts";
+import { copyScenario } from "../../scenarios/kept_scenario.ts";
 import { beforeRun, createRunDirectory } from "../../rack/run_directory.ts";
 import type { RunManner } from "../../rack/run_scenario.ts";
 import { readCheckpoint } from "../checkpoints.ts";
+import { Replay } from "../client.ts";
 import { placeOf } from "../source.ts";
 import type { ReplayProgress, ReplayTarget } from "../types.ts";
 import { type Repeated, repeatOf } from "./repeated.ts";
-import { openAt } from "./take_checkpoint.ts";
+import { checkInstant } from "./take_checkpoint.ts";
 
 export interface ResumeOptions extends Omit<RunManner, "onCapturing"> {
   /** Which variant, where the run has several. */
@@ -70,7 +72,8 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   const runFile = await beforeRun(created, async (): Promise<RunFile> => {
     await makeRoomFor(files);
     const [kept] = await keepInputs([rest], directory);
-    writeOrders(directory, repeated);
+    writeRecord(directory, repeated);
+    copyScenario(old.directory, directory);
     writeWhole(`${directory}/${RESUMING_FILE}`, JSON.stringify(expected));
     const { plan, partitions, lookahead, ordersFrom } = repeated;
     return {
@@ -118,7 +121,8 @@ async function readRun(
     ...{ ...named, run: id },
     ...(checkpoint && { checkpoint: checkpoint.name }),
   };
-  const replay = await openAt(target, at, {
+  await checkInstant(target, at);
+  const replay = await Replay.open(target, {
     signal,
     onProgress: ({ atPs, endPs }: ReplayProgress) => {
       const share = endPs === null || endPs === 0 ? 0.5 : Math.min(1, atPs / endPs);
@@ -137,8 +141,12 @@ async function readRun(
   }
 }
 
-/** As the timekeeper writes them: this run's own record begins with them. */
-function writeOrders(directory: string, { orders }: Pick<Repeated, "orders">): void {
+/** As the timekeeper writes it: this run's own record begins with that of the other one. */
+function writeRecord(directory: string, { orders, links }: Repeated): void {
+  if (links.length > 0) {
+    const lines = links.map((link) => `${JSON.stringify(link)}\n`).join("");
+    writeWhole(`${directory}/faults.jsonl`, lines);
+  }
   if (orders.length === 0) return;
   let lines = "";
   for (const order of orders) {
@@ -198,7 +206,9 @@ export function compareDigests(
   for (const [node, digest] of expected) {
     if (found.get(node) === digest) continue;
     throw new RackError(
-      `Found other events on ${node} in the resumed rack than in ${run} before ${formatTime(at)}: ` +
+      `Found other events on ${node} in the resumed rack than in ${run} before ${
+        formatTime(at)
+      }: ` +
         `digest ${found.get(node)}, expected ${digest}`,
       EXIT.failed,
     );

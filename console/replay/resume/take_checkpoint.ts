@@ -11,7 +11,7 @@ import { keepRun } from "../../rack/kept_runs.ts";
 import type { ControlClient } from "../../rack/live/control.ts";
 import { findUp, linkedTo, type RackUp } from "../../rack/live/racks.ts";
 import { pause, resume, setPace } from "../../rack/live/virtual_time.ts";
-import { type Checkpoint, checkName, newName, writeCheckpoint } from "../checkpoints.ts";
+import { checkName, type Checkpoint, newName, writeCheckpoint } from "../checkpoints.ts";
 import { Replay, type ReplayOptions } from "../client.ts";
 import { linesOf, placeOf } from "../source.ts";
 import type { ReplayTarget } from "../types.ts";
@@ -24,7 +24,14 @@ export interface TakeOptions extends ReplayOptions {
   readonly name?: string | undefined;
   /** An instant of the run; default: where the rack that is up stands, or comes to stand. */
   readonly at?: Time | undefined;
+  /** Asks the replay of the run; default: one of its own. */
+  readonly askReplay?: AskReplay | undefined;
 }
+
+type AskReplay = <T>(
+  target: ReplayTarget,
+  question: (replay: Replay) => Promise<T>,
+) => Promise<T>;
 
 export interface Taken {
   readonly run: string;
@@ -43,7 +50,7 @@ export async function takeCheckpoint(options: TakeOptions): Promise<Taken> {
   const { id, up, directory } = await placeOf(target);
   const wanted = name === undefined ? newName(directory) : checkName(name);
   const found = at !== undefined
-    ? await atInstant({ target, directory, at }, options)
+    ? await atInstant({ target, directory, at }, options.askReplay ?? askOwn(options))
     : up
     ? await asItStands(await findUp(id))
     : refuseNow(id);
@@ -62,41 +69,39 @@ function refuseNow(id: string): never {
 
 async function atInstant(
   { target, directory, at }: { target: ReplayTarget; directory: string; at: Time },
-  options: ReplayOptions,
+  askReplay: AskReplay,
 ): Promise<State> {
-  const replay = await openAt(target, at, options);
-  try {
-    const { nodes, events } = await replay.ask("digestsAt", at);
-    const faults = recordOf(directory).filter((fault) => fault.at < at);
-    return { at, nodes, digest: rackDigest(nodes), events, faults, planned: [] };
-  } finally {
-    await replay.close();
-  }
+  await checkInstant(target, at);
+  const { nodes, events } = await askReplay(target, (replay) => replay.ask("digestsAt", at));
+  const faults = recordOf(directory).filter((fault) => fault.at < at);
+  return { at, nodes, digest: rackDigest(nodes), events, faults, planned: [] };
 }
 
-/**
- * The replay of a run, for an instant of it. @throws Refusal where its rack is up and has not come to the
- * instant: what happens before it is not known.
- */
-export async function openAt(
-  target: ReplayTarget,
-  at: Time,
-  options: ReplayOptions,
-): Promise<Replay> {
-  const { id, up } = await placeOf(target);
-  if (up && target.checkpoint === undefined) {
-    const { now, next } = await linkedTo(
-      await findUp(id),
-      ({ control }) => control.status(),
-      { as: "viewer" },
-    );
-    const last = Math.min(now + 1, next);
-    if (at > last) {
-      const expected = `an instant up to ${formatTime(last)}, to which all of ${id} has come`;
-      throw refusal("The instant", { found: formatTime(at), expected });
+/** A replay for one question. */
+function askOwn(options: ReplayOptions): AskReplay {
+  return async (target, question) => {
+    const replay = await Replay.open(target, options);
+    try {
+      return await question(replay);
+    } finally {
+      await replay.close();
     }
-  }
-  return await Replay.open(target, options);
+  };
+}
+
+/** @throws Refusal where the rack is up and has not come to the instant: what is before it is not known. */
+export async function checkInstant(target: ReplayTarget, at: Time): Promise<void> {
+  const { id, up } = await placeOf(target);
+  if (!up || target.checkpoint !== undefined) return;
+  const { now, next } = await linkedTo(
+    await findUp(id),
+    ({ control }) => control.status(),
+    { as: "viewer" },
+  );
+  const last = Math.min(now + 1, next);
+  if (at <= last) return;
+  const expected = `an instant up to ${formatTime(last)}, to which all of ${id} has come`;
+  throw refusal("The instant", { found: formatTime(at), expected });
 }
 
 async function asItStands(rack: RackUp): Promise<State> {

@@ -7,6 +7,7 @@ import { type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ApiError } from "../../api/common.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { explain } from "../../rack/failure.ts";
+import { ReplaysBusy } from "../replays.ts";
 
 type Kind = ApiError["error"]["kind"];
 
@@ -52,6 +53,7 @@ function failureOf(error: unknown): {
   if (error instanceof ApiFailure) {
     return { kind: error.kind, message: error.message, problems: [], exitCode: EXIT.usage };
   }
+  if (error instanceof ReplaysBusy) return failureOf(new ApiFailure("too-many", error.message));
   if (error instanceof Refusal) {
     const problems = [...error.problems];
     return { kind: "refused", message: error.message, problems, exitCode: EXIT.usage };

@@ -13,8 +13,9 @@ import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
 import { startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
+import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exploreScenario } from "../../explore/explore_scenario.ts";
-import { exploreCell, matrixPlaces } from "../../explore/matrix.ts";
+import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument } from "../../explore/report.ts";
 import { EXPLORE_DEFAULTS } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
@@ -113,6 +114,21 @@ async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
   say({ say: "end", verdict: "up", isGood: true });
 }
 
+async function resume({ order, signal }: Work<"resume">): Promise<void> {
+  const { run: named, variant, at: where, go, trace } = order;
+  const { rack: { id: run }, from, at: atPs, digest } = await resumeRun(named, {
+    ...(variant !== undefined && { variant }),
+    at: where,
+    ...(go !== undefined && { go }),
+    ...(trace !== undefined && { trace }),
+    signal,
+    onProgress,
+  });
+  say({ say: "run", run });
+  say({ say: "result", result: { kind: "resume", run, from, atPs, digest } });
+  say({ say: "end", verdict: "up", isGood: true });
+}
+
 async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {
   const { cut, choices, tear, cuts, fromPs, untilPs, limit, forMs, claims } = order;
   if (fromPs !== undefined && untilPs !== undefined && fromPs >= untilPs) {
@@ -170,8 +186,19 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
 /** The cells that are done are told so often. */
 const CELLS_MS = 2_000;
 
+/** All methods on one kind of responder before the next one: so the first rows are whole after seconds. */
+function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
+  const groups = (all: readonly MatrixPlace[], key: (place: MatrixPlace) => string) => [
+    ...Map.groupBy(all, key).values(),
+  ];
+  return groups(places, ({ update }) => update).flatMap((own) =>
+    groups(own, ({ domain, arch, ddio, receiveBuffer }) =>
+      `${domain} ${arch} ${ddio} ${receiveBuffer}`)
+  ).flat();
+}
+
 async function matrix({ signal }: Work<"matrix">): Promise<void> {
-  const places = matrixPlaces(), cells: MatrixCell[] = [];
+  const places = byResponder(matrixPlaces()), cells: MatrixCell[] = [];
   let toldMs = 0;
   for (const place of places) {
     cells.push(JSON.parse(JSON.stringify(await exploreCell(place), plainly)));
@@ -283,6 +310,8 @@ async function main(signal: AbortSignal): Promise<void> {
       return await run({ order, scenario, signal, replay });
     case "up":
       return await up({ order, scenario, signal });
+    case "resume":
+      return await resume({ order, scenario, signal });
     case "explore":
       return await explore({ order, scenario, signal });
     case "cut":

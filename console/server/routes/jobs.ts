@@ -8,7 +8,7 @@ import type { Console } from "../context.ts";
 import { ApiFailure } from "../doors/errors.ts";
 import { RUNNING_MAX } from "../jobs/jobs.ts";
 import type { JobWork } from "../jobs/protocol.ts";
-import { answers, newRoutes, takes } from "./route.ts";
+import { answers, newRoutes, runNamed, takes } from "./route.ts";
 
 const list = createRoute({
   method: "get",
@@ -20,7 +20,8 @@ const list = createRoute({
 const post = createRoute({
   method: "post",
   path: "/jobs",
-  summary: "Starts a run, a rack, an exploration, a campaign or a perftest",
+  summary:
+    "Starts a run, a rack (also at an instant of a run), an exploration, a campaign, a perftest",
   request: { body: takes(api.jobOrder) },
   responses: answers(api.job, "It has begun"),
 });
@@ -54,7 +55,8 @@ export function jobRoutes({ jobs }: Console) {
         throw new ApiFailure("too-many", `${RUNNING_MAX} jobs run already: end one, or wait`);
       }
       if (!("scenario" in order)) {
-        const title = order.kind === "cut" ? order.run : "every method";
+        if ("run" in order) await runNamed(order.run);
+        const title = "run" in order ? order.run : "every method";
         return c.json(jobs.start({ order, scenario: "", base: undefined }, title), 200);
       }
       const { path, base, title } = await fileOf(order.scenario);

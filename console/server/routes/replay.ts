@@ -5,9 +5,7 @@ import type { Replay } from "../../replay/client.ts";
 import { compareRuns } from "../../replay/compare.ts";
 import type { EventRow } from "../../replay/types.ts";
 import type { Console } from "../context.ts";
-import { ApiFailure } from "../doors/errors.ts";
 import { variantFolder } from "../../reports/run_summary.ts";
-import { ReplaysBusy } from "../replays.ts";
 import { answers, newRoutes, runNamed, runParams } from "./route.ts";
 
 function ask<Path extends string, Query extends z.ZodObject, Schema extends z.ZodType>(
@@ -87,12 +85,7 @@ export function replayRoutes(console: Console) {
     const row = await runNamed(run);
     // By whatever words a variant is meant, it has one replay.
     const folder = variantFolder(row, variant).slice(row.path.length + 1);
-    try {
-      return await replays.ask({ run: row.id, variant: folder }, question);
-    } catch (error) {
-      if (error instanceof ReplaysBusy) throw new ApiFailure("too-many", error.message);
-      throw error;
-    }
+    return await replays.ask({ run: row.id, variant: folder }, question);
   }
 
   return newRoutes()

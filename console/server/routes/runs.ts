@@ -4,7 +4,9 @@ import { done, name } from "../../api/common.ts";
 import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
 import * as api from "../../api/runs.ts";
-import { takeRacksDown } from "../../rack/bring_up.ts";
+import { takeRacksDown } from "../../rack/live/take_down.ts";
+import { type Checkpoint, checkpointsIn } from "../../replay/checkpoints.ts";
+import { takeCheckpoint } from "../../replay/resume/take_checkpoint.ts";
 import {
   keepRun,
   type KeptRun,
@@ -105,6 +107,22 @@ const keep = createRoute({
   responses: answers(done, "Done"),
 });
 
+const listCheckpoints = createRoute({
+  method: "get",
+  path: "/runs/{run}/checkpoints",
+  summary: "Where a rack can be brought up again",
+  request: { params: runParams, query: variantQuery },
+  responses: answers(api.checkpoints, "The run's checkpoints"),
+});
+
+const postCheckpoint = createRoute({
+  method: "post",
+  path: "/runs/{run}/checkpoints",
+  summary: "Keeps where a rack stands, or stood at an instant of a run",
+  request: { params: runParams, body: takes(api.checkpointOrder) },
+  responses: answers(api.checkpoint, "The checkpoint"),
+});
+
 const remove = createRoute({
   method: "delete",
   path: "/runs/{run}",
@@ -137,7 +155,11 @@ function shown(row: KeptRun, own: ReadonlySet<string>): api.Run {
 
 const NOTHING = { scenario: null, seed: null, digest: null, verdict: "none" } as const;
 
-export function runRoutes({ jobs }: Console) {
+function checkpointShown({ name, at, taken, events, digest }: Checkpoint): api.Checkpoint {
+  return { name, atPs: at, taken, events, digest };
+}
+
+export function runRoutes({ jobs, replays }: Console) {
   return newRoutes()
     .openapi(list, async (c) => {
       const { runs, limits } = await keptRuns();
@@ -212,6 +234,27 @@ export function runRoutes({ jobs }: Console) {
       else await releaseRun(id);
       jobs.tellRuns();
       return c.json({ done: true as const }, 200);
+    })
+    .openapi(listCheckpoints, async (c) => {
+      const row = await runNamed(c.req.valid("param").run);
+      const all = checkpointsIn(variantFolder(row, c.req.valid("query").variant));
+      return c.json({ checkpoints: all.map(checkpointShown) }, 200);
+    })
+    .openapi(postCheckpoint, async (c) => {
+      const row = await runNamed(c.req.valid("param").run);
+      const { name, variant: named, atPs: at } = c.req.valid("json");
+      c.set("detail", c.req.valid("json"));
+      const variant = variantFolder(row, named).slice(row.path.length + 1);
+      const { checkpoint } = await takeCheckpoint({
+        ...{ run: row.id, name, variant, at },
+        askReplay: (target, question) =>
+          replays.ask(target, async (replay) => {
+            await replay.advance();
+            return await question(replay);
+          }),
+      });
+      jobs.tellRuns();
+      return c.json(checkpointShown(checkpoint), 200);
     })
     .openapi(remove, async (c) => {
       const { id } = await runNamed(c.req.valid("param").run);

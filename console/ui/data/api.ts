@@ -13,7 +13,16 @@ import type {
 } from "../../api/orders.ts";
 import type { linkFault, Topology } from "../../api/rack.ts";
 import type { Report } from "../../api/report.ts";
-import type { down, files, logs, RunDetail, Runs } from "../../api/runs.ts";
+import type {
+  Checkpoint,
+  checkpointOrder,
+  Checkpoints,
+  down,
+  files,
+  logs,
+  RunDetail,
+  Runs,
+} from "../../api/runs.ts";
 import type { RunScenario, scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
 import type { Comparison, Loss, Operations, Snapshot, Timeline } from "../../replay/types.ts";
 import { type Request, request } from "./session.ts";
@@ -76,6 +85,9 @@ export const api = {
     readonly withVariant?: string | undefined;
   }) => json<Comparison>(withQuery(`/runs/${part(run)}/compare`, query)),
   keep: (run: string, keep: boolean) => post<unknown>(`/runs/${part(run)}/keep`, { keep }),
+  checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
+  checkpoint: (run: string, what: z.infer<typeof checkpointOrder>) =>
+    post<Checkpoint>(`/runs/${part(run)}/checkpoints`, what),
   remove: (run: string) => json<unknown>(`/runs/${part(run)}`, { method: "DELETE" }),
   down: (run: string) => post<z.infer<typeof down>>(`/runs/${part(run)}/down`, {}),
   runs: () => json<Runs>("/runs"),

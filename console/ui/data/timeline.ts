@@ -107,10 +107,13 @@ export function followTimeline(): void {
       void read(id);
     }
   });
-  const isStill = computed(() =>
-    clock.value?.paused || clock.value?.finished || ended.value !== undefined
-  );
+  // Where it stands; undefined: it moves. A rack in which nothing is left to do stands, too.
+  const stand = computed(() => {
+    const now = clock.value;
+    if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
+    return now?.standsAtPs ?? undefined;
+  });
   effect(() => {
-    if (isStill.value) untracked(() => void readTimeline());
+    if (stand.value !== undefined) untracked(() => void readTimeline());
   });
 }

@@ -39,7 +39,7 @@ function Page() {
       <JobBar kinds={KINDS} />
       {job === undefined
         ? (
-          <Empty title="No campaign has run yet">
+          <Empty isPart title="No campaign has run yet">
             A campaign starts its own rack again and again, kills and cuts what it consists of,
             heals it, and checks that every promise was kept. It does not touch the rack that is up.
             Choose a scenario above and press Begin.

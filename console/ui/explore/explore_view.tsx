@@ -77,7 +77,7 @@ function Page() {
       <JobBar kinds={KINDS} />
       {job === undefined
         ? (
-          <Empty title="Nothing has been explored yet">
+          <Empty isPart title="Nothing has been explored yet">
             Choose a scenario above and press Explore: a grid shows which method keeps its promises
             where, and a counterexample where one does not. The matrix has every method on every
             kind of responder.

@@ -1,5 +1,5 @@
 /** The bar: which rack, why time moves or not, the buttons of time, and virtual time itself. */
-import { useComputed, useSignal } from "@preact/signals";
+import { useComputed } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
 import {
@@ -18,11 +18,11 @@ import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
 import { go, instant, lookAt, run, select } from "../state.ts";
-import { close, open } from "./dialogs.tsx";
 import { openHelp } from "./help.tsx";
+import { openUntil } from "./until.tsx";
 import { order } from "./notice.tsx";
 import { openSearch } from "./search.tsx";
-import { canDrive, drive, isHeld, PACES, runOrPause, stepEvent, stepSpan, until } from "./time.ts";
+import { canDrive, drive, isHeld, PACES, runOrPause, stepEvent, stepSpan } from "./time.ts";
 import { toggleTheme } from "./theme.ts";
 
 function Which() {
@@ -112,35 +112,6 @@ function Why() {
       {after}
     </span>
   );
-}
-
-function Until() {
-  const wrong = useSignal<string | undefined>(undefined);
-  return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        const text = new FormData(event.currentTarget).get("until");
-        wrong.value = until(String(text).trim());
-        if (wrong.value === undefined) close();
-      }}
-    >
-      <h2 id="dialog-title">Run until</h2>
-      <label>
-        A time, or a step with its number in the documents
-        <input name="until" autofocus autocomplete="off" placeholder="3ms, S907, b-rnic:S907" />
-      </label>
-      {wrong.value !== undefined && <p class="note refused" role="alert">{wrong}</p>}
-      <div class="row">
-        <button type="submit" class="go">Run until then</button>
-        <button type="button" onClick={close}>Cancel</button>
-      </div>
-    </form>
-  );
-}
-
-export function openUntil(): void {
-  open(Until);
 }
 
 function Pace() {

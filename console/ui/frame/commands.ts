@@ -1,10 +1,11 @@
 /** The command line of the page: the words of the CLI's commands for a rack that is up. */
 import { parseTime, type Time } from "../../../fabric/base/time.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
-import { topology } from "../data/rack.ts";
-import { go, run, VIEW_NAMES } from "../state.ts";
+import { topology, variant } from "../data/rack.ts";
+import { go, instant, run, VIEW_NAMES } from "../state.ts";
 import { time as timeText } from "../figures.ts";
 import { order } from "./notice.tsx";
+import { bringUpAt } from "./resume.ts";
 import { drive, stepEvent, stepSpan, until } from "./time.ts";
 
 export interface Command {
@@ -94,13 +95,34 @@ function step(words: readonly string[]): void {
 }
 
 function untilWords(words: readonly string[]): void {
-  const wrong = until(word(words, 0, "a time or a step"));
+  const at = words.indexOf("--count"), rest = at < 0 ? words : words.toSpliced(at, 2);
+  const wrong = until(word(rest, 0, "a time or a step"), {
+    latest: rest[1] ?? "",
+    count: at < 0 ? "" : word(words, at + 1, "a number after --count"),
+  });
   if (wrong !== undefined) throw new Error(wrong);
 }
 
 function pace(words: readonly string[]): void {
   const text = word(words, 0, "virtual time in a second as 1ms, or full");
   void drive({ order: "pace", psPerSecond: text === "full" ? 0 : timeOf(text.replace("/s", "")) });
+}
+
+/** Of time, or at an instant of the run that is looked at. */
+function resume(words: readonly string[]): void {
+  if (words.length === 0) return void drive({ order: "resume" });
+  if (words[0] !== "--at") throw new Error(`Found ${words[0]}: expected --at and an instant`);
+  const at = word(words, 1, "a time or a checkpoint after --at");
+  bringUpAt(rack(), { at: parseTime(at) ?? at, variant: variant.value });
+}
+
+function keep([name]: readonly string[]): void {
+  const what = {
+    ...(name !== undefined && { name }),
+    ...(instant.value !== undefined && { atPs: instant.value }),
+    ...(variant.value !== undefined && { variant: variant.value }),
+  };
+  void order(api.checkpoint(rack(), what), ({ name, atPs }) => `${name}: ${timeText(atPs)}`);
 }
 
 function goTo(words: readonly string[]): void {
@@ -130,9 +152,14 @@ export const COMMANDS: readonly Command[] = [
       ),
   },
   { usage: "pause", what: "stops virtual time", act: () => void drive({ order: "pause" }) },
-  { usage: "resume", what: "lets it run", act: () => void drive({ order: "resume" }) },
+  { usage: "resume [--at TIME|NAME]", what: "lets it run; a rack at an instant", act: resume },
+  {
+    usage: "checkpoint [NAME]",
+    what: "keeps where the rack stands, or the shown instant",
+    act: keep,
+  },
   { usage: "step [COUNT|TIME]", what: "instants with events, or so much time", act: step },
-  { usage: "until TIME|STEP", what: "runs until then", act: untilWords },
+  { usage: "until TIME|STEP [TIME] [--count N]", what: "runs until then", act: untilWords },
   { usage: "pace TIME|full", what: "virtual time in a second", act: pace },
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];

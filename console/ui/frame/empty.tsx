@@ -2,16 +2,18 @@
 import type { ComponentChildren } from "preact";
 
 export function Empty(
-  { title, children, act }: {
+  { title, children, act, isPart }: {
     readonly title: string;
     readonly children: ComponentChildren;
     /** A button or a link. */
     readonly act?: ComponentChildren;
+    /** The view has a heading of its own. */
+    readonly isPart?: true;
   },
 ) {
   return (
     <div class="empty">
-      <h2>{title}</h2>
+      {isPart ? <h2>{title}</h2> : <h1>{title}</h1>}
       <p class="quiet">{children}</p>
       {act}
     </div>

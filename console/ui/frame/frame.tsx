@@ -7,7 +7,7 @@ import { isOperator, signedIn } from "../data/session.ts";
 import { go, hrefOf, isPast, lookAt, select, selection, view } from "../state.ts";
 import type { Key } from "../view.ts";
 import { VIEWS } from "../views.ts";
-import { Bar, healAll, openUntil } from "./bar.tsx";
+import { Bar, healAll } from "./bar.tsx";
 import { dialog, OpenDialog } from "./dialogs.tsx";
 import { Empty, Loading } from "./empty.tsx";
 import { keys, openHelp } from "./help.tsx";
@@ -17,6 +17,7 @@ import { Selected } from "./selected.tsx";
 import { toggleTheme } from "./theme.ts";
 import { canDrive, runOrPause, stepEvent, stepSpan } from "./time.ts";
 import { TimeLine } from "./time_line.tsx";
+import { openUntil } from "./until.tsx";
 
 function Rail() {
   return (

@@ -19,3 +19,33 @@ export function csv(rows: readonly (readonly (string | number | boolean | null)[
   const text = rows.map((row) => row.map(cell).join(",")).join("\r\n");
   return new Blob([text, "\r\n"], { type: "text/csv" });
 }
+
+export function json(value: unknown): Blob {
+  return new Blob([JSON.stringify(value, undefined, 2)], { type: "application/json" });
+}
+
+/** What the style sheet says of a shape, which a file does not have. */
+const STYLES = [
+  ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity"],
+  ...["font-family", "font-size", "font-weight", "text-anchor", "display", "visibility"],
+];
+
+/** A picture of the page as a file of its own: as it looks now, on the page's ground. */
+export function svg(picture: SVGSVGElement): Blob {
+  const copy = picture.cloneNode(true) as SVGSVGElement;
+  const from = [picture, ...picture.querySelectorAll("*")];
+  for (const [i, to] of [copy, ...copy.querySelectorAll("*")].entries()) {
+    const style = getComputedStyle(from[i]!);
+    for (const name of STYLES) to.setAttribute(name, style.getPropertyValue(name));
+    to.removeAttribute("class");
+  }
+  const { x, y, width, height } = picture.viewBox.baseVal;
+  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [name, value] of Object.entries({ x, y, width, height })) {
+    ground.setAttribute(name, String(value));
+  }
+  ground.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
+  copy.prepend(ground);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
+}

@@ -44,17 +44,36 @@ export function runOrPause(): Promise<void> {
   return drive({ order: isHeld.value ? "resume" : "pause" });
 }
 
+/** As typed: empty where nothing is wanted. */
+export interface UntilTerms {
+  readonly node?: string;
+  /** The how-many-th time that the step happens. */
+  readonly count?: string;
+  /** Where the step does not happen before. */
+  readonly latest?: string;
+}
+
+function timeIn(text: string): Time | undefined {
+  return parseTime(text.replaceAll("µ", "u").replaceAll(/[\s\u202f]/g, ""));
+}
+
 /** Until a time (`3ms`) or a step (`S907`, `b-rnic:S907`). @returns what is wrong with the text. */
-export function until(text: string): string | undefined {
-  const atPs = parseTime(text.replaceAll("µ", "u").replaceAll(/[\s\u202f]/g, ""));
-  if (atPs !== undefined) {
-    void drive({ order: "until", atPs });
+export function until(text: string, { node, count, latest }: UntilTerms = {}): string | undefined {
+  const time = timeIn(text);
+  if (time !== undefined) {
+    void drive({ order: "until", atPs: time });
     return undefined;
   }
-  if (/^\d/.test(text) || !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(text)) {
+  const step = /^(?:([\w-]+):)?([A-Za-z][\w-]*)$/.exec(text);
+  if (step === null) {
     return `Found ${text || "nothing"}: expected a time as 3ms, or a step as S907 or b-rnic:S907`;
   }
-  void drive({ order: "until", step: text });
+  const atPs = latest ? timeIn(latest) : undefined, many = Number(count || 1);
+  if (latest && atPs === undefined) return `Found ${latest}: expected a time as 3ms`;
+  if (!Number.isSafeInteger(many) || many < 1) return `Found ${count}: expected a number from 1 on`;
+  const on = step[1] ?? node;
+  const what = { step: step[2]!, ...(on && { node: on }), ...(many > 1 && { count: many }) };
+  void drive({ order: "until", breaks: [what], ...(atPs !== undefined && { atPs }) });
   return undefined;
 }
 

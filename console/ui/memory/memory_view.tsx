@@ -127,6 +127,7 @@ function Page() {
       {view.touched.length === 0
         ? (
           <Empty
+            isPart
             title="Nothing is written"
             act={<a class="button" href={hrefOf({ view: "operation" })}>Show operations</a>}
           >

@@ -1,4 +1,5 @@
 /** The ladder of any operation of a run, live or past, alone or beside the same one by another method. */
+import { json, saveAs } from "../frame/save.ts";
 import { useSignalEffect } from "@preact/signals";
 import type { LadderDocument } from "../../api/operations.ts";
 import type { OperationRow, Operations } from "../../replay/types.ts";
@@ -191,6 +192,14 @@ function Head({ known }: { readonly known: Operations }) {
         )}
         {more().step === undefined && more().other === undefined && (
           <span class="quiet">Select a step, or press j: its frame is decoded beside it.</span>
+        )}
+        {ladder !== undefined && (
+          <button
+            type="button"
+            onClick={() => saveAs(`operation-${number}.json`, json(ladder))}
+          >
+            Save as JSON
+          </button>
         )}
         {known.more > 0 && <span class="quiet">{count(known.more)} more begin later</span>}
       </div>

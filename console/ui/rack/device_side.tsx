@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { Node, Topology } from "../../api/rack.ts";
 import { api, type LogLine } from "../data/api.ts";
 import { ended, isKept, isUp, processes } from "../data/rack.ts";
+import { isOperator } from "../data/session.ts";
 import {
   queuesOf,
   replayedAt,
@@ -13,7 +14,8 @@ import {
   waitedFor,
 } from "../data/shown.ts";
 import { bytes, count, plural, rough, roughTime } from "../figures.ts";
-import { isPast, lookAt, run, select } from "../state.ts";
+import { bringUpHere } from "../frame/resume.ts";
+import { instant, isPast, lookAt, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
 import { PowerActs } from "./power_acts.tsx";
@@ -173,6 +175,12 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
           <button type="button" class="link" onClick={() => lookAt(undefined)}>Go to now</button>
           {" "}
           to act.
+        </p>
+      )}
+      {instant.value !== undefined && isOperator.value && (
+        <p class="quiet">
+          <button type="button" class="link" onClick={bringUpHere}>Bring up a rack</button>{" "}
+          as it stood at this instant.
         </p>
       )}
       <div class="acts">

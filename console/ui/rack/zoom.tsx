@@ -1,4 +1,5 @@
 /** A drawing that is seen as a whole at first, and closer by wheel, drag and keys. */
+import { saveAs, svg as svgOf } from "../frame/save.ts";
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -95,6 +96,13 @@ export function Zoomed(
           onClick={() => area.value = undefined}
         >
           all
+        </button>
+        <button
+          type="button"
+          title="Save the picture as SVG"
+          onClick={() => saveAs("rack.svg", svgOf(svg.current!))}
+        >
+          SVG
         </button>
       </div>
     </div>

@@ -1,6 +1,8 @@
 /** What methods cost, as bars with their figures: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
+import { useRef } from "preact/hooks";
 import { rough, roughTime } from "../figures.ts";
+import { saveAs, svg } from "../frame/save.ts";
 
 const NAME = 170, WIDTH = 620, BAR = 330, ROW = 20, TOP = 4;
 
@@ -10,19 +12,33 @@ function label({ method, ddio, from, to }: MethodRow, rows: readonly MethodRow[]
 }
 
 function Chart(
-  { rows, title, most, bars, figure }: {
+  { rows, title, file, most, bars, figure }: {
     readonly rows: readonly MethodRow[];
     readonly title: string;
+    /** The name of its file. */
+    readonly file: string;
     readonly most: number;
     /** Full to the first, paler to the second. */
     readonly bars: (row: MethodRow) => readonly [number, number];
     readonly figure: (row: MethodRow) => string;
   },
 ) {
+  const picture = useRef<SVGSVGElement>(null);
   return (
     <figure>
-      <figcaption>{title}</figcaption>
+      <figcaption class="row apart">
+        {title}
+        <button
+          type="button"
+          class="plain"
+          aria-label={`Save as SVG: ${title}`}
+          onClick={() => saveAs(`${file}.svg`, svg(picture.current!))}
+        >
+          SVG
+        </button>
+      </figcaption>
       <svg
+        ref={picture}
         viewBox={`0 0 ${WIDTH} ${rows.length * ROW + TOP}`}
         width={WIDTH}
         role="img"
@@ -51,6 +67,7 @@ export function MethodBars({ rows }: { readonly rows: readonly MethodRow[] }) {
     <div class="charts">
       <Chart
         rows={measured}
+        file="latency"
         title="Latency by method and DDIO: median, and paler to the 99th percentile"
         most={Math.max(...measured.map(({ latencyPs }) => latencyPs.p99), 1)}
         bars={({ latencyPs }) => [latencyPs.median, latencyPs.p99]}
@@ -58,6 +75,7 @@ export function MethodBars({ rows }: { readonly rows: readonly MethodRow[] }) {
       />
       <Chart
         rows={measured}
+        file="bytes"
         title="Bytes on the network for each message, by method and DDIO"
         most={Math.max(...measured.map(({ bytesPerMessage }) => bytesPerMessage), 1)}
         bars={({ bytesPerMessage }) => [bytesPerMessage, bytesPerMessage]}

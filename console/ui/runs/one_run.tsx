@@ -3,12 +3,22 @@ import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
-import { bitRate, bytes, count, rough, roughTime, time, wordsOfVariant } from "../figures.ts";
+import {
+  bitRate,
+  bytes,
+  count,
+  rough,
+  roughTime,
+  sentence,
+  time,
+  wordsOfVariant,
+} from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { order, refuse } from "../frame/notice.tsx";
 import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
+import { Checkpoints } from "./checkpoints.tsx";
 import { MethodBars } from "./method_bars.tsx";
 import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
@@ -31,6 +41,9 @@ export function OneRun({ id }: { readonly id: string }) {
         <>
           <Facts detail={detail.value} report={report.value} />
           <Acts detail={detail.value} />
+          {detail.value.variants.length === 0 && (
+            <Checkpoints id={id} isUp={detail.value.state === "up"} />
+          )}
         </>
       )}
       {report.trouble !== undefined && <p class="note refused">{report.trouble}</p>}
@@ -231,6 +244,19 @@ function Methods({ report }: { readonly report: Report }) {
   );
 }
 
+const FINDINGS_SHOWN = 5;
+
+/** What a check has found, which is a sentence for each byte that is wrong. */
+function Findings({ detail }: { readonly detail: string }) {
+  const all = detail.split("; "), more = all.length - FINDINGS_SHOWN;
+  return (
+    <ul class="plain-list">
+      {all.slice(0, FINDINGS_SHOWN).map((each) => <li key={each}>{sentence(each)}</li>)}
+      {more > 0 && <li class="quiet">and {count(more)} more: report.json has them</li>}
+    </ul>
+  );
+}
+
 function Reported({ report }: { readonly report: Report }) {
   return (
     <>
@@ -247,7 +273,9 @@ function Reported({ report }: { readonly report: Report }) {
                       : <span class="is-lost">✗ fails</span>}
                   </td>
                   <td class="name">{name}</td>
-                  <td class="quiet">{holds ? promise : detail}</td>
+                  <td class={holds ? "quiet" : ""}>
+                    {holds ? promise : <Findings detail={detail} />}
+                  </td>
                 </tr>
               ))}
             </tbody>

@@ -1,10 +1,13 @@
 /** A plot of one series, in the colours of the page. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { csv, saveAs } from "../frame/save.ts";
 
 export interface PlotProps {
   readonly title: string;
   readonly data: readonly [x: number[], y: number[]];
+  /** Names of the two in a file. */
+  readonly columns: readonly [x: string, y: string];
   /** What stands at the axes. */
   readonly x: (value: number) => string;
   readonly y: (value: number) => string;
@@ -22,7 +25,11 @@ function colour(name: string): string {
 
 const WIDTH = 460, HEIGHT = 200;
 
-export function Plot({ title, data, x, y }: PlotProps) {
+function csvOf({ data: [x, y], columns }: Pick<PlotProps, "data" | "columns">): Blob {
+  return csv([columns, ...x.map((at, i) => [at, y[i] ?? null])]);
+}
+
+export function Plot({ title, data, columns, x, y }: PlotProps) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const axis = {
@@ -57,7 +64,17 @@ export function Plot({ title, data, x, y }: PlotProps) {
   }, [data]);
   return (
     <figure>
-      <figcaption>{title}</figcaption>
+      <figcaption class="row apart">
+        {title}
+        <button
+          type="button"
+          class="plain"
+          aria-label={`Save as CSV: ${title}`}
+          onClick={() => saveAs(`${columns[1]}.csv`, csvOf({ data, columns }))}
+        >
+          CSV
+        </button>
+      </figcaption>
       <div ref={place} role="img" aria-label={title} />
     </figure>
   );

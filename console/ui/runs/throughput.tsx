@@ -50,6 +50,7 @@ export function Throughput(
       {hasPromises && (
         <Plot
           title={`Promised bytes over virtual time${of}`}
+          columns={["ps", "throughput-bps"]}
           data={throughputOf(timeline.value)}
           x={roughTime}
           y={bitRate}
@@ -58,6 +59,7 @@ export function Throughput(
       {operations.value.operations.length > 0 && (
         <Plot
           title={`Latency of ${operations.value.operations.length} operations${of}`}
+          columns={["latency-ps", "operations"]}
           data={latenciesOf(operations.value)}
           x={roughTime}
           y={String}

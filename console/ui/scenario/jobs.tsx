@@ -6,10 +6,13 @@ import { order } from "../frame/notice.tsx";
 import { go, hrefOf } from "../state.ts";
 
 const SHOWN_MAX = 4;
+/** Jobs that leave a rack that is up. */
+const RACKS: ReadonlySet<string> = new Set(["up", "resume"]);
 
 /** Runs and racks that come up; explorations and campaigns have views of their own. */
 export function Jobs() {
-  const own = jobs.value.filter(({ kind }) => kind === "run" || kind === "up").slice(0, SHOWN_MAX);
+  const own = jobs.value.filter(({ kind }) => kind === "run" || RACKS.has(kind))
+    .slice(0, SHOWN_MAX);
   if (own.length === 0) return null;
   return (
     <table class="wide list" aria-label="Under way">
@@ -17,13 +20,14 @@ export function Jobs() {
         {own.map(({ id, kind, scenario, state, title, share, run, verdict, error }) => (
           <tr key={id}>
             <td>
-              <strong>{scenario}</strong> {kind === "up" ? "comes up" : "runs"}
+              <strong>{scenario}</strong> {RACKS.has(kind) ? "comes up" : "runs"}
             </td>
             <td>
               {state === "running"
                 ? <progress value={share} max={1} aria-label={`${scenario}: ${title}`} />
                 : state === "failed"
-                ? <span class="is-lost">✗ {error}</span>
+                // What ended as it should, and found something wrong, has a verdict.
+                ? <span class="is-lost">✗ {error || verdict}</span>
                 : verdict || state}
             </td>
             <td class="quiet">{state === "running" ? title : ""}</td>
@@ -36,8 +40,8 @@ export function Jobs() {
                   End
                 </button>
               )}
-              {state === "done" && run !== null && (
-                kind === "up"
+              {(state === "done" || (state === "failed" && error === "")) && run !== null && (
+                RACKS.has(kind)
                   ? (
                     <button type="button" onClick={() => go({ view: "rack", run })}>
                       Look at it

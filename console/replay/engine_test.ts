@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { ReplayEngine } from "./engine.ts";
+import type { ReplayJob } from "./job.ts";
+import type { Loaded, RecordingOptions } from "./recording.ts";
+
+const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
+  "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 256KiB, depth: 4 }\n" +
+  "faults: [{ at: 320us, kill: b }, { at: 340us, start: b }]\n";
+const LOADED: Loaded = { own: {}, inputs: new Map(), replace: (create) => create };
+
+async function engineOf(scenario: string, options: RecordingOptions = {}): Promise<ReplayEngine> {
+  const plan = makePlan(variants(parseScenario(scenario, "test.yaml"))[0]!);
+  const job: Omit<ReplayJob, "runFile"> = {
+    ...{ run: "test", variant: "", plan, orders: [], known: [], until: null },
+    ...{ unknownEnd: "", isLive: false },
+  };
+  // Only the process reads the run file.
+  const engine = new ReplayEngine(job as ReplayJob, LOADED, options);
+  await engine.run(null, () => {});
+  return engine;
+}
+
+describe("ReplayEngine", () => {
+  it("answers of any instant what it would with all details kept, in bounded memory", async () => {
+    const all = await engineOf(SCENARIO),
+      few = await engineOf(SCENARIO, { detailBytes: 600 << 10 });
+    const { kept: _, ...timeline } = all.timeline();
+    const { kept, ...same } = few.timeline();
+    assert.ok(kept.detailFromPs > 260e6, "the first pass has forgotten most of it");
+    assert.deepEqual(same, timeline);
+    // To and fro; the last ones are those that the first pass still has.
+    for (const us of [255, 215, 235, 320, 8_000]) {
+      const at = Math.min(us * 1e6, timeline.endPs);
+      const ask = async (engine: ReplayEngine) => {
+        const loss = await engine.loss(at, ["b"]), from = (loss.lost[0]?.from ?? 96 << 10) - 8_192;
+        const { lines, writes } = await engine.memory(at, { host: "b", from, to: from + 20_480 });
+        const operations = engine.operations({ from: at, to: at + 1 });
+        const [first] = operations.operations;
+        const { rows } = first === undefined ? { rows: [] } : await engine.ladder(first.index);
+        return {
+          memory: [lines, writes],
+          snapshot: await engine.snapshot(at, { exact: false }),
+          loss,
+          events: await engine.eventsAround({ at, before: 40, after: 40 }),
+          found: await engine.find({ after: at, step: "start" }),
+          operations,
+          // What was posted long before is another stretch's where stretches are as short as here.
+          ladder: rows.filter(({ sincePs }) => sincePs >= 0 && sincePs < 20e6),
+        };
+      };
+      assert.deepEqual(await ask(few), await ask(all), `at ${us} us`);
+    }
+    assert.equal(await few.find({ after: 0, step: "no such step" }), null);
+  });
+});

@@ -1,0 +1,41 @@
+/** Queues of a host as the notes of its programs show them. */
+import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
+import type { QueueState } from "./types.ts";
+
+type Counted = { -readonly [K in keyof QueueState]: QueueState[K] };
+
+/** Whether a note says no more than what queues hold. */
+export function isOfQueue({ kind }: AuditRecord): boolean {
+  return kind === "posted" || kind === "completed";
+}
+
+export class QueueCounts {
+  readonly #queues = new Map<string, Counted>();
+
+  /** @param before what is counted on from. */
+  constructor(before?: QueueCounts) {
+    if (before === undefined) return;
+    for (const [key, queue] of before.#queues) this.#queues.set(key, { ...queue });
+  }
+
+  add({ note }: TimedRecord): void {
+    if (note.kind !== "posted" && note.kind !== "completed") return;
+    const qpn = note.kind === "completed" && note.queue === "shared" ? note.srqn! : note.qpn;
+    const key = `${note.queue} ${qpn}`;
+    let queue = this.#queues.get(key);
+    if (queue === undefined) {
+      queue = { queue: note.queue, qpn, posted: 0, completed: 0, failed: 0, lastStatus: "" };
+      this.#queues.set(key, queue);
+    }
+    if (note.kind === "posted") queue.posted++;
+    else {
+      queue.completed++;
+      queue.lastStatus = String(note.status);
+      if (note.status !== "SUCCESS") queue.failed++;
+    }
+  }
+
+  states(): QueueState[] {
+    return [...this.#queues.values()];
+  }
+}

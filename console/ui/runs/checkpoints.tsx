@@ -1,0 +1,54 @@
+/** Where a run was kept: a rack of processes comes up there as it stood. */
+import { useSignal } from "@preact/signals";
+import { api } from "../data/api.ts";
+import { isOperator } from "../data/session.ts";
+import { count, time } from "../figures.ts";
+import { useFetched } from "../frame/fetched.ts";
+import { order } from "../frame/notice.tsx";
+import { bringUpAt } from "../frame/resume.ts";
+
+export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: boolean }) {
+  const taken = useSignal(0);
+  const { value, trouble } = useFetched(`${id} ${taken.value}`, () => api.checkpoints(id)).value;
+  const all = value?.checkpoints ?? [];
+  const take = () =>
+    void order(api.checkpoint(id, {}), ({ name, atPs }) => `${name}: ${time(atPs)}`)
+      .then((done) => done && taken.value++);
+  if (all.length === 0 && !(isUp && isOperator.value) && trouble === undefined) return null;
+  return (
+    <>
+      <div class="row apart">
+        <h2>Checkpoints</h2>
+        {isUp && isOperator.value && <button type="button" onClick={take}>Checkpoint here</button>}
+      </div>
+      {trouble !== undefined && <p class="note refused">{trouble}</p>}
+      {value !== undefined && all.length === 0 && (
+        <p class="quiet">A checkpoint keeps where the rack stands, to bring one up there again.</p>
+      )}
+      {all.length > 0 && (
+        <table class="list" aria-label="Checkpoints">
+          <tbody>
+            {all.map(({ name, atPs, events, digest }) => (
+              <tr key={name}>
+                <td class="name">{name}</td>
+                <td class="num">{time(atPs)}</td>
+                <td class="num">{count(events)} events</td>
+                <td class="quiet num">{digest ?? ""}</td>
+                <td>
+                  {isOperator.value && (
+                    <button
+                      type="button"
+                      onClick={() => bringUpAt(id, { at: name })}
+                    >
+                      Bring up a rack here
+                    </button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,149 @@
+/**
+ * The walk of `console/WALK.md`: somebody who was told only that there is a console finds out which method loses data
+ * with DDIO on, sees it happen by killing the host with the mouse, and downloads the capture that proves it.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import type { Download } from "playwright-core";
+import { browserMissing, BrowserRig } from "../support/browser.ts";
+import { readCapture } from "../support/pcapng_reader.ts";
+import { itUnless } from "../support/skipping.ts";
+
+const it = itUnless(browserMissing, "The walk through the console in a browser");
+
+/** The bytes of a file that the browser has been given. */
+async function bytesOf(download: Download): Promise<Uint8Array<ArrayBuffer>> {
+  return await Deno.readFile(await download.path());
+}
+
+describe("The walk through the console", () => {
+  let rig: BrowserRig;
+
+  beforeAll(async () => {
+    if (browserMissing === undefined) rig = await BrowserRig.open([]);
+  });
+
+  afterAll(async () => await rig?.close());
+
+  /** What the browser is given when something is clicked. */
+  async function saved(click: () => Promise<void>): Promise<Download> {
+    const [download] = await Promise.all([rig.page.waitForEvent("download"), click()]);
+    return download;
+  }
+
+  it("begins with no rack, and says what there is to do", async () => {
+    const { page } = rig;
+    await page.getByRole("heading", { name: "No rack is up" }).waitFor();
+    await page.getByRole("link", { name: "Choose a scenario" }).waitFor();
+    await rig.pictures("walk-1");
+    await rig.accessible("no rack");
+  });
+
+  it("finds in the matrix the method that DDIO makes unsafe, and why", async () => {
+    const { page } = rig;
+    await rig.view("Explore");
+    await page.getByRole("button", { name: "Explore the matrix" }).click();
+    const cell = (ddio: string) =>
+      page.getByRole("row", { name: new RegExp(`^adr, ddio, DDIO ${ddio}, receive in dram`) })
+        .getByRole("button").nth(1);
+    await cell("on").waitFor({ timeout: 60_000 });
+    await page.getByRole("columnheader", { name: "write-read" }).waitFor();
+    assert.deepEqual([await cell("off").innerText(), await cell("on").innerText()], [
+      "safe",
+      "unsafe",
+    ]);
+    await cell("on").click();
+    const found = page.locator(".counterexample");
+    await found.getByText("The power of b fails", { exact: true }).waitFor();
+    await found.getByText(/confirmed persistent, as its method claims/).first().waitFor();
+    await found.getByRole("img", { name: /in the cache, gone after the cut/ }).waitFor();
+    await page.getByRole("button", { name: "Stop it" }).click();
+    await rig.pictures("walk-2");
+    await rig.accessible("the matrix");
+  });
+
+  it("brings that method up, with DDIO on", async () => {
+    const { page } = rig;
+    await rig.view("Scenario");
+    await page.locator(".gallery a").filter({
+      has: page.getByText("persist_pair", { exact: true }),
+    }).click();
+    await page.getByText("It can be run.").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Bring it up" }).isDisabled());
+    await page.getByLabel("Which of its runs").selectOption("write-read, ddio on");
+    await rig.pictures("walk-3");
+    await page.getByRole("button", { name: "Bring it up" }).click();
+    await page.getByRole("button", { name: "Look at it" }).click();
+    await rig.device("b").waitFor();
+  });
+
+  it("is told what a kill loses, kills the host with the mouse, and sees where its bytes were", async () => {
+    const { page } = rig;
+    await page.getByTestId("now").getByText(/^288/).waitFor();
+    await rig.device("b").click();
+    await page.getByRole("button", { name: "Kill b…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(/loses 261568 B: 261568 B in the cache/).waitFor();
+    await dialog.getByText(/261568 B were claimed/).waitFor();
+    await rig.pictures("walk-4");
+    await dialog.getByRole("button", { name: "Kill b", exact: true }).click();
+    await page.locator('[data-device="b"].is-off').waitFor();
+    await rig.view("Memory");
+    await page.locator("footer .mark", { hasText: "kill b" }).first().click();
+    await page.getByText(/in the cache: lost without a flush/).waitFor();
+    await rig.pictures("walk-5");
+    await rig.accessible("the memory at the kill");
+  });
+
+  it("replays what was done by hand: the report names the writes that were lost", async () => {
+    const { page } = rig;
+    await rig.view("Scenario");
+    await page.getByRole("link", { name: "Open it" }).click();
+    await page.getByText("It can be run.").waitFor();
+    const text = await page.getByRole("textbox", { name: "The scenario as YAML" }).inputValue();
+    assert.match(text, /faults:\n {2}- { at: 288\.\d+us, kill: b }\n$/);
+    await page.getByLabel("judge claims").check();
+    await page.getByRole("button", { name: "Run to its end" }).click();
+    await page.getByRole("link", { name: "Report" }).click();
+    await page.getByRole("row", { name: /fails survives-what-was-reported/ })
+      .getByText(/is lost: write 0 of a\/0\/put.* was confirmed persistent/).waitFor();
+    await rig.pictures("walk-6");
+  });
+
+  it("downloads the capture that proves it, the figures and the plot, each whole", async () => {
+    const { page } = rig;
+    const row = page.getByRole("row", { name: /persist-pair\.pcapng/ });
+    const capture = await saved(() => row.getByRole("button").click());
+    const { ports, frames } = readCapture(await bytesOf(capture));
+    assert.equal(ports.length, 4);
+    // The READ that flushes was answered, so that the requester took its data for persistent.
+    const answered = frames.filter(({ comment, port, direction }) =>
+      comment.includes("S212") && port.startsWith("b-rnic") && direction === "out"
+    );
+    assert.equal(answered.length, 64);
+    const figures = await saved(() =>
+      page.getByRole("button", { name: "Save as CSV", exact: true }).click()
+    );
+    const lines = new TextDecoder().decode(await bytesOf(figures)).split("\r\n");
+    assert.match(lines[0]!, /^method,ddio,median,p99/);
+    assert.match(lines[1]!, /^write-read,on,.*,false,$/);
+    const plot = await saved(() =>
+      page.getByRole("button", { name: /^Save as SVG: Latency/ }).click()
+    );
+    const picture = new TextDecoder().decode(await bytesOf(plot));
+    assert.match(
+      picture,
+      /^<svg.*xmlns="http:\/\/www.w3.org\/2000\/svg".*write-read, on.*<\/svg>$/s,
+    );
+    assert.doesNotMatch(picture, /class=|var\(/);
+  });
+
+  it("sees that replay and rack are one run", async () => {
+    const { page } = rig;
+    await page.getByRole("link", { name: "All runs" }).click();
+    for (const box of await page.getByRole("checkbox").all()) await box.check();
+    await page.getByRole("button", { name: "Compare two" }).click();
+    await page.getByText(/^They are the same: digest [0-9a-f]{16}\.$/).waitFor();
+    assert.deepEqual(rig.errors, []);
+  });
+});
