@@ -167,6 +167,22 @@ export const memory: z.ZodType<replay.MemoryView> = z.object({
   touched: z.array(z.tuple([number, number])),
 }).meta({ id: "Memory" });
 
+export const memoryMap: z.ZodType<replay.MemoryMap> = z.object({
+  at: time,
+  host: name,
+  from: number,
+  to: number,
+  partBytes: number,
+  parts: z.array(z.object({
+    from: number,
+    to: number,
+    lines: number,
+    byPlace: z.record(place, number),
+    lost: number,
+    torn: number,
+  })),
+}).meta({ id: "MemoryMap" });
+
 export const loss: z.ZodType<replay.Loss> = z.object({
   at: time,
   nodes: z.array(name),
@@ -265,6 +281,10 @@ export const memoryQuery = query.extend({
   from: whole.default(0),
   to: whole.default(Number.MAX_SAFE_INTEGER),
   bytes: z.enum(["true", "false"]).optional(),
+});
+export const memoryMapQuery = memoryQuery.omit({ bytes: true }).extend({
+  to: whole,
+  parts: whole.min(1).max(4_096).optional(),
 });
 export const lossQuery = query.extend({
   at: whole.optional().describe("default: the end, or the present of a rack that is up"),

@@ -19,6 +19,8 @@ import type {
   FindQuery,
   LadderDocument,
   Loss,
+  MemoryMap,
+  MemoryMapQuery,
   MemoryQuery,
   MemoryView,
   Operations,
@@ -144,6 +146,11 @@ export class Replay {
   async memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
     await this.#reach(at);
     return await this.ask("memory", at, query);
+  }
+
+  /** A range of a host's SCM in parts, of which one may ask for a closer look. */
+  memoryMap(at: Ps, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
+    return this.ask("memoryMap", at, query);
   }
 
   /** What a power cut of these devices at an instant would lose. */

@@ -10,7 +10,7 @@ import { victimOf } from "../explore/post_crash_run.ts";
 import { eventsAround, findStep, textOfValue, type Ticks } from "./event_rows.ts";
 import { HostMemory } from "./host_memory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
-import { lossOf, memoryView } from "./memory_view.ts";
+import { lossOf, memoryMap, memoryView } from "./memory_view.ts";
 import { AROUND_PS, ladderIn, operationAt, operationsIn } from "./operations.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import type {
@@ -24,6 +24,8 @@ import type {
   FindQuery,
   LadderDocument,
   Loss,
+  MemoryMap,
+  MemoryMapQuery,
   MemoryQuery,
   MemoryView,
   Operations,
@@ -331,16 +333,26 @@ export class ReplayEngine {
   }
 
   async memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
+    const { host } = query;
+    const around = await this.#memoryAround(at, query);
+    const touched = this.#recording.memory.get(host);
+    return memoryView(around, this.#memoryAt(around, host, at), { ...query, touched });
+  }
+
+  async memoryMap(at: Ps, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
+    const around = await this.#memoryAround(at, query);
+    return memoryMap(this.#memoryAt(around, query.host, at), query);
+  }
+
+  async #memoryAround(at: Ps, { from, to }: MemoryMapQuery): Promise<Recording> {
     this.#checkInstant(at);
-    const { host, from, to } = query;
     const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && 0 <= from &&
       from < to;
     if (!isRange) {
       const expected = "the first and the last byte's offset in SCM, one less";
       throw refusal("range", { found: `${from} to ${to}`, expected });
     }
-    const around = await this.#around(at), touched = this.#recording.memory.get(host);
-    return memoryView(around, this.#memoryAt(around, host, at), { ...query, touched });
+    return await this.#around(at);
   }
 
   #memoryAt({ memory, lives }: Recording, host: string, at: Ps): HostMemory {

@@ -89,16 +89,40 @@ export class HostMemory {
     return [...lines].sort((x, y) => x - y);
   }
 
-  /** Offsets of the lines in [from, to) of which something was written by now. */
-  linesIn(from: number, to: number): number[] {
-    const { lines: log } = this.#record;
-    const lines = new Set(this.openLines());
-    for (const page of log.pages()) {
+  /**
+   * Pages of [from, to) of which something was written by now: of each line in it when it became durable last (0:
+   * never), -1 of a line of which nothing was written, or which is not in [from, to).
+   */
+  *pagesIn(from: number, to: number): Generator<{ page: number; lines: Float64Array }> {
+    const { lines: log } = this.#record, open = Map.groupBy(this.openLines(), pageOf);
+    const pages = new Set([...log.pages(), ...open.keys()]);
+    for (const page of [...pages].sort((x, y) => x - y)) {
       if (page + PAGE_BYTES <= from || page >= to) continue;
-      for (const line of log.linesOf(page, this.at)) lines.add(line);
+      const lines = log.writtenIn(page, this.at);
+      for (const line of open.get(page) ?? []) {
+        const index = (line - page) / LINE_BYTES;
+        lines[index] = Math.max(0, lines[index]!);
+      }
+      for (let i = 0; i < lines.length; i++) {
+        const line = page + LINE_BYTES * i;
+        if (line + LINE_BYTES <= from || line >= to) lines[i] = -1;
+      }
+      yield { page, lines };
     }
-    return [...lines].filter((line) => line + LINE_BYTES > from && line < to)
-      .sort((x, y) => x - y);
+  }
+
+  /** Offsets of the first `most` lines in [from, to) of which something was written by now, and how many follow. */
+  linesIn(from: number, to: number, most: number): { lines: number[]; more: number } {
+    const found: number[] = [];
+    let more = 0;
+    for (const { page, lines } of this.pagesIn(from, to)) {
+      for (const [i, time] of lines.entries()) {
+        if (time < 0) continue;
+        if (found.length < most) found.push(page + LINE_BYTES * i);
+        else more++;
+      }
+    }
+    return { lines: found, more };
   }
 
   /** Declared writes that touch [from, to) and were issued by now, oldest first. */
@@ -139,7 +163,7 @@ export class HostMemory {
     const { durable, durableAt, dirtyAt } = state;
     const dirty = this.life && state.dirty;
     const seen = dirty ?? durable;
-    const resting = this.#resting(line, durableAt);
+    const resting = this.resting(line, durableAt);
     const changedAt = dirty === undefined ? durableAt : Math.max(dirtyAt, durableAt);
     const cells: Cell[] = [];
     for (let word = 0; word < LINE_BYTES; word += WORD_BYTES) {
@@ -186,8 +210,8 @@ export class HostMemory {
     return { at: line, pieces: piecesOf(line, cells), torn: isTorn(cells) };
   }
 
-  /** Where a line is of which nothing is on its way. */
-  #resting(line: number, since: Time): Omit<Cell, "write"> {
+  /** Where a line is of which nothing is on its way. @param since when it became durable. */
+  resting(line: number, since: Time): Omit<Cell, "write"> {
     const queued = this.#queued.get(line);
     // What survives in a cache is durable before the controller has it.
     const isCached = this.life !== undefined && survives("llc", this.#config.domain) && since > 0 &&
@@ -233,6 +257,10 @@ interface Extent {
 
 function lineOf(offset: number): number {
   return offset - offset % LINE_BYTES;
+}
+
+function pageOf(line: number): number {
+  return line - line % PAGE_BYTES;
 }
 
 function touches(line: number, { offset, end }: Extent): boolean {

@@ -38,6 +38,11 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #dirtyLine = new Numbers(Uint32Array);
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
+  /** Page → what changes that are forgotten have left, with times as {@link writtenIn} has them. */
+  readonly #rest = new Map<
+    number,
+    { readonly bytes: Uint8Array; readonly durableAt: Float64Array }
+  >();
   #restBytes = 0;
   /** Line that is dirty → its time of those, and the latest change of it. */
   readonly #openLines = new Map<number, { readonly span: number; change: number }>();
@@ -89,25 +94,20 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
       this.#restBytes;
   }
 
-  /** The log without changes before `at`: of these, with what they have left by then. */
+  /** The log without changes before `at`, but with what they have left; this one is no more. */
   since(at: Time): LineLog {
     const log = new LineLog(), pages = new Map<number, number>();
-    const rest: { readonly at: Time; readonly line: number; readonly dirty?: Uint8Array }[] = [];
-    for (const [page, changes] of this.#byPage) {
-      for (let i = this.#countBefore(changes, at); i < changes.length; i++) {
-        pages.set(changes.at(i), page);
-      }
-      for (const line of this.linesOf(page, at)) {
-        const { durableAt, dirty, dirtyAt } = this.stateOf(line, at);
-        if (durableAt > 0) rest.push({ at: durableAt, line });
-        if (dirty !== undefined) rest.push({ at: dirtyAt, line, dirty });
-      }
-    }
-    for (const { at: time, line, dirty } of rest.sort((x, y) => x.at - y.at)) {
-      if (dirty !== undefined) log.dirty(time, line, dirty);
-      else log.durable(time, line, this.stateOf(line, at).durable);
+    const dirty = this.dirtyLines(at).map((line) => ({ line, ...this.stateOf(line, at) }));
+    for (const { line, dirty: bytes, dirtyAt } of dirty.sort((x, y) => x.dirtyAt - y.dirtyAt)) {
+      if (bytes !== undefined) log.dirty(dirtyAt, line, bytes);
     }
     log.#restBytes = log.heldBytes;
+    for (const [page, changes] of this.#byPage) {
+      const count = this.#countBefore(changes, at);
+      if (count > 0) this.#settle(page, count);
+      for (let i = count; i < changes.length; i++) pages.set(changes.at(i), page);
+    }
+    for (const [page, rest] of this.#rest) log.#rest.set(page, rest);
     for (let change = this.#at.countBelow(at); change < this.#at.length; change++) {
       const { kind, offset: inPage, length } = this.#changeOf(change);
       const time = this.#at.at(change), offset = pages.get(change)! + inPage;
@@ -117,9 +117,25 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return log;
   }
 
+  /** Puts what the first changes of a page have left in the place of them. */
+  #settle(page: number, count: number): void {
+    let rest = this.#rest.get(page);
+    if (rest === undefined) {
+      rest = { bytes: new Uint8Array(PAGE_BYTES), durableAt: newTimes() };
+      this.#rest.set(page, rest);
+    }
+    const { bytes, durableAt } = rest, changes = this.#byPage.get(page)!;
+    for (let i = 0; i < count; i++) {
+      const change = changes.at(i), { kind, offset, length } = this.#changeOf(change);
+      const time = kind === "durable" ? this.#at.at(change) : 0;
+      if (kind === "durable") bytes.set(this.#bytes.read(this.#place.at(change), length), offset);
+      markLines(durableAt, { offset, length, time });
+    }
+  }
+
   /** Pages of which anything was written, ascending. */
   pages(): number[] {
-    return [...this.#byPage.keys()].sort((x, y) => x - y);
+    return [...new Set([...this.#rest.keys(), ...this.#byPage.keys()])].sort((x, y) => x - y);
   }
 
   /** Lines with bytes that a power failure at `at` loses. */
@@ -133,16 +149,21 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   }
 
   /** Lines of a page that had been written by `at`. */
-  linesOf(page: number, at: Time): Set<number> {
-    const lines = new Set<number>();
+  linesOf(page: number, at: Time): number[] {
+    const times = this.writtenIn(page, at);
+    return Array.from(times, (time, i) => time < 0 ? -1 : page + LINE_BYTES * i)
+      .filter((line) => line >= 0);
+  }
+
+  /** Of each line of a page when bytes of it became durable last; 0: they are dirty only; -1: none was written. */
+  writtenIn(page: number, at: Time): Float64Array {
+    const times = this.#rest.get(page)?.durableAt.slice() ?? newTimes();
     const changes = this.#byPage.get(page);
-    for (let i = 0; i < (changes?.length ?? 0); i++) {
-      const change = changes!.at(i);
-      if (this.#at.at(change) >= at) break;
-      const { offset, length } = this.#changeOf(change), first = page + offset;
-      for (let line = lineOf(first); line < first + length; line += LINE_BYTES) lines.add(line);
+    for (let i = 0, count = this.#countBefore(changes, at); i < count; i++) {
+      const change = changes!.at(i), { kind, offset, length } = this.#changeOf(change);
+      markLines(times, { offset, length, time: kind === "durable" ? this.#at.at(change) : 0 });
     }
-    return lines;
+    return times;
   }
 
   /** Looks back from the instant, until all of the line is known. */
@@ -173,6 +194,13 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
         }
       }
       if (left === 0 && isDirtyKnown) break;
+    }
+    const rest = left === 0 ? undefined : this.#rest.get(page);
+    if (rest !== undefined) {
+      durableAt ||= Math.max(0, rest.durableAt[base / LINE_BYTES]!);
+      for (let i = 0; i < LINE_BYTES; i++) {
+        if (isKnown?.[i] !== 1) durable[i] = rest.bytes[base + i]!;
+      }
     }
     return { durable, durableAt, dirty, dirtyAt };
   }
@@ -220,6 +248,18 @@ interface Change {
 /** An offset in a page, and a length up to a page. */
 const LENGTH_BITS = 13, LENGTH_MASK = (1 << LENGTH_BITS) - 1;
 
-function lineOf(offset: number): number {
-  return offset - offset % LINE_BYTES;
+/** Of each line of a page. */
+function newTimes(): Float64Array {
+  return new Float64Array(PAGE_BYTES / LINE_BYTES).fill(-1);
+}
+
+function markLines(
+  times: Float64Array,
+  { offset, length, time }: Pick<Change, "offset" | "length"> & { readonly time: Time },
+): void {
+  // What is clean has a length of 0.
+  const end = offset + Math.max(1, length);
+  for (let i = Math.floor(offset / LINE_BYTES); i * LINE_BYTES < end; i++) {
+    times[i] = Math.max(times[i]!, time);
+  }
 }

@@ -12,6 +12,9 @@ import {
   type BrokenPromise,
   type Loss,
   type LostRange,
+  type MemoryMap,
+  type MemoryMapQuery,
+  type MemoryPart,
   type MemoryQuery,
   type MemorySpan,
   type MemoryView,
@@ -23,6 +26,7 @@ import {
 } from "./types.ts";
 
 const LINES_MOST = 4_096;
+const PARTS_MOST = 4_096, PARTS_USUAL = 256;
 const LOST_MOST = 1_000;
 const PAGE_BYTES = 4_096;
 
@@ -42,9 +46,9 @@ export function memoryView(
     if (index === undefined) indexes.set(write, index = writes.push(refOf(write, at)) - 1);
     return index;
   };
-  const offsets = memory.linesIn(from, to);
+  const { lines: offsets, more } = memory.linesIn(from, to, LINES_MOST);
   const left = memory.left();
-  const lines = offsets.slice(0, LINES_MOST).map((offset) => {
+  const lines = offsets.map((offset) => {
     const { pieces, torn } = memory.line(offset);
     const spans = pieces.map(({ write, ...piece }): MemorySpan => {
       return { ...piece, ...(write && { write: indexOf(write) }) };
@@ -59,9 +63,44 @@ export function memoryView(
     ...{ at, host, from, to, lines, writes },
     hasPower: memory.life !== undefined,
     domain: victimOf(recording.job.plan, host).config.domain,
-    moreLines: offsets.length - lines.length,
+    moreLines: more,
     touched: touchedIn(touched!),
   };
+}
+
+/** Parts of one size, a multiple of a line: as many as are asked for, or a few less. */
+export function memoryMap(
+  memory: HostMemory,
+  { host, from, to, parts = PARTS_USUAL }: MemoryMapQuery & { readonly host: string },
+): MemoryMap {
+  const open = new Set(memory.openLines());
+  const most = Math.max(1, Math.min(PARTS_MOST, parts));
+  const partBytes = LINE_BYTES * Math.max(1, Math.ceil((to - from) / most / LINE_BYTES));
+  const first = from - from % LINE_BYTES, found: MemoryPart[] = [];
+  let part: MemoryPart & { lines: number; lost: number; torn: number } | undefined;
+  for (const { page, lines } of memory.pagesIn(from, to)) {
+    for (const [i, durableAt] of lines.entries()) {
+      if (durableAt < 0) continue;
+      const line = page + LINE_BYTES * i;
+      if (part === undefined || line >= part.to) {
+        const begin = line - (line - first) % partBytes;
+        const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0]));
+        const none = { lines: 0, lost: 0, torn: 0, byPlace: byPlace as Record<Place, number> };
+        found.push(part = { from: begin, to: begin + partBytes, ...none });
+      }
+      part.lines++;
+      const byPlace = part.byPlace as Record<Place, number>;
+      if (!open.has(line)) {
+        byPlace[memory.resting(line, durableAt).place]++;
+        continue;
+      }
+      const { pieces, torn } = memory.line(line);
+      byPlace[PLACES.find((place) => pieces.some((piece) => piece.place === place))!]++;
+      if (torn) part.torn++;
+      if (pieces.some(({ survives }) => !survives)) part.lost++;
+    }
+  }
+  return { at: memory.at, host, from, to, partBytes, parts: found };
 }
 
 /** Ranges of SCM that anything was written to in the run. */

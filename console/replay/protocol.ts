@@ -9,6 +9,7 @@ export const METHODS = [
   "density",
   "snapshot",
   "memory",
+  "memoryMap",
   "loss",
   "operations",
   "ladder",

@@ -325,6 +325,38 @@ export interface MemoryView {
   readonly touched: readonly (readonly [from: number, to: number])[];
 }
 
+/** Memory that has more lines than one looks at, in parts of one size. */
+export interface MemoryMapQuery {
+  readonly from: number;
+  readonly to: number;
+  /** How many at most; default 256, at most 4,096. */
+  readonly parts?: number;
+}
+
+export interface MemoryPart {
+  /** Offsets in SCM. */
+  readonly from: number;
+  readonly to: number;
+  /** Lines of which something was written by now. */
+  readonly lines: number;
+  /** Of these, by place; of a line with several, the one farthest from the medium. */
+  readonly byPlace: Readonly<Record<Place, number>>;
+  /** Of these: a power failure now loses something of them, or leaves a part of a write. */
+  readonly lost: number;
+  readonly torn: number;
+}
+
+export interface MemoryMap {
+  readonly at: Ps;
+  readonly host: string;
+  readonly from: number;
+  readonly to: number;
+  /** Of each part, a multiple of 64. */
+  readonly partBytes: number;
+  /** In order; without those of which nothing was written by now. */
+  readonly parts: readonly MemoryPart[];
+}
+
 // What a power cut loses.
 
 /** Bytes of which a power cut would lose the newest copy. */

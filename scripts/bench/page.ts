@@ -174,7 +174,9 @@ async function measureFrames(rig: Rig): Promise<Figure[]> {
     const { id } = await bringUp(scenario, { prepare: { packing: "all", seed: rig.seed } });
     try {
       const page = await rig.pages.page(id);
-      await sleep(3_000);
+      // Every host's cable carries something, in both directions.
+      await page.locator(".cable.is-moving").nth(hosts - 1).waitFor({ timeout: 60_000 });
+      await sleep(1_000);
       const values = await page.evaluate<number[]>(`new Promise((resolve) => {
         const frames = [], from = performance.now();
         let before;

@@ -41,6 +41,11 @@ const memory = ask("memory", {
   schema: api.memory,
   summary: "A host's SCM at an instant: where the newest copy of each byte is",
 });
+const memoryMap = ask("memory-map", {
+  query: api.memoryMapQuery,
+  schema: api.memoryMap,
+  summary: "A range of a host's SCM at an instant in parts: how many lines are where",
+});
 const loss = ask("loss", {
   query: api.lossQuery,
   schema: api.loss,
@@ -114,6 +119,17 @@ export function replayRoutes(console: Console) {
         async (replay) => replay.memory(at ?? await present(replay), wanted),
       );
       return c.json(view, 200);
+    })
+    .openapi(memoryMap, async (c) => {
+      const { run } = c.req.valid("param");
+      const { variant, at, host, from, to, ...query } = c.req.valid("query");
+      const wanted = { host, from, to, ...given(query) };
+      const map = await asked(
+        run,
+        variant,
+        async (replay) => replay.memoryMap(at ?? await present(replay), wanted),
+      );
+      return c.json(map, 200);
     })
     .openapi(loss, async (c) => {
       const { run } = c.req.valid("param"), { variant, at, nodes } = c.req.valid("query");
