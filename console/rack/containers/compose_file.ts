@@ -8,6 +8,7 @@ import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { authorization } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
+import { v8Flags } from "../../base/v8_flags.ts";
 
 export const IN_CONTAINER = {
   runFile: "/etc/rackmesh/run.json",
@@ -60,7 +61,7 @@ const BUS_URL = `nats://nats:${NATS_PORT}`;
  */
 const PARENT = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
-  `--v8-flags=${SMALL_HEAP}`,
+  v8Flags(SMALL_HEAP),
   `--allow-net=${BUS_URL.replace("nats://", "")}`,
   ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
 ];
@@ -69,7 +70,7 @@ const CONSOLE_NAME = "console_page";
 /** Looking for processes and ending them takes all of Deno's rights; the container has few. */
 const CONSOLE = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only"],
-  "--v8-flags=--disallow-code-generation-from-strings",
+  v8Flags(),
   "--allow-all",
 ];
 
