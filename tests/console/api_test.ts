@@ -282,7 +282,8 @@ describe("the console's API", () => {
     const b = off.devices.find(({ node }: { node: string }) => node === "b");
     assert.equal(b.hasPower, false);
     await good("GET /runs/{run}/memory", {}, { query: `?host=b&at=${timeline.endPs}` });
-    await good("GET /runs/{run}/memory-map", {}, { query: "?host=b&from=0&to=65536&parts=4" });
+    const map = { query: `?host=b&at=${timeline.endPs}&from=0&to=${1 << 20}&parts=4` };
+    assert.equal((await good("GET /runs/{run}/memory-map", {}, map)).partBytes, 1 << 18);
     await good("GET /runs/{run}/loss", {}, { query: "?nodes=b" });
     const { operations } = await good("GET /runs/{run}/operations");
     assert.ok(operations.length > 0);
