@@ -46,12 +46,17 @@ export class ConsolePages {
     const browser = await chromium.launch({ executablePath });
     const context = await browser.newContext({ viewport: VIEWPORT });
     const pages = new ConsolePages(console, browser, context);
-    // The key stays in the context's localStorage: its other pages are signed in by it.
-    const first = await context.newPage();
-    await first.goto(await console.link("operator"));
-    await first.getByRole("navigation", { name: "Views" }).waitFor();
-    await first.close();
-    return pages;
+    try {
+      // The key stays in the context's localStorage: its other pages are signed in by it.
+      const first = await context.newPage();
+      await first.goto(await console.link("operator"));
+      await first.getByRole("navigation", { name: "Views" }).waitFor();
+      await first.close();
+      return pages;
+    } catch (error) {
+      await pages.close();
+      throw error;
+    }
   }
 
   get origin(): string {

@@ -1,7 +1,7 @@
 /** (n) What it costs a rack of processes that pages look at it. */
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
-import { linkedTo, type RackLink } from "../../console/rack/live/racks.ts";
+import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { readProcesses, statOf } from "../../console/rack/process_table.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { say } from "../commands/output.ts";
@@ -42,15 +42,22 @@ export async function measureWatching({ quick, seed }: Measured): Promise<Figure
   await Deno.writeTextFile(scenario, RACK);
   try {
     const rack = await bringUp(scenario, { prepare: { packing: "node", seed } });
-    const pages = await ConsolePages.open();
     try {
-      return await linkedTo(rack, (link) => measureRack(link, pages, quick), { as: "viewer" });
+      return await measured(rack, quick);
     } finally {
-      await pages.close();
       await takeRacksDown({ run: rack.id });
     }
   } finally {
     await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function measured(rack: RackUp, quick: boolean): Promise<Figure[]> {
+  const pages = await ConsolePages.open();
+  try {
+    return await linkedTo(rack, (link) => measureRack(link, pages, quick), { as: "viewer" });
+  } finally {
+    await pages.close();
   }
 }
 

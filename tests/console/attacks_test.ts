@@ -19,6 +19,8 @@ const it = itUnless(browserMissing, "Attacks from a browser");
 
 /** A request as it came to the console's socket, and its answer. */
 interface Seen {
+  /** As the request names it. */
+  readonly host: string;
   readonly method: string;
   readonly path: string;
   readonly status: number;
@@ -54,7 +56,8 @@ class Target {
         fetch: async (request, env) => {
           const { method, url } = request;
           const response = await app.fetch(request, env);
-          seen.push({ method, path: new URL(url).pathname, status: response.status });
+          const { host, pathname: path } = new URL(url);
+          seen.push({ host, method, path, status: response.status });
           return response;
         },
       };
@@ -297,7 +300,10 @@ describe("The console under attack from a browser", () => {
       return found;
     }, { paths: ["/healthz", "/metrics", "/api/v1/runs", "/api/v1/feed?run=x"], key });
     assert.deepEqual([...new Set(statuses)], [421]);
-    assert.deepEqual([...new Set(target.seen.map(({ status }) => status))], [421]);
+    // The page that was opened by the test before may be asking still.
+    const rebound = target.seen.filter(({ host }) => host.startsWith("rebound.example"));
+    assert.ok(rebound.length > statuses.length);
+    assert.deepEqual([...new Set(rebound.map(({ status }) => status))], [421]);
     assert.equal(await keyOf(page), "");
     target.unchanged();
     await page.close();
