@@ -320,6 +320,11 @@ until [ "$(api none GET /healthz r.ok)" = true ]; do
 done
 rack_api=/api/v1/racks/$run
 check "console: the page is there" "$(api none GET / 'r.includes("<title>Rackmesh console")')" true
+# shellcheck disable=SC2016  # no variable of this shell
+check "console: no device reaches it" \
+  "$(docker exec "$(container tor)" deno eval --quiet '
+    const reached = (hostname) => Deno.connect({ hostname, port: Number(Deno.args[0]) }).then(() => true, () => false);
+    console.log(await reached("console"), await reached("console_page"));' -- "$console_port")" "false false"
 check "console: nothing without its key" "$(api none GET /api/v1/runs status)" 401
 check "console: the rack is in the list, up" \
   "$(api "$key" GET /api/v1/runs 'r.runs.map(({ id, state, scenario }) => [id, state, scenario]).join(" ")')" \

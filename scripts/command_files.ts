@@ -52,10 +52,13 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   },
 ];
 
+/** Shells whose script of completion has every command in it. Names for one are asked for at each Tab. */
+const SHELLS: readonly string[] = ["bash", "zsh", "fish"];
+
 /** Those that a command line needs: of the command that it begins with; without one, all. */
-export async function commandsFor([word]: readonly string[]): Promise<Add[]> {
+export async function commandsFor([word, next]: readonly string[]): Promise<Add[]> {
   const asked = COMMAND_FILES.filter(({ commands }) => commands.includes(word ?? ""));
-  // The completion's script has every command in it.
-  const needed = asked.length === 0 || word === "completion" ? COMMAND_FILES : asked;
+  const isScript = word === "completion" && SHELLS.includes(next ?? "");
+  const needed = asked.length === 0 || isScript ? COMMAND_FILES : asked;
   return await Promise.all(needed.map(({ load }) => load()));
 }

@@ -23,6 +23,7 @@ import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { oneOf, Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { readInto } from "../base/files.ts";
+import { RackError } from "../base/rack_error.ts";
 import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 export interface Prepared {
@@ -233,8 +234,8 @@ async function copyFile(from: string, to: string): Promise<void> {
     await Deno.copyFile(from, to);
     await Deno.chmod(to, 0o600);
   } catch (cause) {
-    const found = `Cannot keep a copy of ${from} with the run: ${(cause as Error).message}`;
-    throw refusal("", { found, cause });
+    const why = (cause as Error).message;
+    throw new RackError(`Cannot keep a copy of ${from} with the run: ${why}`);
   }
 }
 
@@ -352,7 +353,7 @@ interface OwnText {
 export async function findProgram(run: string, base: string): Promise<OwnText> {
   const path = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
   const text = await bundleProgram(path);
-  const { isHooked } = await probeProgram(text, path);
+  const { isHooked } = await probeProgram(text, { path });
   return { text, isHooked };
 }
 

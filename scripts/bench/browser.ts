@@ -5,6 +5,8 @@ import { startConsole, type Started } from "../../console/server/start.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 
 const PROGRAMS = ["chromium-headless-shell", "chromium"];
+/** A replay of a million events takes seconds, on a busy machine minutes. */
+const REPLAYED_MS = 300_000;
 const VIEWPORT = { width: 1440, height: 900 };
 
 /** The path of the first that is installed. */
@@ -63,11 +65,16 @@ export class ConsolePages {
     return kept.find((value) => value.length >= 40)!;
   }
 
-  /** A page that shows this view of a run. */
+  /** A page that shows this view of a run, whose replay has come to where the run is. */
   async page(run: string, view = "rack"): Promise<Page> {
     const page = await this.#context.newPage();
+    const isTimeline = (url: string) => new URL(url).pathname.endsWith("/timeline");
+    const replayed = page.waitForResponse((answer) => isTimeline(answer.url()), {
+      timeout: REPLAYED_MS,
+    });
     await page.goto(`${this.origin}/#/${view}?run=${run}`);
     await page.getByRole("slider", { name: "Instant" }).waitFor();
+    await replayed;
     return page;
   }
 
@@ -78,6 +85,14 @@ export class ConsolePages {
       storageState: await this.#context.storageState(),
     });
     return { page: await context.newPage(), close: () => context.close() };
+  }
+
+  /** Processor time that all processes of the browser have taken, in ms. */
+  async processorMs(): Promise<number> {
+    const protocol = await this.#browser.newBrowserCDPSession();
+    const { processInfo } = await protocol.send("SystemInfo.getProcessInfo");
+    await protocol.detach();
+    return 1_000 * processInfo.reduce((sum, { cpuTime }) => sum + cpuTime, 0);
   }
 
   async close(): Promise<void> {

@@ -30,6 +30,9 @@ interface Span {
   /** Events in a wall second; µs of the rack's processor time for each. */
   readonly eventsPerS: number;
   readonly cpuUs: number;
+  /** Shares of a core that the browser and the console take, in percent. */
+  readonly browser: number;
+  readonly console: number;
 }
 
 export async function measureWatching({ quick, seed }: Measured): Promise<Figure[]> {
@@ -58,16 +61,16 @@ async function measureRack(link: RackLink, pages: ConsolePages, quick: boolean):
     { readonly now: Span; readonly before: Span; readonly after: Span }[]
   >();
   await sleep(SETTLE_MS);
-  let before = await span(link, ms);
+  let before = await span(link, pages, ms);
   for (let round = 0; round < rounds; round++) {
     for (const watch of WATCHED) {
       say(`watched by ${nameOf(watch)}, round ${round + 1}`);
       const end = await watched(watch, link, pages);
       await sleep(SETTLE_MS);
-      const now = await span(link, ms);
+      const now = await span(link, pages, ms);
       await end();
       await sleep(SETTLE_MS);
-      const after = await span(link, ms);
+      const after = await span(link, pages, ms);
       found.set(watch, [...found.get(watch) ?? [], { now, before, after }]);
       before = after;
     }
@@ -105,6 +108,12 @@ function figures(
       unit: "%",
       values: less(({ cpuUs }) => cpuUs).map((percent) => -percent),
     },
+    ...(["browser", "console"] as const).map((who) => ({
+      group: "n" as const,
+      what: `of a core: the ${who}, ${nameOf(watch)}`,
+      unit: "%",
+      values: rows.map(({ now }) => now[who]),
+    })),
   ];
 }
 
@@ -137,18 +146,26 @@ async function watched(
   };
 }
 
-async function span({ rack: { directory }, control }: RackLink, ms: number): Promise<Span> {
+async function span(
+  { rack: { directory }, control }: RackLink,
+  pages: ConsolePages,
+  ms: number,
+): Promise<Span> {
   const cpuMs = () =>
     readProcesses(directory).reduce(
       (sum, { pid }) => sum + (pid === null ? 0 : processorMs(pid)),
       0,
     );
   const from = await control.status(), fromMs = performance.now(), fromCpu = cpuMs();
+  const fromBrowser = await pages.processorMs(), fromConsole = processorMs(Deno.pid);
   await sleep(ms);
   const to = await control.status(), toMs = performance.now(), events = to.events - from.events;
+  const share = (cpu: number) => 100 * cpu / (toMs - fromMs);
   return {
     eventsPerS: 1_000 * events / (toMs - fromMs),
     cpuUs: 1_000 * (cpuMs() - fromCpu) / events,
+    browser: share(await pages.processorMs() - fromBrowser),
+    console: share(processorMs(Deno.pid) - fromConsole),
   };
 }
 

@@ -54,7 +54,8 @@ const LONGEST: readonly string[] = [
   "tests/rig/determinism_test.ts",
   "tests/tools/newcomer_test.ts",
   "tests/console/page_test.ts",
-  "tests/persistence/replaced_atomically_test.ts",
+  "tests/transport/link_faults_test.ts",
+  "tests/verify/verify_test.ts",
 ];
 
 /**
@@ -104,13 +105,14 @@ const GROUPS: readonly (readonly Stage[])[] = [
       tests: ["tests/seeds"],
       without: MANY_SEEDS,
     },
+    // With the console's, which have one thread.
+    {
+      name: "more seeds",
+      args: [...SEED_PERMISSIONS, "--parallel"],
+      tests: MANY_SEEDS,
+      slow: true,
+    },
   ],
-  [{
-    name: "more seeds",
-    args: [...SEED_PERMISSIONS, "--parallel"],
-    tests: MANY_SEEDS,
-    slow: true,
-  }],
   [{
     name: "rack tests",
     args: RACK_PERMISSIONS,

@@ -16,7 +16,7 @@ import { wordOf } from "./options.ts";
 import { print } from "./output.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
-const SHELLS = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
+export const SHELLS = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
 
 export function addCompletion(program: Command): void {
   program.command("completion <shell>")

@@ -23,7 +23,16 @@ export interface Ended {
 export const ORDER_S = 90;
 const COMMAND_MS = (ORDER_S + 60) * 1_000;
 
-const RACK = fromFileUrl(projectFile("scripts/rack"));
+export const RACK = fromFileUrl(projectFile("scripts/rack"));
+
+/** The environment of a command on racks of this cache. */
+export function rackEnv(cache: string): Record<string, string> {
+  return {
+    RACKMESH_CACHE: cache,
+    NO_COLOR: "1",
+    PATH: `${Deno.execPath().replace(/\/[^/]*$/, "")}:${Deno.env.get("PATH") ?? ""}`,
+  };
+}
 
 /** Runs the `rack` command to its end, for {@link COMMAND_MS} at most. */
 export async function rackCommand(
@@ -37,11 +46,7 @@ export async function rackCommand(
 ): Promise<Ended> {
   const child = new Deno.Command(RACK, {
     args: [...args],
-    env: {
-      RACKMESH_CACHE: cache,
-      NO_COLOR: "1",
-      PATH: `${Deno.execPath().replace(/\/[^/]*$/, "")}:${Deno.env.get("PATH") ?? ""}`,
-    },
+    env: rackEnv(cache),
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

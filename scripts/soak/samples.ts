@@ -7,7 +7,13 @@ import { type Growth, growthOf, type Sample } from "./growth.ts";
 
 export interface FlatRow extends Growth {
   readonly name: string;
-  readonly what: "resident MB" | "descriptors" | "verbs objects" | "allocated KiB";
+  readonly what:
+    | "resident MB"
+    | "descriptors"
+    | "verbs objects"
+    | "allocated KiB"
+    | "heap MB"
+    | "DOM nodes";
   readonly isFlat: boolean;
 }
 
@@ -21,6 +27,9 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "verbs objects": 0,
   // Of the last client of a service, by the size of its messages.
   "allocated KiB": 256,
+  // Of a page: the time line has a mark for each of the rack's power failures and faults.
+  "heap MB": 8,
+  "DOM nodes": 5_000,
 };
 
 const FINAL_MS = 3_000;
@@ -44,12 +53,8 @@ export class Samples {
   async take({ link }: LiveRack, transfers: number): Promise<void> {
     this.#taken++;
     await atRest(link);
-    const add = (name: string, what: FlatRow["what"], value: number) => {
-      const key = `${name}/${what}`;
-      const series = this.#series.get(key) ?? [];
-      this.#series.set(key, series);
-      series.push({ transfers, value });
-    };
+    const add = (name: string, what: FlatRow["what"], value: number) =>
+      this.add({ name, what, transfers, value });
     for (const { name, pid } of readProcesses(link.rack.directory)) {
       const bytes = pid === null ? 0 : residentBytes(pid);
       if (bytes === 0) continue;
@@ -68,6 +73,13 @@ export class Samples {
         if (allocated !== undefined) add(node, "allocated KiB", allocated / 1024);
       }
     }
+  }
+
+  add({ name, what, transfers, value }: Pick<FlatRow, "name" | "what"> & Sample): void {
+    const key = `${name}/${what}`;
+    const series = this.#series.get(key) ?? [];
+    this.#series.set(key, series);
+    series.push({ transfers, value });
   }
 
   /** Of all processes, when the last sample was taken. */

@@ -19,6 +19,7 @@ import { soakKills } from "./kills.ts";
 import { Ledger } from "./ledger.ts";
 import { LiveRack } from "./live_rack.ts";
 import { type Findings, getAll, type Orders, type SoakRun } from "./orders.ts";
+import { SoakPages } from "./pages.ts";
 import { type FlatRow, Samples } from "./samples.ts";
 
 interface Flags {
@@ -27,6 +28,7 @@ interface Flags {
   readonly steps?: string;
   readonly transfers?: string;
   readonly kills?: string;
+  readonly pages?: string;
   readonly json?: true;
 }
 
@@ -51,6 +53,7 @@ async function soak(flags: Flags): Promise<void> {
   const number = (name: string, text: string) => whole(name, text, { least: 1, most: 1_000_000 });
   const transfers = flags.transfers && number("--transfers", flags.transfers);
   const steps = flags.steps && number("--steps", flags.steps);
+  const pages = flags.pages === undefined ? 0 : number("--pages", flags.pages);
   const kills = flags.kills && number("--kills", flags.kills);
   const signal = onInterrupt("taking the rack down");
   say(`seed ${seed}`);
@@ -63,6 +66,7 @@ async function soak(flags: Flags): Promise<void> {
       ms: minutes * 60_000,
       steps: steps || Infinity,
       transfers: transfers || undefined,
+      pages,
     });
     const took = (performance.now() - began) / 60_000;
     tell({ seed, minutes: Number(took.toFixed(1)), ...findings, ...rest }, flags.json === true);
@@ -79,13 +83,14 @@ function minutesOf(text: string): number {
 
 type Rest = Pick<Report, "flat" | "objects" | "skipped">;
 
-/** @param options.transfers only so many of them, and nothing else. */
+/** @param options.transfers only so many of them, and nothing else. @param options.pages look at the rack. */
 async function soakRack(
   { seed, directory, findings, signal }: SoakRun,
-  { ms, steps, transfers }: {
+  { ms, steps, transfers, pages }: {
     readonly ms: number;
     readonly steps: number;
     readonly transfers: number | undefined;
+    readonly pages: number;
   },
 ): Promise<Rest> {
   const cache = `${directory}/cache`;
@@ -96,12 +101,15 @@ async function soakRack(
   const orders: Orders = { rack, ledger: new Ledger(), findings, directory };
   const samples = new Samples(), skipped: string[] = [];
   const done = () => (counts["puts"] ?? 0) + (counts["gets"] ?? 0) + (counts["lists"] ?? 0);
+  const { id: run } = rack.link.rack;
+  let watching: SoakPages | undefined;
   const began = performance.now();
   let disks = 0, saidAt = began, sampledAt = 0, diskAt = began + FULL_DISK_FIRST_MS;
   const isOver = () =>
     signal.aborted || failures.length >= FAILURES_MOST ||
     (transfers === undefined ? performance.now() - began >= ms : done() >= transfers);
   try {
+    if (pages > 0) watching = await SoakPages.open({ cache, run, count: pages, failures });
     for (let number = 0; number < steps && !isOver(); number++) {
       const rng = rngFor(seed, `step ${number}`);
       const step = transfers === undefined ? drawStep(rng) : { name: "transfer", run: inLanes };
@@ -113,6 +121,7 @@ async function soakRack(
       if (now - sampledAt > SAMPLE_MS) {
         sampledAt = now;
         await samples.take(rack, done());
+        await watching?.sample(samples, done());
       }
       if (transfers === undefined && now >= diskAt) {
         diskAt = now + FULL_DISK_MS;
@@ -133,6 +142,7 @@ async function soakRack(
   } catch (error) {
     failures.push(`the soak ended at ${explain(error).message}`);
   } finally {
+    failures.push(...await watching?.end() ?? []);
     const wrong = await rack.down();
     if (wrong !== undefined) failures.push(wrong);
   }
@@ -207,6 +217,7 @@ const command = new Command("soak")
     "--kills <n>",
     "instead: kill nats-server and timekeeper so many times each, in runs whose digest is known",
   )
+  .option("--pages <n>", "so many pages of a console look at the rack meanwhile")
   .option("--json", "one JSON document on stdout")
   .addHelpText(
     "after",

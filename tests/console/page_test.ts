@@ -76,6 +76,22 @@ describe("The console's page", () => {
     await page.getByRole("button", { name: "Close this message" }).click();
   });
 
+  it("runs until something happens on a device, and says where it does not", async () => {
+    const { page } = rig;
+    // What has been promised is in the time line of a rack that has come to rest.
+    await page.locator('footer .promises[d*="M"]').waitFor({ state: "attached" });
+    await page.keyboard.press("u");
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "a persistence ACK is sent" }).click();
+    await dialog.locator("p", { hasText: "sends the persistence acknowledgement" }).waitFor();
+    await dialog.getByLabel("Device").selectOption("b-rnic");
+    await rig.pictures("until");
+    await rig.accessible("what time runs until");
+    await dialog.getByRole("button", { name: "Run until then" }).click();
+    await page.locator(".notice").getByText("b-rnic:S907 has not happened").waitFor();
+    await page.getByRole("button", { name: "Close this message" }).click();
+  });
+
   it("lists its keys, and is used by them alone", async () => {
     const { page } = rig;
     await page.keyboard.press("?");
@@ -164,10 +180,17 @@ describe("The console's page", () => {
     await page.getByRole("link", { name: "two_queues" }).waitFor();
     await rig.pictures("scenarios");
     await rig.accessible("the gallery of scenarios");
-    await page.getByRole("link", { name: "my_protocol" }).click();
+    // Without own programs, for each of which a process would start.
+    await page.getByRole("link", { name: "Begin a new one" }).click();
     await page.getByText("It can be run.").waitFor();
     const text = page.getByRole("textbox", { name: "The scenario as YAML" });
     const right = await text.inputValue();
+    await text.press("Control+End");
+    await text.pressSequentially("unt");
+    await page.getByRole("option", { name: "until the rack ends" }).waitFor();
+    await rig.accessible("what may stand where one types");
+    await text.press("Enter");
+    assert.match(await text.inputValue(), /until: $/);
     await text.fill(right.replace(/^seed: .*$/m, "seed: seven"));
     await page.locator(".problems").getByText("seven").waitFor();
     await page.getByText("1 line changed").waitFor();
@@ -176,6 +199,7 @@ describe("The console's page", () => {
     await rig.accessible("a scenario with a mistake");
     await text.fill(right.replace(/^seed: .*$/m, "seed: 11"));
     await page.getByText("It can be run.").waitFor();
+    await page.getByLabel("Which of its runs").selectOption("persist-opcode, ddio on");
     await page.getByRole("button", { name: "Run to its end" }).click();
     await rig.view("Scenario");
     await page.getByRole("link", { name: "Report" }).click();

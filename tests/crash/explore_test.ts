@@ -35,7 +35,8 @@ function isThere(view: CrashView, host: string): boolean {
 describe("explore", () => {
   it("cuts those that are written to, unless it is told whom", async () => {
     const rack = putRack({ method: "persist-opcode", ddio: "off" });
-    const limit = 20;
+    // Where it cuts is known before it cuts: one crash point is enough.
+    const limit = 1;
     const hostsOf = async (cut?: "each" | "all" | { host: string }) => {
       const options = { ...EXPLORE_DEFAULTS, limit, ...(cut && { cut }) };
       return (await explore(rack, options)).hosts;

@@ -18,12 +18,19 @@ const BY_SENDS: readonly string[] = UNMIXED;
 
 /**
  * Whether a place is explored here. Where receive buffers hold no data, the same happens whichever memory they
- * are in: each is tried at every other place. `rack explore --matrix` explores all.
+ * are in: each is tried at every other place. An object is replaced by every other method on each kind of
+ * responder, and at the places where that is unsafe. `rack explore --matrix` explores all.
  */
 function isTried(place: MatrixPlace): boolean {
   const { method, update, arch, ddio, domain, receiveBuffer } = place;
-  if (BY_SENDS.includes(method) || update === "replaced") return true;
-  const others = [arch === "ddio", ddio === "off", domain === "eadr", receiveBuffer === "dram"];
+  const others = [arch === "ddio", ddio === "off", domain === "eadr"];
+  if (update === "replaced") {
+    others.push(METHODS.findIndex((each) => each === method) % 2 === 0);
+    if (whyUnsafe(place) !== undefined) return true;
+  } else {
+    if (BY_SENDS.includes(method)) return true;
+    others.push(receiveBuffer === "dram");
+  }
   return others.filter((holds) => holds).length % 2 === 0;
 }
 
@@ -34,6 +41,19 @@ describe("The matrix of promises", () => {
     const replaced = (METHODS.length + 1) * hosts;
     assert.equal(places.length, (METHODS.length * 3 - UNMIXED.length) * hosts * 2 + replaced);
     assert.equal(new Set(places.map((place) => JSON.stringify(place))).size, places.length);
+  });
+
+  it("is explored by each method on half of the responders at least, on each of them by several methods", () => {
+    const tried = matrixPlaces().filter(isTried);
+    const count = (of: Partial<MatrixPlace>) => {
+      const wanted = Object.entries(of);
+      return tried.filter((place) => wanted.every(([key, value]) => Object(place)[key] === value))
+        .length;
+    };
+    for (const { update, arch, ddio, domain, method } of matrixPlaces()) {
+      assert.ok(count({ update, method }) >= 6, `${update}, ${method}`);
+      assert.ok(count({ update, arch, ddio, domain }) >= 4, `${update}, ${arch} ${ddio} ${domain}`);
+    }
   });
 
   for (const method of METHODS) {

@@ -45,10 +45,12 @@ async function assertFound(
 
 describe("rack explore: methods", () => {
   const unsafe = new Set(["write-only off", "write-only on", "write-read on"]);
-  for (const method of METHODS.filter((each) => each !== "send-read")) {
-    for (const ddio of ["off", "on"] as const) {
+  for (const [i, method] of METHODS.filter((each) => each !== "send-read").entries()) {
+    for (const [j, ddio] of (["off", "on"] as const).entries()) {
       const rack = () => putRack({ method, ddio });
       if (!unsafe.has(`${method} ${ddio}`)) {
+        // With the other setting, `matrix_test.ts` has it.
+        if (method !== "write-read" && (i + j) % 2 === 1) continue;
         it(`P-41: what ${method} promises is kept at every instant, DDIO ${ddio}`, async () => {
           const { instants, writes } = await assertSafe(rack());
           ok(instants > 200 && writes === 1);

@@ -1,7 +1,9 @@
 /** What a protocol of one's own may do and may not: the same verdict in every packing. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { bundleProgram, probeProgram } from "../../console/rack/own/bundle.ts";
 import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 
@@ -216,11 +218,17 @@ describe("a program whose top level does what it may not", () => {
 });
 
 describe("a top level without an end", () => {
-  it("is refused after seconds", async () => {
-    const loops = await own("loops", [await program("loops", `for (;;);\n${WHOLE}`)]);
-    const { code, stderr } = await rig.run(["run", loops]);
-    assert.equal(code, 64, stderr);
-    assert.match(stderr, /Cannot load .*loops\.ts: its top level has not ended after 10 s/);
+  it("is refused after a time, of which it takes a core all along", async () => {
+    const path = await rig.file("loops.ts", `for (;;);\n${WHOLE}`);
+    const text = await bundleProgram(path);
+    await assert.rejects(probeProgram(text, { path, withinMs: 1_500 }), (error) => {
+      assert.ok(error instanceof Refusal);
+      assert.match(
+        error.message,
+        /Cannot load .*loops\.ts: its top level has not ended after 1\.5 s/,
+      );
+      return true;
+    });
   });
 });
 

@@ -18,7 +18,7 @@ const ANSWER_MS = 60_000;
 /** Until orders have reached a paused rack; a later one only makes the test weaker. */
 const HANDED_MS = 2_000;
 /** `RACKMESH_CYCLES`: the 50 of the soak. */
-const CYCLES = Number(Deno.env.get("RACKMESH_CYCLES") ?? 3);
+const CYCLES = Number(Deno.env.get("RACKMESH_CYCLES") ?? 2);
 
 let rig: CommandRig;
 

@@ -147,15 +147,20 @@ describe("A rack run from the command line", () => {
     async () => {
       const input = `${rig.cache}/data.bin`;
       const quick = ["run", PAIR.pathname, "--input", input, ...ONE];
-      const mount = `mkdir runs && mount -t tmpfs -o size=200k none runs`;
-      const { code, stderr: said } = await rig.shell(`${mount} && rack ${quick.join(" ")}`, {
-        before: ["unshare", "-rm"],
-      });
-      assert.equal(code, 2, said);
-      // Whichever file is the first: what a process has seen, or the SCM.
-      const message = /ended by itself .*Cannot write .*\.(scm|seen).*: No space left on device/s;
-      assert.match(said, message);
-      assert.doesNotMatch(said, /\n\s+at |Uncaught/);
+      const places = [
+        // Whichever file is the first: what a process has seen, or the SCM.
+        ["456k", /ended by itself .*Cannot write .*\.(scm|seen).*: No space left on device/s],
+        ["200k", /Cannot keep a copy of .*data\.bin with the run: No space left on device/],
+      ] as const;
+      for (const [size, message] of places) {
+        const mount = `mkdir -p runs && mount -t tmpfs -o size=${size} none runs`;
+        const { code, stderr: said } = await rig.shell(`${mount} && rack ${quick.join(" ")}`, {
+          before: ["unshare", "-rm"],
+        });
+        assert.equal(code, 2, said);
+        assert.match(said, message);
+        assert.doesNotMatch(said, /\n\s+at |Uncaught/);
+      }
       assert.deepEqual(await Deno.readFile(input), contentOf(256 * 1024));
     },
   );
@@ -225,18 +230,16 @@ describe("A rack that runs", () => {
   });
 
   it("refuses every message with a bit turned over, names its subject, and gives the same digest", async () => {
-    for (const seed of [1, 2, 3]) {
-      const bus = await stranger("any");
-      const flips = flipBits(bus, seed);
-      await bus.flush();
-      const { outcome } = await bench.run(FORGED).finally(() => bus.close());
-      assert.equal(outcome.digest, undisturbed, `seed ${seed}`);
-      const refused = outcome.refused.reduce((sum, { count }) => sum + count, 0);
-      // What came before a process was there, or after its end, nobody refused.
-      assert.ok(refused > flips.count / 2 && refused > 50, `${refused} of ${flips.count}`);
-      for (const { of, subject } of outcome.refused) {
-        assert.ok(of === "timekeeper" || subject.includes(`.${of}`), `${of} on ${subject}`);
-      }
+    const bus = await stranger("any");
+    const flips = flipBits(bus, BITS_SEED);
+    await bus.flush();
+    const { outcome } = await bench.run(FORGED).finally(() => bus.close());
+    assert.equal(outcome.digest, undisturbed, `seed ${BITS_SEED}`);
+    const refused = outcome.refused.reduce((sum, { count }) => sum + count, 0);
+    // What came before a process was there, or after its end, nobody refused.
+    assert.ok(refused > flips.count / 2 && refused > 150, `${refused} of ${flips.count}`);
+    for (const { of, subject } of outcome.refused) {
+      assert.ok(of === "timekeeper" || subject.includes(`.${of}`), `${of} on ${subject}`);
     }
   });
 
@@ -332,7 +335,9 @@ function reportTooMuch(bus: Bus): void {
   });
 }
 
-/** Says again what it hears of a run's clock and cables, each time with another bit turned over. */
+const BITS_SEED = 1;
+
+/** Says again half of what it hears of a run's clock and cables, each time with another bit turned over. */
 function flipBits(bus: Bus, seed: number): { readonly count: number } {
   const rng = rngFor(seed, "bits");
   const own = new Set<string>();
@@ -340,7 +345,7 @@ function flipBits(bus: Bus, seed: number): { readonly count: number } {
   const textOf = (subject: string, payload: Uint8Array) => `${subject} ${payload.toHex()}`;
   bus.subscribe("rack.>", (payload, subject) => {
     const isInternal = /^rack\.[^.]+\.(?:wire|again|clock)\./.test(subject);
-    if (!isInternal || own.has(textOf(subject, payload)) || rng.below(6) !== 0) return;
+    if (!isInternal || own.has(textOf(subject, payload)) || rng.below(2) !== 0) return;
     const flipped = payload.slice();
     const bit = rng.below(8 * flipped.length);
     flipped[bit >> 3]! ^= 1 << (bit & 7);

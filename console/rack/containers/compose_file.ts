@@ -8,6 +8,7 @@ import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { authorization } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
+import { v8Flags } from "../../base/v8_flags.ts";
 
 export const IN_CONTAINER = {
   runFile: "/etc/rackmesh/run.json",
@@ -60,14 +61,16 @@ const BUS_URL = `nats://nats:${NATS_PORT}`;
  */
 const PARENT = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
-  `--v8-flags=${SMALL_HEAP}`,
+  v8Flags(SMALL_HEAP),
   `--allow-net=${BUS_URL.replace("nats://", "")}`,
   ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
 ];
+/** The console's name on its own network: no host has an underscore in its name. */
+const CONSOLE_NAME = "console_page";
 /** Looking for processes and ending them takes all of Deno's rights; the container has few. */
 const CONSOLE = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only"],
-  "--v8-flags=--disallow-code-generation-from-strings",
+  v8Flags(),
   "--allow-all",
 ];
 
@@ -226,14 +229,14 @@ function consoleService(options: ComposeOptions): Service {
   const port = valueOf(CONSOLE_PORT), looks = lookingInto(runFile);
   return {
     ...process(options),
-    networks: ["rack", "console"],
+    networks: { rack: {}, console: { aliases: [CONSOLE_NAME] } },
     ports: [`127.0.0.1:${port}:${port}`],
     pids_limit: CONSOLE_PIDS_MAX,
     entrypoint: CONSOLE,
-    // What is published on loopback needs no TLS: --insecure is about the networks of this container.
+    // On one of its networks, which no device is on. What is published on loopback alone needs no TLS.
     command: [
       "docker/console_main.ts",
-      ...["console", "--listen", "0.0.0.0", "--insecure", "--port", port],
+      ...["console", "--listen", CONSOLE_NAME, "--insecure", "--host", "127.0.0.1", "--port", port],
     ],
     environment: {
       ...environment(runFile, USERS.supervisor),

@@ -53,7 +53,7 @@ interface Service {
   readonly environment: Readonly<Record<string, string>>;
   readonly volumes: readonly string[];
   readonly restart: string;
-  readonly networks: readonly string[];
+  readonly networks: readonly string[] | Readonly<Record<string, unknown>>;
   readonly ports?: readonly string[];
   readonly read_only: boolean;
   readonly cap_drop: readonly string[];
@@ -129,7 +129,9 @@ describe("composeFile", () => {
     assert.deepEqual(console!.ports, [`127.0.0.1:${port}:${port}`]);
     assert.deepEqual(console!.command.slice(-2), ["--port", port]);
     assert.equal(console!.environment["RACKMESH_CONSOLE_KEY"], "${RACKMESH_CONSOLE_KEY}");
-    assert.deepEqual(console!.networks, ["rack", "console"]);
+    // It listens on the network that it shares with no device.
+    assert.deepEqual(console!.networks, { rack: {}, console: { aliases: ["console_page"] } });
+    assert.equal(console!.command[console!.command.indexOf("--listen") + 1], "console_page");
     const masquerade = "com.docker.network.bridge.enable_ip_masquerade";
     assert.equal(networks["console"]!.driver_opts![masquerade], "false");
     const writable = console!.volumes.filter((volume) => !volume.endsWith(":ro"));

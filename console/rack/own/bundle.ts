@@ -80,9 +80,12 @@ export interface Probed {
 
 /**
  * Makes one instance of a bundled program, in a process without any right. @throws Refusal where
- * that fails or does not end.
+ * that fails or has not ended within so many wall ms.
  */
-export async function probeProgram(text: string, path: string): Promise<Probed> {
+export async function probeProgram(
+  text: string,
+  { path, withinMs = PROBE_MS }: { readonly path: string; readonly withinMs?: number },
+): Promise<Probed> {
   const child = new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
@@ -99,13 +102,13 @@ export async function probeProgram(text: string, path: string): Promise<Probed> 
   const timer = setTimeout(() => {
     isLate = true;
     child.kill("SIGKILL");
-  }, PROBE_MS);
+  }, withinMs);
   const input = new Blob([text]).stream().pipeTo(child.stdin).catch(() => {});
   const { stdout, stderr, success, code } = await child.output();
   clearTimeout(timer);
   await input;
   const ended = isLate
-    ? `its top level has not ended after ${PROBE_MS / 1_000} s`
+    ? `its top level has not ended after ${withinMs / 1_000} s`
     : `its process ends with code ${code}: ${new TextDecoder().decode(stderr).trim()}`;
   const probed: Probed = success
     ? JSON.parse(new TextDecoder().decode(stdout))

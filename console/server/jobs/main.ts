@@ -192,8 +192,10 @@ function byResponder(places: readonly MatrixPlace[]): MatrixPlace[] {
     ...Map.groupBy(all, key).values(),
   ];
   return groups(places, ({ update }) => update).flatMap((own) =>
-    groups(own, ({ domain, arch, ddio, receiveBuffer }) =>
-      `${domain} ${arch} ${ddio} ${receiveBuffer}`)
+    groups(
+      own,
+      ({ domain, arch, ddio, receiveBuffer }) => `${domain} ${arch} ${ddio} ${receiveBuffer}`,
+    )
   ).flat();
 }
 

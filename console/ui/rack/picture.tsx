@@ -12,7 +12,7 @@ import {
   waitedFor,
 } from "../data/shown.ts";
 import { bitRate, cut } from "../figures.ts";
-import { isSelected, select } from "../state.ts";
+import { isSelected, select, selection } from "../state.ts";
 import { deviceText, gaugesOf, hostText } from "./device_text.ts";
 import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./layout.ts";
 import { RNIC_SUFFIX } from "../../../fabric/rack/plan/names.ts";
@@ -131,7 +131,9 @@ function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) 
   const kind = node.kind === "rnic" ? "RNIC" : "switch";
   return (
     <Device name={node.name} box={box}>
-      <text class="name" x="12" y="20">{cut(node.name, 18)}</text>
+      <text class={kind === "switch" ? "name far" : "name"} x="12" y="20">
+        {cut(node.name, 18)}
+      </text>
       <text class="quiet" x={box.w - 12} y="20" text-anchor="end">
         {stateText(node.name) || kind}
       </text>
@@ -327,13 +329,27 @@ function Devices({ rack, layout }: { readonly rack: Topology; readonly layout: L
   );
 }
 
+/** Where the selected device is drawn. */
+function boxOf({ hosts, switches }: Layout): Box | undefined {
+  const what = selection.value;
+  if (what?.kind !== "device" && what?.kind !== "queue pair") return undefined;
+  const name = what.kind === "device" ? what.name : what.device;
+  const host = hosts.find((each) => each.host === name || each.card === name);
+  return host?.box ?? switches.find((each) => each.name === name)?.box;
+}
+
 export function Picture() {
   const layout = useComputed(() => topology.value && layOut(topology.value));
   const rack = topology.value;
   if (rack === undefined || layout.value === undefined) return null;
   const { cables, width, height, isLarge } = layout.value;
   return (
-    <Zoomed width={width} height={height} label={`The rack ${rack.scenario}`}>
+    <Zoomed
+      width={width}
+      height={height}
+      label={`The rack ${rack.scenario}`}
+      focus={boxOf(layout.value)}
+    >
       {cables.map((line) => <Cable key={line.index} line={line} rack={rack} isLarge={isLarge} />)}
       <Devices rack={rack} layout={layout.value} />
       {cables.map((line) => <Frames key={line.index} line={line} rack={rack} />)}

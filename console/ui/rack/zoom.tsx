@@ -3,6 +3,7 @@ import { saveAs, svg as svgOf } from "../frame/save.ts";
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import type { Box } from "./layout.ts";
 
 interface Area {
   readonly x: number;
@@ -17,10 +18,12 @@ const STEP = 1.25;
 const NO_FIGURES = 0.62, NO_NAMES = 0.38;
 
 export function Zoomed(
-  { width, height, label, children }: {
+  { width, height, label, focus, children }: {
     readonly width: number;
     readonly height: number;
     readonly label: string;
+    /** What is selected: it is brought into what is shown. */
+    readonly focus: Box | undefined;
     readonly children: ComponentChildren;
   },
 ) {
@@ -50,6 +53,19 @@ export function Zoomed(
     const [x, y] = [shown.x + at.x / shown.scale, shown.y + at.y / shown.scale];
     area.value = { scale, x: x - at.x / scale, y: y - at.y / scale };
   }
+
+  useEffect(() => {
+    if (focus === undefined || area.value === undefined) return;
+    const { x, y, scale } = area.value;
+    const isShown = focus.x >= x && focus.x + focus.w <= x + w / scale &&
+      focus.y >= y && focus.y + focus.h <= y + h / scale;
+    if (isShown) return;
+    area.value = {
+      scale,
+      x: focus.x + focus.w / 2 - w / scale / 2,
+      y: focus.y + focus.h / 2 - h / scale / 2,
+    };
+  }, [focus?.x, focus?.y]);
 
   const middle = { x: w / 2, y: h / 2 };
   function onPointerDown(down: PointerEvent): void {

@@ -16,6 +16,7 @@ import { Jobs } from "./jobs.tsx";
 import { changedLines } from "./lines.ts";
 import { OF_RUN, SaveAsScenario } from "./save_run.tsx";
 import { shapeOf, Sketch } from "./sketch.tsx";
+import { LINE_PX, Text } from "./text.tsx";
 
 function Gallery() {
   const { value, trouble } = useFetched("all", api.scenarios).value;
@@ -287,52 +288,6 @@ function Editor({ name }: { readonly name: string }) {
         <Problems valid={valid} onGo={goToLine} />
       </div>
     </>
-  );
-}
-
-/** The height of a line in the editor, as the style sheet has it. */
-const LINE_PX = 18;
-
-/** A text with the numbers of its lines, marked where they are wrong or changed. */
-function Text(
-  { text, changes, wrong, onChange }: {
-    readonly text: string;
-    readonly changes: ReadonlySet<number>;
-    readonly wrong: ReadonlySet<number>;
-    readonly onChange: (text: string) => void;
-  },
-) {
-  const top = useSignal(0);
-  return (
-    <div class="source">
-      <div class="numbers" aria-hidden="true">
-        <div style={{ marginTop: `${-top.value}px` }}>
-          {text.split("\n").map((_, i) => (
-            <div
-              key={i}
-              class={wrong.has(i + 1) ? "is-lost" : changes.has(i + 1) ? "is-changed" : ""}
-            >
-              {wrong.has(i + 1) ? "✗ " : changes.has(i + 1) ? "~ " : ""}
-              {i + 1}
-            </div>
-          ))}
-        </div>
-      </div>
-      <textarea
-        id="scenario-text"
-        class="num"
-        aria-label="The scenario as YAML"
-        spellcheck={false}
-        wrap="off"
-        value={text}
-        onInput={({ currentTarget }) => onChange(currentTarget.value)}
-        onScroll={({ currentTarget }) => top.value = currentTarget.scrollTop}
-        onKeyDown={(event) => {
-          // Two spaces, as YAML is indented; Escape first, to leave the field with Tab.
-          if (event.key === "Escape") event.currentTarget.blur();
-        }}
-      />
-    </div>
   );
 }
 
