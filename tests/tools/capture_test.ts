@@ -392,6 +392,7 @@ describe("rack run --pcap, --perfetto", () => {
           "logs",
           "outputs",
           "run.json",
+          "scenario.yaml",
           "scm",
           "trace",
         ],
