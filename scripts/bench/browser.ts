@@ -70,8 +70,16 @@ export class ConsolePages {
     return kept.find((value) => value.length >= 40)!;
   }
 
-  /** A page that shows this view of a run, whose replay has come to where the run is. */
+  /** A page that shows this view of a run. */
   async page(run: string, view = "rack"): Promise<Page> {
+    const page = await this.#context.newPage();
+    await page.goto(`${this.origin}/#/${view}?run=${run}`);
+    await page.getByRole("slider", { name: "Instant" }).waitFor();
+    return page;
+  }
+
+  /** The same of a run whose time stands, when its replay has come to its end. */
+  async replayed(run: string, view: string): Promise<Page> {
     const page = await this.#context.newPage();
     const isTimeline = (url: string) => new URL(url).pathname.endsWith("/timeline");
     const replayed = page.waitForResponse((answer) => isTimeline(answer.url()), {

@@ -103,7 +103,7 @@ async function measureSlider(
   const figures: Figure[] = [];
   for (const [view, answer] of [["rack", "snapshot"], ["memory", "memory"]] as const) {
     const beganMs = performance.now();
-    const page = await pages.page(run, view);
+    const page = await pages.replayed(run, view);
     await pictureAt(page, 0.4, answer);
     const firstMs = performance.now() - beganMs;
     const values: number[] = [];

@@ -2,9 +2,9 @@
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Timeline } from "../../replay/types.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { run } from "../state.ts";
+import { isPast, run } from "../state.ts";
 import { api } from "./api.ts";
-import { clock, ended, happenings, isKept, links, topology, variant } from "./rack.ts";
+import { clock, ended, happenings, isKept, links, power, topology, variant } from "./rack.ts";
 import { session } from "./session.ts";
 
 export const timeline = signal<Timeline | undefined>(undefined);
@@ -22,10 +22,30 @@ export const endPs = computed(() =>
   Math.max(timeline.value?.endPs ?? 0, clock.value?.virtualPs ?? 0, 1)
 );
 
+/** When the page came to the run, in ps: what was before is known once the replay has been asked. */
+const cameAt = signal<Time | undefined>(undefined);
+
+/** Where time stands, in ps; undefined: it moves. A rack in which nothing is left to do stands, too. */
+const stand = computed(() => {
+  const now = clock.value;
+  if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
+  return now?.standsAtPs ?? undefined;
+});
+
+const readings = signal(0);
+
+/** What is known of the time before the page came, of a rack whose time moves. */
+export const past = computed((): "read" | "unread" | "being read" => {
+  const isRead = timeline.value !== undefined || timelineTrouble.value !== undefined;
+  if (isRead || isKept.value || (cameAt.value ?? 0) === 0) return "read";
+  if (readings.value > 0) return "being read";
+  return stand.value === undefined ? "unread" : "read";
+});
+
 /** Spans with power of a device: of the replay, then of the feed. */
 export function powerSpans(name: string): PowerSpan[] {
   const known = timeline.value?.devices.find(({ node }) => node === name)?.power ??
-    [{ from: 0, to: null }];
+    (hadPower(name) ? [{ from: cameAt.value ?? 0, to: null }] : []);
   const spans = known.map(({ from, to }) => ({ from, to: to ?? Infinity }));
   const since = timeline.value?.endPs ?? 0;
   for (const what of happenings.value) {
@@ -38,6 +58,12 @@ export function powerSpans(name: string): PowerSpan[] {
     if (what.action === "start" && !isOn) spans.push({ from: what.atPs, to: Infinity });
   }
   return spans;
+}
+
+/** Whether the device had power when the page came. */
+function hadPower(name: string): boolean {
+  const next = happenings.value.find((each) => each.kind === "power" && each.nodes.includes(name));
+  return next?.kind === "power" ? next.action === "kill" : power.value.get(name) !== false;
 }
 
 /** A power failure, or a fault of a cable: a mark that has a length where it ends by itself. */
@@ -79,6 +105,7 @@ function hostsOf(nodes: readonly string[]): readonly string[] {
 
 async function read(id: string): Promise<void> {
   const of = variant.peek(), isStill = () => run.peek() === id && variant.peek() === of;
+  readings.value++;
   try {
     const found = await api.timeline(id, of);
     if (!isStill()) return;
@@ -86,6 +113,8 @@ async function read(id: string): Promise<void> {
     timelineTrouble.value = undefined;
   } catch (error) {
     if (isStill()) timelineTrouble.value = (error as Error).message;
+  } finally {
+    readings.value--;
   }
 }
 
@@ -97,23 +126,25 @@ export async function readTimeline(): Promise<void> {
   }
 }
 
-/** Reads it for each run that is looked at, and whenever its time comes to a stand. */
+/**
+ * Reads it for each run that is looked at whose time does not move, and whenever time comes to a stand. A
+ * replay of a rack that moves would take a core from it: there the past is read when somebody asks for it.
+ */
 export function followTimeline(): void {
   effect(() => {
     const id = run.value;
-    timeline.value = timelineTrouble.value = undefined;
+    timeline.value = timelineTrouble.value = cameAt.value = undefined;
     // With the topology it is known which part of the run is meant.
-    if (id !== undefined && session.value !== undefined && topology.value !== undefined) {
-      void read(id);
-    }
-  });
-  // Where it stands; undefined: it moves. A rack in which nothing is left to do stands, too.
-  const stand = computed(() => {
-    const now = clock.value;
-    if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
-    return now?.standsAtPs ?? undefined;
+    if (id === undefined || session.value === undefined || topology.value === undefined) return;
+    if (isKept.value) untracked(() => void read(id));
   });
   effect(() => {
-    if (stand.value !== undefined) untracked(() => void readTimeline());
+    if (clock.value !== null && topology.value !== undefined) {
+      cameAt.value = untracked(() => cameAt.value ?? clock.value!.virtualPs);
+    }
+  });
+  effect(() => {
+    if (topology.value === undefined) return;
+    if (stand.value !== undefined || isPast.value) untracked(() => void readTimeline());
   });
 }

@@ -10,6 +10,7 @@ import { shownAt } from "../data/shown.ts";
 import {
   endPs,
   marks,
+  past,
   powerSpans,
   readTimeline,
   timeline,
@@ -258,6 +259,16 @@ export function TimeLine() {
           </>
         )}
       </svg>
+      {past.value === "unread" && (
+        <p class="quiet trouble">
+          Shown from when this page came. What was before is replayed when it is asked for, on a
+          core of this machine:{" "}
+          <button type="button" class="link" onClick={() => void readTimeline()}>read it</button>
+        </p>
+      )}
+      {past.value === "being read" && (
+        <p class="quiet trouble">What was before this page came is being replayed …</p>
+      )}
       {timelineTrouble.value !== undefined && (
         <p class="quiet trouble">
           The time line shows only what the page has seen: {timelineTrouble.value}
