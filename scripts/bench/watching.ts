@@ -136,15 +136,16 @@ async function watched(
   pages: ConsolePages,
 ): Promise<() => Promise<void>> {
   if (watch === "feed") {
-    const key = await pages.key(), ending = new AbortController();
     const { body } = await fetch(`${pages.origin}/api/v1/feed?run=${id}`, {
-      headers: { Authorization: `Bearer ${key}` },
-      signal: ending.signal,
+      headers: { Authorization: `Bearer ${await pages.key()}` },
     });
-    const done = body!.pipeTo(new WritableStream()).catch(() => {});
+    const reader = body!.getReader();
+    const read = (async () => {
+      while (!(await reader.read()).done);
+    })();
     return async () => {
-      ending.abort();
-      await done;
+      await reader.cancel();
+      await read;
     };
   }
   const open = await Promise.all(Array.from({ length: watch }, () => pages.page(id)));

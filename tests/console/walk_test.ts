@@ -91,8 +91,15 @@ describe("The walk through the console", () => {
     await rig.view("Memory");
     await page.locator("footer .mark", { hasText: "kill b" }).first().click();
     await page.getByText(/in the cache: lost without a flush/).waitFor();
+    await page.getByRole("button", { name: "Show what it would leave" }).waitFor();
+    // More lines are written than are shown at once: the strip of parts leads to the others.
+    await page.getByText("1 023 more lines are written behind these").waitFor();
     await rig.pictures("walk-5");
     await rig.accessible("the memory at the kill");
+    const parts = page.getByRole("group", { name: /^0x0 to 0x[0-9a-f]+ in parts/ });
+    await parts.getByRole("button", { name: /the worst in the cache: lost/ }).last().click();
+    await page.getByText("more lines are written").waitFor({ state: "detached" });
+    await page.getByText(/in the cache: lost without a flush/).waitFor();
   });
 
   it("replays what was done by hand: the report names the writes that were lost", async () => {

@@ -2,7 +2,7 @@
  * Memory as a picture: a line of 64 B is a cell, a row has as many cells as fit. Pure, but for the painting itself. What
  * is known of a line is one number, so that a million of them are an array of a megabyte and one `putImageData`.
  */
-import type { MemoryLine, MemoryView, Place } from "../../replay/types.ts";
+import type { MemoryLine, MemoryPart, MemoryView, Place } from "../../replay/types.ts";
 
 export const LINE_BYTES = 64;
 
@@ -62,6 +62,16 @@ export const LOOKS: Readonly<Record<LineState, Look>> = {
   "lost": { tone: "lost", letter: "L", words: "lost: as it was before the write" },
 };
 
+const PLACES_SHOWN: readonly Place[] = [
+  "in-flight",
+  "card",
+  "bus",
+  "iio",
+  "llc",
+  "write-queue",
+  "medium",
+];
+
 function stateAt(place: Place, survives: boolean): LineState {
   if (place === "llc" || place === "iio") return survives ? `${place}-safe` : place;
   return place;
@@ -83,6 +93,15 @@ export function codeOf(
   if (torn) state = STATES.indexOf("torn");
   if (promised > 0) code |= promised === bytes ? PROMISED : PROMISED | PARTLY;
   return code | state;
+}
+
+/** A part of memory is shown as its worst line. @param part undefined: nothing of it was written. */
+export function stateOfPart(part: MemoryPart | undefined): LineState {
+  if (part === undefined) return "never written";
+  if (part.torn > 0) return "torn";
+  const states = PLACES_SHOWN.filter((place) => part.byPlace[place] > 0)
+    .map((place) => STATES.indexOf(stateAt(place, part.lost === 0)));
+  return STATES[Math.max(0, ...states)]!;
 }
 
 /** The first line that a power failure would not find on the medium; undefined where all are. */

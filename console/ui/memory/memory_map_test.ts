@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../replay/types.ts";
+import type {
+  MemoryLine,
+  MemoryPart,
+  MemorySpan,
+  MemoryView,
+  WriteRef,
+} from "../../replay/types.ts";
 import {
   BROKEN,
   codeOf,
@@ -14,6 +20,7 @@ import {
   PARTLY,
   PROMISED,
   stateOf,
+  stateOfPart,
   STATES,
 } from "./memory_map.ts";
 
@@ -49,6 +56,30 @@ function code(spans: readonly MemorySpan[], torn = false) {
   const line = { at: 0, spans, torn };
   return codeOf(line, view([line]));
 }
+
+describe("stateOfPart", () => {
+  const NONE = {
+    "in-flight": 0,
+    "card": 0,
+    "bus": 0,
+    "iio": 0,
+    "llc": 0,
+    "write-queue": 0,
+    "medium": 0,
+  };
+  const part = (change: Partial<MemoryPart>): MemoryPart => {
+    return { from: 0, to: 4_096, lines: 3, byPlace: NONE, lost: 0, torn: 0, ...change };
+  };
+
+  it("is that of its worst line", () => {
+    assert.equal(stateOfPart(undefined), "never written");
+    assert.equal(stateOfPart(part({ byPlace: { ...NONE, medium: 3 } })), "medium");
+    const cached = { ...NONE, medium: 2, llc: 1 };
+    assert.equal(stateOfPart(part({ byPlace: cached, lost: 1 })), "llc");
+    assert.equal(stateOfPart(part({ byPlace: cached })), "llc-safe");
+    assert.equal(stateOfPart(part({ byPlace: cached, lost: 1, torn: 1 })), "torn");
+  });
+});
 
 describe("codeOf", () => {
   it("is the place of the byte that a power failure takes first", () => {

@@ -1,7 +1,7 @@
 /** A host's persistent memory at the instant that is looked at: where each line is, what is promised of it, what a power cut loses. */
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Loss, MemoryView } from "../../replay/types.ts";
+import type { Loss, MemoryMap, MemoryView } from "../../replay/types.ts";
 import { clock, topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
@@ -10,6 +10,7 @@ import { go, hrefOf, instant, isPast, place, run, select, selection } from "../s
 import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
 import { LineDetail } from "./line_detail.tsx";
+import { Overview, PARTS } from "./overview.tsx";
 import {
   countsOf,
   leftOf,
@@ -21,6 +22,8 @@ import {
 } from "./memory_map.ts";
 
 const memory = new Reader<MemoryView>(), loss = new Reader<Loss>();
+/** The written stretch that is looked at, and the chosen part of it, where they have more lines than are shown. */
+const wholeMap = new Reader<MemoryMap>(), partMap = new Reader<MemoryMap>();
 /** The selected line with its bytes. */
 const detail = new Reader<MemoryView>();
 
@@ -64,6 +67,35 @@ const stretch = computed(() => {
     : { from: Number(from), to: Number(to) };
 });
 
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Of which ranges there is a strip above the picture. */
+const mapped = computed((): { readonly whole?: Range; readonly part?: Range } => {
+  const view = memory.value;
+  if (view === undefined || view.touched.length === 0) return {};
+  const shown = shownRange(view), whole = touchedAround(view, shown);
+  if (view.moreLines === 0 && whole.to - whole.from <= LINES_MAX * LINE_BYTES) return {};
+  const isPart = shown.from !== whole.from || shown.to !== whole.to;
+  return { whole, ...(isPart && view.moreLines > 0 && { part: shown }) };
+});
+
+/** A view has so many lines at most (`GET /runs/{run}/memory`). */
+const LINES_MAX = 4_096;
+
+function readMaps(): void {
+  const id = run.value, of = host.value, { whole, part } = mapped.value;
+  if (id === undefined || of === undefined) return;
+  const query = { host: of, variant: variant.value, at: instant.value ?? livePs.value };
+  for (const [reader, range] of [[wholeMap, whole], [partMap, part]] as const) {
+    if (range === undefined) continue;
+    const key = `${id} ${variant.value} ${of} ${range.from} ${range.to}`;
+    void reader.read(pathOf(["runs", id, "memory-map"], { ...query, ...range, parts: PARTS }), key);
+  }
+}
+
 function readAll(): void {
   const id = run.value, of = host.value;
   if (id === undefined || of === undefined) return;
@@ -98,6 +130,7 @@ function useLive(): void {
 function Page() {
   useLive();
   useSignalEffect(readAll);
+  useSignalEffect(readMaps);
   if (run.value === undefined) {
     return (
       <Empty
@@ -202,15 +235,29 @@ function cutHref({ host, at }: MemoryView): string {
   return hrefOf({ view: "explore", more: { cut: host, atPs: String(at) } });
 }
 
-/** The stretch that is shown. */
-function shownRange({ touched }: MemoryView): { from: number; to: number } {
+/** The stretch that is chosen, or the longest that is written. */
+function shownRange({ touched }: MemoryView): Range {
   if (stretch.value !== undefined) return stretch.value;
   const longest = touched.reduce((x, y) => y[1] - y[0] > x[1] - x[0] ? y : x);
   return { from: longest[0], to: longest[1] };
 }
 
+/** The written stretch in which a range begins; the range itself where there is none. */
+function touchedAround({ touched }: MemoryView, range: Range): Range {
+  const found = touched.find(([from, to]) => range.from >= from && range.from < to);
+  return found === undefined ? range : { from: found[0], to: found[1] };
+}
+
+/** What there are lines of: of a stretch with too many its begin. */
+function drawnRange(view: MemoryView): Range {
+  const range = shownRange(view), last = view.lines.at(-1);
+  return view.moreLines > 0 && last !== undefined
+    ? { from: range.from, to: last.at + LINE_BYTES }
+    : range;
+}
+
 function Map({ view }: { readonly view: MemoryView }) {
-  const { from, to } = shownRange(view);
+  const { from, to } = drawnRange(view), { whole, part } = mapped.value;
   const map = mapOf(view, from, to), left = { ...map, codes: map.codes.map(leftOf) };
   const shown = showsLeft.value ? left : map;
   const what = selection.value;
@@ -252,6 +299,12 @@ function Map({ view }: { readonly view: MemoryView }) {
           </button>
         </div>
       </div>
+      {whole !== undefined && wholeMap.value !== undefined && (
+        <Overview map={wholeMap.value} shown={part ?? { from, to }} />
+      )}
+      {part !== undefined && partMap.value !== undefined && (
+        <Overview map={partMap.value} shown={{ from, to }} />
+      )}
       <MapCanvas
         map={shown}
         cellPx={cellPx}
@@ -265,7 +318,8 @@ function Map({ view }: { readonly view: MemoryView }) {
       <Legend counts={counts} />
       {view.moreLines > 0 && (
         <p class="quiet">
-          {count(view.moreLines)} more lines are written: choose a stretch to see them.
+          {count(view.moreLines)}{" "}
+          more lines are written behind these: choose a part above to see them.
         </p>
       )}
     </>
@@ -276,7 +330,7 @@ function Map({ view }: { readonly view: MemoryView }) {
 const BUTTONS_MAX = 4;
 
 function Stretches({ view }: { readonly view: MemoryView }) {
-  const now = shownRange(view), { touched } = view;
+  const now = touchedAround(view, shownRange(view)), { touched } = view;
   const choose = (at: number) => {
     const [from, to] = touched.find(([from]) => from === at)!;
     go({ more: { host: view.host, from: String(from), to: String(to) } });
