@@ -62,16 +62,6 @@ export const LOOKS: Readonly<Record<LineState, Look>> = {
   "lost": { tone: "lost", letter: "L", words: "lost: as it was before the write" },
 };
 
-const PLACES_SHOWN: readonly Place[] = [
-  "in-flight",
-  "card",
-  "bus",
-  "iio",
-  "llc",
-  "write-queue",
-  "medium",
-];
-
 function stateAt(place: Place, survives: boolean): LineState {
   if (place === "llc" || place === "iio") return survives ? `${place}-safe` : place;
   return place;
@@ -99,8 +89,9 @@ export function codeOf(
 export function stateOfPart(part: MemoryPart | undefined): LineState {
   if (part === undefined) return "never written";
   if (part.torn > 0) return "torn";
-  const states = PLACES_SHOWN.filter((place) => part.byPlace[place] > 0)
-    .map((place) => STATES.indexOf(stateAt(place, part.lost === 0)));
+  const states = (Object.entries(part.byPlace) as [Place, number][])
+    .filter(([, lines]) => lines > 0)
+    .map(([place]) => STATES.indexOf(stateAt(place, part.lost === 0)));
   return STATES[Math.max(0, ...states)]!;
 }
 

@@ -10,7 +10,7 @@ import { go, hrefOf, instant, isPast, place, run, select, selection } from "../s
 import type { View } from "../view.ts";
 import { MapCanvas } from "./canvas.tsx";
 import { LineDetail } from "./line_detail.tsx";
-import { Overview, PARTS } from "./overview.tsx";
+import { Overview, PARTS, type Range } from "./overview.tsx";
 import {
   countsOf,
   leftOf,
@@ -66,11 +66,6 @@ const stretch = computed(() => {
     ? undefined
     : { from: Number(from), to: Number(to) };
 });
-
-interface Range {
-  readonly from: number;
-  readonly to: number;
-}
 
 /** Of which ranges there is a strip above the picture. */
 const mapped = computed((): { readonly whole?: Range; readonly part?: Range } => {

@@ -8,7 +8,8 @@ import { LOOKS, stateOfPart } from "./memory_map.ts";
 /** So many parts of a strip have room for a letter each. */
 export const PARTS = 64;
 
-interface Range {
+/** [from, to) of SCM, in bytes. */
+export interface Range {
   readonly from: number;
   readonly to: number;
 }
