@@ -178,7 +178,7 @@ function hex(lane: number): string {
   return (lane >>> 0).toString(16).padStart(8, "0");
 }
 
-/** Where a run that has left no end was killed nobody knows: it is replayed as far as something is on record. */
+/** A run that has left no end is replayed as far as something is on record: where it was killed is not known. */
 function lastOnRecord({ runFile: { stayUp }, directory }: Whole, plan: RackPlan): Time | null {
   if (!stayUp) return null;
   const instants = [

@@ -1,10 +1,10 @@
-/** Replays of runs, each a process: limited in number, shared by all pages, ended when nobody asks. */
+/** Replays of runs, each a process: limited in number, shared by all pages, ended after a time without a question. */
 import { Replay } from "../replay/client.ts";
 
 export interface ReplaysOptions {
   readonly wallMs: () => number;
   readonly openMax?: number;
-  /** A replay that nobody asks ends after so long. */
+  /** A replay ends after so long without a question. */
   readonly idleMs?: number;
 }
 

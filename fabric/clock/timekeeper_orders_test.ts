@@ -130,7 +130,7 @@ describe("Timekeeper.run", () => {
     assert.deepEqual(rig.deeds, ["record order 0", "grant order 0"]);
   });
 
-  it("says with each whether earlier ones have been carried out, which nobody has to read again then", () => {
+  it("says with each whether every earlier one has been carried out", () => {
     const rig = atRest({ next: 5_000 });
     rig.keeper.run("b", PROGRAM);
     rig.keeper.run("b", PROGRAM);

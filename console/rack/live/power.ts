@@ -154,7 +154,7 @@ async function bootContainers(link: RackLink, entry: ProcessEntry, node: string)
   return { ...booted, started };
 }
 
-/** A container that is down has nobody who listens: to wait for that is in vain. */
+/** In a container that is down no process listens: a wait for its answer would not end. */
 function patience(rack: RackUp): { readonly forMs?: number } {
   return isInContainers(rack) ? { forMs: PARENT_MS } : {};
 }

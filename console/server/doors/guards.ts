@@ -120,7 +120,7 @@ export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandle
   });
 }
 
-/** Finds out whose key it is. A request without a known key is nobody's. */
+/** Finds out whose key it is. Without a known key a request has no session. */
 export function callerGuard({ keys }: Pick<Console, "keys">): MiddlewareHandler<Env> {
   return createMiddleware<Env>(async (c, next) => {
     const key = keyIn(c.req.header("authorization"));

@@ -91,7 +91,7 @@ export class Keys {
   }
 }
 
-/** 256 bits that nobody can guess, as text. */
+/** 256 random bits, as text. */
 function randomText(): string {
   return crypto.getRandomValues(new Uint8Array(32)).toBase64({
     alphabet: "base64url",

@@ -5,7 +5,7 @@ import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
-/** Each may start a rack of processes; more wait for nobody and are refused. */
+/** Each may start a rack of processes; more than these are refused. */
 export const RUNNING_MAX = 4;
 /** Jobs that have ended and can still be looked at. */
 const ENDED_MAX = 50;

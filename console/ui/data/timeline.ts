@@ -128,7 +128,7 @@ export async function readTimeline(): Promise<void> {
 
 /**
  * Reads it for each run that is looked at whose time does not move, and whenever time comes to a stand. A
- * replay of a rack that moves would take a core from it: there the past is read when somebody asks for it.
+ * replay of a rack that moves would take a core from it: there the past is read on request.
  */
 export function followTimeline(): void {
   effect(() => {

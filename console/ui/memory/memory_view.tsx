@@ -110,7 +110,7 @@ function readAll(): void {
   );
 }
 
-/** Follows virtual time while nobody looks at the past. */
+/** Follows virtual time while the present is shown. */
 function useLive(): void {
   useEffect(() => {
     const follow = () => {
