@@ -17,6 +17,12 @@ export function textIfThere(path: string): string | undefined {
   return ifThere(() => Deno.readTextFileSync(path));
 }
 
+/** The values of a file of JSON lines, whole ones: the last may be being written, a blank one is room for one. */
+export function linesIfThere<T>(path: string): T[] {
+  const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
+  return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as T);
+}
+
 /** A file of ours does not hold what was written into it: a full disk, or an editor. */
 export class DamagedFileError extends Error {
   override readonly name = "DamagedFileError";

@@ -4,7 +4,7 @@
  * `rack chaos` adds to its scenario.
  */
 import { z } from "zod";
-import { textIfThere } from "../base/files.ts";
+import { linesIfThere, textIfThere } from "../base/files.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
@@ -65,9 +65,7 @@ export function recordedIn(directory: string): ReplayedFaults {
 
 /** Why a run cannot be replayed exactly, as its timekeeper wrote it down; empty where it can. */
 export function inexactIn(directory: string): string[] {
-  const lines = (textIfThere(`${directory}/inexact.jsonl`) ?? "").split("\n");
-  // The last one may be being written.
-  return [...new Set(lines.slice(0, -1))].map((line) => String(JSON.parse(line)));
+  return [...new Set(linesIfThere<unknown>(`${directory}/inexact.jsonl`).map(String))];
 }
 
 /** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */

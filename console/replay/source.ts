@@ -6,7 +6,7 @@ import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
-import { ifThere, isThere, textIfThere } from "../base/files.ts";
+import { ifThere, isThere, linesIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { faultsIn, inexactIn, recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
 import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
@@ -47,7 +47,7 @@ export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
     ...{ runFile, run: id, variant: variantOf(directory, id) },
     plan,
     orders: ordersOf(plan, directory),
-    known: [...atDeaths(linesOf<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
+    known: [...atDeaths(linesIfThere<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
     unknownEnd: end === undefined ? "it has left no digest: its timekeeper was killed with it" : "",
     until: end === undefined
       ? lastOnRecord(whole, plan)
@@ -148,7 +148,7 @@ function planOf(
 /** Each order with the life of its host that it was for: the one that has power at its instant. */
 function ordersOf(plan: RackPlan, directory: string): SimulatedOrder[] {
   const lives = livesOf(plan, plan.faults);
-  return linesOf<unknown>(`${directory}/orders.jsonl`).map((line) => {
+  return linesIfThere<unknown>(`${directory}/orders.jsonl`).map((line) => {
     const { at: time, host, counter, program } = orderFromLine(
       line,
       (counter) => ifThere(() => Deno.readFileSync(`${directory}/orders/${counter}`)),
@@ -187,10 +187,4 @@ function lastOnRecord({ runFile: { stayUp }, directory }: Whole, plan: RackPlan)
     ...ordersOf(plan, directory).map(({ time }) => time),
   ];
   return Math.max(0, ...instants) + 1;
-}
-
-/** The whole lines: the last one may be being written. */
-export function linesOf<T>(path: string): T[] {
-  const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
-  return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as T);
 }

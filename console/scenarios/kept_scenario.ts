@@ -1,7 +1,7 @@
 /** The scenario of a run beside its run file, and with what was done to the run by hand. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { textIfThere, writeWhole } from "../base/files.ts";
+import { linesIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
 import { baseOf, type PrepareOptions, readScenarioText } from "../rack/prepare.ts";
 import { chosenText, type ChosenVariant, type RunText, withByHand } from "./run_text.ts";
@@ -63,10 +63,6 @@ export function scenarioOfRun(
 }
 
 function ordersIn(directory: string): { readonly host: string; readonly run: string }[] {
-  const text = textIfThere(`${directory}/orders.jsonl`) ?? "";
-  // The last line may be being written.
-  return text.split("\n").slice(0, -1).filter((line) => line !== "").map((line) => {
-    const { host, run } = JSON.parse(line);
-    return { host: String(host), run: String(run) };
-  });
+  return linesIfThere<{ host: unknown; run: unknown }>(`${directory}/orders.jsonl`)
+    .map(({ host, run }) => ({ host: String(host), run: String(run) }));
 }

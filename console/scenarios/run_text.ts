@@ -161,8 +161,9 @@ export function withByHand(
     ...byHand.linkFaults.map((fault) => ({ at: fault.at, item: linkItem(plan, fault) })),
   ].sort((x, y) => x.at - y.at).map(({ item }) => item);
   const notes = notesOn(byHand);
+  const what = `What was done to ${run} by hand, as faults`;
   const head = [
-    `What was done to ${run} by hand, as faults: a run of this comes to the same digest.`,
+    notes.length === 0 ? `${what}: a run of this comes to the same digest.` : `${what}.`,
     ...notes,
   ];
   const faults = [...planned, ...added];

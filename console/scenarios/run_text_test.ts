@@ -137,6 +137,7 @@ describe("withByHand", () => {
     assert.match(notes[0]!, /1 started by order \(put on a\)/);
     assert.match(notes[1]!, /cannot be replayed exactly: a was lost/);
     for (const note of notes) assert.ok(text.includes(`# ${note}\n`));
+    assert.doesNotMatch(text, /comes to the same digest/);
     assert.deepEqual(planOf(text), plan);
   });
 });

@@ -5,6 +5,7 @@ import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { rackDigest } from "../../../fabric/partition/digest.ts";
 import type { FaultPlan } from "../../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { linesIfThere } from "../../base/files.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { inexactIn } from "../../rack/fault_lines.ts";
 import { keepRun } from "../../rack/kept_runs.ts";
@@ -13,7 +14,7 @@ import { findUp, linkedTo, type RackUp } from "../../rack/live/racks.ts";
 import { pause, resume, setPace } from "../../rack/live/virtual_time.ts";
 import { checkName, type Checkpoint, newName, writeCheckpoint } from "../checkpoints.ts";
 import { Replay, type ReplayOptions } from "../client.ts";
-import { linesOf, placeOf } from "../source.ts";
+import { placeOf } from "../source.ts";
 import type { ReplayTarget } from "../types.ts";
 
 export interface TakeOptions extends ReplayOptions {
@@ -151,7 +152,7 @@ async function standing(rack: RackUp, control: ControlClient): Promise<State> {
     }
     const faults = recordOf(directory);
     const end = await control.demand<ClockEnd>("end", {});
-    const planned = linesOf<FaultPlan>(`${directory}/planned.jsonl`);
+    const planned = linesIfThere<FaultPlan>(`${directory}/planned.jsonl`);
     const after = await control.status();
     const isSame = after.standsAt === standsAt && after.events === events &&
       end.events === events && recordOf(directory).length === faults.length;
@@ -185,5 +186,5 @@ function digestsOf(
 }
 
 function recordOf(directory: string): Recorded[] {
-  return linesOf<Recorded>(`${directory}/faults.jsonl`);
+  return linesIfThere<Recorded>(`${directory}/faults.jsonl`);
 }
