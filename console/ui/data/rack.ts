@@ -46,25 +46,16 @@ export function flowKey(cable: number, from: string): string {
   return `${cable} ${from}`;
 }
 
-/** Something that has happened while the page was watching, or that the run has on record. */
-export type Happening =
-  | {
-    readonly kind: "power";
-    readonly atPs: Time;
-    readonly action: "kill" | "start";
-    readonly nodes: readonly string[];
-  }
-  | {
-    readonly kind: "report";
-    readonly atPs: Time;
-    readonly node: string;
-    readonly topic: string;
-    readonly value: unknown;
-  };
+/** A power failure or a start that has happened while the page was watching. */
+export interface PowerNews {
+  readonly atPs: Time;
+  readonly action: "kill" | "start";
+  readonly nodes: readonly string[];
+}
 
-const HAPPENINGS_MAX = 20_000;
+const NEWS_MAX = 20_000;
 /** In the order of their arrival; the oldest go. */
-export const happenings = signal<readonly Happening[]>([]);
+export const powerNews = signal<readonly PowerNews[]>([]);
 
 /** The run has ended, or was never a rack that stays: everything that is shown of it comes from its replay. */
 export const isKept = signal(false);
@@ -97,12 +88,14 @@ function forget(): void {
     counters.value = new Map();
     flows.value = new Map();
     links.value = [];
-    happenings.value = [];
+    powerNews.value = [];
     speed.value = 0;
   });
   lastClock = lastTraffic = undefined;
 }
 
+/** Over so long the speed is taken: two looks of the server. */
+const SPEED_MS = 900;
 /** Without news for so long, virtual time stands. */
 const STANDS_MS = 2_500;
 let standstill: ReturnType<typeof setTimeout> | undefined;
@@ -111,7 +104,7 @@ function takeClock(now: Clock | null): void {
   clock.value = now;
   if (now === null) return;
   const atMs = performance.now();
-  if (lastClock === undefined || atMs - lastClock.atMs > 1_000 || now.virtualPs < lastClock.ps) {
+  if (lastClock === undefined || atMs - lastClock.atMs > SPEED_MS || now.virtualPs < lastClock.ps) {
     if (lastClock !== undefined) {
       speed.value = Math.max(0, (now.virtualPs - lastClock.ps) / (atMs - lastClock.atMs) * 1_000);
     }
@@ -154,10 +147,6 @@ export function takeJob(job: Job): void {
     .sort((x, y) => x.startedAt < y.startedAt ? 1 : -1);
 }
 
-function remember(what: Happening): void {
-  happenings.value = [...happenings.value.slice(-HAPPENINGS_MAX), what];
-}
-
 function take(message: Message): void {
   switch (message.type) {
     case "state":
@@ -170,7 +159,8 @@ function take(message: Message): void {
         ...power.value,
         ...nodes.map((name) => [name, action === "start"] as const),
       ]);
-      return remember({ kind: "power", atPs, action, nodes });
+      powerNews.value = [...powerNews.value.slice(-NEWS_MAX), { atPs, action, nodes }];
+      return;
     }
     case "process":
       processes.value = new Map([
@@ -181,12 +171,13 @@ function take(message: Message): void {
     case "link":
       links.value = [...links.value, message];
       return;
-    case "report": {
-      const { node, topic, value, atPs } = message;
-      return remember({ kind: "report", node, topic, value, atPs });
-    }
     case "counters":
-      counters.value = new Map([...counters.value, ...Object.entries(message.nodes)]);
+      counters.value = new Map([
+        ...counters.value,
+        ...Object.entries(message.nodes).map(([name, changed]) =>
+          [name, { ...counters.value.get(name), ...changed }] as const
+        ),
+      ]);
       return takeTraffic(message.traffic, message.atPs);
     case "ended":
       ended.value = message.message;
@@ -196,6 +187,7 @@ function take(message: Message): void {
     case "runs":
       void readRuns();
       return;
+    case "report":
     case "dropped":
       return;
   }

@@ -71,11 +71,15 @@ export function queuesOf(host: string): readonly QueueState[] {
   return past.value?.devices.find(({ node }) => node === host)?.queues ?? [];
 }
 
+const NO_FAULTS: ReturnType<typeof faultsAt> = new Map();
+
 /** Faults in force, by the cable's index. */
 export const shownFaults = computed(() => {
   const rack = topology.value;
-  if (rack === undefined) return new Map<number, never[]>();
-  return faultsAt(rack, isKept.value ? replayedFaults(rack) : links.value, shownAt.value);
+  const known = rack === undefined ? [] : isKept.value ? replayedFaults(rack) : links.value;
+  // The same value at every instant: what reads it has nothing to do.
+  if (rack === undefined || known.length === 0) return NO_FAULTS;
+  return faultsAt(rack, known, shownAt.value);
 });
 
 /** Faults of cables as the replay has them, in the form of the feed. */
@@ -89,18 +93,24 @@ function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["lin
 /** A process that computes for longer is worth a mark. */
 const SLOW_MS = 500;
 
-/** Devices that time waits for: their processes compute for long, or are not there. */
-export const waitedFor = computed<ReadonlySet<string>>(() => {
+/** Their names in one text: equal while they are the same ones. */
+const waitedForNames = computed(() => {
   const now = clock.value;
-  if (now === null || now.paused || now.finished || instant.value !== undefined) return new Set();
+  if (now === null || now.paused || now.finished || instant.value !== undefined) return "";
   const slow = new Set(
     now.waiting.filter(({ status, forMs }) =>
       status === "absent" || status === "unknown" || (status === "running" && forMs > SLOW_MS)
     ).map(({ partition }) => partition),
   );
+  if (slow.size === 0) return "";
   const nodes = topology.value?.nodes ?? [];
-  return new Set(nodes.filter(({ process }) => slow.has(process)).map(({ name }) => name));
+  return nodes.filter(({ process }) => slow.has(process)).map(({ name }) => name).join(" ");
 });
+
+/** Devices that time waits for: their processes compute for long, or are not there. */
+export const waitedFor = computed<ReadonlySet<string>>(() =>
+  new Set(waitedForNames.value.split(" "))
+);
 
 /** Reads the snapshot of the instant that is looked at, one request at a time: a slider moves faster. */
 export function followInstant(): void {

@@ -4,7 +4,17 @@ import type { Timeline } from "../../replay/types.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { isPast, run } from "../state.ts";
 import { api } from "./api.ts";
-import { clock, ended, happenings, isKept, links, power, topology, variant } from "./rack.ts";
+import {
+  clock,
+  ended,
+  isKept,
+  links,
+  power,
+  type PowerNews,
+  powerNews,
+  topology,
+  variant,
+} from "./rack.ts";
 import { session } from "./session.ts";
 
 export const timeline = signal<Timeline | undefined>(undefined);
@@ -42,28 +52,43 @@ export const past = computed((): "read" | "unread" | "being read" => {
   return stand.value === undefined ? "unread" : "read";
 });
 
+/** What the feed has told of the power of each device. */
+const newsOf = computed(() => {
+  const of = new Map<string, PowerNews[]>();
+  for (const news of powerNews.value) {
+    for (const name of news.nodes) {
+      const own = of.get(name);
+      if (own === undefined) of.set(name, [news]);
+      else own.push(news);
+    }
+  }
+  return of;
+});
+
+const devicesOf = computed(() =>
+  new Map((timeline.value?.devices ?? []).map(({ node, power }) => [node, power]))
+);
+
 /** Spans with power of a device: of the replay, then of the feed. */
 export function powerSpans(name: string): PowerSpan[] {
-  const known = timeline.value?.devices.find(({ node }) => node === name)?.power ??
+  const known = devicesOf.value.get(name) ??
     (hadPower(name) ? [{ from: cameAt.value ?? 0, to: null }] : []);
   const spans = known.map(({ from, to }) => ({ from, to: to ?? Infinity }));
   const since = timeline.value?.endPs ?? 0;
-  for (const what of happenings.value) {
-    if (what.kind !== "power" || what.atPs < since || !what.nodes.includes(name)) continue;
+  for (const { action, atPs } of newsOf.value.get(name) ?? []) {
+    if (atPs < since) continue;
     const last = spans.at(-1);
     const isOn = last !== undefined && last.to === Infinity;
-    if (what.action === "kill" && isOn) {
-      spans[spans.length - 1] = { from: last.from, to: what.atPs };
-    }
-    if (what.action === "start" && !isOn) spans.push({ from: what.atPs, to: Infinity });
+    if (action === "kill" && isOn) spans[spans.length - 1] = { from: last.from, to: atPs };
+    if (action === "start" && !isOn) spans.push({ from: atPs, to: Infinity });
   }
   return spans;
 }
 
 /** Whether the device had power when the page came. */
 function hadPower(name: string): boolean {
-  const next = happenings.value.find((each) => each.kind === "power" && each.nodes.includes(name));
-  return next?.kind === "power" ? next.action === "kill" : power.value.get(name) !== false;
+  const next = newsOf.value.get(name)?.[0];
+  return next === undefined ? power.value.get(name) !== false : next.action === "kill";
 }
 
 /** A power failure, or a fault of a cable: a mark that has a length where it ends by itself. */
@@ -77,9 +102,9 @@ export const marks = computed<readonly Mark[]>(() => {
   const known = timeline.value, since = known?.endPs ?? 0;
   const all: Mark[] = (known?.faults ?? []).filter(({ cable }) => cable === undefined)
     .map(({ at, action, nodes }) => ({ at, text: `${action} ${hostsOf(nodes).join(", ")}` }));
-  for (const what of happenings.value) {
-    if (what.kind !== "power" || what.atPs < since) continue;
-    all.push({ at: what.atPs, text: `${what.action} ${hostsOf(what.nodes).join(", ")}` });
+  for (const { action, atPs, nodes } of powerNews.value) {
+    if (atPs < since) continue;
+    all.push({ at: atPs, text: `${action} ${hostsOf(nodes).join(", ")}` });
   }
   if (isKept.value) {
     const cables = topology.value?.cables ?? [];

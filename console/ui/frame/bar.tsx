@@ -87,24 +87,32 @@ function Why() {
       </span>
     );
   }
-  if (clock.value === null) return <span class="why" />;
-  const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
-  // The bar has the time itself.
-  const why = sentence(clock.value.why).replace(/^Virtual time is [^:]*: /, "");
-  const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
+  return <WhyOfClock />;
+}
+
+/** Of a rack that is up. */
+function WhyOfClock() {
+  const all = useComputed(() => clock.value?.why ?? "");
+  const waits = useComputed(() =>
+    clock.value?.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy ?? ""
+  );
+  const parts = useComputed(() => {
+    // The bar has the time itself.
+    const why = sentence(all.value).replace(/^Virtual time is [^:]*: /, "");
+    return waits.value === "" ? [why] : why.split(waits.value, 2);
+  });
+  const before = useComputed(() => parts.value[0]), after = useComputed(() => parts.value[1]);
+  const names = useComputed(() => after.value !== undefined);
+  const now = useComputed(() => time(clock.value?.virtualPs ?? 0));
   return (
-    <span class="why" title={clock.value.why}>
-      {instant.value !== undefined && (
-        <span>
-          The past. Now it is {clock.value === null ? "" : time(clock.value.virtualPs)}:{" "}
-        </span>
-      )}
+    <span class="why" title={all}>
+      {instant.value !== undefined && <span>The past. Now it is {now}:{" "}</span>}
       {before}
-      {after !== undefined && (
+      {names.value && (
         <button
           type="button"
           class="link"
-          onClick={() => select({ kind: "device", name: waits! })}
+          onClick={() => select({ kind: "device", name: waits.peek() })}
         >
           {waits}
         </button>
@@ -115,7 +123,7 @@ function Why() {
 }
 
 function Pace() {
-  const pace = clock.value?.psPerSecond ?? 0;
+  const pace = useComputed(() => clock.value?.psPerSecond ?? 0).value;
   const paces = PACES.some(([, each]) => each === pace)
     ? PACES
     : [...PACES, [`${roughTime(pace)}/s`, pace] as const];
@@ -134,15 +142,16 @@ function Pace() {
 }
 
 function Now() {
-  const shown = useComputed(() => replayedAt.value ?? clock.value?.virtualPs);
-  const rate = speed.value === 0
-    ? `0${"\u202f"}s/s`
-    : `${roughTime(Number(speed.value.toPrecision(2)))}/s`;
+  const shown = useComputed(() => {
+    const at = replayedAt.value ?? clock.value?.virtualPs;
+    return at === undefined ? "–" : time(at);
+  });
+  const rate = useComputed(() =>
+    speed.value === 0 ? `0${"\u202f"}s/s` : `${roughTime(Number(speed.value.toPrecision(2)))}/s`
+  );
   return (
     <>
-      <span class="now" data-testid="now">
-        {shown.value === undefined ? "–" : time(shown.value)}
-      </span>
+      <span class="now" data-testid="now">{shown}</span>
       {instant.value === undefined ? <span class="rate num">{rate}</span> : (
         <button
           type="button"

@@ -2,8 +2,8 @@
  * The time line: the whole run from its begin to now. Power of devices, promises, faults; its one yellow line is the
  * instant that every view shows. Drag to any instant, wheel to zoom, click a mark to go there.
  */
-import { useComputed, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
+import { useCallback, useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
 import { topology } from "../data/rack.ts";
 import { shownAt } from "../data/shown.ts";
@@ -42,9 +42,10 @@ function rowsOf(): string[] {
     ? [chosen.device]
     : [];
   const hosts = rack.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
-  const hit = hosts.filter((name) =>
-    powerSpans(name).length !== 1 || powerSpans(name)[0]!.to !== Infinity
-  );
+  const hit = hosts.filter((name) => {
+    const spans = powerSpans(name);
+    return spans.length !== 1 || spans[0]!.to !== Infinity;
+  });
   const most = hosts.length > DEVICE_ROWS ? DEVICE_ROWS - 1 : DEVICE_ROWS;
   const known = new Set(rack.nodes.map(({ name }) => name));
   const rows = [...new Set([...first, ...hit, ...hosts])].filter((name) => known.has(name)).slice(
@@ -66,17 +67,22 @@ function niceStep(span: Time, most: number): Time {
   return power * ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10);
 }
 
-function Axis(
-  { shown, x, y }: { readonly shown: Span; readonly x: (at: Time) => number; readonly y: number },
-) {
-  const step = niceStep(shown.to - shown.from, 8), ticks: Time[] = [];
-  for (let at = Math.ceil(shown.from / step) * step; at <= shown.to; at += step) ticks.push(at);
+/** What is drawn at times moves with them: `x` reads what is shown, and draws anew who has called it. */
+interface Moving {
+  /** Where a time stands, to half a pixel: a smaller change is not seen. */
+  readonly x: (at: Time) => number;
+  readonly shown: ReadonlySignal<Span>;
+}
+
+function Axis({ shown, x, y }: Moving & { readonly y: number }) {
+  const { from, to } = shown.value, step = niceStep(to - from, 8), ticks: Time[] = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) ticks.push(at);
   return (
     <>
       {ticks.map((at) => (
-        <g key={at}>
-          <line class="grid" x1={x(at)} y1={TOP} x2={x(at)} y2={y - 4} />
-          <text class="quiet num" x={x(at)} y={y + 8} text-anchor="middle">
+        <g key={at} transform={`translate(${x(at)})`}>
+          <line class="grid" y1={TOP} y2={y - 4} />
+          <text class="quiet num" y={y + 8} text-anchor="middle">
             {at === 0 ? "0" : roughTime(at)}
           </text>
         </g>
@@ -86,7 +92,7 @@ function Axis(
 }
 
 /** How much happens, of all devices: for racks with more hosts than rows. */
-function Density({ x, y }: { readonly x: (at: Time) => number; readonly y: number }) {
+function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   const density = timeline.value?.density;
   if (density === undefined || density.counts.length === 0) return null;
   const { from, to, counts } = density,
@@ -95,6 +101,96 @@ function Density({ x, y }: { readonly x: (at: Time) => number; readonly y: numbe
   const d = counts.map((count, i) => `L${x(from + i * width)} ${y - 12 * Math.sqrt(count / most)}`)
     .join("");
   return <path class="density" d={`M${x(from)} ${y}${d}L${x(to)} ${y}z`} />;
+}
+
+/** When a device had power. */
+function PowerRow(
+  { name, x, y }: Pick<Moving, "x"> & { readonly name: string; readonly y: number },
+) {
+  return (
+    <>
+      {powerSpans(name).map(({ from, to }) => {
+        const left = x(from), right = x(Math.min(to, endPs.value));
+        return (
+          <rect
+            key={from}
+            class="on"
+            x={left}
+            y={y + 4}
+            width={Math.max(1, right - left)}
+            height="8"
+            rx="1"
+          >
+            <title>{name} has power from {time(from)}</title>
+          </rect>
+        );
+      })}
+    </>
+  );
+}
+
+function Promises({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
+  const d = useComputed(() => {
+    const all = timeline.value?.promises.filter(({ promised }) => promised) ?? [];
+    return strokes(all.map(({ at }) => at), x, y, 11);
+  });
+  return <path class="promises" d={d} />;
+}
+
+/** Power failures and faults of cables: the label of each has room up to the next. */
+function Marks(
+  { x, y, right }: Pick<Moving, "x"> & { readonly y: number; readonly right: number },
+) {
+  const all = marks.value, places = all.map(({ at }) => x(at));
+  let first = 0;
+  return (
+    <>
+      {all.map(({ at, to, text }, i) => {
+        const left = places[i]!, room = (places[i + 1] ?? right) - left - 8;
+        while (left - places[first]! >= NEAR) first++;
+        return (
+          <g
+            key={`${at} ${text}`}
+            class="mark"
+            onPointerDown={(event) => {
+              event.stopPropagation();
+              lookAt(at);
+            }}
+          >
+            <title>{text} at {time(at)}</title>
+            {to !== undefined && (
+              <rect
+                class="span"
+                x={left}
+                y={y + 4}
+                width={Math.max(1, x(to) - left)}
+                height="8"
+              />
+            )}
+            <rect x={left - 1} y={y + 1} width="3" height="14" />
+            {room > 40 && (
+              <text x={left + 6} y={y + 12}>
+                {cut(
+                  all.slice(first, i + 1).map((each) => each.text).join(", "),
+                  Math.floor(room / 6.5),
+                )}
+              </text>
+            )}
+          </g>
+        );
+      })}
+    </>
+  );
+}
+
+function Playhead({ x }: Pick<Moving, "x">) {
+  const place = useComputed(() => `translate(${x(shownAt.value)})`);
+  return (
+    <g class="playhead" transform={place}>
+      <line y1="0" y2={132 - AXIS - 2} />
+      <path d="M-5 0h10l-5 7z" />
+    </g>
+  );
 }
 
 export function TimeLine() {
@@ -111,13 +207,19 @@ export function TimeLine() {
   useEffect(() => {
     zoomed.value = undefined;
   }, [run.value]);
-  const rows = rowsOf(), span = shown.value, w = Math.max(1, width.value - LEFT - RIGHT);
-  const x = (at: Time) =>
-    LEFT + Math.max(-1, Math.min(2, (at - span.from) / (span.to - span.from))) * w;
+  // In one text: equal while they are the same ones.
+  const rowNames = useComputed(() => rowsOf().join(" "));
+  const instantText = useComputed(() => instant.value === undefined ? "now" : time(instant.value));
+  const w = Math.max(1, width.value - LEFT - RIGHT);
+  const x = useCallback((at: Time) => {
+    const { from, to } = shown.value;
+    const share = Math.max(-1, Math.min(2, (at - from) / (to - from)));
+    return Math.round(2 * (LEFT + share * w)) / 2;
+  }, [w]);
   const timeAt = (clientX: number) => {
-    const { left } = svg.current!.getBoundingClientRect();
+    const { left } = svg.current!.getBoundingClientRect(), { from, to } = shown.peek();
     const share = Math.max(0, Math.min(1, (clientX - left - LEFT) / w));
-    return Math.round(span.from + share * (span.to - span.from));
+    return Math.round(from + share * (to - from));
   };
 
   function onPointerDown(down: PointerEvent): void {
@@ -136,29 +238,28 @@ export function TimeLine() {
 
   function onWheel(event: WheelEvent): void {
     event.preventDefault();
-    const at = timeAt(event.clientX), by = 1.25 ** (event.deltaY / 100);
+    const at = timeAt(event.clientX), by = 1.25 ** (event.deltaY / 100), span = shown.peek();
     const next = { from: at - (at - span.from) * by, to: at + (span.to - at) * by };
-    const isWhole = next.from <= 0 && next.to >= endPs.value;
+    const isWhole = next.from <= 0 && next.to >= endPs.peek();
     const from = Math.max(0, Math.round(next.from));
     zoomed.value = isWhole || next.to - next.from < 1_000
       ? isWhole ? undefined : zoomed.value
-      : { from, to: Math.max(from + 1_000, Math.min(endPs.value, Math.round(next.to))) };
+      : { from, to: Math.max(from + 1_000, Math.min(endPs.peek(), Math.round(next.to))) };
   }
 
   function onKeyDown(event: KeyboardEvent): void {
     const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (by === 0) return;
     event.preventDefault();
-    const step = (span.to - span.from) / w * (event.shiftKey ? 50 : 1);
-    lookAt(Math.round(Math.max(0, Math.min(endPs.value, shownAt.value + by * step))));
+    const { from, to } = shown.peek(), step = (to - from) / w * (event.shiftKey ? 50 : 1);
+    lookAt(Math.round(Math.max(0, Math.min(endPs.peek(), shownAt.peek() + by * step))));
   }
 
+  const rows = rowNames.value === "" ? [] : rowNames.value.split(" ");
   const hasMore =
     (topology.value?.nodes.filter(({ kind }) => kind === "host").length ?? 0) > rows.length;
   const rowY = (row: number) => TOP + row * ROW;
   const promisedY = rowY(rows.length + (hasMore ? 1 : 0)), faultsY = promisedY + ROW;
-  const promises =
-    timeline.value?.promises.filter(({ promised }) => promised).map(({ at }) => at) ?? [];
   return (
     <footer class="line" aria-label="Time line">
       <svg
@@ -167,9 +268,9 @@ export function TimeLine() {
         tabindex={0}
         aria-label="Instant"
         aria-valuemin={0}
-        aria-valuemax={endPs.value}
-        aria-valuenow={shownAt.value}
-        aria-valuetext={instant.value === undefined ? "now" : time(instant.value)}
+        aria-valuemax={endPs}
+        aria-valuenow={shownAt}
+        aria-valuetext={instantText}
         onPointerDown={onPointerDown}
         onWheel={onWheel}
         onKeyDown={onKeyDown}
@@ -188,7 +289,7 @@ export function TimeLine() {
             <text class="quiet" x="16" y={promisedY + 12}>promised</text>
             <text class="quiet" x="16" y={faultsY + 12}>faults</text>
             <g clip-path="url(#line-clip)">
-              <Axis shown={span} x={x} y={132 - AXIS} />
+              <Axis shown={shown} x={x} y={132 - AXIS} />
               {rows.map((name, row) => (
                 <g key={name}>
                   <line
@@ -198,63 +299,13 @@ export function TimeLine() {
                     y1={rowY(row) + 8}
                     y2={rowY(row) + 8}
                   />
-                  {powerSpans(name).map(({ from, to }) => {
-                    const left = x(from), right = x(Math.min(to, endPs.value));
-                    return (
-                      <rect
-                        key={from}
-                        class="on"
-                        x={left}
-                        y={rowY(row) + 4}
-                        width={Math.max(1, right - left)}
-                        height="8"
-                        rx="1"
-                      >
-                        <title>{name} has power from {time(from)}</title>
-                      </rect>
-                    );
-                  })}
+                  <PowerRow name={name} x={x} y={rowY(row)} />
                 </g>
               ))}
               {hasMore && <Density x={x} y={rowY(rows.length) + 14} />}
-              <path class="promises" d={strokes(promises, x, promisedY + 3, 11)} />
-              {marks.value.map(({ at, to, text }, i, all) => {
-                const next = all[i + 1];
-                const room = (next === undefined ? LEFT + w : x(next.at)) - x(at) - 8;
-                const first = all.findIndex((each) => x(at) - x(each.at) < NEAR);
-                const label = all.slice(first, i + 1).map((each) => each.text).join(", ");
-                return (
-                  <g
-                    key={`${at} ${text}`}
-                    class="mark"
-                    onPointerDown={(event) => {
-                      event.stopPropagation();
-                      lookAt(at);
-                    }}
-                  >
-                    <title>{text} at {time(at)}</title>
-                    {to !== undefined && (
-                      <rect
-                        class="span"
-                        x={x(at)}
-                        y={faultsY + 4}
-                        width={Math.max(1, x(to) - x(at))}
-                        height="8"
-                      />
-                    )}
-                    <rect x={x(at) - 1} y={faultsY + 1} width="3" height="14" />
-                    {room > 40 && (
-                      <text x={x(at) + 6} y={faultsY + 12}>
-                        {cut(label, Math.floor(room / 6.5))}
-                      </text>
-                    )}
-                  </g>
-                );
-              })}
-              <g class="playhead">
-                <line x1={x(shownAt.value)} x2={x(shownAt.value)} y1="0" y2={132 - AXIS - 2} />
-                <path d={`M${x(shownAt.value) - 5} 0h10l-5 7z`} />
-              </g>
+              <Promises key={`${w} ${promisedY}`} x={x} y={promisedY + 3} />
+              <Marks x={x} y={faultsY} right={LEFT + w} />
+              <Playhead key={w} x={x} />
             </g>
           </>
         )}

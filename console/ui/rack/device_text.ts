@@ -35,11 +35,17 @@ export interface Gauge {
   readonly figure: string;
 }
 
+/** 0 to 1: the share of their time since power-on for which the cores of a host have worked. `now` is in ps. */
+export function busyShare({ config }: Node, counters: Counters | undefined, now: Time): number {
+  const cores = Number(config["cores"] ?? 1);
+  return now === 0 ? 0 : Math.min(1, (counters?.["cpuPs"] ?? 0) / (now * cores));
+}
+
 /** What a host's box shows. `now` is in ps. */
 export function gaugesOf(node: Node, counters: Counters | undefined, now: Time): Gauge[] {
   const of = counters ?? {};
   const cores = Number(node.config["cores"] ?? 1);
-  const busy = now === 0 ? 0 : Math.min(1, (of["cpuPs"] ?? 0) / (now * cores));
+  const busy = busyShare(node, counters, now);
   const iio = of["iioBytes"] ?? 0, iioMost = of["iioBytesMax"] ?? 0;
   const scm = Number(node.config["scmBytes"] ?? 0), taken = of["scmBytesIn"] ?? 0;
   return [

@@ -1,7 +1,12 @@
-/** The picture of the rack: hosts with card and memory, switches, cables and what is on them. */
-import { useComputed } from "@preact/signals";
+/**
+ * The picture of the rack: hosts with card and memory, switches, cables and what is on them. Its elements are made once
+ * for a topology. What changes is bound to them as signals of what is seen, rounded: a figure that looks as before
+ * touches no element.
+ */
+import { type ReadonlySignal, useComputed } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import type { Node, Topology } from "../../api/rack.ts";
-import { type Flow, flowKey, topology } from "../data/rack.ts";
+import { flowKey, topology } from "../data/rack.ts";
 import {
   inFlight,
   shownAt,
@@ -13,10 +18,19 @@ import {
 } from "../data/shown.ts";
 import { bitRate, cut } from "../figures.ts";
 import { isSelected, select, selection } from "../state.ts";
-import { deviceText, gaugesOf, hostText } from "./device_text.ts";
+import { busyShare, deviceText, type Gauge, gaugesOf, hostText } from "./device_text.ts";
 import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./layout.ts";
 import { RNIC_SUFFIX } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
+
+/** To half a unit of the drawing: a smaller change is not seen, and nothing is drawn for it. */
+function halves(value: number): number {
+  return Math.round(2 * value) / 2;
+}
+
+function classText(...classes: readonly (string | false)[]): string {
+  return classes.filter(Boolean).join(" ");
+}
 
 function choose(what: Parameters<typeof select>[0]) {
   return {
@@ -40,22 +54,24 @@ function Device(
     readonly children?: preact.ComponentChildren;
   },
 ) {
-  const isOff = shownPower.value.get(name) === false;
   const what = { kind: "device" as const, name };
-  const classes = [
-    "device",
-    isOff && "is-off",
-    isSelected(what) && "is-selected",
-    waitedFor.value.has(name) && "is-waited-for",
-  ];
+  const isPressed = useComputed(() => isSelected(what));
+  const classes = useComputed(() =>
+    classText(
+      "device",
+      shownPower.value.get(name) === false && "is-off",
+      isPressed.value && "is-selected",
+      waitedFor.value.has(name) && "is-waited-for",
+    )
+  );
   return (
     <g
-      class={classes.filter(Boolean).join(" ")}
+      class={classes}
       transform={`translate(${box.x} ${box.y})`}
       role="button"
       tabindex={0}
       {...(label !== undefined && { "aria-label": label })}
-      aria-pressed={isSelected(what)}
+      aria-pressed={isPressed}
       data-device={name}
       {...choose(what)}
     >
@@ -78,8 +94,11 @@ function LargeHost(
   },
 ) {
   const { box, cardBox } = at;
-  const isOff = shownPower.value.get(node.name) === false;
-  const gauges = gaugesOf(node, shownCounters.value.get(node.name), shownAt.value);
+  const isOff = useComputed(() => shownPower.value.get(node.name) === false);
+  const state = useComputed(() => stateText(node.name) || hostText(node));
+  const gauges = useComputed(() =>
+    gaugesOf(node, shownCounters.value.get(node.name), shownAt.value)
+  );
   const x = box.x + box.w / 2;
   return (
     <>
@@ -87,41 +106,70 @@ function LargeHost(
       {card !== undefined && <SmallDevice node={card} box={cardBox} />}
       <Device name={node.name} box={box}>
         <text class="name" x="12" y="21">{cut(node.name, 14)}</text>
-        <text class="quiet" x={box.w - 12} y="21" text-anchor="end">
-          {stateText(node.name) || hostText(node)}
-        </text>
-        {!isOff &&
-          gauges.map(({ name, share, colour, figure }, i) => (
-            <g
-              key={name}
-              transform={`translate(12 ${
-                47 +
-                gauges.slice(0, i).reduce((y, { share }) => y + (share === undefined ? 22 : 33), 0)
-              })`}
-            >
-              <text class="quiet">{name}</text>
-              <text class="num quiet" x={box.w - 24} text-anchor="end">{figure}</text>
-              {share !== undefined && (
-                <>
-                  <rect class="trough" y="6" width={box.w - 24} height="6" rx="2" />
-                  <rect
-                    class={`fill-${colour}`}
-                    y="6"
-                    width={(box.w - 24) * share}
-                    height="6"
-                    rx="2"
-                  />
-                </>
-              )}
-            </g>
-          ))}
-        {isOff && (
-          <>
-            <text class="quiet" x="12" y="52">Caches and buffers are empty.</text>
-            <text class="quiet" x="12" y="70">SCM keeps what it had.</text>
-          </>
-        )}
+        <text class="quiet" x={box.w - 12} y="21" text-anchor="end">{state}</text>
+        {isOff.value
+          ? (
+            <>
+              <text class="quiet" x="12" y="52">Caches and buffers are empty.</text>
+              <text class="quiet" x="12" y="70">SCM keeps what it had.</text>
+            </>
+          )
+          : <Gauges gauges={gauges} width={box.w - 24} />}
       </Device>
+    </>
+  );
+}
+
+interface GaugesProps {
+  /** Which they are stays; their figures and shares change. */
+  readonly gauges: ReadonlySignal<readonly Gauge[]>;
+  readonly width: number;
+}
+
+function Gauges({ gauges, width }: GaugesProps) {
+  let y = 47;
+  return (
+    <>
+      {gauges.peek().map(({ name, share }, index) => {
+        const top = y;
+        y += share === undefined ? 22 : 33;
+        return (
+          <g key={name} transform={`translate(12 ${top})`}>
+            <OneGauge gauges={gauges} index={index} width={width} />
+          </g>
+        );
+      })}
+    </>
+  );
+}
+
+function OneGauge({ gauges, index, width }: GaugesProps & { readonly index: number }) {
+  const figure = useComputed(() => gauges.value[index]!.figure);
+  const filled = useComputed(() => halves(width * (gauges.value[index]!.share ?? 0)));
+  const { name, share, colour } = gauges.peek()[index]!;
+  return (
+    <>
+      <text class="quiet">{name}</text>
+      <text class="num quiet" x={width} text-anchor="end">{figure}</text>
+      {share !== undefined && <Bar width={width} filled={filled} colour={colour} y={6} />}
+    </>
+  );
+}
+
+function Bar(
+  { x, y, width, filled, colour }: {
+    readonly x?: number;
+    readonly y: number;
+    readonly width: number;
+    readonly filled: ReadonlySignal<number>;
+    readonly colour: Gauge["colour"];
+  },
+) {
+  const place = { ...(x !== undefined && { x }), y, height: "6", rx: "2" };
+  return (
+    <>
+      <rect class="trough" {...place} width={width} />
+      <rect class={`fill-${colour}`} {...place} width={filled} />
     </>
   );
 }
@@ -129,17 +177,15 @@ function LargeHost(
 /** A card or a switch. */
 function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) {
   const kind = node.kind === "rnic" ? "RNIC" : "switch";
+  const state = useComputed(() => stateText(node.name) || kind);
+  const text = useComputed(() => deviceText(node, shownCounters.value.get(node.name)));
   return (
     <Device name={node.name} box={box}>
       <text class={kind === "switch" ? "name far" : "name"} x="12" y="20">
         {cut(node.name, 18)}
       </text>
-      <text class="quiet" x={box.w - 12} y="20" text-anchor="end">
-        {stateText(node.name) || kind}
-      </text>
-      <text class="quiet" x="12" y="38">
-        {deviceText(node, shownCounters.value.get(node.name))}
-      </text>
+      <text class="quiet" x={box.w - 12} y="20" text-anchor="end">{state}</text>
+      <text class="quiet" x="12" y="38">{text}</text>
     </Device>
   );
 }
@@ -152,85 +198,87 @@ function Unit(
   },
 ) {
   const { box, cardBox } = at;
-  const counters = shownCounters.value.get(node.name) ?? {};
-  const [cores] = gaugesOf(node, counters, shownAt.value);
   return (
     <>
-      {card !== undefined && (
-        <Device name={card.name} label={`RNIC ${card.name}`} box={cardBox}>
-          <text class="quiet" x="8" y="21">{stateText(card.name) || "RNIC"}</text>
-        </Device>
-      )}
+      {card !== undefined && <UnitCard name={card.name} box={cardBox} />}
       <Device name={node.name} box={box}>
         <text class="name" x="8" y="21">{cut(node.name, 12)}</text>
-        {stateText(node.name) === ""
-          ? (
-            <>
-              <rect class="trough" x={box.w - 44} y="14" width="36" height="6" rx="2" />
-              <rect
-                class="fill-faint"
-                x={box.w - 44}
-                y="14"
-                width={36 * (cores?.share ?? 0)}
-                height="6"
-                rx="2"
-              />
-            </>
-          )
-          : (
-            <text class="quiet" x={box.w - 8} y="21" text-anchor="end">
-              {cut(stateText(node.name), 10)}
-            </text>
-          )}
+        <Load node={node} box={box} />
       </Device>
     </>
   );
 }
 
+function UnitCard({ name, box }: { readonly name: string; readonly box: Box }) {
+  const state = useComputed(() => stateText(name) || "RNIC");
+  return (
+    <Device name={name} label={`RNIC ${name}`} box={box}>
+      <text class="quiet" x="8" y="21">{state}</text>
+    </Device>
+  );
+}
+
+/** How busy the cores of a host are, or why it does nothing. */
+function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
+  const state = useComputed(() => cut(stateText(node.name), 10));
+  const filled = useComputed(() =>
+    halves(36 * busyShare(node, shownCounters.value.get(node.name), shownAt.value))
+  );
+  return state.value === ""
+    ? <Bar x={box.w - 44} y={14} width={36} filled={filled} colour="faint" />
+    : <text class="quiet" x={box.w - 8} y="21" text-anchor="end">{state}</text>;
+}
+
 /** 1.5 to 7: the share of its bandwidth that goes over a direction. */
-function widthOf(flow: Flow | undefined, bitsPerSecond: number): number {
-  const share = Math.min(1, (flow?.bitsPerSecond ?? 0) / bitsPerSecond);
-  return share === 0 ? 1.5 : 2 + 5 * Math.sqrt(share);
+function widthOf(flowing: number, bitsPerSecond: number): number {
+  const share = Math.min(1, flowing / bitsPerSecond);
+  return share === 0 ? 1.5 : halves(2 + 5 * Math.sqrt(share));
 }
 
 function pathOf(points: CableLine["points"]): string {
   return points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${x} ${y}`).join("");
 }
 
-function Cable(
-  { line, rack, isLarge }: {
-    readonly line: CableLine;
-    readonly rack: Topology;
-    readonly isLarge: boolean;
-  },
-) {
-  const cable = rack.cables[line.index]!;
-  const ways = [cable.a.node, cable.b.node].map((from) =>
-    shownFlows.value.get(flowKey(line.index, from))
-  );
-  const most = Math.max(...ways.map((flow) => flow?.bitsPerSecond ?? 0));
-  const faults = shownFaults.value.get(line.index) ?? [];
-  const isCut = faults.some(({ action }) => action === "cut");
+interface CableProps {
+  readonly line: CableLine;
+  readonly rack: Topology;
+}
+
+function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean }) {
+  const cable = rack.cables[line.index]!, ends = [cable.a.node, cable.b.node];
+  const ways = ends.map((from) => flowKey(line.index, from));
+  const isAtCard = isLarge && ends.some((end) => end.endsWith(RNIC_SUFFIX));
   const what = { kind: "cable" as const, name: line.name };
-  const classes = [
-    "cable",
-    most > 0 && "is-moving",
-    faults.length > 0 && "is-faulty",
-    isCut && "is-cut",
-    isSelected(what) && "is-selected",
-  ];
-  const d = pathOf(line.points), [x, y] = line.label;
-  const width = Math.max(...ways.map((flow) => widthOf(flow, cable.bitsPerSecond)));
-  const isAtCard = isLarge && [cable.a.node, cable.b.node].some((end) => end.endsWith(RNIC_SUFFIX));
-  const text = [...new Set(faults.map(({ action }) => action))].join(", ");
-  const shown = text !== "" ? text : isAtCard && most > 0 ? bitRate(most) : "";
+  const isPressed = useComputed(() => isSelected(what));
+  const most = useComputed(() =>
+    Math.max(...ways.map((way) => shownFlows.value.get(way)?.bitsPerSecond ?? 0))
+  );
+  const width = useComputed(() => widthOf(most.value, cable.bitsPerSecond));
+  const faults = useComputed(() => {
+    const all = shownFaults.value.get(line.index) ?? [];
+    return [...new Set(all.map(({ action }) => action))].join(", ");
+  });
+  const classes = useComputed(() =>
+    classText(
+      "cable",
+      most.value > 0 && "is-moving",
+      faults.value !== "" && "is-faulty",
+      faults.value.split(", ").includes("cut") && "is-cut",
+      isPressed.value && "is-selected",
+    )
+  );
+  const text = useComputed(() =>
+    faults.value !== "" ? faults.value : isAtCard && most.value > 0 ? bitRate(most.value) : ""
+  );
+  const label = useComputed(() => `cable ${line.name} ${text.value}`);
+  const d = pathOf(line.points);
   return (
     <g
-      class={classes.filter(Boolean).join(" ")}
+      class={classes}
       role="button"
       tabindex={0}
-      aria-label={`cable ${line.name} ${shown}`}
-      aria-pressed={isSelected(what)}
+      aria-label={label}
+      aria-pressed={isPressed}
       data-cable={line.name}
       {...choose(what)}
     >
@@ -242,9 +290,19 @@ function Cable(
           <path class="wire" d={pathOf(lastPiece(line, rack))} stroke-width={width} />
         </>
       )}
-      {shown !== "" && <text class="num" x={x} y={y}>{shown}</text>}
+      <CableText text={text} at={line.label} />
     </g>
   );
+}
+
+function CableText(
+  { text, at: [x, y] }: {
+    readonly text: ReadonlySignal<string>;
+    readonly at: CableLine["label"];
+  },
+) {
+  const isThere = useComputed(() => text.value !== "");
+  return isThere.value ? <text class="num" x={x} y={y}>{text}</text> : null;
 }
 
 /** The piece at the card, whichever end that is. */
@@ -281,8 +339,14 @@ function partOf(points: CableLine["points"], from: number, to: number): CableLin
   return [pointAt(points, from), ...bends, pointAt(points, to)];
 }
 
-/** Frames on a cable at a past instant: from where its first bit is to where its last bit is. */
-function Frames({ line, rack }: { readonly line: CableLine; readonly rack: Topology }) {
+/** Frames on the cables at a past instant: from where the first bit is to where the last bit is. */
+function Frames({ lines, rack }: { readonly lines: Layout["cables"]; readonly rack: Topology }) {
+  const all = inFlight.value;
+  if (all.size === 0) return null;
+  return <>{lines.map((line) => <FramesOf key={line.index} line={line} rack={rack} />)}</>;
+}
+
+function FramesOf({ line, rack }: CableProps) {
   const cable = rack.cables[line.index]!, at = shownAt.value;
   return (
     <>
@@ -339,20 +403,20 @@ function boxOf({ hosts, switches }: Layout): Box | undefined {
 }
 
 export function Picture() {
-  const layout = useComputed(() => topology.value && layOut(topology.value));
   const rack = topology.value;
-  if (rack === undefined || layout.value === undefined) return null;
-  const { cables, width, height, isLarge } = layout.value;
+  // A device or cable is bound to its figures once: those of another rack are other ones.
+  return rack === undefined ? null : <Drawn key={rack} rack={rack} />;
+}
+
+function Drawn({ rack }: { readonly rack: Topology }) {
+  const layout = useMemo(() => layOut(rack), []);
+  const focus = useComputed(() => boxOf(layout));
+  const { cables, width, height, isLarge } = layout;
   return (
-    <Zoomed
-      width={width}
-      height={height}
-      label={`The rack ${rack.scenario}`}
-      focus={boxOf(layout.value)}
-    >
+    <Zoomed width={width} height={height} label={`The rack ${rack.scenario}`} focus={focus.value}>
       {cables.map((line) => <Cable key={line.index} line={line} rack={rack} isLarge={isLarge} />)}
-      <Devices rack={rack} layout={layout.value} />
-      {cables.map((line) => <Frames key={line.index} line={line} rack={rack} />)}
+      <Devices rack={rack} layout={layout} />
+      <Frames lines={cables} rack={rack} />
     </Zoomed>
   );
 }
