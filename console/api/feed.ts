@@ -52,7 +52,7 @@ const changes = [
     type: z.literal("counters"),
     atPs: time,
     overMs: z.number().describe("wall time since the last ones"),
-    nodes: counters.describe("nodes whose counters have changed, each with all of them"),
+    nodes: counters.describe("counters that have changed, by node; the others are as before"),
     traffic: z.array(traffic).describe("of all cables, since power-on"),
   }),
   z.object({

@@ -81,7 +81,8 @@ export type RackEvent =
   /** The rack is down: the last one. With a reason where it ended by itself. */
   | ({ readonly event: "ended" } & Partial<EndFile>);
 
-const LOOK_AGAIN_MS = 100;
+/** Each look asks the timekeeper twice and reads a file of /proc for each process. */
+const LOOK_AGAIN_MS = 250;
 
 /** Until the rack is down, or the signal is aborted. */
 export async function* rackEvents(
@@ -102,11 +103,11 @@ export async function* rackEvents(
           yield powerEvent(each);
         }
       }
-      if (!isServed(rack.directory, rack.supervisor)) {
-        yield { event: "ended", ...readEnd(rack.directory) };
-        return;
-      }
       if (performance.now() >= lookAtMs) {
+        if (!isServed(rack.directory, rack.supervisor)) {
+          yield { event: "ended", ...readEnd(rack.directory) };
+          return;
+        }
         const now = await look(link, before.powerCount);
         yield* changes(rack.file.plan, { before, now });
         before = { ...now, clock: now.clock ?? before.clock };

@@ -4,12 +4,13 @@
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Change, StateMessage } from "../../api/feed.ts";
-import { countersOf, trafficOf } from "../../rack/live/counters.ts";
+import { countersOf, type LiveCounters, trafficOf } from "../../rack/live/counters.ts";
 import { type RackEvent, rackEvents } from "../../rack/live/events.ts";
 import { findUp, linkedTo, type RackLink } from "../../rack/live/racks.ts";
 import { readEnd } from "../../rack/run_directory.ts";
 import { plainly } from "../../reports/json.ts";
 import { clockOf } from "../documents.ts";
+import { changedCounters, withChanged } from "./counter_changes.ts";
 import { Ring, type RingLimits } from "./ring.ts";
 
 export interface WatcherOptions extends RingLimits {
@@ -18,9 +19,10 @@ export interface WatcherOptions extends RingLimits {
   readonly onChange: () => void;
 }
 
-const CLOCK_MS = 200;
+/** A page draws each look: fewer of them cost its machine less. */
+const LOOK_MS = 500;
 /** A process answers a request for its counters in about 0.6 ms: so they cost at most 1 % of its time. */
-const COUNTERS_MS = 500, COUNTERS_MS_PER_PROCESS = 20;
+const COUNTERS_MS_PER_PROCESS = 20;
 const AGAIN_MS = 500;
 
 export class RackWatcher {
@@ -145,18 +147,18 @@ export class RackWatcher {
     const { wallMs } = this.#options;
     const { partitions } = link.rack.file;
     this.#partitions = new Map(partitions.map(({ name, nodes }) => [name, nodes]));
-    const everyMs = Math.max(COUNTERS_MS, partitions.length * COUNTERS_MS_PER_PROCESS);
+    const everyMs = Math.max(LOOK_MS, partitions.length * COUNTERS_MS_PER_PROCESS);
     let countedMs = wallMs() - everyMs;
     while (!signal.aborted) {
       if (this.#state !== undefined) {
+        const overMs = wallMs() - countedMs, isDue = overMs >= everyMs;
+        if (isDue) countedMs = wallMs();
+        const counted = isDue ? await countersOf(link) : undefined;
         await this.#lookAtClock(link.control);
-        if (wallMs() - countedMs >= everyMs && !signal.aborted) {
-          const overMs = wallMs() - countedMs;
-          countedMs = wallMs();
-          await this.#count(link, overMs);
-        }
+        // In one line of the feed with the clock: a page makes one picture of it.
+        if (counted !== undefined) this.#count(link, { counted, overMs });
       }
-      await sleep(CLOCK_MS);
+      await sleep(LOOK_MS);
     }
   }
 
@@ -168,14 +170,13 @@ export class RackWatcher {
     this.#push({ type: "clock", clock });
   }
 
-  async #count(link: RackLink, overMs: number): Promise<void> {
-    const found = await countersOf(link);
+  #count(
+    { rack }: RackLink,
+    { counted, overMs }: { readonly counted: LiveCounters; readonly overMs: number },
+  ): void {
     const { counters, clock } = this.#state!;
-    const nodes = Object.fromEntries(
-      Object.entries(found.nodes).filter(([name, now]) => !isEqual(counters[name], now))
-        .map(([name, now]) => [name, { ...now }]),
-    );
-    const traffic = trafficOf(link.rack.file.plan, found.nodes);
+    const nodes = changedCounters(counters, counted.nodes);
+    const traffic = trafficOf(rack.file.plan, counted.nodes);
     const text = JSON.stringify(traffic);
     if (Object.keys(nodes).length === 0 && text === this.#traffic) return;
     this.#traffic = text;
@@ -194,16 +195,6 @@ function isSameHold(
       waiting.map(({ partition, status, heldBy }) => [partition, status, heldBy]),
     ]);
   return key(before) === key(now);
-}
-
-function isEqual(
-  before: Readonly<Record<string, number>> | undefined,
-  now: Readonly<Record<string, number>>,
-): boolean {
-  if (before === undefined) return false;
-  const names = Object.keys(now);
-  return names.length === Object.keys(before).length &&
-    names.every((name) => before[name] === now[name]);
 }
 
 type Told = Exclude<RackEvent, { readonly event: "state" } | { readonly event: "clock" }>;
@@ -256,7 +247,7 @@ export function applied(state: StateMessage, change: Change): StateMessage {
     case "counters":
       return {
         ...state,
-        counters: { ...state.counters, ...change.nodes },
+        counters: withChanged(state.counters, change.nodes),
         traffic: change.traffic,
       };
     case "ended":

@@ -4,6 +4,7 @@
  * it is told how much that was.
  */
 import type { Change } from "../../api/feed.ts";
+import { withChanged } from "./counter_changes.ts";
 
 /** Choices: some minutes of a busy rack, and a bound for reports with large values. */
 const MESSAGES_MAX = 4_096, LETTERS_MAX = 8 << 20;
@@ -80,7 +81,7 @@ export function coalesced(changes: readonly Change[]): Change[] {
     return [{
       ...change,
       overMs: all.reduce((sum, { overMs }) => sum + overMs, 0),
-      nodes: Object.assign({}, ...all.map(({ nodes }) => nodes)),
+      nodes: all.map(({ nodes }) => nodes).reduce(withChanged),
     }];
   });
 }

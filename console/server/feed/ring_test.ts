@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Change } from "../../api/feed.ts";
+import { changedCounters, withChanged } from "./counter_changes.ts";
 import { Ring } from "./ring.ts";
 
 function report(atPs: number, value: unknown = null): Change {
@@ -54,16 +55,31 @@ describe("Ring", () => {
     assert.equal(typeof timesAfter(ring, seq), "number");
   });
 
-  it("gives the last clock only, and counters of all nodes that changed meanwhile", () => {
+  it("gives the last clock only, and all counters that changed meanwhile", () => {
     const ring = new Ring(0);
-    ring.push(counters({ a: { x: 1 }, b: { x: 1 } }));
+    ring.push(counters({ a: { x: 1, y: 1 }, b: { x: 1 } }));
     ring.push(report(7));
     ring.push(counters({ a: { x: 2 } }));
     const read = ring.after(0);
     assert.ok("changes" in read);
     assert.deepEqual(read.changes, [
       report(7),
-      { ...counters({ a: { x: 2 }, b: { x: 1 } }), overMs: 200 },
+      { ...counters({ a: { x: 2, y: 1 }, b: { x: 1 } }), overMs: 200 },
     ]);
+  });
+});
+
+describe("changedCounters", () => {
+  const before = { a: { x: 1, y: 2, z: 0 }, b: { x: 1 } };
+
+  it("names what has another value, and nothing of a device that stands", () => {
+    const now = { a: { x: 1, y: 3, z: 0, new: 0 }, b: { x: 1 } };
+    assert.deepEqual(changedCounters(before, now), { a: { y: 3, new: 0 } });
+    assert.deepEqual(withChanged(before, changedCounters(before, now)), now);
+  });
+
+  it("says 0 for a counter that is gone, and keeps those of a device that does not answer", () => {
+    const after = withChanged(before, changedCounters(before, { a: { x: 0, z: 0 } }));
+    assert.deepEqual(after, { a: { x: 0, y: 0, z: 0 }, b: { x: 1 } });
   });
 });
