@@ -59,6 +59,10 @@ function paceText({ pace }: Omit<ClockStatus, "driven">): string {
   return `at a pace of ${formatTime(pace)} a second`;
 }
 
+function wallText(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
 /** One sentence: whether time moves, and if not, which process or order holds it. */
 export function whyText(status: Omit<ClockStatus, "driven">): string {
   const time = `Virtual time is ${formatTime(status.now)}`;
@@ -76,5 +80,5 @@ export function whyText(status: Omit<ClockStatus, "driven">): string {
   }
   return slow === undefined
     ? `${time}: it moves, next event at ${formatTime(status.next)}.`
-    : `${time}: ${slow.partition} runs since ${Math.round(slow.sinceMs)} ms.`;
+    : `${time}: it waits for ${slow.partition}, which has been running for ${wallText(slow.sinceMs)}.`;
 }

@@ -90,7 +90,10 @@ function Why() {
   if (clock.value === null) return <span class="why" />;
   const waits = clock.value.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy;
   // The bar has the time itself.
-  const why = sentence(clock.value.why).replace(/^Virtual time is [^:]*: /, "");
+  const why = sentence(clock.value.why).replace(
+    /^Virtual time is [^:]*: (.)/,
+    (_, first) => instant.value === undefined ? first.toUpperCase() : first,
+  );
   const [before, after] = waits === undefined ? [why] : why.split(waits, 2);
   return (
     <span class="why" title={clock.value.why}>

@@ -2,7 +2,7 @@
  * The time line: the whole run from its begin to now. Power of devices, promises, faults; its one yellow line is the
  * instant that every view shows. Drag to any instant, wheel to zoom, click a mark to go there.
  */
-import { useComputed, useSignal } from "@preact/signals";
+import { computed, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
 import { topology } from "../data/rack.ts";
@@ -29,6 +29,17 @@ const DEVICE_ROWS = 4;
 /** Marks as close as this, in px, share a label. */
 const NEAR = 6;
 
+/** Of what the page does not know of the past: it stands where the last row would. */
+const note = computed(() => {
+  if (timelineTrouble.value !== undefined) {
+    return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
+  }
+  if (past.value === "being read") return "What was before this page came is being replayed …";
+  return past.value === "unread"
+    ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
+    : undefined;
+});
+
 /** The devices that have a row: what is selected, then hosts whose power has failed, then the first ones. */
 function rowsOf(): string[] {
   const rack = topology.value;
@@ -45,7 +56,8 @@ function rowsOf(): string[] {
   const hit = hosts.filter((name) =>
     powerSpans(name).length !== 1 || powerSpans(name)[0]!.to !== Infinity
   );
-  const most = hosts.length > DEVICE_ROWS ? DEVICE_ROWS - 1 : DEVICE_ROWS;
+  const room = note.value === undefined ? DEVICE_ROWS : DEVICE_ROWS - 1;
+  const most = hosts.length > room ? room - 1 : room;
   const known = new Set(rack.nodes.map(({ name }) => name));
   const rows = [...new Set([...first, ...hit, ...hosts])].filter((name) => known.has(name)).slice(
     0,
@@ -69,6 +81,8 @@ function niceStep(span: Time, most: number): Time {
 function Axis(
   { shown, x, y }: { readonly shown: Span; readonly x: (at: Time) => number; readonly y: number },
 ) {
+  // A label at the end stands left of its line: there is no room right of it.
+  const right = x(shown.to);
   const step = niceStep(shown.to - shown.from, 8), ticks: Time[] = [];
   for (let at = Math.ceil(shown.from / step) * step; at <= shown.to; at += step) ticks.push(at);
   return (
@@ -76,7 +90,12 @@ function Axis(
       {ticks.map((at) => (
         <g key={at}>
           <line class="grid" x1={x(at)} y1={TOP} x2={x(at)} y2={y - 4} />
-          <text class="quiet num" x={x(at)} y={y + 8} text-anchor="middle">
+          <text
+            class="quiet num"
+            x={x(at)}
+            y={y + 8}
+            text-anchor={right - x(at) > 12 ? "middle" : "end"}
+          >
             {at === 0 ? "0" : roughTime(at)}
           </text>
         </g>
@@ -187,8 +206,8 @@ export function TimeLine() {
             {hasMore && <text class="quiet" x="16" y={rowY(rows.length) + 12}>all events</text>}
             <text class="quiet" x="16" y={promisedY + 12}>promised</text>
             <text class="quiet" x="16" y={faultsY + 12}>faults</text>
+            <Axis shown={span} x={x} y={132 - AXIS} />
             <g clip-path="url(#line-clip)">
-              <Axis shown={span} x={x} y={132 - AXIS} />
               {rows.map((name, row) => (
                 <g key={name}>
                   <line
@@ -259,19 +278,17 @@ export function TimeLine() {
           </>
         )}
       </svg>
-      {past.value === "unread" && (
-        <p class="quiet trouble">
-          Shown from when this page came. What was before is replayed when it is asked for, on a
-          core of this machine:{" "}
-          <button type="button" class="link" onClick={() => void readTimeline()}>read it</button>
-        </p>
-      )}
-      {past.value === "being read" && (
-        <p class="quiet trouble">What was before this page came is being replayed …</p>
-      )}
-      {timelineTrouble.value !== undefined && (
-        <p class="quiet trouble">
-          The time line shows only what the page has seen: {timelineTrouble.value}
+      {note.value !== undefined && (
+        <p class="quiet trouble" role="status" title={note.value}>
+          {note.value} {past.value === "unread" && (
+            <button
+              type="button"
+              class="link"
+              onClick={() => void readTimeline()}
+            >
+              replay it
+            </button>
+          )}
         </p>
       )}
     </footer>
