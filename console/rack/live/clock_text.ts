@@ -3,6 +3,9 @@ import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { finite } from "../../reports/json.ts";
 
+/** A process that computes for longer holds even a rack that moves at a pace. */
+const SLOW_MS = 1_000;
+
 /** The clock as a JSON document: null stands for "never". */
 export function clockDocument(clock: ClockStatus) {
   const { now, next, limit, paused, finished, standsAt, hits, pace, events, digest } = clock;
@@ -23,7 +26,8 @@ export function clockDocument(clock: ClockStatus) {
 
 /** `1.2 ms, paused, next event at 1.3 ms` */
 export function clockText(clock: ClockStatus): string {
-  return [formatTime(clock.now), ...heldBy(clock), nextText(clock)].join(", ");
+  const pace = isPaced(clock) ? [paceText(clock)] : [];
+  return [formatTime(clock.now), ...heldBy(clock), ...pace, nextText(clock)].join(", ");
 }
 
 function nextText({ now, next }: ClockStatus): string {
@@ -32,15 +36,31 @@ function nextText({ now, next }: ClockStatus): string {
   return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
-/** What holds time back although an event is scheduled; empty where nothing does. */
+/** What holds time until an order lets it go on; empty where nothing does. */
 function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];
-  if (clock.pace > 0) return [`at a pace of ${formatTime(clock.pace)} a second`];
-  if (clock.next >= clock.limit && clock.limit !== Infinity) {
-    return [`held at ${formatTime(clock.limit)}`];
-  }
+  if (isTimeHeld(clock)) return [`held at ${formatTime(clock.limit)}`];
   return [];
+}
+
+/** Whether an event is scheduled that happens only after an order. A pace moves its limit itself. */
+export function isTimeHeld(
+  { paused, next, limit, pace }: Pick<ClockStatus, "paused" | "next" | "limit" | "pace">,
+): boolean {
+  return next !== Infinity && (paused || (next >= limit && pace === 0));
+}
+
+function isPaced({ paused, finished, pace }: Omit<ClockStatus, "driven">): boolean {
+  return pace > 0 && !paused && !finished;
+}
+
+function paceText({ pace }: Omit<ClockStatus, "driven">): string {
+  return `at a pace of ${formatTime(pace)} a second`;
+}
+
+function wallText(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
 /** One sentence: whether time moves, and if not, which process or order holds it. */
@@ -55,7 +75,10 @@ export function whyText(status: Omit<ClockStatus, "driven">): string {
   if (status.next === Infinity) return `${time}: no event is scheduled, every process is idle.`;
   const slow = status.why.filter((row) => row.status === "running")
     .toSorted((x, y) => y.sinceMs - x.sinceMs)[0];
+  if (isPaced(status) && (slow?.sinceMs ?? 0) < SLOW_MS) {
+    return `${time}: it moves ${paceText(status)}.`;
+  }
   return slow === undefined
     ? `${time}: it moves, next event at ${formatTime(status.next)}.`
-    : `${time}: ${slow.partition} runs since ${Math.round(slow.sinceMs)} ms.`;
+    : `${time}: it waits for ${slow.partition}, which has been running for ${wallText(slow.sinceMs)}.`;
 }

@@ -15,6 +15,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { RackError } from "../../base/rack_error.ts";
+import { isTimeHeld } from "./clock_text.ts";
 import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts";
 
 export interface TransferOptions {
@@ -243,10 +244,6 @@ async function runProgram(
 }
 
 /** Whether time is held, for example by a user who steps through the transfer. */
-function isTimeHeld({ paused, next, limit }: ClockStatus): boolean {
-  return (paused || next >= limit) && next !== Infinity;
-}
-
 /**
  * Whether the timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper takes no grant of the earlier one any more.
  */

@@ -184,7 +184,7 @@ export class RackWatcher {
   }
 }
 
-/** Whether nothing that a person would call a change has changed: not how long somebody waits. */
+/** Whether nothing that a person would call a change has changed: a wait of less than a second is none. */
 function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,
@@ -192,7 +192,10 @@ function isSameHold(
   const key = ({ waiting, why: _, ...clock }: typeof before) =>
     JSON.stringify([
       clock,
-      waiting.map(({ partition, status, heldBy }) => [partition, status, heldBy]),
+      waiting.map(({ partition, status, heldBy, forMs }) => {
+        const seconds = status === "idle" || status === "dead" ? 0 : Math.floor(forMs / 1_000);
+        return [partition, status, heldBy, seconds];
+      }),
     ]);
   return key(before) === key(now);
 }

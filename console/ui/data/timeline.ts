@@ -39,6 +39,8 @@ const cameAt = signal<Time | undefined>(undefined);
 const stand = computed(() => {
   const now = clock.value;
   if (now?.paused || now?.finished || ended.value !== undefined) return now?.virtualPs ?? 0;
+  // At a pace it stands again and again, for milliseconds.
+  if (now !== null && now.psPerSecond > 0 && now.nextPs !== null) return undefined;
   return now?.standsAtPs ?? undefined;
 });
 

@@ -36,7 +36,7 @@ function Page() {
         </small>
       </h1>
       {isOperator.value && <Form isBusy={job !== undefined && isRunning(job)} />}
-      <JobBar kinds={KINDS} />
+      <JobBar kinds={KINDS}>{result && <Counts campaign={result} />}</JobBar>
       {job === undefined
         ? (
           <Empty isPart title="No campaign has run yet">
@@ -126,24 +126,31 @@ async function doAgain(
   await startJob({ ...order, seed, from: round, rounds: 1 });
 }
 
+function Counts({ campaign }: { readonly campaign: ChaosResult }) {
+  const { held, broken, untold, seed, count: all } = campaign;
+  return (
+    <span>
+      {plural(all, "round")} of seed <span class="num">{seed}</span>,{" "}
+      <strong class={held > 0 ? "is-durable" : ""}>{count(held)} held</strong>,{" "}
+      <strong class={broken > 0 ? "is-lost" : ""}>{count(broken)} broken</strong>, {count(untold)}
+      {" "}
+      without a result
+    </span>
+  );
+}
+
 function Campaign(
   { campaign, detail: { job, order } }: {
     readonly campaign: ChaosResult;
     readonly detail: JobDetail;
   },
 ) {
-  const { rounds, held, broken, untold, seed, count: all } = campaign;
+  const { rounds, seed } = campaign;
   const wanted = place.value.more["round"];
   const shown = rounds.find(({ round }) => String(round) === wanted) ??
     rounds.findLast(({ outcome }) => outcome === "broken") ?? rounds.at(-1);
   return (
     <>
-      <p class="figures">
-        {plural(all, "round")}: <strong class="is-durable">{count(held)} held</strong>,{" "}
-        <strong class={broken > 0 ? "is-lost" : ""}>{count(broken)} broken</strong>, {count(untold)}
-        {" "}
-        gave no result · seed <span class="num">{seed}</span>
-      </p>
       <Rounds rounds={rounds} shown={shown?.round} />
       {shown !== undefined && (
         <OneRound
@@ -207,7 +214,7 @@ function OneRound(
     readonly again: (() => void) | undefined;
   },
 ) {
-  const { outcome, what, findings, untold, replay, replayShows, command, blows, digest } = round;
+  const { outcome, what, findings, untold, replay, replayShows, command, digest } = round;
   return (
     <section>
       <h2>
@@ -215,13 +222,6 @@ function OneRound(
         <small>{what}</small>
       </h2>
       <Blows round={round} />
-      <ul class="plain-list">
-        {blows.map(({ what, wallMs, hit }, i) => (
-          <li key={i} class={hit ? "" : "quiet"}>
-            <span class="num">{(wallMs / 1000).toFixed(2)} s</span> {sentence(what)}
-          </li>
-        ))}
-      </ul>
       {findings.map(({ check, text }) => (
         <p key={text} class="note refused">
           <strong class="is-lost">{check}</strong>: {sentence(text)}
@@ -265,32 +265,76 @@ function OneRound(
 
 const LINE_PX = 900;
 
-/** What was done to the rack, on the wall clock of the round. */
-function Blows({ round: { blows, wallMs } }: { readonly round: Round }) {
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(2)}\u202fs`;
+}
+
+/** What was done to the rack, on the wall clock: from the first act of the round to its last. */
+function Blows({ round: { blows, wallMs: roundMs } }: { readonly round: Round }) {
   if (blows.length === 0) return <p class="quiet">Nothing was done to the rack in this round.</p>;
-  const last = Math.max(wallMs, ...blows.map((each) => each.wallMs));
-  const xOf = (ms: number) => 8 + ms / last * (LINE_PX - 16);
+  const times = blows.map(({ wallMs }) => wallMs);
+  const first = Math.min(...times), last = Math.max(...times);
+  const xOf = (ms: number) => 8 + (ms - first) / Math.max(1, last - first) * (LINE_PX - 16);
   return (
-    <svg
-      class="blows"
-      viewBox={`0 0 ${LINE_PX} 44`}
-      role="img"
-      aria-label={`${plural(blows.length, "action")} in ${(last / 1000).toFixed(1)} s`}
-    >
-      <line class="rule" x1={8} x2={LINE_PX - 8} y1={22} y2={22} />
-      {blows.map(({ what, wallMs, hit }, i) => (
-        <g key={i} class={hit ? "is-lost" : "quiet"}>
-          <title>{what}</title>
-          <path class="blow" d={`M${xOf(wallMs)} 8v28`} />
-          <path class="blow-head" d={`M${xOf(wallMs) - 5} 8h10l-5 8z`} />
-        </g>
-      ))}
-      <text class="quiet" x={8} y={42}>0 s</text>
-      <text class="quiet" x={LINE_PX - 8} y={42} text-anchor="end">
-        {(last / 1000).toFixed(1)} s
-      </text>
-    </svg>
+    <>
+      <svg
+        class="blows"
+        viewBox={`0 0 ${LINE_PX} 48`}
+        role="img"
+        aria-label={`${plural(blows.length, "act")} from ${seconds(first)} to ${seconds(last)}`}
+      >
+        <line class="rule" x1={8} x2={LINE_PX - 8} y1={22} y2={22} />
+        {blows.map(({ what, wallMs, hit }, i) => (
+          <g key={i} class={hit ? "is-lost" : "quiet"}>
+            <title>{`${seconds(wallMs)}: ${what}`}</title>
+            <path class={`blow ${hit ? "" : "missed"}`} d={`M${xOf(wallMs)} 8v28`} />
+            <path
+              class={`blow-head ${hit ? "" : "missed"}`}
+              d={`M${xOf(wallMs) - 5} 8h10l-5 8z`}
+            />
+          </g>
+        ))}
+        <text class="quiet" x={8} y={46}>{seconds(first)}</text>
+        {last > first && (
+          <text class="quiet" x={LINE_PX - 8} y={46} text-anchor="end">{seconds(last)}</text>
+        )}
+      </svg>
+      <table class="list acts-done">
+        <thead>
+          <tr>
+            <th class="num">wall clock</th>
+            <th class="num">virtual time</th>
+            <th>what was done, in a round of {seconds(roundMs)}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {blows.map(({ what, wallMs, hit }, i) => {
+            const { at, act } = partsOf(what);
+            return (
+              <tr key={i} class={hit ? "" : "quiet"}>
+                <td class="num">{seconds(wallMs)}</td>
+                <td class="num">{at}</td>
+                <td>
+                  {act}
+                  {!hit && (
+                    <span title="Its target was without power already, or the run had passed its time">
+                      {" "}– missed
+                    </span>
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </>
   );
+}
+
+/** `at 3 us kill b (missed)` in parts. */
+function partsOf(what: string): { readonly at: string; readonly act: string } {
+  const [, at, act] = /^(?:at (\S+\s\S+) )?(.*?)(?: \(missed\))?$/.exec(sentence(what))!;
+  return { at: at ?? "", act: (act ?? "").replaceAll("->", " → ") };
 }
 
 function Goals(
@@ -329,4 +373,5 @@ export const CHAOS: View = {
   title: "Chaos",
   icon: "M11 2L5 11h4l-1 7 7-10h-5z",
   Page,
+  isApart: true,
 };

@@ -108,12 +108,9 @@ function Places({ places }: { readonly places: readonly Span[] }) {
                       class={`fill-${tone}`}
                     />
                     {width > 14 && <text x={x + width / 2} y={13} class="letter">{letter}</text>}
-                    <rect
-                      x={x}
-                      y={22}
-                      width={Math.max(1, width - 1)}
-                      height={4}
-                      class={span.survived ? "fill-durable" : "fill-lost"}
+                    <path
+                      class={span.survived ? "found" : "gone"}
+                      d={`M${x} 24h${Math.max(1, width - 1)}`}
                     />
                   </g>
                 );
@@ -129,13 +126,21 @@ function Places({ places }: { readonly places: readonly Span[] }) {
           </li>
         ))}
         <li>
-          <i class="key bar of-durable" aria-hidden="true" /> found after the cut
+          <Stroke of="found" /> found after the cut
         </li>
         <li>
-          <i class="key bar of-lost" aria-hidden="true" /> gone
+          <Stroke of="gone" /> gone
         </li>
       </ul>
     </>
+  );
+}
+
+function Stroke({ of }: { readonly of: "found" | "gone" }) {
+  return (
+    <svg class="stroke" viewBox="0 0 32 4" aria-hidden="true">
+      <path class={of} d="M0 2h32" />
+    </svg>
   );
 }
 

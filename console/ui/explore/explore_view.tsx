@@ -225,10 +225,15 @@ function Explored(
       )}
       {shown !== undefined && (
         <>
-          <h2>
-            {shown.variant || detail.job.scenario}: {shown.verdict}
-            <small>{countsText(shown)}</small>
-          </h2>
+          {runs.length === 1
+            // The verdict stands above.
+            ? <h2>{countsText(shown)}</h2>
+            : (
+              <h2>
+                {shown.variant}: {shown.verdict}
+                <small>{countsText(shown)}</small>
+              </h2>
+            )}
           {shown.counterexample === null ? <Kept explored={shown} /> : (
             <CounterexampleDetail
               found={shown.counterexample}
@@ -392,4 +397,5 @@ export const EXPLORE: View = {
   title: "Explore",
   icon: "M3 10h5l5-6h4M8 10l5 6h4",
   Page,
+  isApart: true,
 };

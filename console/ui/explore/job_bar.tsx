@@ -1,10 +1,17 @@
 /** How far a job is, how it ended, and how to end it. */
+import type { ComponentChildren } from "preact";
 import type { Job } from "../../api/jobs.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
 import { chooseJob, isRunning, jobNow, jobsOf, type Kind, refused } from "./jobs.ts";
 
-export function JobBar({ kinds }: { readonly kinds: readonly Kind[] }) {
+export function JobBar(
+  { kinds, children }: {
+    readonly kinds: readonly Kind[];
+    /** The verdict in figures, in place of that in words. */
+    readonly children?: ComponentChildren;
+  },
+) {
   const all = jobsOf(kinds), job = jobNow(kinds);
   return (
     <>
@@ -25,7 +32,7 @@ export function JobBar({ kinds }: { readonly kinds: readonly Kind[] }) {
                 ))}
               </select>
             )}
-            <JobState job={job} />
+            <JobState job={job} figures={children} />
           </div>
           {isRunning(job) && isOperator.value && (
             <button
@@ -42,14 +49,16 @@ export function JobBar({ kinds }: { readonly kinds: readonly Kind[] }) {
   );
 }
 
-function JobState({ job }: { readonly job: Job }) {
+function JobState(
+  { job, figures }: { readonly job: Job; readonly figures: ComponentChildren },
+) {
   const { state, share, title, verdict, error, scenario } = job;
   if (isRunning(job)) {
     return (
       <>
         <progress max={1} value={share} aria-label={`${scenario}: how much is done`} />
         <span class="num">{Math.floor(share * 100)} %</span>
-        <span class="quiet">{title}</span>
+        {figures ?? <span class="quiet">{title}</span>}
       </>
     );
   }
@@ -61,9 +70,12 @@ function JobState({ job }: { readonly job: Job }) {
       </span>
     );
   }
+  const end = state === "cancelled" ? "stopped" : figures === undefined ? verdict : "";
   return (
     <span>
-      {scenario}: <strong>{state === "cancelled" ? "stopped" : verdict}</strong>
+      {scenario}: {end !== "" && <strong>{end}</strong>}
+      {end !== "" && figures !== undefined && ", "}
+      {figures}
     </span>
   );
 }

@@ -98,7 +98,10 @@ function WhyOfClock() {
   );
   const parts = useComputed(() => {
     // The bar has the time itself.
-    const why = sentence(all.value).replace(/^Virtual time is [^:]*: /, "");
+    const why = sentence(all.value).replace(
+      /^Virtual time is [^:]*: (.)/,
+      (_, first) => instant.value === undefined ? first.toUpperCase() : first,
+    );
     return waits.value === "" ? [why] : why.split(waits.value, 2);
   });
   const before = useComputed(() => parts.value[0]), after = useComputed(() => parts.value[1]);

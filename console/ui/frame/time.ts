@@ -17,8 +17,9 @@ export const canDrive = computed(() =>
 /** Whether time stands only because it was told to, or has reached what it was told. */
 export const isHeld = computed(() => {
   const now = clock.value;
-  return now !== null &&
-    (now.paused || (now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs));
+  // A pace moves its limit itself.
+  return now !== null && (now.paused ||
+    (now.psPerSecond === 0 && now.limitPs !== null && (now.nextPs ?? Infinity) >= now.limitPs));
 });
 
 /** Gives an order, and shows the present: it changes nothing in the past. */

@@ -2,7 +2,7 @@
  * The time line: the whole run from its begin to now. Power of devices, promises, faults; its one yellow line is the
  * instant that every view shows. Drag to any instant, wheel to zoom, click a mark to go there.
  */
-import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
+import { computed, type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useCallback, useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
 import { topology } from "../data/rack.ts";
@@ -29,6 +29,17 @@ const DEVICE_ROWS = 4;
 /** Marks as close as this, in px, share a label. */
 const NEAR = 6;
 
+/** Of what the page does not know of the past: it stands where the last row would. */
+const note = computed(() => {
+  if (timelineTrouble.value !== undefined) {
+    return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
+  }
+  if (past.value === "being read") return "What was before this page came is being replayed …";
+  return past.value === "unread"
+    ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
+    : undefined;
+});
+
 /** The devices that have a row: what is selected, then hosts whose power has failed, then the first ones. */
 function rowsOf(): string[] {
   const rack = topology.value;
@@ -46,7 +57,8 @@ function rowsOf(): string[] {
     const spans = powerSpans(name);
     return spans.length !== 1 || spans[0]!.to !== Infinity;
   });
-  const most = hosts.length > DEVICE_ROWS ? DEVICE_ROWS - 1 : DEVICE_ROWS;
+  const room = note.value === undefined ? DEVICE_ROWS : DEVICE_ROWS - 1;
+  const most = hosts.length > room ? room - 1 : room;
   const known = new Set(rack.nodes.map(({ name }) => name));
   const rows = [...new Set([...first, ...hit, ...hosts])].filter((name) => known.has(name)).slice(
     0,
@@ -76,13 +88,19 @@ interface Moving {
 
 function Axis({ shown, x, y }: Moving & { readonly y: number }) {
   const { from, to } = shown.value, step = niceStep(to - from, 8), ticks: Time[] = [];
+  // A label at the end stands left of its line: there is no room right of it.
+  const right = x(to);
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) ticks.push(at);
   return (
     <>
       {ticks.map((at) => (
         <g key={at} transform={`translate(${x(at)})`}>
           <line class="grid" y1={TOP} y2={y - 4} />
-          <text class="quiet num" y={y + 8} text-anchor="middle">
+          <text
+            class="quiet num"
+            y={y + 8}
+            text-anchor={right - x(at) > 12 ? "middle" : "end"}
+          >
             {at === 0 ? "0" : roughTime(at)}
           </text>
         </g>
@@ -288,8 +306,8 @@ export function TimeLine() {
             {hasMore && <text class="quiet" x="16" y={rowY(rows.length) + 12}>all events</text>}
             <text class="quiet" x="16" y={promisedY + 12}>promised</text>
             <text class="quiet" x="16" y={faultsY + 12}>faults</text>
+            <Axis shown={shown} x={x} y={132 - AXIS} />
             <g clip-path="url(#line-clip)">
-              <Axis shown={shown} x={x} y={132 - AXIS} />
               {rows.map((name, row) => (
                 <g key={name}>
                   <line
@@ -310,19 +328,17 @@ export function TimeLine() {
           </>
         )}
       </svg>
-      {past.value === "unread" && (
-        <p class="quiet trouble">
-          Shown from when this page came. What was before is replayed when it is asked for, on a
-          core of this machine:{" "}
-          <button type="button" class="link" onClick={() => void readTimeline()}>read it</button>
-        </p>
-      )}
-      {past.value === "being read" && (
-        <p class="quiet trouble">What was before this page came is being replayed …</p>
-      )}
-      {timelineTrouble.value !== undefined && (
-        <p class="quiet trouble">
-          The time line shows only what the page has seen: {timelineTrouble.value}
+      {note.value !== undefined && (
+        <p class="quiet trouble" role="status" title={note.value}>
+          {note.value} {past.value === "unread" && (
+            <button
+              type="button"
+              class="link"
+              onClick={() => void readTimeline()}
+            >
+              replay it
+            </button>
+          )}
         </p>
       )}
     </footer>

@@ -24,7 +24,7 @@ export function deviceText(node: Node, counters: Counters | undefined): string {
   }
   const { queuePeakBytes = 0, pausedPs = 0 } = counters;
   const pauses = pausedPs === 0 ? "no pause" : `paused ${roughTime(pausedPs)}`;
-  return `queues to ${bytes(queuePeakBytes)} · ${pauses}`;
+  return `longest queue ${bytes(queuePeakBytes)} · ${pauses}`;
 }
 
 export interface Gauge {

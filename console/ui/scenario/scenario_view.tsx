@@ -47,8 +47,8 @@ function OfThisRun() {
   return (
     <div class="note row apart">
       <p>
-        <strong>{id}</strong> as a scenario: what is done to it by hand stands in it as{" "}
-        <code>faults:</code>, so that a run of it does the same again.
+        <strong>{id}</strong> as a scenario: what was done to it by hand becomes its{" "}
+        <code>faults:</code>, and a run of it repeats the same.
       </p>
       <div class="acts">
         <a class="button" href={hrefOf({ more: { edit: `${OF_RUN}${id}` } })}>Open it</a>

@@ -116,7 +116,7 @@ export function Text(
         {now !== undefined && (
           <ul
             id="scenario-words"
-            class="words"
+            class="completions"
             role="listbox"
             aria-label="What may stand here"
             style={{
