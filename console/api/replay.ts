@@ -80,7 +80,9 @@ export const timeline: z.ZodType<replay.Timeline> = z.object({
     cable: maybe(number),
   })),
   orders: z.array(z.object({ at: time, host: name, order: number, program: text, options })),
+  moreOrders: number,
   reports: z.array(z.object({ at: time, node: name, topic: text, text })),
+  moreReports: number,
   density,
   kept: z.object({ detailFromPs: time, samples: number, residentBytes: number }),
 }).meta({ id: "Timeline" });

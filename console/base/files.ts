@@ -12,14 +12,23 @@ export function ifThere<T>(read: () => T): T | undefined {
   }
 }
 
-/** The text of a file; undefined where there is no such file. */
-export function textIfThere(path: string): string | undefined {
-  return ifThere(() => Deno.readTextFileSync(path));
+/** The text of a file, from a byte on; undefined where there is no such file. */
+export function textIfThere(path: string, from = 0): string | undefined {
+  if (from === 0) return ifThere(() => Deno.readTextFileSync(path));
+  return ifThere(() => {
+    using file = Deno.openSync(path);
+    const bytes = new Uint8Array(Math.max(0, file.statSync().size - from));
+    file.seekSync(from, Deno.SeekMode.Start);
+    return new TextDecoder().decode(bytes.subarray(0, readInto(file, bytes)));
+  });
 }
 
-/** The values of a file of JSON lines, whole ones: the last may be being written, a blank one is room for one. */
-export function linesIfThere<T>(path: string): T[] {
-  const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
+/**
+ * The values of a file of JSON lines, whole ones: the last may be being written, a blank one is room for one.
+ * @param from the first byte of a line.
+ */
+export function linesIfThere<T>(path: string, from = 0): T[] {
+  const lines = (textIfThere(path, from) ?? "").split("\n").slice(0, -1);
   return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as T);
 }
 

@@ -4,12 +4,13 @@
  */
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { RackError } from "../base/rack_error.ts";
+import { inTurns } from "../base/turns.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { flagsOf } from "../rack/own/confined.ts";
 import { framed, framesOf } from "../rack/own/frames.ts";
-import type { ReplayJob } from "./job.ts";
+import type { ReplayHead } from "./job.ts";
 import type { Arguments, Method, ReplayReply, ReplayRequest, Result } from "./protocol.ts";
-import { sourceOf } from "./source.ts";
+import { inParts, noneRead, openSource, type ReplaySource } from "./source.ts";
 import type {
   Density,
   DensityQuery,
@@ -37,6 +38,8 @@ export interface ReplayOptions {
   readonly onProgress?: ((progress: ReplayProgress) => void) | undefined;
   /** Ends the process; {@link Replay.open} then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
+  /** A run as it has been read, with which a replay does not go on; default: it is read. */
+  readonly source?: ReplaySource;
 }
 
 interface Waiting {
@@ -52,16 +55,19 @@ export class Replay {
   readonly #calls = new Map<number, Waiting>();
   #opening: Waiting | undefined;
   #count = 0;
-  #job: ReplayJob;
+  #head: ReplayHead;
+  #read = noneRead();
+  /** Several pages ask for the present at once. */
+  readonly #toPresent = inTurns(() => this.#goOn());
   /** Why it answers no more. */
   #end: RackError | undefined;
   #isThere = true;
 
-  private constructor(target: ReplayTarget, job: ReplayJob, { onProgress }: ReplayOptions) {
+  private constructor(target: ReplayTarget, head: ReplayHead, { onProgress }: ReplayOptions) {
     this.#target = target;
-    this.#job = job;
+    this.#head = head;
     this.#onProgress = onProgress;
-    const { directory } = job.runFile;
+    const { directory } = head.runFile;
     this.#child = new Deno.Command(Deno.execPath(), {
       args: [
         "run",
@@ -87,13 +93,15 @@ export class Replay {
   static async open(target: ReplayTarget, options: ReplayOptions = {}): Promise<Replay> {
     const { signal } = options;
     signal?.throwIfAborted();
-    const job = await sourceOf(target);
+    const read = noneRead();
+    const source = options.source ?? await openSource(target, read);
     signal?.throwIfAborted();
-    const replay = new Replay(target, job, options);
+    const replay = new Replay(target, source.head, options);
+    replay.#read = read;
     const end = () => void replay.close();
     signal?.addEventListener("abort", end);
     try {
-      await replay.#open();
+      await replay.#open(source);
       return replay;
     } catch (error) {
       await replay.close();
@@ -106,25 +114,26 @@ export class Replay {
 
   /** Goes on to the present instant of a rack that is up. @returns how far it is now. */
   async advance(): Promise<Timeline> {
-    if (this.#job.isLive) {
-      const job = await sourceOf(this.#target);
-      if (job.until !== this.#job.until || job.orders.length !== this.#job.orders.length) {
-        this.#job = job;
-        await this.#open();
-      }
-    }
+    if (this.#head.isLive) await this.#toPresent();
     return await this.timeline();
   }
 
-  /** The run as it is replayed. */
-  get job(): ReplayJob {
-    return this.#job;
+  async #goOn(): Promise<void> {
+    const source = await openSource(this.#target, this.#read);
+    if (source.count === 0 && source.head.until === this.#head.until) return;
+    this.#head = source.head;
+    await this.#open(source);
   }
 
   /** A rack that is up may have come to an instant that its replay has not. */
   async #reach(at: Ps): Promise<void> {
-    const { isLive, until } = this.#job;
-    if (isLive && until !== null && at >= until) await this.advance();
+    const { isLive, until } = this.#head;
+    if (isLive && until !== null && at >= until) await this.#toPresent();
+  }
+
+  /** Whether it answers no more. */
+  get isOver(): boolean {
+    return this.#end !== undefined;
   }
 
   timeline(): Promise<Timeline> {
@@ -183,7 +192,7 @@ export class Replay {
     const id = ++this.#count;
     const answer = Promise.withResolvers<Result<M>>();
     this.#calls.set(id, answer as unknown as Waiting);
-    this.#send({ kind: "call", id, method, given });
+    void this.#send({ kind: "call", id, method, given });
     return await answer.promise;
   }
 
@@ -195,17 +204,24 @@ export class Replay {
     await this.#input.abort().catch(() => {});
   }
 
-  async #open(): Promise<void> {
+  async #open({ head, orders }: ReplaySource): Promise<void> {
     if (this.#end !== undefined) throw this.#end;
+    try {
+      for (const part of inParts(orders())) await this.#send({ kind: "orders", orders: part });
+    } catch (error) {
+      // It can never have what it was not given.
+      this.#fail(new RackError(`The replay has not all orders: ${(error as Error).message}`));
+      throw error;
+    }
     const opened = Promise.withResolvers<void>();
     this.#opening = opened as unknown as Waiting;
-    this.#send({ kind: "open", job: this.#job });
+    void this.#send({ kind: "open", head });
     await opened.promise;
   }
 
-  #send(request: ReplayRequest): void {
-    // The end of the process is what is reported.
-    void this.#input.write(framed(request)).catch(() => {});
+  /** Returns when the process has taken it, or has ended: that is what is reported. */
+  async #send(request: ReplayRequest): Promise<void> {
+    await this.#input.write(framed(request)).catch(() => {});
   }
 
   async #listen(): Promise<void> {

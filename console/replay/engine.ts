@@ -41,6 +41,8 @@ import type {
 
 const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
+/** Orders, and reports, of a time line: each of an hour of orders would make it megabytes, read anew at each. */
+const ROWS_MOST = 1_000;
 const BUCKETS_MOST = 4_096, BUCKETS_USUAL = 512;
 /** So many events are replayed anew for an instant in some tenths of a second. */
 const EXACT_EVENTS = 20_000;
@@ -170,10 +172,12 @@ export class ReplayEngine {
       promises: promises.slice(0, PROMISES_MOST),
       morePromises: Math.max(0, promises.length - PROMISES_MOST),
       faults,
-      orders,
-      reports: reports.map(({ time: at, node, topic, value }) => {
+      orders: latestOf(orders),
+      moreOrders: orders.length - latestOf(orders).length,
+      reports: latestOf(reports).map(({ time: at, node, topic, value }) => {
         return { at, node, topic, text: textOfValue(value) };
       }),
+      moreReports: reports.length - latestOf(reports).length,
       density: this.density({}),
       kept: {
         detailFromPs: detailFrom,
@@ -447,6 +451,10 @@ export class ReplayEngine {
       throw refusal("at", { found: String(at), expected: `an instant in ps, from 0 to ${last}` });
     }
   }
+}
+
+function latestOf<T>(rows: readonly T[]): readonly T[] {
+  return rows.slice(-ROWS_MOST);
 }
 
 /** Tells of progress, and lets others have a turn, while a pass goes on. */

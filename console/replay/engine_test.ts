@@ -13,15 +13,19 @@ const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB }
   "faults: [{ at: 320us, kill: b }, { at: 340us, start: b }]\n";
 const LOADED: Loaded = { own: {}, inputs: new Map(), replace: (create) => create };
 
-async function engineOf(scenario: string, options: RecordingOptions = {}): Promise<ReplayEngine> {
+async function engineOf(
+  scenario: string,
+  options: RecordingOptions = {},
+  { orders = [], until = null }: Partial<Pick<ReplayJob, "orders" | "until">> = {},
+): Promise<ReplayEngine> {
   const plan = makePlan(variants(parseScenario(scenario, "test.yaml"))[0]!);
   const job: Omit<ReplayJob, "runFile"> = {
-    ...{ run: "test", variant: "", plan, orders: [], known: [], until: null },
+    ...{ run: "test", variant: "", plan, orders, known: [], until },
     ...{ unknownEnd: "", isLive: false },
   };
   // Only the process reads the run file.
   const engine = new ReplayEngine(job as ReplayJob, LOADED, options);
-  await engine.run(null, () => {});
+  await engine.run(until, () => {});
   return engine;
 }
 
@@ -57,6 +61,16 @@ describe("ReplayEngine", () => {
     }
     await assertMapped(all, 255e6);
     assert.equal(await few.find({ after: 0, step: "no such step" }), null);
+  });
+
+  it("lists the latest thousand orders in a time line, and says how many were before them", async () => {
+    const program = { run: "list", at: 0, service: false, options: { from: "b" } };
+    const orders = Array.from({ length: 1_200 }, (_, counter) => {
+      return { time: 1e9 + counter, host: "a", life: 0, counter, program };
+    });
+    const timeline = (await engineOf(SCENARIO, {}, { orders, until: 1_000 })).timeline();
+    assert.deepEqual([timeline.orders.length, timeline.moreOrders], [1_000, 200]);
+    assert.equal(timeline.orders.at(-1)!.order, 1_199);
   });
 });
 

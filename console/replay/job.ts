@@ -11,18 +11,22 @@ export interface KnownDigest {
   readonly digest: string;
 }
 
-export interface ReplayJob {
+export interface ReplayHead {
   readonly runFile: RunFile;
   /** The run's directory, and the name of its variant. */
   readonly run: string;
   readonly variant: string;
   /** With the faults as they happened. */
   readonly plan: RackPlan;
-  readonly orders: readonly SimulatedOrder[];
   readonly known: readonly KnownDigest[];
   /** Why the end of the run is not known; "" where it is. */
   readonly unknownEnd: string;
   /** Replayed up to here, exclusive; null: to the end. */
   readonly until: Time | null;
   readonly isLive: boolean;
+}
+
+/** With all programs that were started by order, in any order of their instants. */
+export interface ReplayJob extends ReplayHead {
+  readonly orders: readonly SimulatedOrder[];
 }

@@ -2,6 +2,7 @@
  * The process of a replay: it reads the run's input files, gives up its rights, and only then loads the
  * user's own programs. Started and asked by `client.ts`; it ends with its parent.
  */
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { giveUpRights, loadOwnPrograms, readInputs } from "../../nodes/files.ts";
@@ -9,7 +10,7 @@ import { explain } from "../rack/failure.ts";
 import { framed, framesOf } from "../rack/own/frames.ts";
 import { watchLoops } from "../rack/own/loop_watch.ts";
 import { ReplayEngine } from "./engine.ts";
-import type { ReplayJob } from "./job.ts";
+import type { ReplayHead } from "./job.ts";
 import type { Loaded } from "./recording.ts";
 import type { ReplayProgress } from "./types.ts";
 import { METHODS, type ReplayReply, type ReplayRequest } from "./protocol.ts";
@@ -18,11 +19,13 @@ async function main(): Promise<void> {
   // The parent ends this process in order; a terminal sends SIGINT to both.
   Deno.addSignalListener("SIGINT", () => {});
   let engine: ReplayEngine | undefined, loaded: Loaded | undefined;
+  const orders: SimulatedOrder[] = [];
   for await (const frame of framesOf(Deno.stdin.readable)) {
     const request = frame as ReplayRequest;
     try {
-      if (request.kind === "open") {
-        const { job } = request;
+      if (request.kind === "orders") orders.push(...request.orders);
+      else if (request.kind === "open") {
+        const job = { ...request.head, orders: [...orders] };
         loaded ??= await load(job);
         const onProgress = (progress: ReplayProgress) => say({ kind: "progress", progress });
         if (engine?.canExtend(job)) await engine.extend(job, onProgress);
@@ -47,7 +50,7 @@ async function main(): Promise<void> {
   Deno.exit(EXIT.done);
 }
 
-async function load({ runFile, plan }: ReplayJob): Promise<Loaded> {
+async function load({ runFile, plan }: ReplayHead): Promise<Loaded> {
   const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
   const inputs = readInputs(runFile, hosts);
   const isOwn = Object.keys(runFile.programs).length > 0;

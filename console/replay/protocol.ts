@@ -1,6 +1,7 @@
 /** What a replay's process and its client say to each other: methods with arguments, answers by number. */
 import type { ReplayEngine } from "./engine.ts";
-import type { ReplayJob } from "./job.ts";
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
+import type { ReplayHead } from "./job.ts";
 import type { ReplayProgress } from "./types.ts";
 
 /** Methods of the engine that a client may call. */
@@ -25,9 +26,13 @@ export type Method = typeof METHODS[number];
 export type Arguments<M extends Method> = Parameters<ReplayEngine[M]>;
 export type Result<M extends Method> = Awaited<ReturnType<ReplayEngine[M]>>;
 
-/** To the process: first what is replayed, then calls; of a rack that is up also how it is later. */
+/**
+ * To the process: first what is replayed, then calls; of a rack that is up also how it is later. Orders come before
+ * the head of what they are part of, in several frames, and each once.
+ */
 export type ReplayRequest =
-  | { readonly kind: "open"; readonly job: ReplayJob }
+  | { readonly kind: "orders"; readonly orders: readonly SimulatedOrder[] }
+  | { readonly kind: "open"; readonly head: ReplayHead }
   | {
     readonly kind: "call";
     readonly id: number;

@@ -1,12 +1,17 @@
 /** A run as its directory has it, for a replay: what happened to it, and what its replay has to equal. */
-import { type ClockEnd, orderFromLine, type Recorded } from "../../fabric/clock/record.ts";
+import {
+  type ClockEnd,
+  orderFromLine,
+  type Recorded,
+  type RecordedOrder,
+} from "../../fabric/clock/record.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
-import { ifThere, isThere, linesIfThere } from "../base/files.ts";
+import { ifThere, isThere, linesIfThere, textIfThere } from "../base/files.ts";
 import { livesOf } from "../checks/lives.ts";
 import { faultsIn, inexactIn, recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
 import { INPUT_BYTES_MAX } from "../rack/prepare.ts";
@@ -14,14 +19,42 @@ import { findRun, linkedTo, type RackUp } from "../rack/live/racks.ts";
 import { variantFolder } from "../reports/run_summary.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
-import type { KnownDigest, ReplayJob } from "./job.ts";
+import type { KnownDigest, ReplayHead, ReplayJob } from "./job.ts";
 import type { ReplayTarget } from "./types.ts";
+
+/** A run, and its orders one by one: their content is as much as was ever put into the rack. */
+export interface ReplaySource {
+  readonly head: ReplayHead;
+  /** How many orders are new. */
+  readonly count: number;
+  /** @throws Error where the content of one is gone. */
+  readonly orders: () => Iterable<SimulatedOrder>;
+}
+
+/** How much of a run's orders has been read: of a rack that is up for long, only what is new is read again. */
+export interface OrdersRead {
+  /** The first bytes of the record that will not change any more. */
+  from: number;
+  /** Numbers of those behind them. */
+  counters: ReadonlySet<number>;
+}
+
+export function noneRead(): OrdersRead {
+  return { from: 0, counters: new Set() };
+}
+
+/** The run with all of its orders: see {@link openSource}. */
+export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
+  const { head, orders } = await openSource(target, noneRead());
+  return { ...head, orders: [...orders()] };
+}
 
 /**
  * The run and what is on record of it, up to now where its rack is up.
+ * @param read moves on to what is on record now.
  * @throws Refusal for an unknown run, a variant that it has not, and one that cannot be replayed exactly.
  */
-export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
+export async function openSource(target: ReplayTarget, read: OrdersRead): Promise<ReplaySource> {
   const { id, path, directory } = await placeOf(target);
   const runFile = readRunFile(directory);
   if (runFile === undefined) {
@@ -29,7 +62,7 @@ export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
   }
   if (target.checkpoint !== undefined) {
     const checkpoint = readCheckpoint(directory, target.checkpoint);
-    return sourceAt(checkpoint, { runFile, directory, id });
+    return sourceAt(checkpoint, { runFile, directory, id }, read);
   }
   const supervisor = readSupervisor(path);
   const rack = supervisor && { id, directory, file: runFile, supervisor };
@@ -43,19 +76,20 @@ export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
   const whole = { runFile, directory };
   const plan = planOf(whole, recordedIn(directory));
   const isLive = rack !== undefined;
-  return {
+  const recorded = readOrders(directory, read);
+  const head: ReplayHead = {
     ...{ runFile, run: id, variant: variantOf(directory, id) },
     plan,
-    orders: ordersOf(plan, directory),
     known: [...atDeaths(linesIfThere<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
     unknownEnd: end === undefined ? "it has left no digest: its timekeeper was killed with it" : "",
     until: end === undefined
-      ? lastOnRecord(whole, plan)
+      ? lastOnRecord(whole, plan, recorded)
       : end.isFinished
       ? null
       : end.virtualPs + 1,
     isLive,
   };
+  return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
 }
 
 /**
@@ -65,19 +99,21 @@ export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
 function sourceAt(
   { at, nodes, faults }: Checkpoint,
   { runFile, directory, id }: Whole & { readonly id: string },
-): ReplayJob {
+  read: OrdersRead,
+): ReplaySource {
   checkInputs(runFile, id);
   const text = faults.map((line) => JSON.stringify(line) + "\n").join("");
   const plan = planOf({ runFile, directory }, faultsIn(text, `a checkpoint of ${id}`));
-  return {
+  const head: ReplayHead = {
     ...{ runFile, run: id, plan, isLive: false, unknownEnd: "", until: at },
     variant: variantOf(directory, id),
-    orders: ordersOf(plan, directory).filter(({ time }) => time < at),
     known: [
       ...atDeaths(faults.filter((fault) => fault.at < at)),
       ...nodes.map(([node, digest]) => ({ node, at, digest })),
     ],
   };
+  const recorded = readOrders(directory, read).filter((order) => order.at < at);
+  return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
 }
 
 /** The directory of a run, and of the variant that is meant. @throws Refusal where there is none. */
@@ -145,17 +181,57 @@ function planOf(
   };
 }
 
-/** Each order with the life of its host that it was for: the one that has power at its instant. */
-function ordersOf(plan: RackPlan, directory: string): SimulatedOrder[] {
-  const lives = livesOf(plan, plan.faults);
-  return linesIfThere<unknown>(`${directory}/orders.jsonl`).map((line) => {
-    const { at: time, host, counter, program } = orderFromLine(
+/** Orders on record that have not been read yet, without their content, which is read when it is asked for. */
+export function readOrders(directory: string, read: OrdersRead): RecordedOrder[] {
+  // Before the lines: what comes between is read again, and left out.
+  const settled = settledBytes(directory), { from, counters } = read;
+  const all = linesIfThere<unknown>(`${directory}/orders.jsonl`, from).map((line) =>
+    orderFromLine(
       line,
       (counter) => ifThere(() => Deno.readFileSync(`${directory}/orders/${counter}`)),
-    );
+    )
+  );
+  read.from = Math.max(from, settled);
+  read.counters = new Set(all.map(({ counter }) => counter));
+  return all.filter(({ counter }) => !counters.has(counter));
+}
+
+/** The length of that part of the record whose orders have all been carried out: room for one is filled later. */
+function settledBytes(directory: string): number {
+  const { at } = Object(JSON.parse(textIfThere(`${directory}/orders.settled`) ?? "{}"));
+  return Number.isSafeInteger(at) ? at : 0;
+}
+
+/** Each order with the life of its host that it was for: the one that has power at its instant. */
+function* ordersOf(plan: RackPlan, recorded: readonly RecordedOrder[]): Generator<SimulatedOrder> {
+  const lives = livesOf(plan, plan.faults);
+  for (const order of recorded) {
+    const { at: time, host, counter, program } = order;
     const life = Math.max(0, (lives.get(host) ?? []).findLastIndex(({ from }) => from <= time));
-    return { time, host, life, counter, program };
-  });
+    yield { time, host, life, counter, program };
+  }
+}
+
+/** Orders go to the replay's process in frames of so many bytes at most: their content is never here as a whole. */
+const FRAME_BYTES = 1 << 20;
+/** An order without content. */
+const ORDER_BYTES = 200;
+
+/** Orders in order, so many together as make a frame of {@link FRAME_BYTES}: one that is larger is alone. */
+export function* inParts(orders: Iterable<SimulatedOrder>): Generator<SimulatedOrder[]> {
+  let part: SimulatedOrder[] = [], bytes = 0;
+  for (const order of orders) {
+    const { content } = order.program.options;
+    const length = ORDER_BYTES + (content instanceof Uint8Array ? content.length : 0);
+    if (bytes + length > FRAME_BYTES && part.length > 0) {
+      yield part;
+      part = [];
+      bytes = 0;
+    }
+    part.push(order);
+    bytes += length;
+  }
+  if (part.length > 0) yield part;
 }
 
 function atEnd(end: ClockEnd | undefined): KnownDigest[] {
@@ -179,12 +255,16 @@ function hex(lane: number): string {
 }
 
 /** A run that has left no end is replayed as far as something is on record: where it was killed is not known. */
-function lastOnRecord({ runFile: { stayUp }, directory }: Whole, plan: RackPlan): Time | null {
+function lastOnRecord(
+  { runFile: { stayUp } }: Whole,
+  plan: RackPlan,
+  orders: readonly RecordedOrder[],
+): Time | null {
   if (!stayUp) return null;
   const instants = [
     ...plan.faults.map(({ at }) => at),
     ...(plan.linkFaults ?? []).map(({ at }) => at),
-    ...ordersOf(plan, directory).map(({ time }) => time),
+    ...orders.map(({ at }) => at),
   ];
-  return Math.max(0, ...instants) + 1;
+  return instants.reduce((last, at) => Math.max(last, at), 0) + 1;
 }

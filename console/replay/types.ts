@@ -116,8 +116,12 @@ export interface Timeline {
   /** Promises beyond those that are listed. */
   readonly morePromises: number;
   readonly faults: readonly FaultTick[];
+  /** The latest ones, and how many were before them. */
   readonly orders: readonly OrderTick[];
+  readonly moreOrders: number;
+  /** The latest ones, and how many were before them. */
   readonly reports: readonly ReportTick[];
+  readonly moreReports: number;
   readonly density: Density;
   /** How much of the run is kept in detail, and what the engine holds. */
   readonly kept: Kept;

@@ -54,6 +54,7 @@ export class Replays {
     } finally {
       open.asked--;
       open.usedMs = this.#options.wallMs();
+      this.#forgetEnded(key, open);
     }
   }
 
@@ -80,6 +81,14 @@ export class Replays {
     replay.catch(() => this.#open.get(key) === open && this.#open.delete(key));
     this.#timer ??= setInterval(() => this.#endIdle(), LOOK_MS);
     return open;
+  }
+
+  /** One whose process has ended answers no more: the next question opens another. */
+  #forgetEnded(key: string, open: Open): void {
+    const forget = ({ isOver }: Replay) => {
+      if (isOver && this.#open.get(key) === open) void this.#end(key);
+    };
+    open.replay.then(forget, () => {});
   }
 
   #endIdle(): void {

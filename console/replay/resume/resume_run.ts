@@ -21,7 +21,7 @@ import { beforeRun, createRunDirectory } from "../../rack/run_directory.ts";
 import type { RunManner } from "../../rack/run_scenario.ts";
 import { readCheckpoint } from "../checkpoints.ts";
 import { Replay } from "../client.ts";
-import { placeOf } from "../source.ts";
+import { placeOf, sourceOf } from "../source.ts";
 import type { ReplayProgress, ReplayTarget } from "../types.ts";
 import { type Repeated, repeatOf } from "./repeated.ts";
 import { checkInstant } from "./take_checkpoint.ts";
@@ -122,8 +122,10 @@ async function readRun(
     ...(checkpoint && { checkpoint: checkpoint.name }),
   };
   await checkInstant(target, at);
+  const job = await sourceOf(target);
   const replay = await Replay.open(target, {
     signal,
+    source: { head: { ...job, isLive: false }, count: job.orders.length, orders: () => job.orders },
     onProgress: ({ atPs, endPs }: ReplayProgress) => {
       const share = endPs === null || endPs === 0 ? 0.5 : Math.min(1, atPs / endPs);
       onProgress?.(`Replaying ${id}`, REPLAY_SHARE * share);
@@ -131,11 +133,11 @@ async function readRun(
   });
   try {
     const { nodes } = await replay.ask("digestsAt", at);
-    const repeated = repeatOf(replay.job, {
+    const repeated = repeatOf(job, {
       at,
       ...(checkpoint && { withPending: true, planned: checkpoint.planned }),
     });
-    return { target, at, nodes, repeated, runFile: replay.job.runFile };
+    return { target, at, nodes, repeated, runFile: job.runFile };
   } finally {
     await replay.close();
   }

@@ -6,8 +6,8 @@
 import type { Change } from "../../api/feed.ts";
 import { withChanged } from "./counter_changes.ts";
 
-/** Choices: some minutes of a busy rack, and a bound for reports with large values. */
-const MESSAGES_MAX = 4_096, LETTERS_MAX = 8 << 20;
+/** Choices: a minute or more of a busy rack, which takes some four bytes of memory for each letter. */
+const MESSAGES_MAX = 4_096, LETTERS_MAX = 1 << 20;
 
 export interface RingLimits {
   readonly messages?: number;

@@ -43,6 +43,9 @@ describe("Ring", () => {
     const times = timesAfter(ring, 95);
     assert.deepEqual(times, [96, 97, 98, 99, 100]);
     assert.equal(timesAfter(ring, 50), 41);
+    const usual = new Ring(0);
+    for (let i = 1; i <= 2_000; i++) usual.push(report(i, "x".repeat(1_000)));
+    assert.ok((timesAfter(usual, 0) as number) > 900, "some megabyte is kept, and no more");
   });
 
   it("takes a number of another server, older or newer, for one that has missed something", () => {

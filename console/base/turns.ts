@@ -1,0 +1,14 @@
+/**
+ * A function whose calls go one after the other: those that come while one is under way share the next one, which
+ * begins after they came. A failure is that of the calls that share it.
+ */
+export function inTurns(work: () => Promise<void>): () => Promise<void> {
+  let running = Promise.resolve(), next: Promise<void> | undefined;
+  return () => {
+    next ??= running.catch(() => {}).then(() => {
+      next = undefined;
+      return running = work();
+    });
+    return next;
+  };
+}
