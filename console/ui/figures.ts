@@ -92,3 +92,18 @@ export function sentence(text: string): string {
     `$1${THIN}µs`,
   );
 }
+
+/** `rnicRetransmissions` as words: `rnic retransmissions`. */
+export function wordsOfCounter(name: string): string {
+  return name.replace(/Ps$/, "").replace(/Bytes/, "").replace(
+    /([a-z])([A-Z])/g,
+    (_, x, y) => `${x} ${y.toLowerCase()}`,
+  );
+}
+
+/** A counter by the unit that ends its name. */
+export function counter(name: string, value: number): string {
+  if (name.endsWith("Ps")) return roughTime(value);
+  if (/Bytes|bytes(?:In|Out)/.test(name)) return bytes(value);
+  return Number.isInteger(value) ? count(value) : rough(value);
+}

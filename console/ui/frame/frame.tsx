@@ -25,7 +25,7 @@ function Rail() {
       {VIEWS.map(({ name, title, icon }) => (
         <a
           key={name}
-          href={hrefOf({ view: name })}
+          href={hrefOf({ view: name, more: {} })}
           aria-current={name === view.value ? "page" : undefined}
         >
           <svg viewBox="0 0 20 20" aria-hidden="true">
@@ -86,7 +86,7 @@ function keysNow(): Key[] {
     ...VIEWS.map(({ name, title }, i) => ({
       key: String(i + 1),
       what: title,
-      act: () => go({ view: name }),
+      act: () => go({ view: name, more: {} }),
     })),
     ...(canDrive.value ? ofTime : []),
     ...(isOperator.value && isUp.value

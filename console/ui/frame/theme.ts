@@ -1,4 +1,6 @@
 /** Dark or light: as the system has it, until one is chosen here. */
+import { useEffect, useState } from "preact/hooks";
+
 const KEY = "rackmesh-theme";
 
 export function restoreTheme(): void {
@@ -14,4 +16,21 @@ export function toggleTheme(): void {
   const next = isDark ? "light" : "dark";
   root.dataset["theme"] = next;
   localStorage.setItem(KEY, next);
+}
+
+/** Changes when the page goes from dark to light. */
+export function useTheme(): number {
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    const change = () => setCount((before) => before + 1);
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    query.addEventListener("change", change);
+    const observer = new MutationObserver(change);
+    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    return () => {
+      query.removeEventListener("change", change);
+      observer.disconnect();
+    };
+  }, []);
+  return count;
 }

@@ -5,7 +5,7 @@
 import { computed, type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useCallback, useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
-import { topology } from "../data/rack.ts";
+import { isKept, topology } from "../data/rack.ts";
 import { shownAt } from "../data/shown.ts";
 import {
   endPs,
@@ -34,6 +34,7 @@ const note = computed(() => {
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
   }
+  if (isKept.value && timeline.value === undefined) return "The run is being replayed …";
   if (past.value === "being read") return "What was before this page came is being replayed …";
   return past.value === "unread"
     ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
@@ -274,6 +275,8 @@ export function TimeLine() {
   }
 
   const rows = rowNames.value === "" ? [] : rowNames.value.split(" ");
+  // Of a kept run that is being replayed, not even the end.
+  const isKnown = endPs.value > 1;
   const hasMore =
     (topology.value?.nodes.filter(({ kind }) => kind === "host").length ?? 0) > rows.length;
   const rowY = (row: number) => TOP + row * ROW;
@@ -298,7 +301,7 @@ export function TimeLine() {
             <rect x={LEFT - 8} y="0" width={w + 16} height="132" />
           </clipPath>
         </defs>
-        {topology.value !== undefined && (
+        {topology.value !== undefined && isKnown && (
           <>
             {rows.map((name, row) => (
               <text key={name} class="quiet" x="16" y={rowY(row) + 12}>{cut(name, 12)}</text>

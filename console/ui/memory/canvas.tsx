@@ -11,6 +11,7 @@ import {
   type Palette,
   stateOf,
 } from "./memory_map.ts";
+import { useTheme } from "../frame/theme.ts";
 
 /** Room for the address of a row. */
 const GUTTER_PX = 84;
@@ -192,21 +193,4 @@ function coloursOf(element: HTMLElement) {
 function numberOf(colour: string): number {
   const [red = 0, green = 0, blue = 0] = (colour.match(/\d+/g) ?? []).map(Number);
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
-}
-
-/** Changes when the page goes from dark to light. */
-function useTheme(): number {
-  const [count, setCount] = useState(0);
-  useEffect(() => {
-    const change = () => setCount((before) => before + 1);
-    const query = matchMedia("(prefers-color-scheme: dark)");
-    query.addEventListener("change", change);
-    const observer = new MutationObserver(change);
-    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-    return () => {
-      query.removeEventListener("change", change);
-      observer.disconnect();
-    };
-  }, []);
-  return count;
 }

@@ -13,27 +13,12 @@ import {
   snapshotTrouble,
   waitedFor,
 } from "../data/shown.ts";
-import { bytes, count, plural, rough, roughTime } from "../figures.ts";
+import { count, counter, plural, wordsOfCounter } from "../figures.ts";
 import { bringUpHere } from "../frame/resume.ts";
 import { instant, isPast, lookAt, run, select } from "../state.ts";
 import { gaugesOf, hostText, kindText } from "./device_text.ts";
 import { LossNote } from "./loss.tsx";
 import { PowerActs } from "./power_acts.tsx";
-
-/** `rnicRetransmissions` as words: `rnic retransmissions`. */
-function words(name: string): string {
-  return name.replace(/Ps$/, "").replace(/Bytes/, "").replace(
-    /([a-z])([A-Z])/g,
-    (_, x, y) => `${x} ${y.toLowerCase()}`,
-  );
-}
-
-/** By the unit that ends its name. */
-function figure(name: string, value: number): string {
-  if (name.endsWith("Ps")) return roughTime(value);
-  if (/Bytes|bytes(?:In|Out)/.test(name)) return bytes(value);
-  return Number.isInteger(value) ? count(value) : rough(value);
-}
 
 function Counters({ name }: { readonly name: string }) {
   const all = Object.entries(shownCounters.value.get(name) ?? {});
@@ -46,8 +31,8 @@ function Counters({ name }: { readonly name: string }) {
       <dl>
         {counted.map(([name, value]) => (
           <>
-            <dt key={name}>{words(name)}</dt>
-            <dd>{figure(name, value)}</dd>
+            <dt key={name}>{wordsOfCounter(name)}</dt>
+            <dd>{counter(name, value)}</dd>
           </>
         ))}
       </dl>
@@ -168,45 +153,47 @@ export function DeviceSide({ node, rack }: { readonly node: Node; readonly rack:
           ))}
       </dl>
       {kind === "host" && isOn && <LossNote node={name} />}
-      <h3>Do</h3>
-      {isPast.value && isUp.value && (
-        <p class="quiet">
-          This is the past.{" "}
-          <button type="button" class="link" onClick={() => lookAt(undefined)}>Go to now</button>
-          {" "}
-          to act.
-        </p>
-      )}
-      {instant.value !== undefined && isOperator.value && (
-        <p class="quiet">
-          <button type="button" class="link" onClick={bringUpHere}>Bring up a rack</button>{" "}
-          as it stood at this instant.
-        </p>
-      )}
-      <div class="acts">
-        <PowerActs node={node} />
-        {kind === "rnic" && node.host !== null && (
-          <button
-            type="button"
-            onClick={() => select({ kind: "device", name: node.host! })}
-          >
-            Show its host
-          </button>
+      <section class="do">
+        <h3>Do</h3>
+        {isPast.value && isUp.value && (
+          <p class="quiet">
+            This is the past.{" "}
+            <button type="button" class="link" onClick={() => lookAt(undefined)}>Go to now</button>
+            {" "}
+            to act.
+          </p>
         )}
-        {rack.cables.flatMap(({ name: cable, kind, a, b }) =>
-          kind === "network" && (a.node === name || b.node === name)
-            ? [
-              <button
-                key={cable}
-                type="button"
-                onClick={() => select({ kind: "cable", name: cable })}
-              >
-                {cable}
-              </button>,
-            ]
-            : []
+        {instant.value !== undefined && isOperator.value && (
+          <p class="quiet">
+            <button type="button" class="link" onClick={bringUpHere}>Bring up a rack</button>{" "}
+            as it stood at this instant.
+          </p>
         )}
-      </div>
+        <div class="acts">
+          <PowerActs node={node} />
+          {kind === "rnic" && node.host !== null && (
+            <button
+              type="button"
+              onClick={() => select({ kind: "device", name: node.host! })}
+            >
+              Show its host
+            </button>
+          )}
+          {rack.cables.flatMap(({ name: cable, kind, a, b }) =>
+            kind === "network" && (a.node === name || b.node === name)
+              ? [
+                <button
+                  key={cable}
+                  type="button"
+                  onClick={() => select({ kind: "cable", name: cable })}
+                >
+                  {cable}
+                </button>,
+              ]
+              : []
+          )}
+        </div>
+      </section>
       {programs.length > 0 && (
         <>
           <h3>Programs</h3>

@@ -12,7 +12,9 @@ interface Area {
 }
 
 /** Pixels for a unit of the drawing, at most: more only makes letters large. */
-const FIT_MAX = 1.25, SCALE_MAX = 4;
+const FIT_MAX = 1.25, SCALE_MAX = 2;
+/** The buttons below it. */
+const BUTTONS_PX = 36;
 const STEP = 1.25;
 /** Below these scales, figures and then names are too small to be read, and are left out. */
 const NO_FIGURES = 0.62, NO_NAMES = 0.38;
@@ -40,8 +42,9 @@ export function Zoomed(
     return () => observer.disconnect();
   }, []);
   const { w, h } = size.value;
-  const fit = Math.min(FIT_MAX, w / width, h / height) || 1;
-  const whole = { scale: fit, x: (width - w / fit) / 2, y: Math.min(0, (height - h / fit) / 2) };
+  const room = Math.max(1, h - BUTTONS_PX);
+  const fit = w === 0 ? 1 : Math.min(FIT_MAX, w / width, room / height);
+  const whole = { scale: fit, x: (width - w / fit) / 2, y: Math.min(0, (height - room / fit) / 2) };
   const shown = area.value ?? whole;
 
   function zoom(by: number, at: { readonly x: number; readonly y: number }): void {
@@ -67,7 +70,15 @@ export function Zoomed(
     };
   }, [focus?.x, focus?.y]);
 
-  const middle = { x: w / 2, y: h / 2 };
+  /** Buttons go to what is selected, or to the middle. */
+  function target(): { x: number; y: number } {
+    if (focus === undefined) return { x: w / 2, y: h / 2 };
+    return {
+      x: (focus.x + focus.w / 2 - shown.x) * shown.scale,
+      y: (focus.y + focus.h / 2 - shown.y) * shown.scale,
+    };
+  }
+
   function onPointerDown(down: PointerEvent): void {
     if (down.button !== 0) return;
     const begin = shown;
@@ -104,8 +115,10 @@ export function Zoomed(
         {children}
       </svg>
       <div class="zoom" role="group" aria-label="Zoom">
-        <button type="button" aria-label="Closer" onClick={() => zoom(STEP, middle)}>+</button>
-        <button type="button" aria-label="Farther" onClick={() => zoom(1 / STEP, middle)}>−</button>
+        <button type="button" aria-label="Closer" onClick={() => zoom(STEP, target())}>+</button>
+        <button type="button" aria-label="Farther" onClick={() => zoom(1 / STEP, target())}>
+          −
+        </button>
         <button
           type="button"
           disabled={area.value === undefined}

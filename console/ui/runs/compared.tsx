@@ -1,7 +1,7 @@
 /** Two runs: what differs in figures, and the first event at which they part. */
 import type { EventRow } from "../../replay/types.ts";
 import { api } from "../data/api.ts";
-import { count, grouped, time, wordsOfVariant } from "../figures.ts";
+import { count, counter, time, wordsOfCounter, wordsOfVariant } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
 import { go, hrefOf, place } from "../state.ts";
@@ -21,6 +21,14 @@ function Rows({ title, rows }: { readonly title: string; readonly rows: readonly
       )}
     </div>
   );
+}
+
+function isAlike(
+  { here, there }: { readonly here: readonly EventRow[]; readonly there: readonly EventRow[] },
+): boolean {
+  const key = (rows: readonly EventRow[]) =>
+    JSON.stringify(rows.map(({ node, name, text }) => [node, name, text]));
+  return here.length > 0 && key(here) === key(there);
 }
 
 /** A run of the two, and which of its variants, where it has several; `member` keeps that in the address. */
@@ -79,6 +87,12 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
             <Rows title="The first" rows={value.first.here} />
             <Rows title="The second" rows={value.first.there} />
           </div>
+          {isAlike(value.first) && (
+            <p class="quiet">
+              Both read alike here: what differs is in the bytes of a message, such as its packet
+              sequence number, which follows from the seed.
+            </p>
+          )}
         </>
       )}
       {value !== undefined && !value.isSame && (
@@ -109,9 +123,9 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
               {value.figures.map(({ node, name, here, there }) => (
                 <tr key={`${node} ${name}`}>
                   <td>{node}</td>
-                  <td>{name}</td>
-                  <td class="num">{here === null ? "–" : grouped(String(here))}</td>
-                  <td class="num">{there === null ? "–" : grouped(String(there))}</td>
+                  <td title={name}>{wordsOfCounter(name)}</td>
+                  <td class="num">{here === null ? "–" : counter(name, here)}</td>
+                  <td class="num">{there === null ? "–" : counter(name, there)}</td>
                 </tr>
               ))}
             </tbody>

@@ -1,10 +1,10 @@
 /** What methods cost, as bars with their figures: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
-import { rough, roughTime } from "../figures.ts";
+import { cut, rough, roughTime } from "../figures.ts";
 import { saveAs, svg } from "../frame/save.ts";
 
-const NAME = 170, WIDTH = 620, BAR = 330, ROW = 20, TOP = 4;
+const NAME = 210, WIDTH = 640, BAR = 290, ROW = 20, TOP = 4;
 
 function label({ method, ddio, from, to }: MethodRow, rows: readonly MethodRow[]): string {
   const isOnePair = rows.every((row) => row.from === from && row.to === to);
@@ -48,7 +48,7 @@ function Chart(
           const [full, pale] = bars(row), y = TOP + i * ROW;
           return (
             <g key={i}>
-              <text x="0" y={y + 12}>{label(row, rows)}</text>
+              <text x="0" y={y + 12}>{cut(label(row, rows), 30)}</text>
               <rect class="bar pale" x={NAME} y={y + 3} width={BAR * pale / most} height="10" />
               <rect class="bar" x={NAME} y={y + 3} width={BAR * full / most} height="10" />
               <text class="num quiet" x={NAME + BAR + 8} y={y + 12}>{figure(row)}</text>

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { csv, saveAs } from "../frame/save.ts";
+import { useTheme } from "../frame/theme.ts";
 
 export interface PlotProps {
   readonly title: string;
@@ -30,7 +31,7 @@ function csvOf({ data: [x, y], columns }: Pick<PlotProps, "data" | "columns">): 
 }
 
 export function Plot({ title, data, columns, x, y }: PlotProps) {
-  const place = useRef<HTMLDivElement>(null);
+  const place = useRef<HTMLDivElement>(null), theme = useTheme();
   useEffect(() => {
     const axis = {
       stroke: colour("quiet"),
@@ -61,7 +62,7 @@ export function Plot({ title, data, columns, x, y }: PlotProps) {
       place.current!,
     );
     return () => plot.destroy();
-  }, [data]);
+  }, [data, theme]);
   return (
     <figure>
       <figcaption class="row apart">

@@ -1,7 +1,7 @@
 /** Racks that are up and kept runs; one of them in full, or two of them compared. */
 import { useSignal } from "@preact/signals";
 import { runs } from "../data/rack.ts";
-import { bytes, count } from "../figures.ts";
+import { bytes, plural } from "../figures.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { go, hrefOf, place } from "../state.ts";
 import type { View } from "../view.ts";
@@ -43,7 +43,7 @@ function All() {
         <h1>
           Runs
           <small>
-            {count(all.runs.length)} kept,{" "}
+            {plural(all.runs.length, "run")},{" "}
             {bytes(all.runs.reduce((sum, { bytes }) => sum + bytes, 0))}
           </small>
         </h1>
@@ -87,6 +87,7 @@ function All() {
                 </td>
                 <td>
                   <a href={hrefOf({ more: { show: id } })} title={id}>{scenario ?? id}</a>
+                  {id.startsWith("chaos-") && <small class="quiet">campaign</small>}
                   {mark !== undefined && <small class="quiet">{mark === "" ? "kept" : mark}</small>}
                 </td>
                 <td>{state}</td>

@@ -62,7 +62,7 @@ export function Throughput(
           columns={["latency-ps", "operations"]}
           data={latenciesOf(operations.value)}
           x={roughTime}
-          y={String}
+          y={(value) => Number.isInteger(value) ? String(value) : ""}
         />
       )}
     </div>

@@ -1,5 +1,5 @@
 /** Scenarios: what is shipped as a gallery, one of them in an editor that says what is wrong as one types, and the run of it. */
-import { useComputed, useSignal } from "@preact/signals";
+import { signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Validation } from "../../api/scenarios.ts";
 import { api, type Shipped } from "../data/api.ts";
@@ -163,10 +163,17 @@ function choicesIn(label: string): { method?: string; ddio?: "on" | "off" } {
   };
 }
 
+/** What was typed, by the name of its source: it is still there when one comes back from its run. */
+const edits = signal<ReadonlyMap<string, string>>(new Map());
+
+function edit(name: string, text: string | undefined): void {
+  const others = [...edits.value].filter(([each]) => each !== name);
+  edits.value = new Map(text === undefined ? others : [...others, [name, text]]);
+}
+
 function Editor({ name }: { readonly name: string }) {
   const { value: file, trouble } = useFetched(name, () => sourceOf(name)).value;
-  const text = useSignal<string | undefined>(undefined);
-  const shown = text.value ?? file?.text ?? "";
+  const shown = edits.value.get(name) ?? file?.text ?? "";
   const { valid, trouble: notValidated } = useValidation(shown, file?.like);
   const isBusy = useSignal(false), claims = useSignal(false), chosen = useSignal("");
   const wrong = useComputed(() => new Set<number>());
@@ -260,7 +267,7 @@ function Editor({ name }: { readonly name: string }) {
           <button
             type="button"
             disabled={changes.size === 0}
-            onClick={() => text.value = undefined}
+            onClick={() => edit(name, undefined)}
           >
             Undo changes
           </button>
@@ -280,7 +287,7 @@ function Editor({ name }: { readonly name: string }) {
         text={shown}
         changes={changes}
         wrong={wrong.value}
-        onChange={(next) => text.value = next}
+        onChange={(next) => edit(name, next)}
       />
       <div class="scroll below" tabIndex={0} role="region" aria-label="What is wrong">
         {file.notes.map((note) => <p key={note} class="note would-lose">{note}</p>)}
