@@ -106,10 +106,12 @@ function WhyOfClock() {
   });
   const before = useComputed(() => parts.value[0]), after = useComputed(() => parts.value[1]);
   const names = useComputed(() => after.value !== undefined);
-  const now = useComputed(() => time(clock.value?.virtualPs ?? 0));
+  const past = useComputed(() =>
+    instant.value === undefined ? "" : `The past. Now it is ${time(clock.value?.virtualPs ?? 0)}: `
+  );
   return (
     <span class="why" title={all}>
-      {instant.value !== undefined && <span>The past. Now it is {now}:{" "}</span>}
+      {past}
       {before}
       {names.value && (
         <button
