@@ -124,4 +124,4 @@ try {
   say(message);
   Deno.exit(code);
 }
-Deno.exit(EXIT.done);
+Deno.exit(interruptedCode() ?? EXIT.done);

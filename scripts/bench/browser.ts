@@ -7,6 +7,8 @@ import { RackError } from "../../console/base/rack_error.ts";
 const PROGRAMS = ["chromium-headless-shell", "chromium"];
 /** A replay of a million events takes seconds, on a busy machine minutes. */
 const REPLAYED_MS = 300_000;
+/** The command ends the browser: playwright's own listeners would end the process before its rack is down. */
+export const SIGNALS = { handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false } as const;
 const VIEWPORT = { width: 1440, height: 900 };
 
 /** The path of the first that is installed. */
@@ -43,7 +45,7 @@ export class ConsolePages {
     }
     const page = await makePage();
     const console = await startConsole({ address: "127.0.0.1", port: 0, page });
-    const browser = await chromium.launch({ executablePath });
+    const browser = await chromium.launch({ executablePath, ...SIGNALS });
     const context = await browser.newContext({ viewport: VIEWPORT });
     const pages = new ConsolePages(console, browser, context);
     try {

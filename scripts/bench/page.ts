@@ -1,7 +1,5 @@
 /** (o) What a page needs: first paint, bytes, frames of large racks, a death, an instant of the past. */
 import type { Page } from "playwright-core";
-import { bringUp } from "../../console/rack/bring_up.ts";
-import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkedTo } from "../../console/rack/live/racks.ts";
 import { startDevice } from "../../console/rack/live/power.ts";
 import { readProcesses } from "../../console/rack/process_table.ts";
@@ -10,6 +8,7 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { say } from "../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
 import type { Figure, Measured } from "./figure.ts";
+import { onRack } from "./on_rack.ts";
 
 interface Rig extends Measured {
   readonly folder: string;
@@ -168,8 +167,7 @@ async function measureFrames(rig: Rig): Promise<Figure[]> {
       "programs:\n  - { on: all, run: sink }\n" +
       "  - { on: all, run: bulk, to: next, size: 16KiB, depth: 4, time: 5s }\n";
     const scenario = await scenarioFile(rig, `frames-${devices}`, text);
-    const { id } = await bringUp(scenario, { prepare: { packing: "all", seed: rig.seed } });
-    try {
+    await onRack(scenario, { packing: "all", seed: rig.seed }, async ({ id }) => {
       const page = await rig.pages.page(id);
       // Every host's cable carries something, in both directions.
       await page.locator(".cable.is-moving").nth(hosts - 1).waitFor({ timeout: 60_000 });
@@ -197,9 +195,7 @@ async function measureFrames(rig: Rig): Promise<Figure[]> {
           target: atMost(50),
         },
       );
-    } finally {
-      await takeRacksDown({ run: id });
-    }
+    });
   }
   return figures;
 }
@@ -210,9 +206,8 @@ async function measureDeath(rig: Rig): Promise<Figure[]> {
   const text = "hosts: { a: {}, b: {} }\n" +
     "programs: [{ on: a, run: put, to: b, method: write-flush, bytes: 64KiB }]\n";
   const scenario = await scenarioFile(rig, "death", text);
-  const rack = await bringUp(scenario, { prepare: { packing: "node", seed: rig.seed } });
   const values: number[] = [];
-  try {
+  await onRack(scenario, { packing: "node", seed: rig.seed }, async (rack) => {
     const page = await rig.pages.page(rack.id);
     await sleep(1_000);
     await linkedTo(rack, async (link) => {
@@ -235,9 +230,7 @@ async function measureDeath(rig: Rig): Promise<Figure[]> {
       }
     });
     await page.close();
-  } finally {
-    await takeRacksDown({ run: rack.id });
-  }
+  });
   return [{
     group: "o",
     what: "a kill -9 until the page shows it",

@@ -1,12 +1,11 @@
 /** (n) What it costs a rack of processes that pages look at it. */
-import { bringUp } from "../../console/rack/bring_up.ts";
-import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { readProcesses, statOf } from "../../console/rack/process_table.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { say } from "../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
 import type { Figure, Measured } from "./figure.ts";
+import { onRack } from "./on_rack.ts";
 
 /** Two hosts that write to one another for longer than any measure takes. */
 const RACK = `name: watched
@@ -41,23 +40,16 @@ export async function measureWatching({ quick, seed }: Measured): Promise<Figure
   const scenario = `${folder}/watched.yaml`;
   await Deno.writeTextFile(scenario, RACK);
   try {
-    const rack = await bringUp(scenario, { prepare: { packing: "node", seed } });
+    const pages = await ConsolePages.open();
     try {
-      return await measured(rack, quick);
+      const measure = (rack: RackUp) =>
+        linkedTo(rack, (link) => measureRack(link, pages, quick), { as: "viewer" });
+      return await onRack(scenario, { packing: "node", seed }, measure);
     } finally {
-      await takeRacksDown({ run: rack.id });
+      await pages.close();
     }
   } finally {
     await Deno.remove(folder, { recursive: true });
-  }
-}
-
-async function measured(rack: RackUp, quick: boolean): Promise<Figure[]> {
-  const pages = await ConsolePages.open();
-  try {
-    return await linkedTo(rack, (link) => measureRack(link, pages, quick), { as: "viewer" });
-  } finally {
-    await pages.close();
   }
 }
 
@@ -143,6 +135,8 @@ async function watched(
     const read = (async () => {
       while (!(await reader.read()).done);
     })();
+    // Told to the measure, unless that was interrupted and the console has ended.
+    read.catch(() => {});
     return async () => {
       await reader.cancel();
       await read;

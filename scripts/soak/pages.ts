@@ -2,7 +2,7 @@
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { residentBytes } from "../../console/rack/process_table.ts";
 import { after } from "../../fabric/bus/wall_time.ts";
-import { browserProgram } from "../bench/browser.ts";
+import { browserProgram, SIGNALS } from "../bench/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";
 import type { Samples } from "./samples.ts";
 
@@ -46,7 +46,7 @@ export class SoakPages {
       stderr: "null",
     }).spawn();
     const { url, origin } = await firstDocument(child);
-    const browser = await chromium.launch({ executablePath });
+    const browser = await chromium.launch({ executablePath, ...SIGNALS });
     const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
     const pages: Watched[] = [];
     for (let i = 0; i < count; i++) {
