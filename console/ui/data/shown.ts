@@ -75,14 +75,19 @@ export function queuesOf(host: string): readonly QueueState[] {
 export const shownFaults = computed(() => {
   const rack = topology.value;
   if (rack === undefined) return new Map<number, never[]>();
-  return faultsAt(rack, isKept.value ? replayedFaults(rack) : links.value, shownAt.value);
+  // An order is dated a picosecond behind an instant at which time stands.
+  const at = shownAt.value + (replayedAt.value === undefined ? 1 : 0);
+  return faultsAt(rack, isKept.value ? replayedFaults(rack) : links.value, at);
 });
 
 /** Faults of cables as the replay has them, in the form of the feed. */
 function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["links"] {
-  return (timeline.value?.faults ?? []).flatMap(({ at, action, cable }, fault) => {
+  return (timeline.value?.faults ?? []).flatMap(({ at, action, cable, until }, fault) => {
     const target = cable === undefined ? undefined : cables[cable]?.name;
-    return target === undefined ? [] : [{ fault, action, target, atPs: at }];
+    return target === undefined ? [] : [{
+      ...{ fault, action, target, atPs: at },
+      ...(until !== undefined && { untilPs: until }),
+    }];
   });
 }
 
