@@ -78,6 +78,7 @@ export const timeline: z.ZodType<replay.Timeline> = z.object({
     action: faultAction,
     nodes: z.array(name),
     cable: maybe(number),
+    until: maybe(time),
   })),
   orders: z.array(z.object({ at: time, host: name, order: number, program: text, options })),
   moreOrders: number,

@@ -205,9 +205,9 @@ export class ReplayEngine {
 
   #ticks(): Ticks {
     const { plan, orders } = this.#job;
-    const links = (plan.linkFaults ?? []).flatMap(({ cable, action, at }) => {
-      const { a, b } = plan.cables[cable]!;
-      return [{ at, action, nodes: [a.node, b.node], cable }];
+    const links = (plan.linkFaults ?? []).map(({ cable, action, at, until }) => {
+      const { a, b } = plan.cables[cable]!, nodes = [a.node, b.node];
+      return { at, action, nodes, cable, ...(until !== undefined && { until }) };
     });
     const power = plan.faults.map(({ at, action, node }) => ({ at, action, nodes: [node] }));
     return {

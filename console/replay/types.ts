@@ -78,6 +78,8 @@ export interface FaultTick {
   readonly nodes: readonly string[];
   /** Index of the cable in the plan. */
   readonly cable?: number;
+  /** Where a fault of a cable ends by itself. */
+  readonly until?: Ps;
 }
 
 /** A program that was started by order on a rack that was up. */

@@ -173,7 +173,11 @@ export function isSelected(what: Selection): boolean {
 
 /** Follows the address from now on. */
 export function followAddress(): void {
-  const read = () => place.value = parsePlace(location.hash);
+  const read = () => {
+    // The printed address, pasted into a page that is open: its token is to be used, and cleared.
+    if (location.hash.startsWith("#token=")) return location.reload();
+    place.value = parsePlace(location.hash);
+  };
   addEventListener("hashchange", read);
   addEventListener("popstate", read);
   read();

@@ -79,14 +79,18 @@ export const shownFaults = computed(() => {
   const known = rack === undefined ? [] : isKept.value ? replayedFaults(rack) : links.value;
   // The same value at every instant: what reads it has nothing to do.
   if (rack === undefined || known.length === 0) return NO_FAULTS;
-  return faultsAt(rack, known, shownAt.value);
+  // An order is dated a picosecond behind an instant at which time stands.
+  return faultsAt(rack, known, shownAt.value + (replayedAt.value === undefined ? 1 : 0));
 });
 
 /** Faults of cables as the replay has them, in the form of the feed. */
 function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["links"] {
-  return (timeline.value?.faults ?? []).flatMap(({ at, action, cable }, fault) => {
+  return (timeline.value?.faults ?? []).flatMap(({ at, action, cable, until }, fault) => {
     const target = cable === undefined ? undefined : cables[cable]?.name;
-    return target === undefined ? [] : [{ fault, action, target, atPs: at }];
+    return target === undefined ? [] : [{
+      ...{ fault, action, target, atPs: at },
+      ...(until !== undefined && { untilPs: until }),
+    }];
   });
 }
 

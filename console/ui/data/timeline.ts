@@ -110,8 +110,10 @@ export const marks = computed<readonly Mark[]>(() => {
   }
   if (isKept.value) {
     const cables = topology.value?.cables ?? [];
-    for (const { at, action, cable } of known?.faults ?? []) {
-      if (cable !== undefined) all.push({ at, text: `${action} ${cables[cable]?.name ?? cable}` });
+    for (const { at, action, cable, until } of known?.faults ?? []) {
+      if (cable === undefined) continue;
+      const text = `${action} ${cables[cable]?.name ?? cable}`;
+      all.push({ at, text, ...(until !== undefined && { to: until }) });
     }
   }
   for (const { action, target, atPs, untilPs } of links.value) {

@@ -164,6 +164,12 @@ export const COMMANDS: readonly Command[] = [
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];
 
+/** The command whose name a line begins with. */
+export function commandIn(line: string): Command | undefined {
+  const name = line.trim().split(/\s+/)[0];
+  return COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);
+}
+
 /** Carries out a line. @throws Error that says what is wrong with it. */
 export function runCommand(line: string): void {
   const [name, ...words] = line.trim().replace(/^(?::|rack\s+)/, "").split(/\s+/);

@@ -1,11 +1,11 @@
-/** One field for two uses: `/` finds a device, a cable, a run, a scenario or a view, `:` takes a command. */
+/** One field for two uses: `/` finds a device, a cable, a run or a view, `:` takes a command. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { runs, topology } from "../data/rack.ts";
 import { cut } from "../figures.ts";
 import { type Change, go } from "../state.ts";
 import { VIEWS } from "../views.ts";
-import { completions, runCommand } from "./commands.ts";
+import { commandIn, completions, runCommand } from "./commands.ts";
 import { close, open } from "./dialogs.tsx";
 
 interface Hit {
@@ -53,6 +53,7 @@ function Search({ begin }: { readonly begin: string }) {
   const isCommand = useComputed(() => text.value.startsWith(":"));
   const hits = useComputed(() => isCommand.value ? [] : find(text.value));
   const words = useComputed(() => isCommand.value ? completions(text.value.slice(1)) : []);
+  const typed = useComputed(() => isCommand.value ? commandIn(text.value.slice(1)) : undefined);
   const most = isCommand.value ? words.value.length : hits.value.length;
 
   function take(index: number): void {
@@ -99,6 +100,7 @@ function Search({ begin }: { readonly begin: string }) {
         role="combobox"
         aria-expanded={most > 0}
         aria-controls="hits"
+        aria-activedescendant={most > 0 ? `hit-${chosen.value}` : undefined}
         value={text.value}
         onInput={({ currentTarget }) => {
           text.value = currentTarget.value;
@@ -108,22 +110,30 @@ function Search({ begin }: { readonly begin: string }) {
         onKeyDown={onKeyDown}
         ref={input}
       />
+      {typed.value !== undefined && (
+        <p class="quiet">
+          <code>{typed.value.usage}</code> – {typed.value.what}
+        </p>
+      )}
       {wrong.value !== "" && <p class="note refused" role="alert">{wrong.value}</p>}
       <ul id="hits" role="listbox" class="hits" aria-label="Found">
-        {(isCommand.value ? words.value.map((name) => ({ name, what: "" })) : hits.value).map((
-          hit,
-          i,
-        ) => (
-          <li
-            key={`${hit.what} ${hit.name}`}
-            role="option"
-            aria-selected={i === chosen.value}
-            onClick={() => take(i)}
-          >
-            <span class="num">{cut(hit.name, 44)}</span>
-            <span class="quiet">{hit.what}</span>
-          </li>
-        ))}
+        {(isCommand.value
+          ? words.value.map((name) => ({ name, what: commandIn(name)?.what ?? "" }))
+          : hits.value).map((
+            hit,
+            i,
+          ) => (
+            <li
+              id={`hit-${i}`}
+              key={`${hit.what} ${hit.name}`}
+              role="option"
+              aria-selected={i === chosen.value}
+              onClick={() => take(i)}
+            >
+              <span class="num">{cut(hit.name, 44)}</span>
+              <span class="quiet">{hit.what}</span>
+            </li>
+          ))}
       </ul>
       {!isCommand.value && most === 0 && <p class="quiet">Nothing here has that in its name.</p>}
     </form>

@@ -1,5 +1,5 @@
 /** The rack as it stands: hosts with card and memory, switches, cables. */
-import { ended, runs, topology } from "../data/rack.ts";
+import { ended, runs, topology, trouble } from "../data/rack.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { plural } from "../figures.ts";
 import { SaveAsScenario } from "../scenario/save_run.tsx";
@@ -10,6 +10,26 @@ import { Picture } from "./picture.tsx";
 function Page() {
   const rack = topology.value;
   if (run.value === undefined && runs.value !== undefined) {
+    const up = runs.value.runs.filter(({ state }) => state === "up");
+    if (up.length > 0) {
+      return (
+        <Empty
+          title="No rack is chosen"
+          act={
+            <div class="acts">
+              {up.map(({ id, scenario }) => (
+                <a key={id} class="button" href={hrefOf({ run: id })} title={id}>
+                  Look at {scenario ?? id}
+                </a>
+              ))}
+            </div>
+          }
+        >
+          This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
+          them.
+        </Empty>
+      );
+    }
     return (
       <Empty
         title="No rack is up"
@@ -17,6 +37,16 @@ function Page() {
       >
         This view shows a rack that runs: its hosts, cards, switches and cables, and what is on
         them. Which method keeps its promises where, before any rack is up, is what Explore finds.
+      </Empty>
+    );
+  }
+  if (rack === undefined && trouble.value !== undefined) {
+    return (
+      <Empty
+        title="No rack to show"
+        act={<a class="button" href={hrefOf({ view: "runs" })}>Choose another run</a>}
+      >
+        {trouble.value}.
       </Empty>
     );
   }

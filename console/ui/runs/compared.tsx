@@ -23,6 +23,12 @@ function Rows({ title, rows }: { readonly title: string; readonly rows: readonly
   );
 }
 
+/** A counter with all its digits: two that differ look different. */
+function exact(name: string, value: number): string {
+  if (name.endsWith("Ps")) return time(value);
+  return /bytes/i.test(name) ? `${count(value)}\u202fB` : counter(name, value);
+}
+
 function isAlike(
   { here, there }: { readonly here: readonly EventRow[]; readonly there: readonly EventRow[] },
 ): boolean {
@@ -124,8 +130,8 @@ export function Compared({ one, other }: { readonly one: string; readonly other:
                 <tr key={`${node} ${name}`}>
                   <td>{node}</td>
                   <td title={name}>{wordsOfCounter(name)}</td>
-                  <td class="num">{here === null ? "–" : counter(name, here)}</td>
-                  <td class="num">{there === null ? "–" : counter(name, there)}</td>
+                  <td class="num">{here === null ? "–" : exact(name, here)}</td>
+                  <td class="num">{there === null ? "–" : exact(name, there)}</td>
                 </tr>
               ))}
             </tbody>
