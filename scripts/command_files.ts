@@ -19,7 +19,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["kill", "start"], load: async () => (await import("./commands/power.ts")).addPower },
   { commands: ["link"], load: async () => (await import("./commands/cables.ts")).addCables },
   {
-    commands: ["pause", "resume", "step", "until", "pace", "why"],
+    commands: ["pause", "resume", "step", "until", "find", "pace", "why"],
     load: async () => (await import("./commands/clock.ts")).addClock,
   },
   {

@@ -1,6 +1,7 @@
 /** What one can order a rack that is up: power, time, cables, objects. */
 import { z } from "zod";
 import { name, time } from "./common.ts";
+import { predicate, predicateText } from "./predicate.ts";
 import { clock } from "./rack.ts";
 
 export const powerOrder = z.discriminatedUnion("action", [
@@ -35,15 +36,8 @@ export const timeOrder = z.discriminatedUnion("order", [
   z.strictObject({
     order: z.literal("until"),
     atPs: time.optional(),
-    step: z.string().max(200).regex(/^(?:[\w-]+:)?[A-Za-z][\w-]*$/).optional()
-      .describe("`S907`, or `b-rnic:S907`"),
-    breaks: z.array(z.strictObject({
-      step: z.string().max(100).regex(/^[A-Za-z][\w-]*$/),
-      node: name.optional().describe("the device; default: any"),
-      count: z.number().int().min(1).max(1e9).optional().describe(
-        "the how-many-th time; default 1",
-      ),
-    })).min(1).max(20).optional().describe(
+    step: predicateText.optional(),
+    breaks: z.array(predicate).min(1).max(20).optional().describe(
       "instead of `step`: whichever comes first, `atPs` included",
     ),
   }),

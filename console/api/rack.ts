@@ -1,6 +1,7 @@
 /** A rack: what it consists of, its clock, its processes, and what its devices count. */
 import { z } from "zod";
 import { maybe, name, seed, time, timeOrNever } from "./common.ts";
+import { predicate } from "./predicate.ts";
 
 export const nodeKind = z.enum(["host", "rnic", "switch"]).meta({ id: "NodeKind" });
 
@@ -67,8 +68,17 @@ export const clock = z.object({
   why: z.string().describe("one sentence: whether time moves, and if not, what holds it"),
   waiting: z.array(waiting),
   standsAtPs: timeOrNever.optional().describe("the one instant at which all of the rack stands"),
-  hits: z.array(z.object({ node: name, step: z.string(), atPs: time, count: z.number().int() }))
-    .optional().describe("the breaks of the last order that were hit"),
+  hits: z.array(z.object({
+    break: z.number().int().describe("place in `breaks`"),
+    node: name,
+    step: z.string(),
+    atPs: time,
+    count: z.number().int(),
+  })).optional().describe("the breaks of the last order that were hit"),
+  breaks: z.array(predicate).optional().describe("those of the last order"),
+  watchedFromPs: timeOrNever.optional().describe(
+    "what happens at this instant or later counts for `breaks`; null: none are watched",
+  ),
 }).meta({ id: "Clock" });
 export type Clock = z.infer<typeof clock>;
 

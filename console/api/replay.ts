@@ -6,7 +6,9 @@ import { z } from "zod";
 import type * as replay from "../replay/types.ts";
 import { PLACES } from "../replay/types.ts";
 import { maybe, name, orNull, time } from "./common.ts";
+import { COUNT_MAX } from "../../fabric/trace/predicate.ts";
 import { ladderDocument } from "./operations.ts";
+import { node, step } from "./predicate.ts";
 import { rnicState } from "./rack.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
@@ -310,9 +312,11 @@ export const eventsQuery = query.extend({
   ),
 });
 export const findQuery = query.extend({
-  after: whole,
-  node: name.optional(),
-  step: z.string().min(1).max(200),
+  after: whole.optional().describe("steps after this instant; default: all"),
+  atPs: whole.optional().describe("steps before this instant; default: all"),
+  step,
+  node: node.optional(),
+  count: whole.min(1).max(COUNT_MAX).optional().describe("the how-many-th time; default 1"),
 });
 export const compareQuery = query.extend({
   with: name.describe("the other run"),

@@ -181,9 +181,10 @@ export class Replay {
     return this.ask("eventsAround", query);
   }
 
-  /** The first step after an instant that fits; null where there is none. */
-  find(query: FindQuery): Promise<EventRow | null> {
-    return this.ask("find", query);
+  /** The step that fits; null where there is none. */
+  async find(query: FindQuery): Promise<EventRow | null> {
+    await this.#reach(query.atPs ?? Infinity);
+    return await this.ask("find", query);
   }
 
   /** @throws Refusal for a wrong question, RackError where the process has ended. */

@@ -3,11 +3,12 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { predicateProblem } from "../../fabric/trace/predicate.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Pages } from "../explore/history.ts";
 import { victimOf } from "../explore/post_crash_run.ts";
-import { eventsAround, findStep, textOfValue, type Ticks } from "./event_rows.ts";
+import { eventsAround, StepFinder, textOfValue, type Ticks } from "./event_rows.ts";
 import { HostMemory } from "./host_memory.ts";
 import type { KnownDigest, ReplayJob } from "./job.ts";
 import { lossOf, memoryMap, memoryView } from "./memory_view.ts";
@@ -399,12 +400,17 @@ export class ReplayEngine {
     return eventsAround(await this.#around(query.at), this.#ticks(), query);
   }
 
+  /** @throws Refusal for a step or a device that there is not. */
   async find(query: FindQuery): Promise<EventRow | null> {
-    for (let { after } = query;;) {
+    const problem = predicateProblem(query, this.#job.plan.nodes.map(({ name }) => name));
+    if (problem !== undefined) throw refusal("", problem);
+    const finder = new StepFinder(query);
+    for (let from = query.after === undefined ? 0 : query.after + 1;;) {
       // The steps of the instant itself are those of a pass that has gone beyond it.
-      const around = await this.#around(after + 2), found = findStep(around, { ...query, after });
-      if (found !== null || around === this.#recording) return found;
-      after = around.reached - 1;
+      const around = await this.#around(from + 1, from), found = finder.findIn(around, from);
+      const isAll = around === this.#recording || around.reached >= (query.atPs ?? NEVER);
+      if (found !== null || isAll) return found;
+      from = around.reached;
     }
   }
 

@@ -53,7 +53,7 @@ describe("ReplayEngine", () => {
           snapshot: await engine.snapshot(at, { exact: false }),
           loss,
           events: await engine.eventsAround({ at, before: 40, after: 40 }),
-          found: await engine.find({ after: at, step: "start" }),
+          found: await engine.find({ after: at, step: "write-ack", node: "b-rnic" }),
           operations,
           // What was posted long before is another stretch's where stretches are as short as here.
           ladder: rows.filter(({ sincePs }) => sincePs >= 0 && sincePs < 20e6),
@@ -62,7 +62,13 @@ describe("ReplayEngine", () => {
       assert.deepEqual(await ask(few), await ask(all), `at ${us} us`);
     }
     await assertMapped(all, 255e6);
-    assert.equal(await few.find({ after: 0, step: "no such step" }), null);
+    // Counted over more than is kept at once; with DDIO on the card traces it by its number in figure 3.
+    const query = { step: "S205", count: 30 }, counted = await all.find(query);
+    assert.deepEqual([counted!.node, counted!.name], ["b-rnic", "S305"]);
+    assert.deepEqual(await few.find(query), counted);
+    assert.equal(await few.find({ ...query, atPs: counted!.time }), null);
+    await assert.rejects(few.find({ step: "no-step" }), /"no-step": expected one of S201–S214, /);
+    await assert.rejects(few.find({ step: "nak", node: "c" }), /device "c": expected one of a, /);
   });
 
   it("lists the latest thousand orders in a time line, and says how many were before them", async () => {

@@ -1,5 +1,6 @@
 /** What happened around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
 import type { TimedRecord } from "../../fabric/audit.ts";
+import { matcherOf } from "../../fabric/trace/predicate.ts";
 import { countBefore } from "./log_arrays.ts";
 import type { Recording } from "./recording.ts";
 import type {
@@ -45,18 +46,28 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
   return { rows, split: first.length };
 }
 
-/** The first step after an instant that fits. */
-export function findStep(recording: Recording, { after, node, step }: FindQuery): EventRow | null {
-  const { steps } = recording;
-  const isText = step.startsWith("/"), part = step.slice(1);
-  for (let i = steps.countBefore(after + 1); i < steps.length; i++) {
-    const line = steps.at(i);
-    if (node !== undefined && line.node !== node) continue;
-    if (isText ? !line.text.includes(part) : line.step !== step) continue;
-    const { time, step: name, text } = line;
-    return { time, node: line.node, kind: "step", name, text };
+/** Counts steps in the order in which they happened, and ends with the one that is looked for. */
+export class StepFinder {
+  readonly #isMeant: ReturnType<typeof matcherOf>;
+  readonly #to: Ps;
+  #left: number;
+
+  constructor({ atPs = Infinity, ...predicate }: FindQuery) {
+    this.#isMeant = matcherOf(predicate);
+    this.#to = atPs;
+    this.#left = predicate.count ?? 1;
   }
-  return null;
+
+  /** Looks at the steps from an instant on that a recording has. @returns the one that is looked for. */
+  findIn({ steps }: Recording, from: Ps): EventRow | null {
+    const end = steps.countBefore(this.#to);
+    for (let i = steps.countBefore(from); i < end; i++) {
+      const line = steps.at(i), { time, node, step: name, text } = line;
+      if (!this.#isMeant(node, line) || --this.#left > 0) continue;
+      return { time, node, kind: "step", name, text };
+    }
+    return null;
+  }
 }
 
 interface Source {

@@ -8,6 +8,7 @@
 import type { NodeKind } from "../../fabric/node.ts";
 import type { RnicInspection } from "../../fabric/inspection.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { Predicate } from "../../fabric/trace/predicate.ts";
 
 /** Virtual time in ps. */
 export type Ps = number;
@@ -462,12 +463,12 @@ export interface Events {
   readonly split: number;
 }
 
-/** The next or previous event that fits: for "until b-rnic sends a persistence ACK". */
-export interface FindQuery {
-  readonly after: Ps;
-  readonly node?: string;
-  /** Step number or verb; also a part of the text where it begins with "/". */
-  readonly step: string;
+/** The step that fits: what a rack that is up would stop at, looked for in the past. */
+export interface FindQuery extends Predicate {
+  /** Steps after this instant count; absent: all. */
+  readonly after?: Ps;
+  /** Steps before this instant count; absent: all. */
+  readonly atPs?: Ps;
 }
 
 // Comparison.

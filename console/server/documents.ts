@@ -12,7 +12,9 @@ export function clockOf(status: ClockStatus): Clock {
     ...clockDocument(status),
     why: whyText(status),
     standsAtPs: status.standsAt,
-    hits: status.hits.map(({ node, step, atPs, count }) => ({ node, step, atPs, count })),
+    hits: [...status.hits],
+    breaks: [...status.breaks],
+    watchedFromPs: status.watchedFrom,
     waiting: status.why.map(({ partition, status, sinceMs, next, now, heldBy }) => ({
       partition,
       status,

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { followRack } from "./data/rack.ts";
 import { followInstant } from "./data/shown.ts";
+import { followStop } from "./data/stop.ts";
 import { followTimeline } from "./data/timeline.ts";
 import { signIn } from "./data/session.ts";
 import { Frame } from "./frame/frame.tsx";
@@ -16,3 +17,4 @@ await isSignedIn;
 followRack();
 followInstant();
 followTimeline();
+followStop();

@@ -1,23 +1,13 @@
 /**
- * Breaks: conditions at which a running rack stops. A break is a step of a ladder (`S907`, `qp-err`),
- * on one device or on any, for the first time or a later one.
+ * Breaks: what a running rack is to stop at, in the language of `trace/predicate.ts`.
  *
  * The rack stops as a whole, at the end of the instant of the hit: all that happens then or before has
  * happened on every device, and nothing later on any. For that, while breaks are watched no partition
  * runs past the next event of another (`Timekeeper`), which takes about a third more CPU time.
  */
 import type { Time } from "../base/time.ts";
+import type { Predicate } from "../trace/predicate.ts";
 import type { Grant, Report } from "./clock.ts";
-
-/** Stop when a device does this. */
-export interface Break {
-  /** Name of a trace step: the document's number or a verb. */
-  readonly step: string;
-  /** The device; absent: any. */
-  readonly node?: string;
-  /** The how-many-th time since the order, on all of the devices together. Default: 1. */
-  readonly count?: number;
-}
 
 /** A break was hit: the exact event. Several may be hit at one instant. */
 export interface BreakHit {
@@ -40,12 +30,14 @@ interface Seen {
 
 /** The breaks of one order, and what became of them. */
 export class Breaks {
-  readonly all: readonly Break[];
+  readonly all: readonly Predicate[];
+  /** They are watched from this instant on; undefined: not yet. */
+  from: Time | undefined;
   readonly hits: BreakHit[] = [];
   readonly #counts: number[];
   #seen: Seen[] = [];
 
-  constructor(breaks: readonly Break[]) {
+  constructor(breaks: readonly Predicate[]) {
     this.all = breaks;
     this.#counts = breaks.map(() => 0);
   }

@@ -17,7 +17,9 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
-import type { Break, BreakHit } from "./breaks.ts";
+import { type Predicate, predicateProblem } from "../trace/predicate.ts";
+import { formatProblem } from "../rack/plan/problem.ts";
+import type { BreakHit } from "./breaks.ts";
 import {
   type ClockEnd,
   type MemberStatus,
@@ -75,8 +77,10 @@ export interface ClockStatus {
    */
   readonly standsAt: Time | null;
   /** The breaks of the last order that let time run, and those that were hit; see `breaks.ts`. */
-  readonly breaks: readonly Break[];
+  readonly breaks: readonly Predicate[];
   readonly hits: readonly BreakHit[];
+  /** What happens at this instant or later is counted for the breaks; null: none are watched. */
+  readonly watchedFrom: Time | null;
   /** Orders that start programs have this number or a greater one, unless an earlier timekeeper took them. */
   readonly ordersFrom: number;
   /** Orders of earlier timekeepers that their hosts may not have had yet, by number. */
@@ -166,6 +170,7 @@ export class ClockService {
       standsAt: timekeeper.standsAt ?? null,
       breaks: timekeeper.breaks.all,
       hits: timekeeper.breaks.hits,
+      watchedFrom: timekeeper.breaks.from ?? null,
       ordersFrom: timekeeper.ordersFrom,
       recalled: timekeeper.recalled,
       driven: this.#driven,
@@ -339,16 +344,17 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ until?: ps, breaks?: Break[], stopOn?: step }`; `stopOn: "b-rnic:S907"` is one break more. */
-  #resume({ until, breaks = [], stopOn }: Request): object | undefined {
+  /** `{ until?: ps, breaks?: Predicate[] }` */
+  #resume({ until, breaks = [] }: Request): object | undefined {
     if (until !== undefined && typeof until !== "number") return undefined;
-    const all = [breaks, stopOn === undefined ? [] : breakNamed(stopOn)].flat();
-    if (all.length > BREAKS_MAX || !all.every(isBreak)) return undefined;
+    if (!Array.isArray(breaks) || breaks.length > BREAKS_MAX) return undefined;
     const names = this.#options.partitions.flatMap(({ nodes }) => nodes);
-    const unknown = all.find(({ node }) => node !== undefined && !names.includes(node));
-    if (unknown !== undefined) return { error: `there is no device ${unknown.node}` };
+    for (const each of breaks) {
+      const problem = predicateProblem(each, names);
+      if (problem !== undefined) return { error: formatProblem({ path: "a break", ...problem }) };
+    }
     this.#pace = undefined;
-    this.timekeeper.resume({ ...(until !== undefined && { limit: until }), breaks: all });
+    this.timekeeper.resume({ ...(until !== undefined && { limit: until }), breaks });
     return { ok: true };
   }
 
@@ -493,20 +499,6 @@ function isRequest(value: unknown): value is Request {
 
 /** Each is looked at for each step of a device. */
 const BREAKS_MAX = 64;
-
-function isBreak(value: unknown): value is Break {
-  const { step, node, count } = Object(value) as Partial<Record<keyof Break, unknown>>;
-  return typeof step === "string" && step !== "" &&
-    (node === undefined || typeof node === "string") &&
-    (count === undefined || (Number.isSafeInteger(count) && (count as number) > 0));
-}
-
-/** `S907`, or `b-rnic:S907`. */
-function breakNamed(text: unknown): Partial<Break> {
-  if (typeof text !== "string") return {};
-  const colon = text.indexOf(":");
-  return colon < 0 ? { step: text } : { node: text.slice(0, colon), step: text.slice(colon + 1) };
-}
 
 /** Bytes that a program is given by value, as `put` is on a rack that is up. */
 function contentBytes(options: ProgramPlan["options"]): number {

@@ -2,7 +2,8 @@
  * What holds a rack's time: a limit, a pause, breaks. Partitions differ by up to their lookahead, so a
  * pause and breaks first level the rack: those behind go on to where the first one is.
  */
-import { type Break, Breaks } from "./breaks.ts";
+import type { Predicate } from "../trace/predicate.ts";
+import { Breaks } from "./breaks.ts";
 import { afterAllOf, effectiveNext, type Member, spansDone } from "./member.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
@@ -41,11 +42,17 @@ export class Hold {
     return this.breaks.all.length > 0 && !this.isLevelling;
   }
 
-  release(limit: Time, breaks: readonly Break[]): void {
+  release(limit: Time, breaks: readonly Predicate[]): void {
     this.isPaused = false;
     this.breaks = new Breaks(breaks);
     this.isLevelling = breaks.length > 0;
     this.limit = limit;
+  }
+
+  /** The rack is level: breaks are watched from here on. */
+  watch(): void {
+    this.isLevelling = false;
+    this.breaks.from = this.#levelAt;
   }
 
   /** To be called when no partition is running. */

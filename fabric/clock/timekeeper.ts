@@ -23,7 +23,8 @@ import {
   resumeOrders,
   spansDone,
 } from "./member.ts";
-import type { Break, Breaks } from "./breaks.ts";
+import type { Predicate } from "../trace/predicate.ts";
+import type { Breaks } from "./breaks.ts";
 import { Hold, standsAt } from "./hold.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
@@ -310,7 +311,9 @@ export class Timekeeper {
    * Goes on, at most up to `limit` (exclusive) or to the first of the breaks: they are watched from
    * the first instant on at which no partition is ahead of another.
    */
-  resume({ limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Break[] } = {}): void {
+  resume(
+    { limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Predicate[] } = {},
+  ): void {
     this.#hold.release(limit, breaks);
     if (this.#hold.isLevelling) this.#level();
     else this.schedule();
@@ -327,7 +330,7 @@ export class Timekeeper {
   }
 
   /** The breaks that the rack is to stop at, and those that it has. */
-  get breaks(): Pick<Breaks, "all" | "hits"> {
+  get breaks(): Pick<Breaks, "all" | "hits" | "from"> {
     return this.#hold.breaks;
   }
 
@@ -391,7 +394,7 @@ export class Timekeeper {
     }
     if (running || this.#hold.isPaused) return;
     if (!this.#hold.isLevelling) return this.#finishIfQuiet();
-    this.#hold.isLevelling = false;
+    this.#hold.watch();
     this.schedule();
   }
 

@@ -9,7 +9,7 @@ import type { Time } from "../base/time.ts";
 import { until } from "../bus/bus_contract.ts";
 import { sleep } from "../bus/wall_time.ts";
 import { createMemoryBroker } from "../bus/memory_bus_testing.ts";
-import type { Break } from "../clock/breaks.ts";
+import type { Predicate } from "../trace/predicate.ts";
 import { Simulator } from "../partition/simulator.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import {
@@ -50,7 +50,7 @@ async function stopAndGo(seed: number, options: Pick<BusRunOptions, "broker"> = 
     for (let from = 0;;) {
       const left = all.filter(([at]) => at >= from);
       const { name } = plan.nodes[rng.below(plan.nodes.length)]!;
-      const breaks: Break[] = [
+      const breaks: Predicate[] = [
         { step: TOY_STEP, count: 1 + rng.below(12) },
         { step: TOY_STEP, node: name, count: 1 + rng.below(5) },
         { step: "never" },

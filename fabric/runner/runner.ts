@@ -8,6 +8,7 @@ import type { Bus, Subscription } from "../bus/bus.ts";
 import { ForgeryError, Refusals } from "../bus/refusals.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { DurableWrite, TraceStep } from "../node.ts";
+import { matcherOf } from "../trace/predicate.ts";
 import { Partition, type PartitionOptions } from "../partition/partition.ts";
 import type { ResendBuffer } from "./resend_buffer.ts";
 import { noticeOf } from "../partition/local_node.ts";
@@ -388,10 +389,11 @@ function watched(breaks: Grant["breaks"], partition: Partition) {
   const hits: (readonly [place: number, node: string, at: Time])[] = [];
   if (breaks.length === 0) return { hits, stopOn: undefined };
   const left = breaks.map(([, , count]) => count);
-  const stopOn = (node: string, { step }: TraceStep) => {
+  const matchers = breaks.map(([step, node]) => matcherOf({ step, node }));
+  const stopOn = (node: string, step: TraceStep) => {
     let isLast = false;
-    for (const [place, [wanted, on]] of breaks.entries()) {
-      if (step !== wanted || (on !== "" && on !== node)) continue;
+    for (const [place, isMeant] of matchers.entries()) {
+      if (!isMeant(node, step)) continue;
       hits.push([place, node, partition.now]);
       if (--left[place]! <= 0) isLast = true;
     }

@@ -76,6 +76,18 @@ export function stepIn(
   return numbers[figure ?? write] ?? step;
 }
 
+/**
+ * The names by which devices trace a step. A card cannot tell in which figure its plain WRITE is, and traces
+ * one number: so all numbers of a step that figures share mean the same. A SEND's steps are told apart.
+ */
+export function tracedAs(step: string): readonly string[] {
+  const part = PART_OF.get(step) ?? (Object.hasOwn(PARTS, step) ? step : undefined);
+  const isSend = part !== undefined && (part.startsWith("send") || part.startsWith("recv"));
+  if (part === undefined || (isSend && DOCUMENT[step] !== undefined)) return [step];
+  const names = [...PART_OF].filter(([, of]) => of === part).map(([name]) => name);
+  return [...new Set([part, ...names])];
+}
+
 /** The destination of a step's arrow: the own host, its RNIC, or the peer's RNIC. */
 export type Arrow = "host" | "card" | "peer";
 
@@ -193,4 +205,9 @@ export function stepsOf(figure: Figure): string[] {
   const number = (step: string) => Number(step.replace("S", ""));
   return Object.keys(DOCUMENT).filter((step) => Math.floor(number(step) / 100) === figure)
     .sort((x, y) => number(x) - number(y));
+}
+
+/** Numbers of all steps, figure by figure. */
+export function documentSteps(): string[] {
+  return ([2, 3, 9, 10, 45, 46] as const).flatMap(stepsOf);
 }

@@ -4,14 +4,14 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { goalText, parseGoal, predicateText } from "../../fabric/trace/predicate.ts";
+import { STEP_WORDS } from "../../fabric/trace/step_words.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
 import { refusedText } from "../../console/rack/refused.ts";
-import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
+import { findUp, type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
-  breakNamed,
   type Driven,
-  type Goal,
   pause,
   resume,
   setPace,
@@ -19,14 +19,18 @@ import {
   until,
 } from "../../console/rack/live/virtual_time.ts";
 import { whyOf } from "../../console/rack/live/why.ts";
+import type { Replay } from "../../console/replay/client.ts";
+import type { EventRow, ReplayTarget } from "../../console/replay/types.ts";
+import { whereStopped, whereText } from "../../console/replay/where.ts";
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { addCaptureOptions, addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
-import { printResult } from "./output.ts";
+import { printResult, say } from "./output.ts";
 import type { ResumeFlags } from "./resume/resume.ts";
 
-type UntilFlags = LiveFlags & { readonly count?: string };
+type UntilFlags = LiveFlags & { readonly count?: string; readonly replay: boolean };
+type FindFlags = UntilFlags & { readonly after?: string; readonly variant?: string };
 type StepFlags = LiveFlags & { readonly time?: string; readonly events?: string };
 
 export function addClock(program: Command): void {
@@ -43,7 +47,18 @@ export function addClock(program: Command): void {
     "run to a virtual time (2ms) or a step (S907, b-rnic:S907), whichever comes first",
   )
     .option("--count <n>", "of steps, not the first but the one of this number (1)")
+    .option("--no-replay", "do not replay the run to say exactly which step it was")
     .action((goals: string[], flags: UntilFlags) => driveUntil(goals, flags));
+  clockCommand(
+    program,
+    "find <what...>",
+    "the instant of a step in the past of a run, in the words of rack until",
+  )
+    .option("--count <n>", "not the first but the one of this number (1)")
+    .option("--after <time>", "count those after this virtual time")
+    .option("--variant <name>", "of a run with several: its name, or its number from 1")
+    .addHelpText("after", wordsText())
+    .action((words: string[], flags: FindFlags) => find(words, flags));
   clockCommand(program, "pace <rate>", "virtual time per second of ours: 10us/s, or max")
     .action((rate: string, flags: LiveFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
@@ -93,6 +108,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   resume: "rack resume\n  rack resume persist-pair-2026 --at 2.5ms",
   step: "rack step --time 500ns\n  rack step --events 10",
   until: "rack until 2ms\n  rack until b-rnic:S907\n  rack until qp-err 10ms",
+  find: "rack find b-rnic:S907 --count 20\n  rack find qp-err --run persist-pair-2026",
   pace: "rack pace 10us/s\n  rack pace max",
   why: "rack why",
 };
@@ -106,15 +122,18 @@ function clockCommand(program: Command, usage: string, description: string): Com
 async function drive(
   flags: LiveFlags,
   order: (link: RackLink) => Promise<Driven>,
+  where?: (status: ClockStatus) => Promise<EventRow[] | undefined>,
 ): Promise<void> {
   const { status, missed } = await withRack(flags.run, order);
-  const { hits } = status;
+  const found = await where?.(status);
   const document = {
     run: status.run,
     ...clockDocument(status),
     ...(missed && { missed }),
+    ...(found && { found }),
   };
-  printResult(flags, document, [...hits.map(hitText), clockText(status)].join("\n"));
+  const hits = found?.map(whereText) ?? status.hits.map(hitText);
+  printResult(flags, document, [...hits, clockText(status)].join("\n"));
   if (missed !== undefined) throw new RackError(missed, EXIT.failed);
 }
 
@@ -134,20 +153,64 @@ function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events
 }
 
 async function driveUntil(goals: readonly string[], flags: UntilFlags): Promise<void> {
-  const times = goals.map((goal) => parseTime(goal)).filter((time) => time !== undefined);
-  const steps = goals.filter((goal) => parseTime(goal) === undefined);
-  const wrong = steps.find((step) => !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(step));
-  if (wrong !== undefined) {
-    const expected = "a time such as 2ms, or a step such as b-rnic:S907";
-    throw refusal("", { found: `"${wrong}"`, expected });
-  }
-  const [time] = times;
-  if (times.length > 1) throw refusal("", { found: `${times.length} times`, expected: "one" });
-  const count = whole("--count", flags.count ?? "1", { least: 1, most: 1_000_000_000 });
-  const breaks = steps.map((step) => ({ ...breakNamed(step), count }));
-  const to: Goal = { breaks, ...(time !== undefined && { time }) };
+  const to = parseGoal(goals, flags);
   const signal = onInterrupt("pausing the rack");
-  await drive(flags, ({ control }) => until(control, to, signal));
+  await drive(flags, ({ control }) => until(control, to, signal), async (status) => {
+    if (!flags.replay || status.hits.length === 0) return undefined;
+    return await inReplay({ run: status.run }, signal, (replay) => whereStopped(replay, status))
+      .catch((error) => {
+        signal.throwIfAborted();
+        say(`The run cannot be replayed to say which step it was: ${(error as Error).message}`);
+        return undefined;
+      });
+  });
+}
+
+/** Asks the replay of a run. @param signal ends it. */
+async function inReplay<T>(
+  target: ReplayTarget,
+  signal: AbortSignal,
+  ask: (replay: Replay) => Promise<T>,
+): Promise<T> {
+  const { Replay } = await import("../../console/replay/client.ts");
+  const replay = await Replay.open(target, { signal });
+  try {
+    return await ask(replay);
+  } finally {
+    await replay.close();
+  }
+}
+
+/** The first of several predicates that the past of a run has. */
+async function find(words: readonly string[], flags: FindFlags): Promise<void> {
+  const { breaks, time } = parseGoal(words, flags), { variant } = flags;
+  if (breaks.length === 0) throw refusal("", { found: "a time", expected: "a step of a device" });
+  const run = flags.run ?? (await findUp()).id;
+  const after = flags.after === undefined ? undefined : timeOf("--after", flags.after);
+  const terms = {
+    ...(after !== undefined && { after }),
+    ...(time !== undefined && { atPs: time }),
+  };
+  const target = { run, ...(variant !== undefined && { variant }) };
+  const rows = await inReplay(target, onInterrupt("ending the replay"), async (replay) => {
+    const found: (EventRow | null)[] = [];
+    for (const each of breaks) found.push(await replay.find({ ...each, ...terms }));
+    return found.filter((row) => row !== null);
+  });
+  const [first] = rows.sort((x, y) => x.time - y.time);
+  if (first !== undefined || flags.json) {
+    printResult(flags, { run, event: first ?? null }, first ? whereText(first) : "");
+  }
+  if (first !== undefined) return;
+  throw new RackError(`${goalText({ breaks })} has not happened in ${run}`, EXIT.failed);
+}
+
+function wordsText(): string {
+  const words = Object.keys(STEP_WORDS), width = Math.max(...words.map((word) => word.length));
+  const rows = words.map((step) => `  ${step.padEnd(width)}  ${predicateText({ step })}`);
+  return `\nA step is a number of the documents (S907, 4504), / and a part of its text, or a word:\n${
+    rows.join("\n")
+  }`;
 }
 
 function paceOf(rate: string): number {

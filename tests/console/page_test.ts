@@ -82,14 +82,46 @@ describe("The console's page", () => {
     await page.locator('footer .promises[d*="M"]').waitFor({ state: "attached" });
     await page.keyboard.press("u");
     const dialog = page.getByRole("dialog");
-    await dialog.getByRole("button", { name: "a persistence ACK is sent" }).click();
-    await dialog.locator("p", { hasText: "sends the persistence acknowledgement" }).waitFor();
+    await dialog.getByRole("button", { name: "sends a persistence ACK" }).click();
     await dialog.getByLabel("Device").selectOption("b-rnic");
+    await dialog.locator("p", { hasText: "B-rnic sends a persistence ACK" }).waitFor();
     await rig.pictures("until");
     await rig.accessible("what time runs until");
     await dialog.getByRole("button", { name: "Run until then" }).click();
-    await page.locator(".notice").getByText("b-rnic:S907 has not happened").waitFor();
+    await page.locator(".notice").getByText("b-rnic:persistence-ack has not happened")
+      .waitFor();
     await page.getByRole("button", { name: "Close this message" }).click();
+  });
+
+  it("stops at what a device does, and one click shows the instant that the replay says", async () => {
+    const { page, commands } = rig;
+    await page.locator(".bar").getByRole("button", { name: "pause" }).click();
+    const put = commands.run(["put", "--to", "b", input!, "--method", "persist-opcode"]);
+    await eventually("the order is there", async () => {
+      const { stdout } = await commands.run(["why", "--json"]);
+      return JSON.parse(stdout).next !== null;
+    }, { withinMs: 60_000 });
+    await page.keyboard.press("u");
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox").or(dialog.getByRole("combobox")).first().fill("S970");
+    await dialog.getByRole("button", { name: "Run until then" }).click();
+    await dialog.getByRole("alert").getByText("expected a time").waitFor();
+    await dialog.getByRole("combobox").first().fill("b-rnic:persistence-ack");
+    await dialog.getByLabel("The how-many-th").fill("2");
+    await dialog.getByRole("button", { name: "Run until then" }).click();
+    // The text of the step is known to the replay alone.
+    const stop = page.locator(".why").getByRole("button", { name: "S1016: persistence ACK of" });
+    const [, at] = /at ([\d.\u202f]+)\u202fµs/.exec(await stop.innerText())!;
+    await rig.pictures("stopped");
+    await stop.click();
+    await page.getByText("This is the past.").waitFor();
+    await page.locator("aside h2", { hasText: "b-rnic" }).waitFor();
+    const [, shown] = /at=(\d+)/.exec(page.url())!;
+    assert.equal(Number(shown) - 1, Math.round(1e6 * Number(at!.replaceAll("\u202f", ""))));
+    await page.keyboard.press("Escape");
+    await page.locator(".bar").getByRole("button", { name: "▶ run" }).click();
+    assert.equal((await put).code, 0);
+    assert.equal(await page.getByText("Stopped at").count(), 0);
   });
 
   it("lists its keys, and is used by them alone", async () => {

@@ -17,11 +17,14 @@ import { startDevice } from "../../console/rack/live/power.ts";
 import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { type StepBlock, watchSteps } from "../../console/rack/live/steps.ts";
 import { pause, resume, until } from "../../console/rack/live/virtual_time.ts";
+import { Replay } from "../../console/replay/client.ts";
+import { whereStopped, whereText } from "../../console/replay/where.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { readInputs } from "../../nodes/files.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { parseGoal } from "../../fabric/trace/predicate.ts";
 import { eventually } from "../support/eventually.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { contentOf } from "../support/process_rack.ts";
@@ -99,8 +102,30 @@ describe("a rack that is watched", () => {
       assert.equal(from.length, HITS);
       assert.equal(status.digest, simulatedTo(hit.atPs + 1).digest);
       assert.ok(status.why.every(({ next }) => next > hit.atPs));
-      await assert.rejects(until(control, { step: "x:S907" }), /there is no device x/);
+      const wrong = (text: string) => until(control, parseGoal([text]));
+      await assert.rejects(wrong("x:S907"), /a break is device "x": expected one of a, a-rnic, b/);
     });
+  });
+
+  it("is told exactly where it stands by the replay of its past: in the step's own instant", async () => {
+    const goal = parseGoal(["b-rnic:persistence-ack"], { count: "3" });
+    const { status } = await driving(({ control }) => until(control, goal));
+    // What had happened before this order is not counted.
+    assert.equal(status.watchedFrom, hit.atPs + 1);
+    [hit] = status.hits as [BreakHit];
+    const replay = await Replay.open({ run: rack.id });
+    try {
+      const [row] = await whereStopped(replay, status);
+      assert.match(whereText(row!), /^b-rnic takes S907 at [\d.]+us: persistence ACK of 4096 B$/);
+      assert.equal(row!.time, hit.atPs);
+      // The step is in the next instant, and is none of this one.
+      const { step } = status.breaks[hit.break]!, node = row!.node, at = row!.time;
+      assert.equal(await replay.find({ step, node, after: at - 1, atPs: at }), null);
+      assert.deepEqual(await replay.find({ step, node, after: at - 1, atPs: at + 1 }), row);
+      assert.equal((await replay.snapshot(at + 1)).lastEventAt, at);
+    } finally {
+      await replay.close();
+    }
   });
 
   it("answers a viewer what each device is doing, within milliseconds", async () => {

@@ -2,6 +2,7 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type Ladder, ladderOf, operationsOf, readTrace } from "../../fabric/trace/trace.ts";
+import { stepProblem } from "../../fabric/trace/predicate.ts";
 import { stepsOf } from "../../fabric/trace/trace_figures.ts";
 import { ladderText } from "../../fabric/trace/trace_text.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
@@ -16,6 +17,9 @@ interface Put {
 
 const MESSAGES = 12;
 
+/** Names of all steps that were traced in these tests. */
+const seen = new Set<string>();
+
 /** Ladders of every message of a `put`, four at a time. */
 function ladders({ method, ddio, size = 2048, more = "", faults = "[]" }: Put): Ladder[] {
   const options = `bytes: ${MESSAGES * size}, method: ${method}, size: ${size}, depth: 4 ${more}`;
@@ -29,6 +33,7 @@ faults: ${faults}
 `,
     { trace: true },
   ).run();
+  for (const { step: { step } } of rack.traces) seen.add(step);
   const lines = rack.traces.map(({ time, node, step }) => ({ time, node, ...step }));
   const trace = readTrace(lines, rack.plan);
   return operationsOf(trace).map((operation) => ladderOf(trace, operation));
@@ -223,3 +228,35 @@ programs: [{ on: a, run: put, to: b, ${options} }]
 function byNumber(x: string, y: string): number {
   return Number(x.slice(1)) - Number(y.slice(1));
 }
+
+describe("words of predicates", () => {
+  it("name every step that was traced here, and every one that nodes name in their text", () => {
+    ok(seen.size > 60, `${seen.size}`);
+    const folders = [new URL("../../nodes/", import.meta.url)];
+    for (const folder of folders) {
+      for (const { name, isDirectory } of Deno.readDirSync(folder)) {
+        if (isDirectory) folders.push(new URL(`${name}/`, folder));
+        if (!name.endsWith(".ts") || /_test|_testing/.test(name)) continue;
+        const text = Deno.readTextFileSync(new URL(name, folder));
+        for (
+          const [, step] of text.matchAll(/\b(?:step|post\w*|first|second|recv|reply): "([^"]+)"/g)
+        ) {
+          seen.add(step!);
+        }
+      }
+    }
+    // Parts of devices that are busy, and opcodes.
+    const others = [
+      "busy",
+      "write",
+      "read",
+      "send",
+      "flush",
+      "compare",
+      "write-verify",
+      "write-persistence",
+    ];
+    const unknown = [...seen].filter((step) => stepProblem(step) !== undefined);
+    same(unknown.filter((step) => !others.includes(step)), []);
+  });
+});

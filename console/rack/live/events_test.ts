@@ -20,6 +20,7 @@ const CLOCK: ClockStatus = {
   standsAt: null,
   breaks: [],
   hits: [],
+  watchedFrom: null,
   ordersFrom: 0,
   recalled: [],
   driven: { order: 0, verb: "" },

@@ -1,8 +1,8 @@
 /** Controls the virtual time of a running rack: pause, step, resume. */
-import type { Break } from "../../../fabric/clock/breaks.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { type Goal, goalText } from "../../../fabric/trace/predicate.ts";
 import type { ControlClient } from "./control.ts";
 
 /** States of a partition that waits for a process, or for what is known of one. */
@@ -48,32 +48,24 @@ export async function step(
   return { status };
 }
 
-/** Where a rack is to stop, whichever comes first; a step is `S907` or `b-rnic:S907`. */
-export type Goal =
-  | { readonly time: Time }
-  | { readonly step: string }
-  | { readonly breaks: readonly Break[]; readonly time?: Time };
-
 /**
  * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and
  * `status.standsAt` is the instant behind it, at which the whole rack stands.
  * @param signal pauses the rack before this function rejects.
- * @throws Refusal where the time is past, or there is no such device.
+ * @throws Refusal where the time is past, or there is no such device or step.
  */
 export async function until(
   control: ControlClient,
-  to: Goal,
+  { breaks, time }: Goal,
   signal?: AbortSignal,
 ): Promise<Driven> {
   const { now } = await control.status();
-  const time = "time" in to ? to.time : undefined;
   if (time !== undefined && time <= now) {
     throw refusal("", {
       found: `${formatTime(time)} is past`,
       expected: `a time after ${formatTime(now)}`,
     });
   }
-  const breaks = "breaks" in to ? to.breaks : "step" in to ? [breakNamed(to.step)] : [];
   const body = { ...(time !== undefined && { until: time }), breaks };
   const isHit = ({ hits }: ClockStatus) => hits.length > 0;
   const hasEnded = (now: ClockStatus) => isAtRest(now) && hasCome(now);
@@ -93,22 +85,11 @@ export async function until(
     const isReached = isHit(status) || (time !== undefined && hasCome(status));
     if (missed !== undefined || isReached) return driven;
     await control.demand("resume", {});
-    const steps = breaks.map(nameOf).join(" or ");
-    return { ...driven, missed: `No event is left, and ${steps} has not happened` };
+    return { ...driven, missed: `No event is left, and ${goalText({ breaks })} has not happened` };
   } catch (error) {
     if (signal?.aborted) await control.attempt("pause", {}, 1_000);
     throw error;
   }
-}
-
-/** `S907`, or `b-rnic:S907`. */
-export function breakNamed(text: string): Break {
-  const colon = text.indexOf(":");
-  return colon < 0 ? { step: text } : { node: text.slice(0, colon), step: text.slice(colon + 1) };
-}
-
-function nameOf({ step, node }: Break): string {
-  return node === undefined ? step : `${node}:${step}`;
 }
 
 /** @param psPerSecond virtual time per wall second; 0: full speed. */

@@ -6,6 +6,7 @@ import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import { ControlClient } from "./control.ts";
 import { step, until } from "./virtual_time.ts";
 
@@ -47,7 +48,7 @@ describe("virtual time of a rack that is up", () => {
 
   it("is refused to go on to what is past, and nothing is ordered", async () => {
     await assert.rejects(
-      until(control, { time: 10 }),
+      until(control, { breaks: [], time: 10 }),
       /10 ps is past: expected a time after 10 ps/,
     );
     assert.deepEqual(orders, []);
@@ -56,7 +57,7 @@ describe("virtual time of a rack that is up", () => {
   it("is paused when the way to a time is given up", async () => {
     status = { ...status, limit: 30, paused: false };
     const ending = new AbortController();
-    const going = until(control, { time: 30 }, ending.signal);
+    const going = until(control, { breaks: [], time: 30 }, ending.signal);
     ending.abort();
     await assert.rejects(going, { name: "AbortError" });
     assert.deepEqual(orders, [["resume", { until: 30, breaks: [] }], ["pause", {}]]);
@@ -76,8 +77,8 @@ describe("virtual time of a rack that is up", () => {
     status = { ...status, next: 12, limit: 15, driven: { order: 4, verb: "pause" } };
     const found = /Found pause of another command behind this (step|resume), expected none/;
     assert.match((await step(control, { spanPs: 500 })).missed!, found);
-    assert.match((await until(control, { time: 30 })).missed!, found);
-    assert.match((await until(control, { step: "S907" })).missed!, found);
+    assert.match((await until(control, { breaks: [], time: 30 })).missed!, found);
+    assert.match((await until(control, parseGoal(["S907"]))).missed!, found);
   });
 
   it("has come to a break when the whole rack stands", async () => {
@@ -92,9 +93,9 @@ describe("virtual time of a rack that is up", () => {
 
   it("says what has not happened where nothing more is to happen", async () => {
     status = { ...status, next: Infinity, paused: false };
-    const { missed } = await until(control, { step: "b-rnic:S907" });
+    const { missed } = await until(control, parseGoal(["b-rnic:S907"]));
     assert.equal(missed, "No event is left, and b-rnic:S907 has not happened");
-    assert.deepEqual(orders, [["resume", { breaks: [{ node: "b-rnic", step: "S907" }] }], [
+    assert.deepEqual(orders, [["resume", { breaks: [{ step: "S907", node: "b-rnic" }] }], [
       "resume",
       {},
     ]]);

@@ -1,6 +1,7 @@
 /** Orders to a rack that is up, and what it says of itself. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import * as orders from "../../api/orders.ts";
 import * as api from "../../api/rack.ts";
 import { linkFaultRequest, linkFaultsOf, orderLinkFault } from "../../rack/live/cables.ts";
@@ -19,15 +20,7 @@ import {
 } from "../../rack/live/power.ts";
 import { processesOf } from "../../rack/live/processes.ts";
 import { findUp, type RackLink } from "../../rack/live/racks.ts";
-import {
-  breakNamed,
-  type Driven,
-  pause,
-  resume,
-  setPace,
-  step,
-  until,
-} from "../../rack/live/virtual_time.ts";
+import { type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
 import { whyOf } from "../../rack/live/why.ts";
 import { clockOf } from "../documents.ts";
 import { ApiFailure } from "../doors/errors.ts";
@@ -216,20 +209,14 @@ function drive(
       return step(control, spanPs === undefined ? { events: events ?? 1 } : { spanPs });
     }
     case "until": {
-      const { atPs, step, breaks = step === undefined ? [] : [breakNamed(step)] } = order;
+      const { atPs, step, breaks = step === undefined ? [] : parseGoal([step]).breaks } = order;
       if (step !== undefined && order.breaks !== undefined) {
         throw refusal("until", { found: "step and breaks", expected: "one of them" });
       }
-      if (breaks.length === 0) {
-        if (atPs !== undefined) return until(control, { time: atPs }, signal);
+      if (breaks.length === 0 && atPs === undefined) {
         throw refusal("until", { found: "no goal", expected: "atPs, step or breaks" });
       }
-      const wanted = breaks.map(({ step, node, count }) => ({
-        step,
-        ...(node !== undefined && { node }),
-        ...(count !== undefined && { count }),
-      }));
-      return until(control, { breaks: wanted, ...(atPs !== undefined && { time: atPs }) }, signal);
+      return until(control, { breaks, ...(atPs !== undefined && { time: atPs }) }, signal);
     }
   }
 }

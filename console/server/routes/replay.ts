@@ -69,7 +69,7 @@ const events = ask("events", {
 const find = ask("find", {
   query: api.findQuery,
   schema: api.found,
-  summary: "The first step after an instant that fits",
+  summary: "The step that fits: what `until` stops at, looked for in the past",
 });
 
 const compare = ask("compare", {
@@ -161,8 +161,8 @@ export function replayRoutes(console: Console) {
     })
     .openapi(find, async (c) => {
       const { run } = c.req.valid("param");
-      const { variant, after, step, ...query } = c.req.valid("query");
-      const wanted = { after, step, ...given(query) };
+      const { variant, step, ...query } = c.req.valid("query");
+      const wanted = { step, ...given(query) };
       return c.json({ event: await asked(run, variant, (replay) => replay.find(wanted)) }, 200);
     })
     .openapi(compare, async (c) => {

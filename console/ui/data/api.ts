@@ -24,7 +24,15 @@ import type {
   Runs,
 } from "../../api/runs.ts";
 import type { RunScenario, scenarios, scenarioText, Validation } from "../../api/scenarios.ts";
-import type { Comparison, Loss, Operations, Snapshot, Timeline } from "../../replay/types.ts";
+import type {
+  Comparison,
+  EventRow,
+  FindQuery,
+  Loss,
+  Operations,
+  Snapshot,
+  Timeline,
+} from "../../replay/types.ts";
 import { type Request, request } from "./session.ts";
 
 /** As it is sent: defaults may be left out. */
@@ -78,6 +86,9 @@ export const api = {
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
+  /** The step that fits: what `until` stops at, in the past. */
+  find: (run: string, query: FindQuery) =>
+    json<{ event: EventRow | null }>(withQuery(`/runs/${part(run)}/find`, { ...query })),
   /** What differs between two runs, or two variants, and the first event at which they part. */
   compare: (run: string, query: {
     readonly with: string;

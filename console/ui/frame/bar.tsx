@@ -14,6 +14,7 @@ import {
   variants,
 } from "../data/rack.ts";
 import { replayedAt } from "../data/shown.ts";
+import { goToStop, type Stop, stop } from "../data/stop.ts";
 import { timeline, timelineTrouble } from "../data/timeline.ts";
 import { isOperator } from "../data/session.ts";
 import { cut, roughTime, sentence, time, wordsOfVariant } from "../figures.ts";
@@ -87,6 +88,7 @@ function Why() {
       </span>
     );
   }
+  if (stop.value !== undefined) return <Stopped stop={stop.value} />;
   return <WhyOfClock />;
 }
 
@@ -123,6 +125,19 @@ function WhyOfClock() {
         </button>
       )}
       {after}
+    </span>
+  );
+}
+
+/** The rack stops, the replay says exactly where: one click shows that instant. */
+function Stopped({ stop }: { readonly stop: Stop }) {
+  const { node, step, at, row, trouble } = stop;
+  const what = row === undefined ? step : `${row.name}: ${row.text}`;
+  const text = `${node} at ${time(at)}, ${what}`;
+  return (
+    <span class="why" title={trouble ?? text}>
+      Stopped at <button type="button" class="link" onClick={() => goToStop(stop)}>{text}</button>
+      {trouble !== undefined && ". The replay does not say more"}
     </span>
   );
 }

@@ -1,5 +1,6 @@
 /** The command line of the page: the words of the CLI's commands for a rack that is up. */
 import { parseTime, type Time } from "../../../fabric/base/time.ts";
+import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";
 import { topology, variant } from "../data/rack.ts";
 import { go, instant, run, VIEW_NAMES } from "../state.ts";
@@ -96,11 +97,8 @@ function step(words: readonly string[]): void {
 
 function untilWords(words: readonly string[]): void {
   const at = words.indexOf("--count"), rest = at < 0 ? words : words.toSpliced(at, 2);
-  const wrong = until(word(rest, 0, "a time or a step"), {
-    latest: rest[1] ?? "",
-    count: at < 0 ? "" : word(words, at + 1, "a number after --count"),
-  });
-  if (wrong !== undefined) throw new Error(wrong);
+  const count = at < 0 ? undefined : word(words, at + 1, "a number after --count");
+  void until(parseGoal(rest, { count }));
 }
 
 function pace(words: readonly string[]): void {
@@ -159,7 +157,7 @@ export const COMMANDS: readonly Command[] = [
     act: keep,
   },
   { usage: "step [COUNT|TIME]", what: "instants with events, or so much time", act: step },
-  { usage: "until TIME|STEP [TIME] [--count N]", what: "runs until then", act: untilWords },
+  { usage: "until TIME|STEP... [--count N]", what: "runs until then", act: untilWords },
   { usage: "pace TIME|full", what: "virtual time in a second", act: pace },
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];

@@ -1,7 +1,8 @@
 /** Orders for virtual time, as the bar, the keyboard and the command line give them. */
 import { computed } from "@preact/signals";
 import type { TimeOrder } from "../../api/orders.ts";
-import { parseTime, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import type { Goal } from "../../../fabric/trace/predicate.ts";
 import { api } from "../data/api.ts";
 import { clock, ended, isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
@@ -45,37 +46,13 @@ export function runOrPause(): Promise<void> {
   return drive({ order: isHeld.value ? "resume" : "pause" });
 }
 
-/** As typed: empty where nothing is wanted. */
-export interface UntilTerms {
-  readonly node?: string;
-  /** The how-many-th time that the step happens. */
-  readonly count?: string;
-  /** Where the step does not happen before. */
-  readonly latest?: string;
-}
-
-function timeIn(text: string): Time | undefined {
-  return parseTime(text.replaceAll("µ", "u").replaceAll(/[\s\u202f]/g, ""));
-}
-
-/** Until a time (`3ms`) or a step (`S907`, `b-rnic:S907`). @returns what is wrong with the text. */
-export function until(text: string, { node, count, latest }: UntilTerms = {}): string | undefined {
-  const time = timeIn(text);
-  if (time !== undefined) {
-    void drive({ order: "until", atPs: time });
-    return undefined;
-  }
-  const step = /^(?:([\w-]+):)?([A-Za-z][\w-]*)$/.exec(text);
-  if (step === null) {
-    return `Found ${text || "nothing"}: expected a time as 3ms, or a step as S907 or b-rnic:S907`;
-  }
-  const atPs = latest ? timeIn(latest) : undefined, many = Number(count || 1);
-  if (latest && atPs === undefined) return `Found ${latest}: expected a time as 3ms`;
-  if (!Number.isSafeInteger(many) || many < 1) return `Found ${count}: expected a number from 1 on`;
-  const on = step[1] ?? node;
-  const what = { step: step[2]!, ...(on && { node: on }), ...(many > 1 && { count: many }) };
-  void drive({ order: "until", breaks: [what], ...(atPs !== undefined && { atPs }) });
-  return undefined;
+/** Until a time or what devices do, whichever comes first. */
+export function until({ breaks, time: atPs }: Goal): Promise<void> {
+  return drive({
+    order: "until",
+    ...(breaks.length > 0 && { breaks: [...breaks] }),
+    ...(atPs !== undefined && { atPs }),
+  });
 }
 
 export const PACES: readonly (readonly [name: string, psPerSecond: number])[] = [

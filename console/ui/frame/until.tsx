@@ -1,72 +1,93 @@
 /** Running until a time, or until something happens on a device. */
 import { useSignal } from "@preact/signals";
-import { documentText, stepsOf } from "../../../fabric/trace/trace_figures.ts";
+import { type Goal, parseGoal, predicateText } from "../../../fabric/trace/predicate.ts";
+import { STEP_WORDS } from "../../../fabric/trace/step_words.ts";
+import { documentSteps } from "../../../fabric/trace/trace_figures.ts";
 import { topology } from "../data/rack.ts";
+import { sentence } from "../figures.ts";
 import { close, open } from "./dialogs.tsx";
 import { until } from "./time.ts";
 
-/** What is asked for most, and what has no number in the documents. */
-const OFTEN: readonly (readonly [step: string, what: string])[] = [
-  ["qp-err", "a queue pair enters ERR"],
-  ["S907", "a persistence ACK is sent"],
-  ["imc", "bytes are durable: the iMC accepts them"],
-  ["nak", "a NAK is sent"],
-];
+const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
+/** Buttons for what is asked for most. */
+const BUTTONS = 4;
 
-const STEPS = ([2, 3, 9, 10, 45, 46] as const).flatMap(stepsOf);
+function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal | T {
+  try {
+    return parseGoal(words);
+  } catch (error) {
+    return wrong(error as Error);
+  }
+}
+
+/** What is typed into the form as a goal. @throws Refusal */
+function goalOf(form: FormData): Goal {
+  const given = (name: string) => String(form.get(name) ?? "").trim();
+  const latest = given("latest");
+  const goal = parseGoal([given("until")], { node: given("node"), count: given("count") });
+  if (latest === "") return goal;
+  const { time } = goalOr([latest], () => ({ time: undefined }));
+  if (time === undefined) throw new Error(`Found ${latest} as the latest: expected a time as 3ms`);
+  return { ...goal, time };
+}
 
 function Until() {
-  const wrong = useSignal<string | undefined>(undefined), what = useSignal("");
-  const isStep = /^[A-Za-z]/.test(what.value);
+  const wrong = useSignal<string | undefined>(undefined),
+    what = useSignal(""),
+    device = useSignal("");
+  const [asked] = goalOr([what.value.trim()], () => ({ breaks: [] })).breaks;
   return (
     <form
       class="until"
       onSubmit={(event) => {
         event.preventDefault();
-        const form = new FormData(event.currentTarget);
-        const given = (name: string) => String(form.get(name) ?? "").trim();
-        wrong.value = until(given("until"), {
-          node: given("node"),
-          count: given("count"),
-          latest: given("latest"),
-        });
-        if (wrong.value === undefined) close();
+        try {
+          void until(goalOf(new FormData(event.currentTarget)));
+          close();
+        } catch (error) {
+          wrong.value = (error as Error).message;
+        }
       }}
     >
       <h2 id="dialog-title">Run until</h2>
       <label>
-        A time, or a step with its number in the documents
+        A time, a step with its number in the documents, or a word for it
         <input
           name="until"
           autofocus
           autocomplete="off"
           list="until-steps"
-          placeholder="3ms, S907, qp-err"
+          placeholder="3ms, S907, persistence-ack"
           value={what.value}
           onInput={({ currentTarget }) => what.value = currentTarget.value}
         />
       </label>
       <datalist id="until-steps">
-        {OFTEN.map(([step, text]) => <option key={step} value={step}>{text}</option>)}
-        {STEPS.map((step) => <option key={step} value={step}>{documentText(step)}</option>)}
+        {[...WORDS, ...NUMBERS].map((step) => (
+          <option key={step} value={step}>{predicateText({ step })}</option>
+        ))}
       </datalist>
       <div class="acts" role="group" aria-label="What is asked for most">
-        {OFTEN.map(([step, text]) => (
+        {WORDS.slice(0, BUTTONS).map((step) => (
           <button
             key={step}
             type="button"
             aria-pressed={what.value === step}
             onClick={() => what.value = step}
           >
-            {text}
+            {predicateText({ step })}
           </button>
         ))}
       </div>
-      {isStep && (
+      {asked !== undefined && (
         <div class="row end">
           <label>
             Device
-            <select name="node">
+            <select
+              name="node"
+              value={device.value}
+              onChange={({ currentTarget }) => device.value = currentTarget.value}
+            >
               <option value="">any</option>
               {topology.value?.nodes.map(({ name }) => <option key={name}>{name}</option>)}
             </select>
@@ -81,7 +102,11 @@ function Until() {
           </label>
         </div>
       )}
-      {isStep && <p class="quiet">{documentText(what.value)}</p>}
+      {asked !== undefined && (
+        <p class="quiet">
+          {sentence(predicateText({ ...(device.value && { node: device.value }), ...asked }))}
+        </p>
+      )}
       {wrong.value !== undefined && <p class="note refused" role="alert">{wrong}</p>}
       <div class="row">
         <button type="submit" class="go">Run until then</button>
