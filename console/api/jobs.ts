@@ -210,6 +210,8 @@ const round = z.object({
   outcome: z.enum(["held", "broken", "untold"]),
   command: z.string(),
   directory: z.string().nullable(),
+  saved: z.string().nullable().describe("the file of its scenario, of a command that saves"),
+  unsaved: z.string().nullable().describe("why no scenario does the same again"),
   blows: z.array(z.object({ what: z.string(), wallMs: z.number(), hit: z.boolean() })),
   findings: z.array(z.object({ check: z.string(), text: z.string() })),
   untold: z.string().nullable(),

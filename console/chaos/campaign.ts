@@ -7,7 +7,8 @@ import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
-import { lacksInput, readScenario } from "../rack/prepare.ts";
+import { lacksInput, type Prepared, readScenario } from "../rack/prepare.ts";
+import { keepScenario, scenarioOfRun } from "../scenarios/kept_scenario.ts";
 import { createRunDirectory } from "../rack/run_directory.ts";
 import {
   draftText,
@@ -33,6 +34,8 @@ export interface CampaignOptions {
   /** Folders of so many of the latest rounds stay although they held, to be looked at; default: none. */
   readonly keepLatest?: number;
   readonly packing?: Exclude<Packing, "all">;
+  /** A folder for the scenario of each round, with what was done to it as `faults:`, and the files that it reads. */
+  readonly save?: string;
   /** Called before the first round. */
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
@@ -49,6 +52,10 @@ export interface RoundReport extends RoundResult {
   readonly command: string;
   /** The folder of a round that did not hold; null where it was removed. */
   readonly directory: string | null;
+  /** The file of its scenario; null where none was asked for, or none would do the same again. */
+  readonly saved: string | null;
+  /** Why no scenario does the same again; null where one does, or none was asked for. */
+  readonly unsaved: string | null;
 }
 
 export interface CampaignReport {
@@ -68,6 +75,12 @@ export interface CampaignReport {
   readonly goals: Readonly<Record<string, number>>;
   readonly failures: readonly RoundReport[];
   readonly directory: string;
+  /** Scenarios of rounds, each with the digest that a run of it comes to. */
+  readonly saved: readonly {
+    readonly round: number;
+    readonly file: string;
+    readonly digest: string;
+  }[];
 }
 
 /** A rack reaches its end within this wall time even on a busy machine. */
@@ -97,10 +110,13 @@ export async function startCampaign(
 ): Promise<CampaignReport> {
   const scenario = await Deno.realPath(scenarioPath).catch(() => scenarioPath);
   const { name, programs } = await readScenario(scenario);
+  const { save } = options;
+  if (save !== undefined) await Deno.mkdir(save, { recursive: true });
+  const files = save === undefined ? undefined : await Deno.realPath(save);
   const { id: run, path: directory } = await createRunDirectory(`chaos-${name}`);
   const { seed, from, forMs, rounds: roundsMax = Infinity, packing } = options;
   const isOpen = programs.some((program) => lacksInput(program, options.fixed.input));
-  const input = await inputIn(directory, isOpen ? defaultInput() : options.fixed.input);
+  const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
   options.onStart?.({ id: run, seed });
   const field = await fieldOf(scenario, fixed);
@@ -109,9 +125,9 @@ export async function startCampaign(
     throw refusal("--pack", { found: '"machine"', expected });
   }
   const references: Campaign["references"] = new Map();
-  const putFiles = await writePutFiles(directory);
+  const putFiles = await writePutFiles(files ?? directory);
   const own = { scenario, directory, run, field, putFiles, references };
-  const campaign: Campaign = { ...options, fixed, ...own };
+  const campaign: Campaign = { ...options, fixed, ...own, ...(files && { save: files }) };
   await assertEnds(drawRound(from, campaign), campaign);
   const rounds: RoundReport[] = [];
   const began = performance.now();
@@ -215,6 +231,8 @@ async function reportOn(
   const { seed, putFiles: files } = campaign;
   const puts = drawPuts(rngFor(seed, `puts ${draft.number}`), { plan, ...reference, files });
   const prepared = await prepareRound(scenario, draft, { morePrograms: puts });
+  const choices = { ...draft.choices, packing: draft.packing };
+  await keepScenario(directory, { scenario, choices, variant: prepared.variant });
   const result = await runRound({ draft, prepared, puts }, {
     scenario,
     directory,
@@ -225,6 +243,7 @@ async function reportOn(
   });
   const failed = result.untold === null ? "held" : "untold";
   const outcome = result.findings.length > 0 ? "broken" : failed;
+  const saved = await saveRound(draft, { campaign, result, directory, prepared });
   const keeps = outcome === "held" ? (campaign.keepLatest ?? 0) > 0 : isKept;
   if (!keeps) await Deno.remove(directory, { recursive: true });
   return {
@@ -234,7 +253,31 @@ async function reportOn(
     ...result,
     command: await replayCommand(scenario, draft, directory),
     directory: keeps ? directory : null,
+    ...saved,
   };
+}
+
+/** The round as a scenario, in the folder that was asked for. */
+async function saveRound(
+  { number }: RoundDraft,
+  { campaign: { run, save }, result, directory, prepared: { plan, partitions } }: {
+    readonly campaign: Campaign;
+    readonly result: RoundResult;
+    readonly directory: string;
+    readonly prepared: Prepared;
+  },
+): Promise<Pick<RoundReport, "saved" | "unsaved">> {
+  if (save === undefined) return { saved: null, unsaved: null };
+  if (result.replay !== "same") return { saved: null, unsaved: "its record does not replay it" };
+  const { text, notes } = scenarioOfRun({
+    ...{ run: `round ${number} of ${run}`, directory, plan, partitions },
+    folder: save,
+  });
+  // What a scenario cannot say makes another run.
+  if (notes.length > 0) return { saved: null, unsaved: notes.join(" ") };
+  const file = `${save}/${plan.scenario}-round-${number}.yaml`;
+  await Deno.writeTextFile(file, text, { mode: 0o600 });
+  return { saved: file, unsaved: null };
 }
 
 /** Removes the folder of the round that held and is no longer one of the latest. */
@@ -280,6 +323,9 @@ function reportOf(
     ),
     failures: rounds.filter(({ outcome }) => outcome !== "held"),
     directory,
+    saved: rounds.flatMap(({ round, saved: file, digest }) =>
+      file === null || digest === null ? [] : [{ round, file, digest }]
+    ),
   };
 }
 

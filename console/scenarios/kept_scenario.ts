@@ -2,7 +2,9 @@
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { linesIfThere, textIfThere, writeWhole } from "../base/files.ts";
+import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
+import { readClockEnd } from "../rack/run_directory.ts";
 import { baseOf, type PrepareOptions, readScenarioText } from "../rack/prepare.ts";
 import { chosenText, type ChosenVariant, type RunText, withByHand } from "./run_text.ts";
 
@@ -37,10 +39,13 @@ export function copyScenario(from: string, to: string): void {
  * @throws Refusal where the run has left no scenario.
  */
 export function scenarioOfRun(
-  { run, directory, plan }: {
+  { run, directory, plan, partitions, ...rest }: {
     readonly run: string;
     readonly directory: string;
     readonly plan: RackPlan;
+    readonly partitions: readonly PartitionPlan[];
+    /** Where the text is to be: paths in it are relative. */
+    readonly folder?: string;
   },
 ): RunText {
   const chosen = textIfThere(`${directory}/${FILE}`);
@@ -48,13 +53,18 @@ export function scenarioOfRun(
     const expected = "a run that was made of a scenario file";
     throw refusal("run", { found: `${run}, which has left no scenario`, expected });
   }
-  const { faults, linkFaults } = recordedIn(directory);
+  const recorded = recordedIn(directory);
+  // Devices that share a process carry out the plan by themselves.
+  const nodes = partitions.filter(({ nodes }) => nodes.length === 1).flatMap(({ nodes }) => nodes);
+  const last = Math.max(-1, ...recorded.faults.map(({ at }) => at));
+  const before = Math.max(last, readClockEnd(directory)?.virtualPs ?? -1) + 1;
   return withByHand(chosen, {
+    ...rest,
     run,
     plan,
     byHand: {
-      faults,
-      linkFaults,
+      ...recorded,
+      onRecord: { nodes, before },
       writebacks: plan.writebacks ?? [],
       programs: ordersIn(directory),
       inexact: inexactIn(directory),

@@ -11,8 +11,8 @@ describe("scenarioOfRun", () => {
       const order = JSON.stringify({ host: "a", run: "put" });
       // Room for one more, and a line that is being written.
       await Deno.writeTextFile(`${directory}/orders.jsonl`, `${order}\n        \n{"ho`);
-      const plan = { faults: [] } as unknown as RackPlan;
-      const { notes } = scenarioOfRun({ run: "pair-1", directory, plan });
+      const plan = { faults: [], nodes: [] } as unknown as RackPlan;
+      const { notes } = scenarioOfRun({ run: "pair-1", directory, plan, partitions: [] });
       assert.match(notes[0]!, /1 started by order \(put on a\)/);
     } finally {
       await Deno.remove(directory, { recursive: true });

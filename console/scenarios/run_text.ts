@@ -3,7 +3,7 @@
  * was done to its rack by hand as `faults:`. A run of that text does the same again.
  */
 import { CORE_SCHEMA, dump } from "js-yaml";
-import { formatExact } from "../../fabric/base/time.ts";
+import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
@@ -14,9 +14,12 @@ import {
   type ScenarioVariant,
   takes,
   type VariantChoices,
+  variants,
 } from "../../fabric/rack/scenario/variants.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
-import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ReplayedFaults } from "../rack/fault_lines.ts";
 
 type Mapping = Record<string, unknown>;
@@ -130,7 +133,9 @@ function withDdio(data: Mapping, ddio: string): Mapping {
   };
 }
 
-export interface ByHand extends Pick<ReplayedFaults, "faults" | "linkFaults" | "writebacks"> {
+export interface ByHand extends ReplayedFaults {
+  /** Devices whose failures and returns of power are all on record, up to an instant. */
+  readonly onRecord: { readonly nodes: readonly string[]; readonly before: Time };
   /** Programs that were started by order: what `faults:` cannot say. */
   readonly programs: readonly { readonly host: string; readonly run: string }[];
   /** Why the run cannot be replayed exactly. */
@@ -148,31 +153,73 @@ export interface RunText {
 /** The text of {@link chosenText} with what was done to a rack of its `plan` as `faults:`. */
 export function withByHand(
   chosen: string,
-  { run, plan, byHand }: {
+  { run, plan, byHand, folder }: {
     readonly run: string;
     readonly plan: RackPlan;
     readonly byHand: ByHand;
+    /** Where the text is to be: paths in it are relative. */
+    readonly folder?: string;
   },
 ): RunText {
   const data = readYaml(chosen, "").source.data as Mapping;
-  const planned = Array.isArray(data["faults"]) ? data["faults"] as Mapping[] : [];
-  const added = [
-    ...newPowerFaults(plan, byHand.faults).map(({ at, item }) => ({ at, item })),
-    ...byHand.linkFaults.map((fault) => ({ at: fault.at, item: linkItem(plan, fault) })),
-  ].sort((x, y) => x.at - y.at).map(({ item }) => item);
-  const notes = notesOn(byHand);
-  const what = `What was done to ${run} by hand, as faults`;
+  const power = newPowerFaults(plan, byHand.faults);
+  const planned = (Array.isArray(data["faults"]) ? data["faults"] as Mapping[] : [])
+    .filter((item) => hasHappened(item, byHand));
+  // The place of a cable's fault in the list is its number, which its random streams are named after.
+  const links = byHand.linkFaults.toSorted((x, y) => x.id - y.id);
+  const added = [...power.map(powerItem), ...links.map((fault) => linkItem(plan, fault))];
+  const programs = [
+    ...Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [],
+    ...byHand.morePrograms.map(programItem),
+  ];
+  const faults = [...planned, ...added];
+  const { faults: _, ...rest } = data;
+  const dump = dumped({ ...rest, programs, ...(faults.length > 0 && { faults }) });
+  const text = folder === undefined ? dump : dump.replaceAll(`${folder}/`, "./");
+  const notes = [...notesOn(byHand), ...unsaid(text, { plan, recorded: byHand.faults })];
+  const what = `What was done to ${run}, as faults`;
   const head = [
     notes.length === 0 ? `${what}: a run of this comes to the same digest.` : `${what}.`,
     ...notes,
   ];
-  const faults = [...planned, ...added];
-  const text = dumped({ ...data, ...(faults.length > 0 && { faults }) });
   return {
     text: `${head.map((line) => `# ${line}\n`).join("")}${text}`,
     faults: added.length,
     notes,
   };
+}
+
+/**
+ * What the text says otherwise than the run was: a power cycle of a machine brings its card back, too, and an own
+ * program has another path.
+ */
+function unsaid(
+  text: string,
+  { plan, recorded }: { readonly plan: RackPlan; readonly recorded: readonly FaultPlan[] },
+): string[] {
+  const keyOf = ({ at, action, node }: FaultPlan) => `${action} ${node} at ${formatExact(at)}`;
+  try {
+    const said = makePlan(variants(parseScenario(text, ""))[0]!);
+    const power = said.faults.map(keyOf), programs = ownNames(said);
+    const happened = recorded.map(keyOf), known = [...happened, ...plan.faults.map(keyOf)];
+    return [
+      ...happened.filter((key) => !power.includes(key)).map((key) => `NOT in it: ${key}`),
+      ...power.filter((key) => !known.includes(key)).map((key) =>
+        `In it, and did not happen: ${key}`
+      ),
+      ...ownNames(plan).filter((name) => !programs.includes(name)).map((name) =>
+        `${name} has another path in it, after which its random numbers are named`
+      ),
+    ].map((note) => `${note}, so the digest is another.`);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return [`It cannot be run: ${error.message.replaceAll("\n", "; ")}.`];
+  }
+}
+
+function ownNames({ nodes }: RackPlan): string[] {
+  const programs = nodes.flatMap((node) => node.kind === "host" ? node.config.programs : []);
+  return [...new Set(programs.map(({ run }) => run).filter(isOwnProgram))];
 }
 
 function notesOn({ programs, writebacks, inexact }: ByHand): string[] {
@@ -192,11 +239,14 @@ function notesOn({ programs, writebacks, inexact }: ByHand): string[] {
   ];
 }
 
-/** Those that the plan does not have; the power of a host is that of its card where both return. */
+/**
+ * Those that the plan does not have, in an order that a scenario takes: kills before starts of one instant. The power
+ * of a host is that of its card where both return.
+ */
 function newPowerFaults(
   { faults: planned }: RackPlan,
   faults: readonly FaultPlan[],
-): { readonly at: number; readonly item: Mapping }[] {
+): readonly FaultPlan[] {
   const has = (all: readonly FaultPlan[], { at, action, node }: FaultPlan) =>
     all.some((each) => each.at === at && each.action === action && each.node === node);
   return faults.filter((fault) => {
@@ -204,7 +254,23 @@ function newPowerFaults(
     const isWithHost = host !== undefined && fault.action === "start" &&
       has(faults, { ...fault, node: host });
     return !has(planned, fault) && !isWithHost;
-  }).map(({ at, action, node }) => ({ at, item: { at: formatExact(at), [action]: node } }));
+  }).sort((x, y) => x.at - y.at || Number(x.action === "start") - Number(y.action === "start"));
+}
+
+function powerItem({ at, action, node }: FaultPlan): Mapping {
+  return { at: formatExact(at), [action]: node };
+}
+
+/** Whether an item of `faults:` is none of power, or has happened, or is yet to: what is moot is not on record. */
+function hasHappened({ at, kill, start }: Mapping, { faults, onRecord }: ByHand): boolean {
+  const node = kill ?? start, time = parseTime(String(at)) ?? NEVER;
+  if (!onRecord.nodes.includes(String(node)) || time >= onRecord.before) return true;
+  const action = kill === undefined ? "start" : "kill";
+  return faults.some((each) => each.at === time && each.node === node && each.action === action);
+}
+
+function programItem({ on, run, at, options }: ProgramScenario): Mapping {
+  return { on, run, ...(at > 0 && { at: formatExact(at) }), ...options };
 }
 
 /** The item that the schema reads into this fault. */

@@ -78,7 +78,10 @@ describe("withByHand", () => {
     change: (program) => program.on === "a" ? program : undefined,
   });
   const plan = planOf(chosen);
-  const nothing: ByHand = { faults: [], linkFaults: [], writebacks: [], programs: [], inexact: [] };
+  const nothing: ByHand = {
+    ...{ faults: [], linkFaults: [], writebacks: [], morePrograms: [] },
+    ...{ programs: [], inexact: [], onRecord: { nodes: [], before: 0 } },
+  };
 
   it("writes faults so that the scenario reads the same again", () => {
     const link = { cable: plan.cables.findIndex(({ kind }) => kind === "network") };
@@ -128,6 +131,43 @@ describe("withByHand", () => {
       faults: [],
       linkFaults: [],
     });
+  });
+
+  it("writes kills and starts of one instant, cards of dead hosts, and programs that were added", () => {
+    const power = (...lines: string[]) =>
+      lines.map((line) => {
+        const [us, action, node] = line.split(" ");
+        return { at: Number(us) * 1e6, action: action as "kill" | "start", node: node! };
+      });
+    const common = { run: "chaos-1", plan };
+    const faults = power("30 kill b", "30 start b", "35 kill a", "36 kill a-rnic", "40 kill b")
+      .concat(power("50 start b", "60 start a-rnic", "61 start a"));
+    const put = { to: "b", name: "x", bytes: 64, method: "send-flush" };
+    const morePrograms = [{ on: "c", run: "put", at: 7, options: put }];
+    const said = withByHand(chosen, { ...common, byHand: { ...nothing, faults, morePrograms } });
+    assert.deepEqual(said.notes, []);
+    assert.deepEqual(planOf(said.text).faults, faults);
+    assert.match(said.text, /\{ on: c, run: put, at: 0.000007us, to: b, name: x, bytes: 64/);
+    // Random streams are named after the numbers of cables' faults, which are in the order of the orders.
+    const link = { cable: plan.cables.findIndex(({ kind }) => kind === "network"), share: 0.5 };
+    const linkFaults: LinkFaultPlan[] = [
+      { ...link, id: 0, action: "loss", at: 20_000_000, direction: "both" },
+      { ...link, id: 1, action: "corrupt", at: 10_000_000, direction: "both" },
+    ];
+    const { text } = withByHand(chosen, { ...common, byHand: { ...nothing, linkFaults } });
+    assert.deepEqual(planOf(text).linkFaults, linkFaults);
+    // The host is dead by the plan's kill at 40 us, and has power again by its start at 50 us.
+    const before = power("10 kill b", "45 start b");
+    const byHand = { ...nothing, faults: before, onRecord: { nodes: ["b"], before: 51e6 } };
+    const moot = withByHand(chosen, { ...common, byHand });
+    assert.deepEqual([moot.notes, planOf(moot.text).faults], [[], before]);
+    // A card that stays dead in a machine whose power returns cannot be said.
+    const stays = power("1 kill c-rnic", "2 kill c", "3 start c");
+    const { notes } = withByHand(chosen, { ...common, byHand: { ...nothing, faults: stays } });
+    assert.match(
+      notes[0]!,
+      /^In it, and did not happen: start c-rnic at 3us, so the digest is another\.$/,
+    );
   });
 
   it("says what no fault can say", () => {

@@ -19,6 +19,7 @@ interface ChaosFlags extends VariantFlags {
   readonly rounds?: string;
   readonly from?: string;
   readonly pack?: string;
+  readonly save?: string;
   readonly json?: boolean;
 }
 
@@ -29,6 +30,7 @@ export function addChaos(program: Command): void {
     .option("--rounds <n>", "at most so many rounds")
     .option("--from <n>", "begin with this round: to try one again")
     .option("--pack <how>", "nodes to processes: node or machine; else each in turn")
+    .option("--save <folder>", "write each round as a scenario that does the same again")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -49,7 +51,7 @@ Example:
 
 async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
-  const { rounds, pack, json } = flags;
+  const { rounds, pack, save, json } = flags;
   const report = await startCampaign(scenario, {
     seed,
     forMs: wallTime("--for", flags.for),
@@ -58,6 +60,7 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
     from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
     fixed,
     ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
+    ...(save !== undefined && { save }),
     signal: onInterrupt("taking the rack down"),
     onStart: ({ id }) => {
       if (!json) say(`seed ${seed}, run ${id}`);
@@ -95,6 +98,7 @@ function sayRound(round: RoundReport): void {
   say(
     `round ${round.round}: ${outcome}, ${replayText(replay)}, ${seconds} s; ${round.what}: ${what}`,
   );
+  if (round.unsaved !== null) say(`  no scenario: ${round.unsaved}`);
   if (outcome === "held") return;
   for (const { check, text } of findings) say(`  FAIL ${check}: ${text}`);
   if (round.replayShows === false) say("  the replay shows nothing of what checkers found");
@@ -133,6 +137,9 @@ function printReport(report: CampaignReport): void {
   for (const { round, findings, command, replay } of report.failures) {
     for (const { check, text } of findings) print(`FAIL round ${round}: ${check}: ${text}`);
     if (replay === "same" || replay === "different") print(`  ${command}`);
+  }
+  for (const { round, file, digest } of report.saved) {
+    print(`round ${round} as a scenario: ${file}, digest ${digest}`);
   }
   print(`seed ${report.seed}, kept in ${report.directory}`);
 }

@@ -65,9 +65,10 @@ export function scenarioRoutes() {
     .openapi(ofRun, async (c) => {
       const row = await runNamed(c.req.valid("param").run), { id } = row;
       const directory = variantFolder(row, c.req.valid("query").variant);
-      const plan = readRunFile(directory)?.plan;
-      if (plan === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
-      const found = scenarioOfRun({ run: id, directory, plan });
+      const runFile = readRunFile(directory);
+      if (runFile === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
+      const { plan, partitions } = runFile;
+      const found = scenarioOfRun({ run: id, directory, plan, partitions });
       const problems = await keepText(found.text).then((path) => validateScenario(path))
         .then(() => [], problemsOf);
       return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);

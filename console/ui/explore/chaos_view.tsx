@@ -6,6 +6,7 @@ import { api, type Shipped } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { count, plural, sentence } from "../figures.ts";
+import { saveScenario } from "../scenario/save_run.tsx";
 import { hrefOf, place } from "../state.ts";
 import type { View } from "../view.ts";
 import { JobBar } from "./job_bar.tsx";
@@ -248,6 +249,18 @@ function OneRound(
           >
             Replay it, in every view
           </a>
+        )}
+        {run !== null && round.directory !== null && replay === "same" && (
+          <button
+            type="button"
+            title="What was done to it stands in it as faults:"
+            onClick={() => {
+              const by = `round-${round.round}`;
+              void saveScenario(run, { variant: by, by });
+            }}
+          >
+            Save as scenario
+          </button>
         )}
         {isOperator.value && again !== undefined && (
           <button type="button" onClick={again}>Do this round again</button>

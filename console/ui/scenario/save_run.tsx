@@ -9,15 +9,19 @@ import { run } from "../state.ts";
 /** Before the name of a run whose scenario the editor has. */
 export const OF_RUN = "of:";
 
-async function save(id: string): Promise<void> {
+/** Hands the scenario of a run, or of one of its variants, to the user as a file. */
+export async function saveScenario(
+  id: string,
+  { variant, by }: { readonly variant: string | undefined; readonly by: string },
+): Promise<void> {
   try {
-    const { name, text, faults, notes, problems } = await api.scenarioOf(id, variant.peek());
-    saveAs(`${name}-by-hand.yaml`, new Blob([text], { type: "application/yaml" }));
+    const { name, text, faults, notes, problems } = await api.scenarioOf(id, variant);
+    saveAs(`${name}-${by}.yaml`, new Blob([text], { type: "application/yaml" }));
     const [problem] = problems;
     if (problem !== undefined) {
       return refuse(`Saved, but it cannot be run: ${problem.path} ${problem.found}`);
     }
-    say([`Saved, with ${plural(faults, "fault")} done by hand`, ...notes].join(". "));
+    say([`Saved, with ${plural(faults, "fault")}`, ...notes].join(". "));
   } catch (error) {
     refuse(error);
   }
@@ -30,7 +34,7 @@ export function SaveAsScenario() {
     <button
       type="button"
       title="What was done by hand stands in it as faults:"
-      onClick={() => void save(id)}
+      onClick={() => void saveScenario(id, { variant: variant.peek(), by: "by-hand" })}
     >
       Save as scenario
     </button>

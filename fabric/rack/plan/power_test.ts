@@ -54,6 +54,16 @@ describe("createPowerTracker", () => {
     ]);
   });
 
+  it("lets a card fail whose host has no power, and comes back with it or by itself", () => {
+    const off = [["kill b"], ["kill b-rnic"]], both = ["kill b", "kill b-rnic"];
+    assert.deepEqual(outcomes(...both, "start b"), [...off, ["start b", "start b-rnic"]]);
+    assert.deepEqual(outcomes(...both, "start b-rnic", "start b"), [
+      ...off,
+      ["start b-rnic"],
+      ["start b"],
+    ]);
+  });
+
   it("has no card for a switch", () => {
     assert.deepEqual(outcomes("kill tor", "start tor"), [["kill tor"], ["start tor"]]);
   });
@@ -61,7 +71,6 @@ describe("createPowerTracker", () => {
   it("refuses what cannot happen", () => {
     assert.deepEqual(outcomes("start b"), [["refused"]]);
     assert.deepEqual(outcomes("kill b", "kill b").at(-1), ["refused"]);
-    assert.deepEqual(outcomes("kill b", "kill b-rnic").at(-1), ["refused"]);
     assert.deepEqual(outcomes("kill b", "start b-rnic").at(-1), ["refused"]);
     assert.deepEqual(outcomes("kill b-rnic", "kill b-rnic").at(-1), ["refused"]);
   });

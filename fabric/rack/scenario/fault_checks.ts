@@ -10,25 +10,29 @@ import { formatSize } from "../plan/units.ts";
 import { formatTime, type Time } from "../../base/time.ts";
 import type { Draft } from "./scenario.ts";
 
-/** Checks power failures and returns in order of time: only a node with power can be killed. */
+/**
+ * Checks power failures and returns in order of time, those of one instant in the order of the list: only a node with
+ * power can be killed. Within an instant power goes off before it comes on, so no kill follows a start.
+ */
 export function checkPowerFaults(
   { faults, until }: { readonly faults: Draft["faults"]; readonly until: Time | null },
   report: Report,
 ): void {
   const inOrder = faults.toSorted((x, y) => x.fault.at - y.fault.at);
   const power = createPowerTracker(inOrder.map(({ fault }) => fault));
-  const last = new Map<string, Time>();
+  const started = new Map<string, Time>();
   for (const { path, fault } of inOrder) {
     if (until !== null && fault.at >= until) {
       const expected = `a time before until, ${formatTime(until)}`;
       report([...path, "at"], { found: formatTime(fault.at), expected });
     }
     const machine = hostOfRnic(fault.node) ?? fault.node;
-    if (last.get(machine) === fault.at) {
-      const expected = `another time than the fault of ${machine} before`;
+    if (fault.action === "kill" && started.get(machine) === fault.at) {
+      const expected =
+        `a later time than the start of ${machine} before: in one instant power goes off, then on`;
       report([...path, "at"], { found: formatTime(fault.at), expected });
     }
-    last.set(machine, fault.at);
+    if (fault.action === "start") started.set(machine, fault.at);
     const refusal = power.refusal(fault);
     if (refusal === undefined) power.apply(fault);
     else report([...path, fault.action], refusal);

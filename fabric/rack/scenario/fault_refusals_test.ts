@@ -180,9 +180,15 @@ const WRONG: readonly Refusal[] = [
     "5: faults[1].start: found start of b-rnic, which is alive, expected a kill before it",
   ],
   [
-    "two faults of a machine at one time",
-    withLines("faults:", "  - { at: 1us, kill: b-rnic }", "  - { at: 1us, kill: b }"),
-    "5: faults[1].at: found 1 us, expected another time than the fault of b before",
+    "a kill behind a start of its machine at one time",
+    withLines(
+      "faults:",
+      "  - { at: 1us, kill: b }",
+      "  - { at: 1us, start: b }",
+      "  - { at: 1us, kill: b-rnic }",
+    ),
+    "6: faults[2].at: found 1 us, expected a later time than the start of b before: in one instant " +
+    "power goes off, then on",
   ],
   [
     "a fault after the end",
