@@ -23,6 +23,7 @@ export const run = z.object({
   digest: z.string().nullable().describe("null while it is up, and where it left no report"),
   verdict: z.enum(["holds", "fails", "none"]).describe("of the checks in its report"),
   isOwn: z.boolean().describe("this console has started it"),
+  checkpoints: z.array(z.string()).describe("names; of a run with several variants: VARIANT/NAME"),
 }).meta({ id: "Run" });
 export type Run = z.infer<typeof run>;
 

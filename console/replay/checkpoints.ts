@@ -2,8 +2,9 @@
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import type { Recorded } from "../../fabric/clock/record.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { oneOf, type Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { DamagedFileError, ifThere, jsonIfThere, writeWhole } from "../base/files.ts";
+import { variantsOf } from "../reports/run_summary.ts";
 
 /** With the run file and the orders of before {@link at}, all that the state of the rack follows from. */
 export interface Checkpoint {
@@ -27,7 +28,7 @@ export interface Checkpoint {
   readonly planned: readonly FaultPlan[];
 }
 
-const FOLDER = "checkpoints";
+const FOLDER = "checkpoints", SUFFIX = ".json";
 const NAME = /^[A-Za-z][\w-]{0,39}$/;
 const NAME_EXPECTED = "a letter, and at most 39 letters, digits, _ and -";
 
@@ -39,25 +40,50 @@ export function checkName(name: string): string {
 
 /** The checkpoints of a run, or of one of its variants, by their instants. @throws DamagedFileError */
 export function checkpointsIn(directory: string): Checkpoint[] {
-  const names = ifThere(() => [...Deno.readDirSync(`${directory}/${FOLDER}`)]) ?? [];
-  return names.flatMap(({ name }) => {
-    if (!name.endsWith(".json")) return [];
-    return readIfThere(directory, name.slice(0, -".json".length)) ?? [];
-  }).sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+  return namesIn(directory).flatMap((name) => readIfThere(directory, name) ?? []).sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+}
+
+/** Names of a run's checkpoints, with the variant's before them where it has several: `ddio_on/c1`. */
+export function checkpointNames(path: string): string[] {
+  const variants = variantsOf(path);
+  if (variants.length === 0) return namesIn(path);
+  return variants.flatMap((variant) =>
+    namesIn(`${path}/${variant}`).map((name) => `${variant}/${name}`)
+  );
+}
+
+function namesIn(directory: string): string[] {
+  const files = ifThere(() => [...Deno.readDirSync(`${directory}/${FOLDER}`)]) ?? [];
+  return files.flatMap(({ name }) =>
+    name.endsWith(SUFFIX) ? [name.slice(0, -SUFFIX.length)] : []
+  ).sort();
+}
+
+/** Deletes a checkpoint, also one that is damaged. @throws Refusal where there is none of that name. */
+export function deleteCheckpoint(directory: string, name: string): void {
+  const isDeleted = NAME.test(name) && ifThere(() => {
+    Deno.removeSync(pathOf(directory, name));
+    return true;
+  });
+  if (!isDeleted) throw unknown(directory, name);
 }
 
 /** @throws Refusal where there is none of that name, DamagedFileError */
 export function readCheckpoint(directory: string, name: string): Checkpoint {
   const found = NAME.test(name) ? readIfThere(directory, name) : undefined;
-  if (found !== undefined) return found;
-  const names = checkpointsIn(directory).map(({ name }) => name);
+  if (found === undefined) throw unknown(directory, name);
+  return found;
+}
+
+function unknown(directory: string, name: string): Refusal {
+  const names = namesIn(directory);
   const expected = names.length === 0 ? "one that rack checkpoint has made" : oneOf(names, name);
-  throw refusal("The checkpoint", { found: `"${name}"`, expected });
+  return refusal("The checkpoint", { found: `"${name}"`, expected });
 }
 
 /** A name that the run has not given yet: `c1`, `c2` … */
 export function newName(directory: string): string {
-  const names = new Set(checkpointsIn(directory).map(({ name }) => name));
+  const names = new Set(namesIn(directory));
   let number = 1;
   while (names.has(`c${number}`)) number++;
   return `c${number}`;
@@ -74,7 +100,7 @@ export function writeCheckpoint(directory: string, checkpoint: Checkpoint): void
 }
 
 function pathOf(directory: string, name: string): string {
-  return `${directory}/${FOLDER}/${name}.json`;
+  return `${directory}/${FOLDER}/${name}${SUFFIX}`;
 }
 
 function readIfThere(directory: string, name: string): Checkpoint | undefined {

@@ -5,7 +5,9 @@ import { DamagedFileError } from "../base/files.ts";
 import {
   checkName,
   type Checkpoint,
+  checkpointNames,
   checkpointsIn,
+  deleteCheckpoint,
   newName,
   readCheckpoint,
   writeCheckpoint,
@@ -32,6 +34,16 @@ describe("checkpoints of a run", () => {
       assert.throws(() => readCheckpoint(directory, "../checkpoints/c1"), Refusal);
       await Deno.writeTextFile(`${directory}/checkpoints/c1.json`, "{}");
       assert.throws(() => readCheckpoint(directory, "c1"), DamagedFileError);
+      assert.deepEqual(checkpointNames(directory), ["before", "c1"]);
+      for (const name of ["c9", "../checkpoints/c1"]) {
+        assert.throws(() => deleteCheckpoint(directory, name), /expected one of before, c1/);
+      }
+      deleteCheckpoint(directory, "c1");
+      assert.deepEqual(checkpointNames(directory), ["before"]);
+      await Deno.mkdir(`${directory}/runs/ddio_on`, { recursive: true });
+      await Deno.writeTextFile(`${directory}/runs/ddio_on/run.json`, "{}");
+      writeCheckpoint(`${directory}/runs/ddio_on`, checkpointOf("c1", 5));
+      assert.deepEqual(checkpointNames(`${directory}/runs`), ["ddio_on/c1"]);
     } finally {
       await Deno.remove(directory, { recursive: true });
     }

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { clockDocument, clockText } from "../../console/rack/live/clock_text.ts";
 import { processesOf, type RunningProcess } from "../../console/rack/live/processes.ts";
 import { findUp } from "../../console/rack/live/racks.ts";
+import { checkpointNames } from "../../console/replay/checkpoints.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { addLiveOptions, type LiveFlags } from "./options.ts";
 import { print } from "./output.ts";
@@ -18,12 +19,14 @@ async function ps({ run, json }: LiveFlags): Promise<void> {
   const rack = await findUp(run);
   const { id, directory } = rack;
   const { processes, clock } = await processesOf(rack);
+  const checkpoints = checkpointNames(directory);
   if (json) {
     const time = clock === undefined ? null : clockDocument(clock);
-    print(JSON.stringify({ run: id, directory, clock: time, processes }));
+    print(JSON.stringify({ run: id, directory, clock: time, processes, checkpoints }));
   } else {
     const time = clock === undefined ? "the clock does not answer" : clockText(clock);
-    print(`${id}: ${time}\n${tableText(COLUMNS, processes)}`);
+    const kept = checkpoints.length === 0 ? "" : `\ncheckpoints: ${checkpoints.join(", ")}`;
+    print(`${id}: ${time}\n${tableText(COLUMNS, processes)}${kept}`);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   releaseRun,
   removeRuns,
 } from "../../console/rack/kept_runs.ts";
+import { checkpointNames } from "../../console/replay/checkpoints.ts";
 import type { RunLimits } from "../../console/rack/run_limits.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { print, printResult, say } from "./output.ts";
@@ -93,7 +94,11 @@ function addMarks(runs: Command): void {
     });
 }
 
-const COLUMNS: readonly Column<KeptRun>[] = [
+interface Row extends KeptRun {
+  readonly checkpoints: readonly string[];
+}
+
+const COLUMNS: readonly Column<Row>[] = [
   { title: "run", value: ({ id }) => id },
   { title: "state", value: ({ state }) => state },
   { title: "kept as", value: ({ mark }) => mark === "" ? "(no name)" : mark },
@@ -103,11 +108,15 @@ const COLUMNS: readonly Column<KeptRun>[] = [
     text: ({ bytes }) => sizeText(bytes),
   },
   { title: "started", value: ({ started }) => started },
+  { title: "checkpoints", value: ({ checkpoints }) => checkpoints.join(" ") },
   { title: "directory", value: ({ path }) => path },
 ];
 
 async function list(flags: RunsFlags): Promise<void> {
-  const { runs, limits } = await keptRuns();
+  const { runs: kept, limits } = await keptRuns();
+  const runs = kept.map((run): Row => {
+    return { ...run, checkpoints: run.isForeign ? [] : checkpointNames(run.path) };
+  });
   if (flags.json) print(JSON.stringify(runs));
   else if (runs.length === 0) say(`There are no runs in ${runsDirectory()}`);
   else print(`${tableText(COLUMNS, runs)}\n${sumText(runs, limits)}`);

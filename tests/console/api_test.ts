@@ -310,6 +310,13 @@ describe("the console's API", () => {
     const dead = await good(path, {}, { json: { name: "dead", atPs: kill.at + 1 } });
     const { checkpoints } = await good("GET /runs/{run}/checkpoints");
     assert.deepEqual(checkpoints, [dead, now]);
+    const remove = "DELETE /runs/{run}/checkpoints/{checkpoint}";
+    await good(remove, { checkpoint: "c1" });
+    assert.match(
+      await refused("422 refused", remove, { checkpoint: "c1" }),
+      /expected one of dead/,
+    );
+    assert.deepEqual((await good("GET /runs/{run}")).checkpoints, ["dead"]);
     const late = { atPs: 2 * now.atPs };
     assert.match(await refused("422 refused", path, {}, { json: late }), /The instant is/);
     await refused("422 refused", path, {}, { json: { name: "../x" } });

@@ -204,6 +204,8 @@ describe("The console's page", () => {
     await page.getByRole("table", { name: "Checkpoints" }).getByText("c1").waitFor();
     await rig.pictures("run");
     await rig.accessible("a run in full");
+    await page.getByRole("button", { name: "Delete the checkpoint c1" }).click();
+    await page.getByText("A checkpoint keeps where the rack stands").waitFor();
   });
 
   it("shows scenarios, says what is wrong with one as one types, and runs it", async () => {

@@ -5,7 +5,12 @@ import { topology } from "../../api/rack.ts";
 import { report as reportSchema } from "../../api/report.ts";
 import * as api from "../../api/runs.ts";
 import { takeRacksDown } from "../../rack/live/take_down.ts";
-import { type Checkpoint, checkpointsIn } from "../../replay/checkpoints.ts";
+import {
+  type Checkpoint,
+  checkpointNames,
+  checkpointsIn,
+  deleteCheckpoint,
+} from "../../replay/checkpoints.ts";
 import { takeCheckpoint } from "../../replay/resume/take_checkpoint.ts";
 import {
   keepRun,
@@ -123,6 +128,14 @@ const postCheckpoint = createRoute({
   responses: answers(api.checkpoint, "The checkpoint"),
 });
 
+const removeCheckpoint = createRoute({
+  method: "delete",
+  path: "/runs/{run}/checkpoints/{checkpoint}",
+  summary: "Deletes a checkpoint; the run stays kept",
+  request: { params: runParams.extend({ checkpoint: name }), query: variantQuery },
+  responses: answers(done, "It is gone"),
+});
+
 const remove = createRoute({
   method: "delete",
   path: "/runs/{run}",
@@ -150,6 +163,7 @@ function shown(row: KeptRun, own: ReadonlySet<string>): api.Run {
     ...(damage !== undefined && { damage }),
     ...(row.isForeign ? NOTHING : summaryOf(path)),
     isOwn: own.has(id),
+    checkpoints: row.isForeign ? [] : checkpointNames(path),
   };
 }
 
@@ -255,6 +269,14 @@ export function runRoutes({ jobs, replays }: Console) {
       });
       jobs.tellRuns();
       return c.json(checkpointShown(checkpoint), 200);
+    })
+    .openapi(removeCheckpoint, async (c) => {
+      const { run, checkpoint } = c.req.valid("param"), row = await runNamed(run);
+      const { variant } = c.req.valid("query");
+      c.set("detail", { checkpoint, ...(variant !== undefined && { variant }) });
+      deleteCheckpoint(variantFolder(row, variant), checkpoint);
+      jobs.tellRuns();
+      return c.json({ done: true as const }, 200);
     })
     .openapi(remove, async (c) => {
       const { id } = await runNamed(c.req.valid("param").run);

@@ -114,7 +114,12 @@ function resume(words: readonly string[]): void {
   bringUpAt(rack(), { at: parseTime(at) ?? at, variant: variant.value });
 }
 
-function keep([name]: readonly string[]): void {
+function keep(words: readonly string[]): void {
+  const [name] = words;
+  if (name === "--delete") {
+    const deleted = word(words, 1, "a checkpoint's name after --delete");
+    return void order(api.removeCheckpoint(rack(), deleted), () => `${deleted} is deleted`);
+  }
   const what = {
     ...(name !== undefined && { name }),
     ...(instant.value !== undefined && { atPs: instant.value }),
@@ -152,7 +157,7 @@ export const COMMANDS: readonly Command[] = [
   { usage: "pause", what: "stops virtual time", act: () => void drive({ order: "pause" }) },
   { usage: "resume [--at TIME|NAME]", what: "lets it run; a rack at an instant", act: resume },
   {
-    usage: "checkpoint [NAME]",
+    usage: "checkpoint [NAME|--delete NAME]",
     what: "keeps where the rack stands, or the shown instant",
     act: keep,
   },

@@ -1,5 +1,5 @@
 /** The frame: bar, rail, view, side and time line. They never move; the view in the middle changes. */
-import { useComputed, useSignalEffect } from "@preact/signals";
+import { effect, useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { connection } from "../data/feed.ts";
 import { isUp, topology } from "../data/rack.ts";
@@ -133,9 +133,11 @@ export function Frame() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  useSignalEffect(() => {
-    keys.value = keysNow();
-  });
+  // Not the hook of signals: it would ask for a frame whenever the clock moves, though no key changes.
+  useEffect(() =>
+    effect(() => {
+      keys.value = keysNow();
+    }), []);
   const isStale = useComputed(() => connection.value.state === "interrupted");
   const who = signedIn.value;
   if (who.state === "out") return <SignedOut why={who.why} />;

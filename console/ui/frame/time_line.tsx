@@ -34,7 +34,9 @@ const note = computed(() => {
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
   }
-  if (isKept.value && timeline.value === undefined) return "The run is being replayed …";
+  if (isKept.value && timeline.value === undefined && topology.value !== undefined) {
+    return "The run is being replayed …";
+  }
   if (past.value === "being read") return "What was before this page came is being replayed …";
   return past.value === "unread"
     ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
@@ -167,6 +169,9 @@ function Marks(
       {all.map(({ at, to, text }, i) => {
         const left = places[i]!, room = (places[i + 1] ?? right) - left - 8;
         while (left - places[first]! >= NEAR) first++;
+        // At the end of the line a label has its room on the left.
+        const before = left - (first === 0 ? LEFT : places[first - 1]!) - 8;
+        const isLeft = room <= 40 && i === all.length - 1 && before > 160;
         return (
           <g
             key={`${at} ${text}`}
@@ -187,11 +192,15 @@ function Marks(
               />
             )}
             <rect x={left - 1} y={y + 1} width="3" height="14" />
-            {room > 40 && (
-              <text x={left + 6} y={y + 12}>
+            {(room > 40 || isLeft) && (
+              <text
+                x={isLeft ? places[first]! - 6 : left + 6}
+                y={y + 12}
+                text-anchor={isLeft ? "end" : "start"}
+              >
                 {cut(
                   all.slice(first, i + 1).map((each) => each.text).join(", "),
-                  Math.floor(room / 6.5),
+                  Math.floor((isLeft ? before : room) / 6.5),
                 )}
               </text>
             )}

@@ -8,12 +8,15 @@ import { order } from "../frame/notice.tsx";
 import { bringUpAt } from "../frame/resume.ts";
 
 export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: boolean }) {
-  const taken = useSignal(0);
-  const { value, trouble } = useFetched(`${id} ${taken.value}`, () => api.checkpoints(id)).value;
+  const changed = useSignal(0);
+  const { value, trouble } = useFetched(`${id} ${changed.value}`, () => api.checkpoints(id)).value;
   const all = value?.checkpoints ?? [];
   const take = () =>
     void order(api.checkpoint(id, {}), ({ name, atPs }) => `${name}: ${time(atPs)}`)
-      .then((done) => done && taken.value++);
+      .then((done) => done && changed.value++);
+  const remove = (name: string) =>
+    void order(api.removeCheckpoint(id, name), () => `${name} is deleted`)
+      .then((done) => done && changed.value++);
   if (all.length === 0 && !(isUp && isOperator.value) && trouble === undefined) return null;
   return (
     <>
@@ -36,12 +39,21 @@ export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: 
                 <td class="quiet num">{digest ?? ""}</td>
                 <td>
                   {isOperator.value && (
-                    <button
-                      type="button"
-                      onClick={() => bringUpAt(id, { at: name })}
-                    >
-                      Bring up a rack here
-                    </button>
+                    <>
+                      <button
+                        type="button"
+                        onClick={() => bringUpAt(id, { at: name })}
+                      >
+                        Bring up a rack here
+                      </button>{" "}
+                      <button
+                        type="button"
+                        aria-label={`Delete the checkpoint ${name}`}
+                        onClick={() => remove(name)}
+                      >
+                        Delete
+                      </button>
+                    </>
                   )}
                 </td>
               </tr>

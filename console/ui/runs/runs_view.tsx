@@ -70,11 +70,23 @@ function All() {
               <th>digest</th>
               <th class="num">size</th>
               <th>started</th>
+              <th>checkpoints</th>
             </tr>
           </thead>
           <tbody>
             {all.runs.map((
-              { id, state, scenario, verdict, seed, digest, bytes: size, started, mark },
+              {
+                id,
+                state,
+                scenario,
+                verdict,
+                seed,
+                digest,
+                bytes: size,
+                started,
+                mark,
+                checkpoints,
+              },
             ) => (
               <tr key={id}>
                 <td>
@@ -98,6 +110,7 @@ function All() {
                 <td class="num left">{digest?.slice(0, 12) ?? ""}</td>
                 <td class="num">{bytes(size)}</td>
                 <td>{when(started)}</td>
+                <td>{checkpoints.join(" ")}</td>
               </tr>
             ))}
           </tbody>

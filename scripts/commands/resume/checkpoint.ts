@@ -3,7 +3,12 @@ import type { Command } from "commander";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { findUp } from "../../../console/rack/live/racks.ts";
-import { type Checkpoint, checkpointsIn } from "../../../console/replay/checkpoints.ts";
+import {
+  type Checkpoint,
+  checkpointNames,
+  checkpointsIn,
+  deleteCheckpoint,
+} from "../../../console/replay/checkpoints.ts";
 import { takeCheckpoint } from "../../../console/replay/resume/take_checkpoint.ts";
 import { placeOf } from "../../../console/replay/source.ts";
 import { type Column, tableText } from "../../../console/reports/table.ts";
@@ -16,6 +21,7 @@ interface CheckpointFlags {
   readonly at?: string;
   readonly variant?: string;
   readonly list?: boolean;
+  readonly delete?: string;
   readonly json?: boolean;
 }
 
@@ -28,11 +34,13 @@ export function addCheckpoint(program: Command): void {
     .option("--at <time>", "a time of the run, like 2.5ms, also of one that has ended; else now")
     .option("--variant <name>", "of a run with several: its name, or its number from 1")
     .option("--list", "show the run's checkpoints, and make none")
+    .option("--delete <name>", "delete one, and make none")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       `
-A rack whose time runs stands still for a moment. A run with a checkpoint is kept until rack runs release.
+A rack whose time runs stands still for a moment. A run with a checkpoint is kept until rack runs release, also when
+the checkpoint is deleted. A rack that was brought up at one does not need it any more.
 
 Example:
   rack checkpoint --name before && rack kill b
@@ -43,7 +51,9 @@ Example:
 
 async function checkpoint(id: string | undefined, flags: CheckpointFlags): Promise<void> {
   const { name, at: when, variant, list, json } = flags;
+  if (list || flags.delete !== undefined) checkAlone(flags);
   if (list) return await show(id, flags);
+  if (flags.delete !== undefined) return await remove(id, flags.delete, flags);
   const at = when === undefined ? undefined : timeOf("--at", when);
   const progress = new Progress({ quiet: json === true });
   const { run, checkpoint } = await takeCheckpoint({
@@ -64,13 +74,32 @@ function documentOf({ name, at, taken, events, digest }: Checkpoint) {
   return { checkpoint: name, atPs: at, taken, events, digest };
 }
 
+/** @throws Refusal where more than one thing is to be done. */
+function checkAlone({ list, delete: deleted, name, at }: CheckpointFlags): void {
+  const all = { "--list": list, "--delete": deleted, "--name": name, "--at": at };
+  const found = Object.entries(all).flatMap(([flag, value]) => value === undefined ? [] : [flag]);
+  if (found.length > 1) throw refusal("", { found: found.join(" and "), expected: "one of them" });
+}
+
+async function runOf(id: string | undefined, { variant }: CheckpointFlags) {
+  return await placeOf({ run: id ?? (await findUp()).id, ...given({ variant }) });
+}
+
+async function remove(
+  id: string | undefined,
+  name: string,
+  flags: CheckpointFlags,
+): Promise<void> {
+  const { id: run, path, directory, mark } = await runOf(id, flags);
+  deleteCheckpoint(directory, name);
+  const stays = checkpointNames(path).length === 0 && mark !== undefined
+    ? `\nnext   rack runs release ${run}, or it stays`
+    : "";
+  printResult(flags, { run, deleted: name }, `${name} of ${run} is deleted${stays}`);
+}
+
 async function show(id: string | undefined, flags: CheckpointFlags): Promise<void> {
-  const { name, at, variant } = flags;
-  if (name !== undefined || at !== undefined) {
-    const found = `--list and ${name === undefined ? "--at" : "--name"}`;
-    throw refusal("", { found, expected: "one of them" });
-  }
-  const place = await placeOf({ run: id ?? (await findUp()).id, ...given({ variant }) });
+  const place = await runOf(id, flags);
   const all = checkpointsIn(place.directory);
   const document = { run: place.id, checkpoints: all.map(documentOf) };
   const text = all.length === 0 ? `${place.id} has no checkpoint` : tableText(COLUMNS, all);
