@@ -36,7 +36,7 @@ describe("checkpoints of a run", () => {
       assert.throws(() => readCheckpoint(directory, "c1"), DamagedFileError);
       assert.deepEqual(checkpointNames(directory), ["before", "c1"]);
       for (const name of ["c9", "../checkpoints/c1"]) {
-        assert.throws(() => deleteCheckpoint(directory, name), /expected one of before, c1/);
+        assert.throws(() => deleteCheckpoint(directory, name), /\(?one of before, c1\)?/);
       }
       deleteCheckpoint(directory, "c1");
       assert.deepEqual(checkpointNames(directory), ["before"]);
