@@ -11,7 +11,7 @@ import { formatProblem, Refusal } from "../../fabric/rack/plan/problem.ts";
 import { maybe, name } from "./common.ts";
 
 /** A number of the documents, a word, or `/` and a part of the step's text. */
-export const step = z.string().max(STEP_LETTERS_MAX).superRefine((text, context) => {
+const step = z.string().max(STEP_LETTERS_MAX).superRefine((text, context) => {
   const problem = stepProblem(text);
   if (problem === undefined) return;
   context.addIssue({ code: "custom", message: formatProblem({ path: "", ...problem }) });

@@ -8,7 +8,7 @@ import { PLACES } from "../replay/types.ts";
 import { maybe, name, orNull, time } from "./common.ts";
 import { COUNT_MAX } from "../../fabric/trace/predicate.ts";
 import { ladderDocument } from "./operations.ts";
-import { node, step } from "./predicate.ts";
+import { node, predicateText } from "./predicate.ts";
 import { rnicState } from "./rack.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
@@ -314,7 +314,7 @@ export const eventsQuery = query.extend({
 export const findQuery = query.extend({
   after: whole.optional().describe("steps after this instant; default: all"),
   atPs: whole.optional().describe("steps before this instant; default: all"),
-  step,
+  step: predicateText,
   node: node.optional(),
   count: whole.min(1).max(COUNT_MAX).optional().describe("the how-many-th time; default 1"),
 });

@@ -131,6 +131,11 @@ export class Replay {
     if (isLive && until !== null && at >= until) await this.#toPresent();
   }
 
+  /** Why nobody knows where the run ended; "" where that is known. */
+  get unknownEnd(): string {
+    return this.#head.unknownEnd;
+  }
+
   /** Whether it answers no more. */
   get isOver(): boolean {
     return this.#end !== undefined;

@@ -5,7 +5,7 @@ import {
   type Recorded,
   type RecordedOrder,
 } from "../../fabric/clock/record.ts";
-import type { Time } from "../../fabric/base/time.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -81,12 +81,8 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
     ...{ runFile, run: id, variant: variantOf(directory, id) },
     plan,
     known: [...atDeaths(linesIfThere<Recorded>(`${directory}/faults.jsonl`)), ...atEnd(end)],
-    unknownEnd: end === undefined ? "it has left no digest: its timekeeper was killed with it" : "",
-    until: end === undefined
-      ? lastOnRecord(whole, plan, recorded)
-      : end.isFinished
-      ? null
-      : end.virtualPs + 1,
+    unknownEnd: unknownEnd(end),
+    until: untilOf(end, lastOnRecord(whole, plan, recorded)),
     isLive,
   };
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
@@ -234,10 +230,36 @@ export function* inParts(orders: Iterable<SimulatedOrder>): Generator<SimulatedO
   if (part.length > 0) yield part;
 }
 
+/** Of one that was written on the way, a device without power may have come back since. */
 function atEnd(end: ClockEnd | undefined): KnownDigest[] {
   return (end?.partitions ?? []).flatMap(({ reached, nodes }) =>
-    nodes.map(([node, digest]) => ({ node, at: reached, digest }))
+    reached === null && isPassed(end!)
+      ? []
+      : nodes.map(([node, digest]) => ({ node, at: reached, digest }))
   );
+}
+
+/** Whether more may have happened since it was written. */
+function isPassed({ isOnTheWay, isFinished }: ClockEnd): boolean {
+  return isOnTheWay === true && !isFinished;
+}
+
+/** Why nobody can say that the replay is the run to its end; "" where it can be said. */
+function unknownEnd(end: ClockEnd | undefined): string {
+  if (end === undefined) {
+    return "its timekeeper was killed within its first second, and has left no digest";
+  }
+  if (!isPassed(end)) return "";
+  return `its timekeeper was killed with it: the replay is compared with what the run was up to ${
+    formatTime(end.virtualPs)
+  }, and what came behind is known only as far as it is on record`;
+}
+
+function untilOf(end: ClockEnd | undefined, last: Time | null): Time | null {
+  if (end === undefined) return last;
+  if (end.isFinished) return null;
+  if (!isPassed(end)) return end.virtualPs + 1;
+  return last === null ? null : Math.max(last, end.virtualPs + 1);
 }
 
 function atDeaths(recorded: readonly Recorded[]): KnownDigest[] {

@@ -35,8 +35,8 @@ export interface DigestDifference {
 }
 
 /**
- * `equal`: every device has the digest that the run left; `unknown`: the run has left none (it still
- * runs, or its timekeeper was killed with it). A difference is an error of `Replay.open`.
+ * `equal`: every device has the digest that the run left; `unknown`: its timekeeper was killed with it, so the digests
+ * are those of an earlier instant, or there are none. A difference is an error of `Replay.open`.
  */
 export type Exactness =
   | { readonly state: "equal"; readonly digest: string; readonly nodes: number }

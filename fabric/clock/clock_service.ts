@@ -55,6 +55,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
+  /** How far the run has come, every second in which it has moved: of a rack that is killed nothing else is left. */
+  readonly onTheWay?: (end: ClockEnd) => void;
   /** How far the run had come when the service was stopped. */
   readonly onStopped?: (end: ClockEnd) => void;
   /** A wait has lasted: what each partition is doing. */
@@ -107,6 +109,7 @@ type Order = readonly [verb: "kill" | "start", partition: string, at: Time, inst
 const TICK_MS = 50;
 const REPEAT_MS = 150;
 const STALL_MS = 3_000;
+const ON_THE_WAY_MS = 1_000;
 /** Room in a payload for the parts of a grant besides the programs' content. */
 const GRANT_OVERHEAD_BYTES = 64 * 1024;
 
@@ -127,6 +130,8 @@ export class ClockService {
   #lastProgressMs: number;
   #lastTickMs: number;
   #lastEvents = -1;
+  #onTheWayMs: number;
+  #onTheWayEvents = -1;
   #isStallReported = false;
   #finished: Summary | undefined;
   #pace: { psPerMs: number; fromPs: Time; fromMs: number } | undefined;
@@ -136,7 +141,7 @@ export class ClockService {
     this.#options = options;
     this.#recorded = options.recorded.filter((line) => line.action !== "link");
     this.#lastProgressMs = options.wallMs();
-    this.#lastTickMs = this.#lastProgressMs;
+    this.#lastTickMs = this.#onTheWayMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
     this.timekeeper = new Timekeeper(options, this.#outputs());
     if (options.paused) this.timekeeper.pause();
@@ -458,10 +463,21 @@ export class ClockService {
     return "refusal" in answer ? { error: answer.refusal } : answer;
   }
 
+  #tellOnTheWay(now: number): void {
+    const { onTheWay } = this.#options;
+    if (onTheWay === undefined || now - this.#onTheWayMs < ON_THE_WAY_MS) return;
+    this.#onTheWayMs = now;
+    const end = this.timekeeper.end();
+    if (end === undefined || end.events === this.#onTheWayEvents) return;
+    this.#onTheWayEvents = end.events;
+    onTheWay({ ...end, isOnTheWay: true });
+  }
+
   #tick(): void {
     const { wallMs, onStall } = this.#options;
     const now = wallMs();
     this.#keepPace();
+    this.#tellOnTheWay(now);
     this.#checkLiveness(now);
     this.timekeeper.repeat(REPEAT_MS);
     for (const order of this.#orders.values()) this.#publishOrder(order);

@@ -4,7 +4,7 @@
  */
 import type { Predicate } from "../trace/predicate.ts";
 import { Breaks } from "./breaks.ts";
-import { afterAllOf, effectiveNext, type Member, spansDone } from "./member.ts";
+import { effectiveNext, type Member, spansDone, unseenBy } from "./member.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 export class Hold {
@@ -61,10 +61,13 @@ export class Hold {
   }
 }
 
-/** The first instant that no partition has run past; none of them may be running. */
+/**
+ * The first instant that no partition has run past; none of them may be running. A process that is there for a
+ * later return of power has run nothing.
+ */
 function furthestOf(members: readonly Member[]): Time {
   const hasBegun = members.some((member) => spansDone(member) > 0);
-  return hasBegun ? Math.max(...members.map(afterAllOf)) : 0;
+  return hasBegun ? Math.max(1, ...members.map(unseenBy)) : 0;
 }
 
 /**

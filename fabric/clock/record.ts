@@ -130,6 +130,8 @@ export interface Summary {
 export interface ClockEnd extends Pick<Summary, "digest" | "virtualPs" | "events" | "exact"> {
   /** Whether nothing would have happened any more. */
   readonly isFinished: boolean;
+  /** It was written on the way: what came behind it is not known. */
+  readonly isOnTheWay?: true;
   readonly partitions: readonly PartitionEnd[];
 }
 

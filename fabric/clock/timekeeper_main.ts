@@ -57,6 +57,7 @@ async function main(runFilePath: string): Promise<void> {
         console.log(
           `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
         ),
+      onTheWay: (end) => leave(`${directory}/clock.json`, end),
       onStopped: (end) => leave(`${directory}/clock.json`, end),
       onStall: (why) => console.error(stallText(why)),
     });

@@ -125,7 +125,9 @@ function randomFaults(rng: Rng, names: readonly string[]): FaultPlan[] {
     if (rng.below(3) !== 0) continue;
     const at = 5_000 + rng.below(300_000);
     faults.push({ at, action: "kill", node });
-    if (rng.below(2) === 0) faults.push({ at: at + 1 + rng.below(200_000), action: "start", node });
+    // Power may be back at the instant at which it went.
+    const back = Math.max(0, rng.below(250_000) - 50_000);
+    if (rng.below(2) === 0) faults.push({ at: at + back, action: "start", node });
   }
   return faults.sort((x, y) => x.at - y.at);
 }

@@ -174,6 +174,8 @@ async function inReplay<T>(
 ): Promise<T> {
   const { Replay } = await import("../../console/replay/client.ts");
   const replay = await Replay.open(target, { signal });
+  const { unknownEnd } = replay;
+  if (unknownEnd !== "") say(`${target.run}: ${unknownEnd}`);
   try {
     return await ask(replay);
   } finally {

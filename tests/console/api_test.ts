@@ -244,7 +244,14 @@ describe("the console's API", () => {
     assert.match(clock.why, /paused/);
     await refused("422 refused", path, {}, { json: { order: "until" } });
     await refused("422 refused", path, {}, { json: { order: "until", atPs: 1 } });
-    await refused("400 bad-request", path, {}, { json: { order: "until", step: "S907; rm" } });
+    const wrong = (order: object) => {
+      return refused("400 bad-request", path, {}, { json: { order: "until", ...order } });
+    };
+    assert.match(
+      await wrong({ step: "S907; rm" }),
+      /S907; rm.*one of S201–S214, .*persistence-ack/,
+    );
+    assert.match(await wrong({ breaks: [{ step: "S970" }] }), /S970.*expected S907 \(one of /);
     await good(path, {}, { json: { order: "step", events: 2 } });
     const last = { order: "until", breaks: [{ step: "S903" }], atPs: clock.virtualPs + 1_000 };
     assert.deepEqual((await good(path, {}, { json: last })).clock.hits, []);
@@ -297,6 +304,13 @@ describe("the console's API", () => {
       query: `?after=0&node=${node}&step=${encodeURIComponent(step)}`,
     });
     assert.equal(found.event?.name, step, text);
+    const asText = `?step=${encodeURIComponent(`${node}:${step}`)}`;
+    assert.deepEqual(await good("GET /runs/{run}/find", {}, { query: asText }), found);
+    const unknown = { query: "?step=b:S970" };
+    assert.match(
+      await refused("400 bad-request", "GET /runs/{run}/find", {}, unknown),
+      /b:S970.*: S907 \(one of /,
+    );
     const same = await good("GET /runs/{run}/compare", {}, { query: `?with=${rack}` });
     assert.equal(same.isSame, true);
     assert.equal(console.replays.size, 1);

@@ -13,6 +13,7 @@ import {
   killService,
   startDevice,
 } from "../../console/rack/live/power.ts";
+import { eventually } from "../support/eventually.ts";
 import { findRun, linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
 import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
 import { pause, resume } from "../../console/rack/live/virtual_time.ts";
@@ -62,6 +63,9 @@ describe("Replay of a rack that was up", () => {
   let rack: RackUp;
   let live: Timeline, later: Timeline, ended: Timeline;
   let checkpoint: Checkpoint;
+  /** What the timekeeper had left before it ended in order. */
+  let onTheWay: string;
+  const clockFile = () => `${rack.directory}/clock.json`;
   const content = Uint8Array.from({ length: 20_000 }, (_, i) => (i * 31 + (i >> 8)) % 251 + 1);
 
   const put = (link: RackLink, name: string) =>
@@ -96,6 +100,10 @@ describe("Replay of a rack that was up", () => {
       checkpoint = (await takeCheckpoint({ run: rack.id, name: "before-ls" })).checkpoint;
       await linkedTo(rack, (link) => listObjects(link, { ...TRANSFER, from: "b" }));
       later = await replay.advance();
+    });
+    await eventually("the timekeeper says on the way how far the run has come", async () => {
+      onTheWay = await Deno.readTextFile(clockFile());
+      return JSON.parse(onTheWay).isOnTheWay === true;
     });
     await takeRacksDown({ run: rack.id });
     ended = await replayed(rack.id, (replay) => replay.timeline());
@@ -155,8 +163,22 @@ describe("Replay of a rack that was up", () => {
     assert.ok(second.name === "c1" && second.at > at);
   });
 
+  it("says up to where it is compared, of a run whose timekeeper was killed with it", async () => {
+    const text = await Deno.readTextFile(clockFile());
+    const exactness = async (end: string) => {
+      await Deno.writeTextFile(clockFile(), end);
+      return (await replayed(rack.id, (replay) => replay.timeline())).exactness;
+    };
+    const { state, ...rest } = await exactness(onTheWay);
+    assert.equal(state, "unknown");
+    assert.match(JSON.stringify(rest), /killed with it: the replay is compared .* up to [\d.]+ ms/);
+    const other = onTheWay.replace(/(\["b-rnic",)"\w+"/, '$1"0123"');
+    await assert.rejects(exactness(other), /Found other events on b-rnic .*expected 0123$/);
+    await Deno.writeTextFile(clockFile(), text);
+  });
+
   it("names the device whose events are others than the run's", async () => {
-    const path = `${rack.directory}/clock.json`, text = await Deno.readTextFile(path);
+    const path = clockFile(), text = await Deno.readTextFile(path);
     const end = JSON.parse(text);
     const of = (name: string) =>
       end.partitions.find(({ partition }: { partition: string }) => partition === name);

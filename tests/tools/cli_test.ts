@@ -230,6 +230,10 @@ describe("a rack whose time is paused", () => {
     }, { withinMs: 60_000 });
     const stopped = await json("until", "b-rnic:S907");
     assert.equal(stopped["paused"], true);
+    const [hit] = stopped["hits"] as { atPs: number }[];
+    assert.partialDeepStrictEqual((stopped["found"] as unknown[])[0], {
+      ...{ node: "b-rnic", name: "S907", time: hit!.atPs },
+    });
     const { code, stderr } = await rig.run(["put", "--to", "b", "data.bin", "--timeout", "1"], {
       cwd: rig.cache,
     });

@@ -1,5 +1,6 @@
 /** Any instant of a run that has been or is under way: asked of its replay, a process of its own. */
 import { createRoute, type z } from "@hono/zod-openapi";
+import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import * as api from "../../api/replay.ts";
 import type { Replay } from "../../replay/client.ts";
 import { compareRuns } from "../../replay/compare.ts";
@@ -161,8 +162,9 @@ export function replayRoutes(console: Console) {
     })
     .openapi(find, async (c) => {
       const { run } = c.req.valid("param");
-      const { variant, step, ...query } = c.req.valid("query");
-      const wanted = { step, ...given(query) };
+      const { variant, step, node, ...query } = c.req.valid("query");
+      const [what] = parseGoal([step], { node }).breaks;
+      const wanted = { ...what!, ...given(query) };
       return c.json({ event: await asked(run, variant, (replay) => replay.find(wanted)) }, 200);
     })
     .openapi(compare, async (c) => {

@@ -78,12 +78,14 @@ function Why() {
     return <span class="why">The rack is down{ended.value === "" ? "" : `: ${ended.value}`}</span>;
   }
   if (isKept.value) {
-    const end = timeline.value?.endPs;
+    const end = timeline.value?.endPs, exactness = timeline.value?.exactness;
     return (
       <span class="why">
         {timelineTrouble.value ??
           (end === undefined
             ? "The run is being replayed …"
+            : exactness?.state === "unknown"
+            ? sentence(exactness.why)
             : `A kept run: it ended at ${time(end)}`)}
       </span>
     );
