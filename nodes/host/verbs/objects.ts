@@ -15,6 +15,7 @@ import type {
   RnicEvent,
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
@@ -54,6 +55,8 @@ export interface DeviceState {
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
+  /** Where the fields lie in them. */
+  readonly store: StoreLayout;
   readonly queues: number;
   /** The card that was opened: see {@link Cpu.card}. */
   readonly card: number | undefined;

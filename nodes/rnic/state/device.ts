@@ -13,6 +13,7 @@ import type {
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Counters, DropReason } from "./counters.ts";
 import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
 import type { QueueCache } from "./queue_cache.ts";
@@ -79,6 +80,8 @@ export interface Device {
   stageAt: Time;
   /** Undefined until the driver has laid out queue information. */
   spaces: QueueSpaces | undefined;
+  /** Where the fields of queue information lie in them. */
+  readonly store: StoreLayout;
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */
   journal: Journal | undefined;
