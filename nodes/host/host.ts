@@ -27,6 +27,9 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
+import { QueueGuard } from "./memory/queue_guard.ts";
+import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
+import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
@@ -97,6 +100,7 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly map: AddressMap;
   readonly memory: MemorySystem;
   readonly iio: Iio;
+  readonly guard: QueueGuard;
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -126,6 +130,8 @@ export class Host implements Node, Machine<ThreadContext> {
     this.timing = timing;
     this.options = options;
     this.map = new AddressMap(plan);
+    const { placement, layout } = plan.queuePlan ?? QUEUE_PLAN;
+    this.guard = new QueueGuard(layOut(placement, layout));
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
     this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
@@ -500,6 +506,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #receive(message: Message): void {
     switch (message.kind) {
       case "memory-write":
+        this.guard.checkDevice(message.address, message.data.length);
         return this.iio.write(message, this.now);
       case "memory-read":
         traceRead(this.out, message, this.iio.bufferedBytes);

@@ -9,11 +9,15 @@ import { SimulatedRack } from "./simulated_rack.ts";
 import type { Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
-const SCENARIO = `
+/** @param defaults options of both hosts. */
+function scenarioWith(defaults: object): string {
+  return `
 name: verbs
+defaults: ${JSON.stringify(defaults)}
 hosts: { a: {}, b: {} }
 programs: [{ on: a, run: ./left.ts }, { on: b, run: ./right.ts }]
 `;
+}
 
 /** What the two programs tell each other outside of the rack, by name. */
 export class Table {
@@ -34,8 +38,8 @@ export class Table {
 
 export type Side = (context: ProgramContext, table: Table) => Steps<void>;
 
-/** Runs both to their end. */
-export function run(left: Side, right: Side): void {
+/** Runs both to their end, on hosts with these options. */
+export function run(left: Side, right: Side, defaults: object = {}): SimulatedRack {
   const table = new Table();
   let ended = 0;
   const programOf = (side: Side): Program =>
@@ -44,9 +48,10 @@ export function run(left: Side, right: Side): void {
       ended++;
     };
   const programs = { "./left.ts": programOf(left), "./right.ts": programOf(right) };
-  const rack = new SimulatedRack(SCENARIO, { programs }).run(1e11);
+  const rack = new SimulatedRack(scenarioWith(defaults), { programs }).run(1e11);
   assert.deepEqual(rack.reported("program-failed"), []);
   assert.equal(ended, 2, "a program has not come to its end");
+  return rack;
 }
 
 const ADDRESS = { left: "b", right: "a" } as const;
@@ -104,8 +109,8 @@ export interface Ends {
 
 export type Body = (context: ProgramContext, ends: Ends, table: Table) => Steps<void>;
 
-/** Runs both over a connection of theirs to their end. */
-export function connected(left: Body, right: Body): void {
+/** Runs both over a connection of theirs to their end, on hosts with these options. */
+export function connected(left: Body, right: Body, defaults: object = {}): SimulatedRack {
   const side = (which: "left" | "right", body: Body): Side =>
     function* (context, table) {
       const { allocPd, createCq, createQp, must } = context.device.verbs;
@@ -121,5 +126,5 @@ export function connected(left: Body, right: Body): void {
       const qp = yield* connect("qp");
       yield* body(context, { qp, pd, mr, connect }, table);
     };
-  run(side("left", left), side("right", right));
+  return run(side("left", left), side("right", right), defaults);
 }

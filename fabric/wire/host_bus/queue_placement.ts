@@ -174,6 +174,21 @@ export function entryAddress(
   return bases[`space${space}`] + queue * store.stride[space];
 }
 
+/** The ranges of memory that hold the queue information of `queues` queues. */
+export function storeRanges(
+  store: StoreLayout,
+  bases: SpaceBases,
+  queues: number,
+): { readonly from: number; readonly end: number }[] {
+  if (store.layout === "record") {
+    return [{ from: bases.space1, end: bases.space1 + queues * recordBytes(store) }];
+  }
+  return SPACES.map((space) => {
+    const from = bases[`space${space}`];
+    return { from, end: from + queues * store.bytes[space] };
+  });
+}
+
 /** Where a field of a queue lies. */
 export function fieldAddress(
   store: StoreLayout,
