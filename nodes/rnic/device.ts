@@ -43,6 +43,7 @@ export function createDevice(
     stageAt: 0,
     spaces: undefined,
     store: layOut(queuePlan.placement, queuePlan.layout),
+    readPointer: queuePlan.readPointer,
     persistence: { flow: 1, flush: "read", noSnoop: false },
     journal: undefined,
     counters: createCounters(),

@@ -84,6 +84,33 @@ describe("queue information in memory", () => {
     });
   }
 
+  it("Q-03: a program sees what the RNIC has taken, and never more room than there is, round the ring", () => {
+    connected(function* (context, { qp, mr }, table) {
+      const { postSend, queueFill, sge, must } = context.device.verbs;
+      const va = yield* table.get(context, "va"), rkey = yield* table.get(context, "rkey");
+      const request = { opcode: "write", sges: [sge(mr, 0, 8)], remote: { va, rkey } } as const;
+      let outstanding = 0, taken = 0;
+      for (let round = 0; round < 40; round++) {
+        const count = 1 + round % 5;
+        must(yield* postSend(qp, Array.from({ length: count }, () => request)));
+        outstanding += count;
+        yield* context.cpu.sleep(1_000_000);
+        const { filled, free } = must(yield* queueFill(qp, "send"));
+        assert.equal(filled + free, qp.sq.depth - 1);
+        assert.ok(filled <= qp.sq.used, "no more than what has not completed");
+        if (filled < qp.sq.used) taken++;
+        while (outstanding > 0) outstanding -= (yield* statuses(context, qp)).length;
+        const { read, write } = must(yield* queueFill(qp, "send"));
+        assert.equal(read, (write + 1) % qp.sq.depth, "empty: all that is written is taken");
+      }
+      assert.equal(qp.sq.depth, 64, "120 requests use the ring again");
+      assert.ok(taken > 20, `${taken} times it told what had not completed`);
+    }, function* (_context, { mr }, table) {
+      table.put("va", mr.address);
+      table.put("rkey", mr.rkey);
+    }, { queues: { readPointer: "batched" } });
+  });
+
   it("Q-04: neither a region nor a completion queue can be laid over queue information", () => {
     connected(function* (context, { pd }) {
       const { cpu, device } = context;

@@ -7,12 +7,19 @@ export interface QueuePlan {
   readonly placement: Placement;
   /** Whether each space has an area of its own, or a queue's three parts lie together (Q-07). */
   readonly layout: "areas" | "record";
+  /**
+   * Q-03, when the RNIC writes the pointer that it moves where the host reads it. `batched`: when the
+   * queue has become empty, and else with every quarter of the ring; `at-eviction`: when the queue
+   * leaves the cache.
+   */
+  readonly readPointer: "at-eviction" | "batched";
 }
 
 /** What a plan without one means. */
 export const QUEUE_PLAN: QueuePlan = {
   placement: PLACEMENTS.default,
   layout: "areas",
+  readPointer: "at-eviction",
 };
 
 /** Entries of a cache that a scenario does not name: a choice. */

@@ -97,10 +97,10 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
 
 /** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
-  const { placement, layout } = section;
   const queuePlan: QueuePlan = {
-    placement: placement ?? QUEUE_PLAN.placement,
-    layout: layout ?? QUEUE_PLAN.layout,
+    placement: section.placement ?? QUEUE_PLAN.placement,
+    layout: section.layout ?? QUEUE_PLAN.layout,
+    readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,
   };
   return JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN) ? {} : { queuePlan };
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
+import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { PROFILES } from "../plan/profile.ts";
 import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
 import { METHODS } from "../plan/vocabulary.ts";
@@ -55,8 +56,12 @@ defaults: { queues: { layout: record, cache: none } }
 hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3 } }, c: { queues: 32 } }
 `;
     const [a, b, c] = parseScenario(text, FILE).hosts;
-    assert.deepEqual(a!.queuePlan, { placement: PLACEMENTS.default, layout: "record" });
-    assert.deepEqual(b!.queuePlan, { placement: PLACEMENTS["both-in-3"], layout: "record" });
+    assert.deepEqual(a!.queuePlan, { ...QUEUE_PLAN, layout: "record" });
+    assert.deepEqual(b!.queuePlan, {
+      ...QUEUE_PLAN,
+      placement: PLACEMENTS["both-in-3"],
+      layout: "record",
+    });
     assert.deepEqual([a!.queues, b!.queues, c!.queues], [1024, 64, 32]);
     assert.equal(c!.queueCache.entries, 0);
     const ways: readonly [string, string, number][] = [

@@ -314,6 +314,9 @@ const queuesSchema = orShort(
     layout: oneOf(["areas", "record"]).optional().describe(
       "areas: each space by itself, three reads for a queue; record: a queue's together, one read",
     ),
+    readPointer: oneOf(["at-eviction", "batched"]).optional().describe(
+      "when the card tells the host what it has taken; batched: at empty, and each quarter of a ring",
+    ),
     cache: orShort(
       mapping({
         entries: integer(0, QUEUES_MOST).optional().describe("queues that it holds"),

@@ -6,7 +6,7 @@
  * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
  * *write pointer* (last unit filled). CQ: the RNIC writes and the host reads, so the RNIC's pointer
  * is the last unit filled and the host's the next unit to read. Pointers are unit positions in the
- * ring; at most depth − 1 units are filled at a time, to distinguish "empty" from "full".
+ * ring; {@link filledUnits} says how "empty" and "full" are told apart.
  */
 import type { Time } from "../../base/time.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
@@ -73,7 +73,11 @@ export function ringDistance(from: number, to: number, depth: number): number {
   return (to - from + depth) % depth;
 }
 
-/** Units filled and not yet read, for read pointer `read` and last-filled `write`. */
+/**
+ * Units filled and not yet read, for read pointer `read` and last-filled `write`: here empty and full
+ * are told apart. The last unit filled is right behind the next to read where the ring is empty; it
+ * is never so where it is full, as one unit always stays free.
+ */
 export function filledUnits(read: number, write: number, depth: number): number {
   return ringDistance(read, (write + 1) % depth, depth);
 }

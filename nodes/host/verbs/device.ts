@@ -129,7 +129,7 @@ export function* initDevice(
   options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
-  const { placement, layout } = plan.queuePlan ?? QUEUE_PLAN;
+  const { placement, layout, readPointer } = plan.queuePlan ?? QUEUE_PLAN;
   const store = layOut(placement, layout);
   const { buffers, bases } = allocateStore(cpu, queues, store);
   const persistence = persistencePlan(plan);
@@ -147,6 +147,7 @@ export function* initDevice(
     inline: options.inline ?? { by: "size", bytes: 220 },
     ...bases.virtual,
     store,
+    readPointer,
     queues,
     card: cpu.card,
     persistence,

@@ -7,6 +7,7 @@ import {
   fieldAddress,
   PLACEMENTS,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import { failed, handleEvent, ProgramError, storePointer } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
 import { createCq } from "./completion_queue.ts";
@@ -25,7 +26,8 @@ describe("openDevice", () => {
   });
 
   it("Q-05, Q-07: as records a queue's parts lie together, and the driver stores past the RNIC's word", () => {
-    const queuePlan = { placement: PLACEMENTS["both-in-3"], layout: "record" } as const;
+    const placement = PLACEMENTS["both-in-3"];
+    const queuePlan = { ...QUEUE_PLAN, placement, layout: "record" } as const;
     const rig = new VerbsRig({ queues: 64, queuePlan });
     const device = rig.run(openDevice(rig, rig.plan));
     const { space1, space2, space3 } = rig.sent("init")[0]!.spaces;

@@ -4,6 +4,7 @@
  * the file that creates an object documents its behaviour.
  */
 import type { Time } from "../../../fabric/base/time.ts";
+import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
@@ -57,6 +58,8 @@ export interface DeviceState {
   readonly space3: number;
   /** Where the fields lie in them. */
   readonly store: StoreLayout;
+  /** Whether the RNIC tells its pointers in time for others to use. */
+  readonly readPointer: QueuePlan["readPointer"];
   readonly queues: number;
   /** The card that was opened: see {@link Cpu.card}. */
   readonly card: number | undefined;

@@ -1,7 +1,7 @@
 /** The same traffic by every placement and layout of queue information, and by every cache. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { QueueCachePlan } from "../../../fabric/rack/plan/queue_plan.ts";
+import { QUEUE_PLAN, type QueueCachePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import { type Placement, PLACEMENTS } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Pair } from "../testing/pair_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
@@ -24,7 +24,8 @@ function rigOf(plan: {
   readonly layout: "areas" | "record";
   readonly cache: QueueCachePlan;
 }): Rig {
-  const { cache: queueCache, ...queuePlan } = plan;
+  const { cache: queueCache, ...given } = plan;
+  const queuePlan = { ...QUEUE_PLAN, ...given };
   return new Rig({ plans: { a: { queueCache, queuePlan }, b: { queueCache, queuePlan } } });
 }
 

@@ -5,6 +5,7 @@
  */
 import {
   filledUnits,
+  ringDistance,
   type StampedPointer,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
@@ -179,7 +180,7 @@ export function createEntry(
   const { kind, depth } = known;
   // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
-  const state = { pins: 0, stale: false, dirty: false, cachedAt: now, place: 0 };
+  const state = { pins: 0, stale: false, dirty: false, told: pointer, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
@@ -202,11 +203,27 @@ export function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boo
 }
 
 /** Moves the RNIC's own pointer of a send or receive queue on by `units` taken. */
-export function advanceRead(entry: QueueEntry, units: number): void {
+export function advanceRead(device: Device, entry: QueueEntry, units: number): void {
   const next = entry.own + units;
   if (next >= entry.depth) entry.recycled = true;
   entry.own = next % entry.depth;
   entry.dirty = true;
+  tellPointer(device, entry);
+}
+
+/**
+ * Q-03: writes the RNIC's own pointer where the host reads it, as devices do that tell it at all: not
+ * for each unit, but when a quarter of the ring has passed since, and when a send or receive queue has
+ * become empty, as nothing may follow. It leaves before any completion of what was taken, so that a
+ * host that has seen one knows the pointer to be less than a quarter behind it.
+ */
+export function tellPointer(device: Device, entry: QueueEntry): void {
+  if (device.readPointer === "at-eviction" || entry.own === entry.told) return;
+  const { own, host, told, depth, kind } = entry;
+  const isEmpty = kind !== "cq" && filledUnits(own, host, depth) === 0;
+  if (!isEmpty && ringDistance(told, own, depth) < depth / 4) return;
+  device.counters.pointerWrites++;
+  writePointer(device, entry);
 }
 
 /** Q-07: an evicted queue's own pointer goes back to memory. */
@@ -226,13 +243,15 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
     address: spaceAddress(device, entry.queue, 1),
     data: encodeEntry(store, 1, { ...entry, rnicPointer: entry.own }),
   });
-  if (store.placement.rnicPointer === 1) entry.dirty = false;
-  else writePointer(device, entry);
+  if (store.placement.rnicPointer !== 1) return writePointer(device, entry);
+  entry.dirty = false;
+  entry.told = entry.own;
 }
 
 /** Writes the RNIC's own pointer alone: of space 3 the one word that it may write (Q-05). */
 export function writePointer(device: Device, entry: QueueEntry): void {
   entry.dirty = false;
+  entry.told = entry.own;
   writeField(device, entry.queue, { field: "rnicPointer", value: entry.own });
 }
 

@@ -71,6 +71,8 @@ export function createCounters() {
     /** DMA reads of queue information, those caused by doorbells apart. */
     queueReads: 0,
     doorbellReads: 0,
+    /** Writes of a pointer of the RNIC's to where the host reads it, evictions apart. */
+    pointerWrites: 0,
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,

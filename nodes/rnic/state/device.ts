@@ -4,6 +4,7 @@
  */
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { Deadlines } from "../../../fabric/base/deadlines.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type {
@@ -82,6 +83,7 @@ export interface Device {
   spaces: QueueSpaces | undefined;
   /** Where the fields of queue information lie in them. */
   readonly store: StoreLayout;
+  readonly readPointer: QueuePlan["readPointer"];
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */
   journal: Journal | undefined;

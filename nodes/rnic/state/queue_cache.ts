@@ -30,8 +30,9 @@ export interface QueueEntry {
   pins: number;
   /** Space 2 was changed: to be read again as soon as no operation pins the entry. */
   stale: boolean;
-  /** Space 1 in host memory is behind. */
+  /** The RNIC's own pointer in host memory is behind: it stands at `told` there. */
   dirty: boolean;
+  told: number;
   readonly cachedAt: Time;
   /** Place among the cached, kept by the cache. */
   place: number;

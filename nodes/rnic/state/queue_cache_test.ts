@@ -22,6 +22,7 @@ function entry(queue: number, cachedAt = queue): QueueEntry {
     pins: 0,
     stale: false,
     dirty: false,
+    told: 0,
     cachedAt,
     place: 0,
   };
