@@ -62,6 +62,8 @@ export interface HostOptions {
   readonly services?: readonly string[];
   /** Opens the device: runs at every boot before any program. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
+  /** Runs beside the programs from the opening of the device on. */
+  readonly watch?: (device: OpenDevice) => Steps<void>;
   /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
   /** Takes back what a program that has ended has made. @returns whether nothing is left. */
@@ -318,11 +320,25 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
+    const { watch } = this.options;
+    if (watch !== undefined) this.#watch(device, watch);
     for (const run of this.options.services ?? []) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
     this.#scheduleEarly();
     this.#reopen();
+  }
+
+  #watch(device: OpenDevice, watch: NonNullable<HostOptions["watch"]>): void {
+    this.#processor.add({
+      name: "doorbell-watch",
+      driver: true,
+      serves: true,
+      startAt: this.now,
+      start: (account) => watch(deviceOn(device, this.#cpu("doorbell-watch", account))),
+      onReturn: () => {},
+      onFailure: (error) => this.#failed("doorbell-watch", error),
+    });
   }
 
   /** Starts the programs that had to wait for the device. */

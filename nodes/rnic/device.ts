@@ -57,6 +57,8 @@ export function createDevice(
     sharedReceiveQueues: new Map(),
     owners: [],
     doorbells: new Fifo(),
+    doorbellPlan: queuePlan.doorbell,
+    doorbellRng: rngFor(options.seed, `${name}/doorbells`),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
     locked: new Set(),

@@ -60,15 +60,21 @@ const ADDRESS = { left: "b", right: "a" } as const;
 export function* bringUp(
   context: ProgramContext,
   table: Table,
-  connection: { readonly qp: Qp; readonly side: "left" | "right"; readonly name: string },
+  connection: {
+    readonly qp: Qp;
+    readonly side: "left" | "right";
+    readonly name: string;
+    /** Besides WRITE and READ. */
+    readonly access?: number;
+  },
 ): Steps<void> {
   const { device, cpu } = context;
   const { modifyQp, must } = device.verbs;
-  const { qp, side, name } = connection;
+  const { qp, side, name, access = 0 } = connection;
   const other = side === "left" ? "right" : "left";
   table.put(`${name} ${side}`, qp.qpn);
   const destQpn = yield* table.get(context, `${name} ${other}`);
-  const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
+  const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead | access;
   must(yield* modifyQp(qp, { state: "init", accessFlags }));
   must(
     yield* modifyQp(qp, {
@@ -109,8 +115,16 @@ export interface Ends {
 
 export type Body = (context: ProgramContext, ends: Ends, table: Table) => Steps<void>;
 
-/** Runs both over a connection of theirs to their end, on hosts with these options. */
-export function connected(left: Body, right: Body, defaults: object = {}): SimulatedRack {
+/**
+ * Runs both over a connection of theirs to their end, on hosts with these options.
+ * @param access what queue pairs permit besides WRITE and READ.
+ */
+export function connected(
+  left: Body,
+  right: Body,
+  defaults: object = {},
+  access = 0,
+): SimulatedRack {
   const side = (which: "left" | "right", body: Body): Side =>
     function* (context, table) {
       const { allocPd, createCq, createQp, must } = context.device.verbs;
@@ -120,7 +134,7 @@ export function connected(left: Body, right: Body, defaults: object = {}): Simul
         const cq = must(yield* createCq(context.device, { entries: 16 }));
         const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
         const qp = must(yield* createQp(pd, plan));
-        yield* bringUp(context, table, { qp, side: which, name });
+        yield* bringUp(context, table, { qp, side: which, name, access });
         return qp;
       }
       const qp = yield* connect("qp");

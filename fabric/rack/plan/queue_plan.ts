@@ -2,6 +2,21 @@
 import type { Time } from "../../base/time.ts";
 import { type Placement, PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
 
+/** Q-06: how the host tells the card that a queue has news. */
+export interface DoorbellPlan {
+  /** `fifo`: a write into the card's doorbell space; `message`: a message, which waits nowhere. */
+  readonly form: "fifo" | "message";
+  /** What it carries besides the queue's number. */
+  readonly carries: "pointer" | "number";
+  /** Entries of the doorbell space: a doorbell that finds it full is dropped. Absent: no limit. */
+  readonly slots?: number;
+  /** When the driver rings again for a send queue that stands still. Absent: never. */
+  readonly retryPs?: Time;
+  /** Faults: doorbells per million that get lost, or are written over by the queue's next one. */
+  readonly lostPpm?: number;
+  readonly coalescedPpm?: number;
+}
+
 /** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
   readonly placement: Placement;
@@ -13,6 +28,7 @@ export interface QueuePlan {
    * leaves the cache.
    */
   readonly readPointer: "at-eviction" | "batched";
+  readonly doorbell: DoorbellPlan;
 }
 
 /** What a plan without one means. */
@@ -20,6 +36,7 @@ export const QUEUE_PLAN: QueuePlan = {
   placement: PLACEMENTS.default,
   layout: "areas",
   readPointer: "at-eviction",
+  doorbell: { form: "fifo", carries: "pointer" },
 };
 
 /** Entries of a cache that a scenario does not name: a choice. */

@@ -317,6 +317,16 @@ const queuesSchema = orShort(
     readPointer: oneOf(["at-eviction", "batched"]).optional().describe(
       "when the card tells the host what it has taken; batched: at empty, and each quarter of a ring",
     ),
+    doorbell: renamed({
+      form: ["form", oneOf(["fifo", "message"])],
+      carries: ["carries", oneOf(["pointer", "number"])],
+      slots: ["slots", integer(1, QUEUES_MOST)],
+      retryPs: ["retry", positiveTime("a time > 0 with its unit, like 10us")],
+      lostPpm: ["lost", successRate],
+      coalescedPpm: ["coalesced", successRate],
+    }).optional().describe(
+      "form and content of doorbells, room for them, when the driver rings again, and their faults",
+    ),
     cache: orShort(
       mapping({
         entries: integer(0, QUEUES_MOST).optional().describe("queues that it holds"),

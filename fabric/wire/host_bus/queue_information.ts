@@ -89,6 +89,11 @@ export function filledUnits(read: number, write: number, depth: number): number 
  * timestamp.
  */
 export const DOORBELL_OFFSET = 0x800;
+/**
+ * A doorbell as a message, in the same two forms: the card acts on it as it comes, and keeps none in a
+ * doorbell space.
+ */
+export const DOORBELL_MESSAGE_OFFSET = 0x40;
 /** Completion queue arm: CQ number, the host's next position, solicited only. */
 export const CQ_ARM_OFFSET = 0x20;
 

@@ -129,7 +129,7 @@ export function* initDevice(
   options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
-  const { placement, layout, readPointer } = plan.queuePlan ?? QUEUE_PLAN;
+  const { placement, layout, readPointer, doorbell } = plan.queuePlan ?? QUEUE_PLAN;
   const store = layOut(placement, layout);
   const { buffers, bases } = allocateStore(cpu, queues, store);
   const persistence = persistencePlan(plan);
@@ -143,7 +143,9 @@ export function* initDevice(
   return {
     timing: plan.timing,
     completion: plan.completion,
-    doorbell: options.doorbell ?? "pointer",
+    doorbell: options.doorbell ?? doorbell.carries,
+    doorbellForm: doorbell.form,
+    isWatched: doorbell.retryPs !== undefined,
     inline: options.inline ?? { by: "size", bytes: 220 },
     ...bases.virtual,
     store,

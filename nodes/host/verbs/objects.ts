@@ -51,6 +51,9 @@ export interface DeviceState {
   readonly timing: HostTiming;
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
+  readonly doorbellForm: "fifo" | "message";
+  /** Whether the driver rings again for what stands still. */
+  readonly isWatched: boolean;
   readonly inline: InlineRule;
   /** Virtual addresses of the three spaces of queue information. */
   readonly space1: number;

@@ -4,7 +4,8 @@
  */
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
-import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
+import type { Rng } from "../../../fabric/base/rng.ts";
+import type { DoorbellPlan, QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { Deadlines } from "../../../fabric/base/deadlines.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type {
@@ -101,6 +102,9 @@ export interface Device {
   readonly owners: (QueueOwner | undefined)[];
   /** doorbells not served yet. */
   readonly doorbells: Fifo<Doorbell>;
+  readonly doorbellPlan: DoorbellPlan;
+  /** Draws the faults of doorbells. */
+  readonly doorbellRng: Rng;
   readonly cache: QueueCache;
   /** reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
