@@ -13,6 +13,7 @@ import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
 import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";
+import { watchDoorbells } from "./host/verbs/doorbell_watch.ts";
 
 /** The inputs of creating a plan's nodes. */
 export interface FactoryOptions {
@@ -47,6 +48,7 @@ export function makeHost(
   const own = instancesOf(config, options.own ?? {});
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
+  const retryPs = config.queuePlan?.doorbell.retryPs;
   const memoryLog = options.memoryLog?.(name, life);
   return new Host(name, config, {
     seed: options.plan.seed,
@@ -65,6 +67,9 @@ export function makeHost(
     boot: (cpu) => boot(cpu, host, own),
     reopen: (device) => reopenDevice(device, config),
     takeBack,
+    ...(retryPs !== undefined && {
+      watch: (device: OpenDevice) => watchDoorbells(device, retryPs),
+    }),
     onEvent: handleEvent,
   });
 }

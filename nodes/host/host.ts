@@ -27,6 +27,9 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
+import { QueueGuard } from "./memory/queue_guard.ts";
+import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
+import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
@@ -59,6 +62,8 @@ export interface HostOptions {
   readonly services?: readonly string[];
   /** Opens the device: runs at every boot before any program. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
+  /** Runs beside the programs from the opening of the device on. */
+  readonly watch?: (device: OpenDevice) => Steps<void>;
   /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
   /** Takes back what a program that has ended has made. @returns whether nothing is left. */
@@ -97,6 +102,7 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly map: AddressMap;
   readonly memory: MemorySystem;
   readonly iio: Iio;
+  readonly guard: QueueGuard;
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -126,6 +132,8 @@ export class Host implements Node, Machine<ThreadContext> {
     this.timing = timing;
     this.options = options;
     this.map = new AddressMap(plan);
+    const { placement, layout } = plan.queuePlan ?? QUEUE_PLAN;
+    this.guard = new QueueGuard(layOut(placement, layout));
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
     this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
@@ -312,11 +320,25 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
+    const { watch } = this.options;
+    if (watch !== undefined) this.#watch(device, watch);
     for (const run of this.options.services ?? []) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
     this.#scheduleEarly();
     this.#reopen();
+  }
+
+  #watch(device: OpenDevice, watch: NonNullable<HostOptions["watch"]>): void {
+    this.#processor.add({
+      name: "doorbell-watch",
+      driver: true,
+      serves: true,
+      startAt: this.now,
+      start: (account) => watch(deviceOn(device, this.#cpu("doorbell-watch", account))),
+      onReturn: () => {},
+      onFailure: (error) => this.#failed("doorbell-watch", error),
+    });
   }
 
   /** Starts the programs that had to wait for the device. */
@@ -500,6 +522,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #receive(message: Message): void {
     switch (message.kind) {
       case "memory-write":
+        this.guard.checkDevice(message.address, message.data.length);
         return this.iio.write(message, this.now);
       case "memory-read":
         traceRead(this.out, message, this.iio.bufferedBytes);

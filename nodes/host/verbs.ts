@@ -49,6 +49,7 @@ import {
 import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
+import { queueFill } from "./verbs/queue_fill.ts";
 import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
 import { createQp, destroyQp, modifyQp, modifyQpUdpSport, queryQp } from "./verbs/queue_pair.ts";
 import { NEVER } from "../../fabric/base/time.ts";
@@ -108,6 +109,7 @@ const verbs = {
   attachMcast,
   detachMcast,
   modifyQpUdpSport,
+  queueFill,
   writeSpace2,
   storeSpace2,
   persistRanges,

@@ -2,6 +2,8 @@
 import { UPCALLS } from "./upcalls.ts";
 import type { Outputs } from "../../fabric/node.ts";
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
+import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
+import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
 import { createDma } from "./dma/dma.ts";
@@ -30,6 +32,7 @@ export function createDevice(
   plan: RnicPlan,
   options: { readonly seed: number },
 ): Device {
+  const { queuePlan = QUEUE_PLAN } = plan;
   return {
     up: UPCALLS,
     name,
@@ -39,6 +42,8 @@ export function createDevice(
     out: NOWHERE,
     stageAt: 0,
     spaces: undefined,
+    store: layOut(queuePlan.placement, queuePlan.layout),
+    readPointer: queuePlan.readPointer,
     persistence: { flow: 1, flush: "read", noSnoop: false },
     journal: undefined,
     counters: createCounters(),
@@ -52,6 +57,8 @@ export function createDevice(
     sharedReceiveQueues: new Map(),
     owners: [],
     doorbells: new Fifo(),
+    doorbellPlan: queuePlan.doorbell,
+    doorbellRng: rngFor(options.seed, `${name}/doorbells`),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
     locked: new Set(),

@@ -35,6 +35,7 @@ import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
 import type { QueueLoad, Waiter } from "./state/queues.ts";
+import type { Space } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { createDevice } from "./device.ts";
 
 /**
@@ -162,7 +163,7 @@ function takeRead(device: Device, completion: Completion): void {
 
 function takeQueueSpace(
   device: Device,
-  read: { readonly load: QueueLoad; readonly space: 1 | 2 | 3 },
+  read: { readonly load: QueueLoad; readonly part: Space | "record" },
   data: Uint8Array<ArrayBuffer> | undefined,
 ): void {
   const { load } = read;

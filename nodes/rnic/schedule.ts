@@ -9,6 +9,7 @@ import {
   decodeCqArm,
   decodeDoorbell,
   type Doorbell,
+  DOORBELL_MESSAGE_OFFSET,
   DOORBELL_OFFSET,
 } from "../../fabric/wire/host_bus/queue_information.ts";
 import { isHeldBack } from "./transmit/congestion.ts";
@@ -19,6 +20,7 @@ import { LIMITS } from "./state/limits.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
+import { noticeDoorbell, pushDoorbell } from "./queues/doorbell_space.ts";
 import { nextReadFrame } from "./answers/answers.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
 import { nextRequestFrame } from "./requester/requester.ts";
@@ -29,11 +31,13 @@ import { arm } from "./queues/completion_queue.ts";
 
 /** A core has written to the BAR. What is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
-  if (write.offset === DOORBELL_OFFSET) {
+  const isMessage = write.offset === DOORBELL_MESSAGE_OFFSET;
+  if (isMessage || write.offset === DOORBELL_OFFSET) {
     const doorbell = decodeDoorbell(write.data);
     if (doorbell !== undefined) {
-      device.counters.doorbells++;
-      device.doorbells.push(doorbell);
+      if (!noticeDoorbell(device)) return;
+      if (isMessage) serveDoorbell(device, doorbell);
+      else pushDoorbell(device, doorbell);
       return;
     }
   } else if (write.offset === CQ_ARM_OFFSET) {

@@ -9,11 +9,15 @@ import { SimulatedRack } from "./simulated_rack.ts";
 import type { Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
-const SCENARIO = `
+/** @param defaults options of both hosts. */
+function scenarioWith(defaults: object): string {
+  return `
 name: verbs
+defaults: ${JSON.stringify(defaults)}
 hosts: { a: {}, b: {} }
 programs: [{ on: a, run: ./left.ts }, { on: b, run: ./right.ts }]
 `;
+}
 
 /** What the two programs tell each other outside of the rack, by name. */
 export class Table {
@@ -34,8 +38,8 @@ export class Table {
 
 export type Side = (context: ProgramContext, table: Table) => Steps<void>;
 
-/** Runs both to their end. */
-export function run(left: Side, right: Side): void {
+/** Runs both to their end, on hosts with these options. */
+export function run(left: Side, right: Side, defaults: object = {}): SimulatedRack {
   const table = new Table();
   let ended = 0;
   const programOf = (side: Side): Program =>
@@ -44,9 +48,10 @@ export function run(left: Side, right: Side): void {
       ended++;
     };
   const programs = { "./left.ts": programOf(left), "./right.ts": programOf(right) };
-  const rack = new SimulatedRack(SCENARIO, { programs }).run(1e11);
+  const rack = new SimulatedRack(scenarioWith(defaults), { programs }).run(1e11);
   assert.deepEqual(rack.reported("program-failed"), []);
   assert.equal(ended, 2, "a program has not come to its end");
+  return rack;
 }
 
 const ADDRESS = { left: "b", right: "a" } as const;
@@ -55,15 +60,21 @@ const ADDRESS = { left: "b", right: "a" } as const;
 export function* bringUp(
   context: ProgramContext,
   table: Table,
-  connection: { readonly qp: Qp; readonly side: "left" | "right"; readonly name: string },
+  connection: {
+    readonly qp: Qp;
+    readonly side: "left" | "right";
+    readonly name: string;
+    /** Besides WRITE and READ. */
+    readonly access?: number;
+  },
 ): Steps<void> {
   const { device, cpu } = context;
   const { modifyQp, must } = device.verbs;
-  const { qp, side, name } = connection;
+  const { qp, side, name, access = 0 } = connection;
   const other = side === "left" ? "right" : "left";
   table.put(`${name} ${side}`, qp.qpn);
   const destQpn = yield* table.get(context, `${name} ${other}`);
-  const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
+  const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead | access;
   must(yield* modifyQp(qp, { state: "init", accessFlags }));
   must(
     yield* modifyQp(qp, {
@@ -104,8 +115,16 @@ export interface Ends {
 
 export type Body = (context: ProgramContext, ends: Ends, table: Table) => Steps<void>;
 
-/** Runs both over a connection of theirs to their end. */
-export function connected(left: Body, right: Body): void {
+/**
+ * Runs both over a connection of theirs to their end, on hosts with these options.
+ * @param access what queue pairs permit besides WRITE and READ.
+ */
+export function connected(
+  left: Body,
+  right: Body,
+  defaults: object = {},
+  access = 0,
+): SimulatedRack {
   const side = (which: "left" | "right", body: Body): Side =>
     function* (context, table) {
       const { allocPd, createCq, createQp, must } = context.device.verbs;
@@ -115,11 +134,11 @@ export function connected(left: Body, right: Body): void {
         const cq = must(yield* createCq(context.device, { entries: 16 }));
         const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
         const qp = must(yield* createQp(pd, plan));
-        yield* bringUp(context, table, { qp, side: which, name });
+        yield* bringUp(context, table, { qp, side: which, name, access });
         return qp;
       }
       const qp = yield* connect("qp");
       yield* body(context, { qp, pd, mr, connect }, table);
     };
-  run(side("left", left), side("right", right));
+  return run(side("left", left), side("right", right), defaults);
 }

@@ -3,6 +3,7 @@
  * ps. Plain data, checked by the scenario from which `topology.ts` makes it.
  */
 import type { Time } from "../../base/time.ts";
+import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
 
 export interface RackPlan {
@@ -84,6 +85,8 @@ export interface HostPlan {
   };
   /** Number of queues that the queue information has room for (Q-04). */
   readonly queues: number;
+  /** How the card learns of queues; absent: the defaults. */
+  readonly queuePlan?: QueuePlan;
   /** How programs wait for completions by default. */
   readonly completion: "poll" | "interrupt";
   readonly timing: HostTiming;
@@ -118,12 +121,9 @@ export interface RnicPlan {
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
-  readonly queueCache: {
-    readonly entries: number;
-    readonly evict: "oldest" | "several-oldest" | "older-than" | "random";
-    /** `several-oldest` and `random`: how many at once. `older-than`: the age in ps. */
-    readonly amount: number;
-  };
+  readonly queueCache: QueueCachePlan;
+  /** As its host's. */
+  readonly queuePlan?: QueuePlan;
   readonly timing: RnicTiming;
   readonly congestion?: RnicCongestionPlan;
   /**

@@ -111,7 +111,10 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
     report([...path, "queues"], { found: String(host.queues), expected });
   }
-  if (queueCache.evict !== "older-than" && queueCache.amount > queueCache.entries) {
+  if (
+    queueCache.entries > 0 && queueCache.evict !== "older-than" &&
+    queueCache.amount > queueCache.entries
+  ) {
     const expected = `at most ${queueCache.entries}, the cache's entries`;
     report([...path, "queueCache", "count"], { found: String(queueCache.amount), expected });
   }

@@ -1,10 +1,16 @@
 /**
  * Fills in omitted values: from the host's section, then from `defaults`, then from the profile.
  */
-import type { RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
+import type { VerifyHistoryPlan } from "../plan/plan.ts";
+import {
+  CACHED_QUEUES,
+  QUEUE_PLAN,
+  type QueueCachePlan,
+  type QueuePlan,
+} from "../plan/queue_plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
-import type { FabricSection, HostSection } from "./schema.ts";
+import type { FabricSection, HostSection, QueuesSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
 import { resolveCongestion } from "./congestion.ts";
@@ -13,7 +19,6 @@ import { resolveCongestion } from "./congestion.ts";
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
 const DEFAULT_DRAM_BYTES = 2 ** 30;
 const DEFAULT_QUEUES = 1024;
-const DEFAULT_CACHED_QUEUES = 256;
 /** A choice: between hardware failover and a routing protocol with fast timers. */
 const CONVERGENCE_PS = 100 * PS_PER_US;
 const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
@@ -50,6 +55,7 @@ export function resolveHost(
   const { profile, defaults, own } = from;
   const scm = { ...defaults.scm, ...own.scm };
   const { evict, ...llc } = { ...profile.llc, ...defaults.llc, ...own.llc };
+  const queues = { ...defaults.queues, ...own.queues };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
   const verifyHistory = own.verifyHistory === undefined
@@ -66,9 +72,10 @@ export function resolveHost(
     dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
     cores: own.cores ?? defaults.cores ?? profile.cores,
     completion: own.completion ?? defaults.completion ?? "poll",
-    queues: own.queues ?? defaults.queues ?? DEFAULT_QUEUES,
+    queues: queues.count ?? DEFAULT_QUEUES,
+    ...queuePlanOf(queues),
     llc: { ...llc, ...(evict === "random" && { evict }) },
-    queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
+    queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }, queues.cache),
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
@@ -88,8 +95,27 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
   return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
 }
 
-function queueCacheOf(section: NonNullable<HostSection["queueCache"]>): RnicPlan["queueCache"] {
+/** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
+function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
+  const queuePlan: QueuePlan = {
+    placement: section.placement ?? QUEUE_PLAN.placement,
+    layout: section.layout ?? QUEUE_PLAN.layout,
+    readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,
+    doorbell: { ...QUEUE_PLAN.doorbell, ...section.doorbell },
+  };
+  return JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN) ? {} : { queuePlan };
+}
+
+/** `queues.cache` counts where both are given: `checks.ts` refuses that in one section. */
+function queueCacheOf(
+  section: NonNullable<HostSection["queueCache"]>,
+  cache: QueuesSection["cache"],
+): QueueCachePlan {
+  if (cache !== undefined) {
+    const { entries = CACHED_QUEUES, evict } = cache;
+    return { entries, ...(evict ?? { evict: "oldest", amount: 1 }) };
+  }
   const evict = section.evict ?? "oldest";
   const amount = evict === "older-than" ? section.age ?? DEFAULT_CACHE_AGE_PS : section.count ?? 1;
-  return { entries: section.entries ?? DEFAULT_CACHED_QUEUES, evict, amount };
+  return { entries: section.entries ?? CACHED_QUEUES, evict, amount };
 }

@@ -23,6 +23,7 @@ import {
   OPTION_SCHEMAS,
   programSchema,
   SECTIONS,
+  SHORT,
   textLike,
   WORDS,
 } from "./schema.ts";
@@ -58,7 +59,10 @@ function jsonSchemaOf(schema: z.ZodType): JsonShape & { readonly $schema?: strin
     io: "input",
     target: "draft-7",
     unrepresentable: "any",
-    override: ({ jsonSchema }) => allowWords(jsonSchema as Record<string, unknown>),
+    override: ({ jsonSchema }) => {
+      allowWords(jsonSchema as Record<string, unknown>);
+      allowShort(jsonSchema as Record<string, unknown>);
+    },
   });
   return JSON.parse(JSON.stringify(shape));
 }
@@ -69,6 +73,15 @@ function allowWords(shape: Record<string, unknown>): void {
   if (words === undefined) return;
   delete shape[WORDS];
   shape["anyOf"] = [{ enum: words }, ...shape["anyOf"] as unknown[]];
+}
+
+/** The value that is short for a mapping, in its place. */
+function allowShort(shape: Record<string, unknown>): void {
+  const { [SHORT]: short, description, ...mapping } = shape;
+  if (short === undefined) return;
+  for (const key of Object.keys(shape)) delete shape[key];
+  Object.assign(shape, { ...(description !== undefined && { description }) });
+  shape["anyOf"] = [short, mapping];
 }
 
 /** A schema as a part of another. */

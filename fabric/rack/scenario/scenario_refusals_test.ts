@@ -179,6 +179,37 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.queueCache.count: found 3, expected at most 2, the cache's entries",
   ],
   [
+    "Q-05: a field in a space that may not hold it",
+    hostWith("{ queues: { placement: { hostPointer: 2, depth: 3 } } }"),
+    "4: hosts.b.queues.placement.hostPointer: found 2, expected 3, the only space for it",
+    "4: hosts.b.queues.placement.depth: found 3, expected 1 or 2",
+  ],
+  [
+    "Q-05: a placement by no name",
+    hostWith("{ queues: { placement: both-in-2 } }"),
+    '4: hosts.b.queues.placement: found "both-in-2", expected default, pointer-in-3, both-in-3 or a mapping',
+  ],
+  [
+    "Q-07: two ways of eviction",
+    hostWith("{ queues: { cache: { evict: { oldest: 2, random: 2 } } } }"),
+    "4: hosts.b.queues.cache.evict: found a mapping, expected one of oldest, olderThan and random",
+  ],
+  [
+    "Q-07: a cache in two words",
+    hostWith("{ queues: { cache: none }, queueCache: { entries: 4 } }"),
+    "4: hosts.b.queueCache: found a mapping, expected nothing beside queues.cache, for which it is short",
+  ],
+  [
+    "Q-07: an eviction of more than the cache has",
+    hostWith("{ queues: { cache: { entries: 2, evict: { random: 3 } } } }"),
+    "4: hosts.b.queues.cache: found a mapping, expected an eviction of at most 2, the cache's entries",
+  ],
+  [
+    "too few queues",
+    hostWith("{ queues: 4 }"),
+    "4: hosts.b.queues: found 4, expected a whole number from 8 to 262144 or a mapping",
+  ],
+  [
     "a timing by its field's name",
     hostWith("{ timing: { rnic: { sendP: 1ns } } }"),
     "4: hosts.b.timing.rnic.sendP: found an unknown key, expected send",
@@ -197,7 +228,7 @@ const WRONG: readonly Refusal[] = [
 ];
 
 describe("parseScenario refuses, with line and expectation,", () => {
-  for (const [name, text, message] of WRONG) {
-    it(name, () => assert.deepEqual(messages(text), [message]));
+  for (const [name, text, ...expected] of WRONG) {
+    it(name, () => assert.deepEqual(messages(text), expected));
   }
 });

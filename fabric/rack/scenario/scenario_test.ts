@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
+import { PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
+import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { PROFILES } from "../plan/profile.ts";
 import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
 import { METHODS } from "../plan/vocabulary.ts";
@@ -45,6 +47,35 @@ expect:
       { at: 40_000_000, action: "kill", node: "b" },
       { at: 60_000_000, action: "start", node: "b" },
     ]);
+  });
+
+  it("Q-05, Q-07: reads how queues are known, for all hosts and for one", () => {
+    const text = `
+name: x
+defaults: { queues: { layout: record, cache: none } }
+hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3 } }, c: { queues: 32 } }
+`;
+    const [a, b, c] = parseScenario(text, FILE).hosts;
+    assert.deepEqual(a!.queuePlan, { ...QUEUE_PLAN, layout: "record" });
+    assert.deepEqual(b!.queuePlan, {
+      ...QUEUE_PLAN,
+      placement: PLACEMENTS["both-in-3"],
+      layout: "record",
+    });
+    assert.deepEqual([a!.queues, b!.queues, c!.queues], [1024, 64, 32]);
+    assert.equal(c!.queueCache.entries, 0);
+    const ways: readonly [string, string, number][] = [
+      ["oldest", "oldest", 1],
+      ["{ oldest: 4 }", "several-oldest", 4],
+      ["{ olderThan: 10us }", "older-than", 10_000_000],
+      ["{ random: 2 }", "random", 2],
+    ];
+    for (const [word, evict, amount] of ways) {
+      const host = hostWith(`{ queues: { cache: { entries: 8, evict: ${word} } } }`);
+      const { queueCache, queuePlan } = parseScenario(host, FILE).hosts[1]!;
+      assert.deepEqual(queueCache, { entries: 8, evict, amount });
+      assert.equal(queuePlan, undefined, "a plan without news stays as it was");
+    }
   });
 
   it("fills in everything from the profile", () => {

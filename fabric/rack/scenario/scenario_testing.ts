@@ -5,8 +5,8 @@ import { parseScenario } from "./parse_scenario.ts";
 /** What the texts are read as; messages begin with it. */
 export const FILE = "x.yaml";
 
-/** A text that is wrong in one place, and the message for it. */
-export type Refusal = readonly [name: string, text: string, message: string];
+/** A text that is wrong, mostly in one place, and the messages for it. */
+export type Refusal = readonly [name: string, text: string, ...messages: string[]];
 
 /** The messages for a text that is wrong, without the file's name. */
 export function messages(text: string): string[] {

@@ -8,6 +8,16 @@ import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
+import { CACHED_QUEUES, type QueueCachePlan } from "../plan/queue_plan.ts";
+import {
+  PLACEABLE,
+  type Placement,
+  type PlacementName,
+  PLACEMENTS,
+  QUEUE_FIELDS,
+  type QueueField,
+  type Space,
+} from "../../wire/host_bus/queue_placement.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
 import {
@@ -150,6 +160,32 @@ function switchable<const R extends Rows>(rows: R) {
   ).meta({ [WORDS]: ["on", "off"] });
 }
 
+/** Names the value that may stand where a mapping may: see `json_schema.ts`. */
+export const SHORT = "x-short";
+
+/**
+ * A mapping, or a value that is short for one: `short.schema` reads it, and `short.meaning` is the
+ * mapping that it stands for. `short.or` names it in the message about what is neither.
+ */
+function orShort<T, S extends z.ZodType>(
+  schema: S,
+  short: {
+    readonly or: string;
+    readonly schema: z.ZodType<T>;
+    readonly shape: JsonShape;
+    readonly meaning: (value: T) => z.input<S>;
+  },
+) {
+  const expanded = (value: unknown, context: z.RefinementCtx): unknown => {
+    if (value === undefined || (typeof value === "object" && value !== null)) return value;
+    const read = short.schema.safeParse(value);
+    if (read.success) return short.meaning(read.data);
+    context.addIssue({ code: "custom", message: `${short.or}or a mapping` });
+    return z.NEVER;
+  };
+  return z.preprocess(expanded, schema).meta({ [SHORT]: short.shape });
+}
+
 /** Prefix of a schema's message that lists the keys of a mapping, to distinguish unknown keys. */
 const KEYS = "keys:";
 
@@ -211,6 +247,113 @@ const successRate = leaf(
   },
 );
 
+/** A field of queue information, in a space that may hold it. */
+function spaceOf(field: QueueField) {
+  const spaces = PLACEABLE[field];
+  const expected = spaces.length === 1
+    ? `${spaces[0]}, the only space for it`
+    : listOf(spaces.toSorted().map(String));
+  return leaf(expected, { enum: spaces }, (value) => spaces.find((space) => space === value));
+}
+
+const PLACEMENT_NAMES = Object.keys(PLACEMENTS) as PlacementName[];
+
+const placementSchema = orShort(
+  mapping(
+    Object.fromEntries(
+      QUEUE_FIELDS.map((field): [string, z.ZodType<Space | undefined>] => [
+        field,
+        spaceOf(field).optional(),
+      ]),
+    ) as Record<QueueField, z.ZodType<Space | undefined>>,
+  ).transform((own) => ({ ...PLACEMENTS.default, ...own }) as Placement),
+  {
+    or: `${PLACEMENT_NAMES.join(", ")} `,
+    schema: oneOf(PLACEMENT_NAMES),
+    shape: { enum: PLACEMENT_NAMES },
+    meaning: (name) => PLACEMENTS[name],
+  },
+);
+
+const QUEUES_MOST = 2 ** 18;
+const queueCount = integer(8, QUEUES_MOST);
+
+/** `oldest`, or the one way that a mapping names. */
+const evictSchema = orShort(
+  mapping({
+    oldest: integer(1, QUEUES_MOST).optional().describe("so many of the oldest at once"),
+    olderThan: positiveTime("a time > 0 with its unit, like 10us").optional().describe(
+      "all that came longer ago, at least the oldest",
+    ),
+    random: integer(1, QUEUES_MOST).optional().describe("so many at random"),
+  }).transform((ways, context): Pick<QueueCachePlan, "evict" | "amount"> => {
+    const { oldest, olderThan, random } = ways;
+    if ([oldest, olderThan, random].filter((way) => way !== undefined).length !== 1) {
+      context.addIssue({ code: "custom", message: "one of oldest, olderThan and random" });
+      return z.NEVER;
+    }
+    if (olderThan !== undefined) return { evict: "older-than", amount: olderThan };
+    if (random !== undefined) return { evict: "random", amount: random };
+    return { evict: oldest === 1 ? "oldest" : "several-oldest", amount: oldest! };
+  }),
+  {
+    or: "oldest ",
+    schema: oneOf(["oldest"]),
+    shape: { enum: ["oldest"] },
+    meaning: () => ({ oldest: 1 }),
+  },
+);
+
+/** `queues` of a host: how host and card know their queues (Q-03 to Q-07). */
+const queuesSchema = orShort(
+  mapping({
+    count: queueCount.optional().describe("queues that the card has room for"),
+    placement: placementSchema.optional().describe(
+      "which space holds which field of queue information: a rule by name, or fields' spaces",
+    ),
+    layout: oneOf(["areas", "record"]).optional().describe(
+      "areas: each space by itself, three reads for a queue; record: a queue's together, one read",
+    ),
+    readPointer: oneOf(["at-eviction", "batched"]).optional().describe(
+      "when the card tells the host what it has taken; batched: at empty, and each quarter of a ring",
+    ),
+    doorbell: renamed({
+      form: ["form", oneOf(["fifo", "message"])],
+      carries: ["carries", oneOf(["pointer", "number"])],
+      slots: ["slots", integer(1, QUEUES_MOST)],
+      retryPs: ["retry", positiveTime("a time > 0 with its unit, like 10us")],
+      lostPpm: ["lost", successRate],
+      coalescedPpm: ["coalesced", successRate],
+    }).optional().describe(
+      "form and content of doorbells, room for them, when the driver rings again, and their faults",
+    ),
+    cache: orShort(
+      mapping({
+        entries: integer(0, QUEUES_MOST).optional().describe("queues that it holds"),
+        evict: evictSchema.optional().describe("what makes room in a full one"),
+      }).superRefine(({ entries = CACHED_QUEUES, evict }, context) => {
+        if (evict === undefined || evict.evict === "older-than" || entries === 0) return;
+        if (evict.amount <= entries) return;
+        const message = `an eviction of at most ${entries}, the cache's entries`;
+        context.addIssue({ code: "custom", message });
+      }),
+      {
+        or: "none ",
+        schema: oneOf(["none"]),
+        shape: { enum: ["none"] },
+        meaning: () => ({ entries: 0 }),
+      },
+    ).optional().describe("the card's cache of queue information; none: every doorbell reads it"),
+  }),
+  {
+    or: "a whole number from 8 to 262144 ",
+    schema: queueCount,
+    shape: { type: "integer", minimum: 8, maximum: QUEUES_MOST },
+    meaning: (count) => ({ count }),
+  },
+);
+export type QueuesSection = z.output<typeof queuesSchema>;
+
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
   ddio: oneOf(["on", "off", "both"]).optional().describe(
@@ -229,7 +372,9 @@ export const hostSchema = mapping({
   completion: oneOf(["poll", "interrupt"]).optional().describe(
     "how programs wait: by polling, or woken by an interrupt",
   ),
-  queues: integer(8, 2 ** 18).optional().describe("queues that the card has room for"),
+  queues: queuesSchema.optional().describe(
+    "queues that the card has room for, or how host and card know their queues",
+  ),
   llc: renamed({
     bytes: ["size", size(4 * KIB, GIB)],
     ways: ["ways", integer(1, 64)],
@@ -241,7 +386,7 @@ export const hostSchema = mapping({
     evict: oneOf(["oldest", "several-oldest", "older-than", "random"]).optional(),
     count: integer(1, 2 ** 18).optional(),
     age: duration.optional(),
-  }).optional().describe("the card's cache of queue information, and which entries it gives up"),
+  }).optional().describe("short for queues.cache, with its older words"),
   verifyHistory: switchable({
     thresholdPpm: ["threshold", successRate],
     samples: ["samples", integer(1, 65_536)],
@@ -259,6 +404,10 @@ export const hostSchema = mapping({
     ),
     rnic: timing(Object.keys(rnic) as (keyof RnicTiming)[]).optional().describe("of the card"),
   }).optional().describe("instead of the profile's"),
+}).superRefine(({ queues, queueCache }, context) => {
+  if (queues?.cache === undefined || queueCache === undefined) return;
+  const message = "nothing beside queues.cache, for which it is short";
+  context.addIssue({ code: "custom", path: ["queueCache"], message });
 });
 export type HostSection = z.infer<typeof hostSchema>;
 

@@ -1,47 +1,39 @@
 /**
  * Queue information (Q-03): the state of one queue that host and RNIC share in host memory, split
- * by write access (Q-04, Q-05). Entry i of each space belongs to queue i: K·R1, K·R2 and K·R3
- * bytes.
- *
- *   space 1  RNIC reads and writes, host reads:  place, state, validity, the RNIC's own pointer
- *   space 2  RNIC reads, host writes through RNIC:  depth (a change pauses processing)
- *   space 3  host writes, RNIC reads:            the host's own pointer and when it was stored
+ * by write access (Q-04, Q-05) as `queue_placement.ts` lays it out; rings and their pointers; and
+ * doorbells (Q-06). Here are the entries of the default rule, in areas: K·R1, K·R2 and K·R3 bytes.
  *
  * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
  * *write pointer* (last unit filled). CQ: the RNIC writes and the host reads, so the RNIC's pointer
  * is the last unit filled and the host's the next unit to read. Pointers are unit positions in the
- * ring; at most depth − 1 units are filled at a time, to distinguish "empty" from "full".
+ * ring; {@link filledUnits} says how "empty" and "full" are told apart.
  */
 import type { Time } from "../../base/time.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
+import {
+  decodeEntry,
+  encodeEntry,
+  layOut,
+  PLACEMENTS,
+  type QueueFields,
+  type StoreLayout,
+} from "./queue_placement.ts";
 
-export const SPACE1_BYTES = 32;
-export const SPACE2_BYTES = 16;
-export const SPACE3_BYTES = 16;
+export type { QueueKind, QueueState } from "./queue_placement.ts";
 
-export type QueueKind = "sq" | "rq" | "cq" | "srq";
-const KINDS: readonly QueueKind[] = ["sq", "rq", "cq", "srq"];
-const STATES = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"] as const;
-export type QueueState = typeof STATES[number];
+/** The default rule's store. */
+export const DEFAULT_STORE: StoreLayout = layOut(PLACEMENTS.default, "areas");
+export const SPACE1_BYTES = DEFAULT_STORE.bytes[1];
+export const SPACE2_BYTES = DEFAULT_STORE.bytes[2];
+export const SPACE3_BYTES = DEFAULT_STORE.bytes[3];
 
-export interface Space1 {
-  /** Physical address of the queue's first unit, and of its index (Q-03). */
-  readonly wqeAddress: number;
-  readonly indexAddress: number;
-  readonly kind: QueueKind;
-  readonly state: QueueState;
-  readonly valid: boolean;
-  /** Number of the queue's owner: a queue pair, a completion queue or a shared receive queue. */
-  readonly owner: number;
+export interface Space1
+  extends Pick<QueueFields, "wqeAddress" | "indexAddress" | "kind" | "state" | "valid" | "owner"> {
   /** The RNIC's own pointer. */
   readonly pointer: number;
 }
 
-export interface Space2 {
-  /** Units in the ring, a power of two. */
-  readonly depth: number;
-  readonly unitBytes: number;
-}
+export type Space2 = Pick<QueueFields, "depth" | "unitBytes">;
 
 /** A pointer and its time information (Q-08). */
 export interface StampedPointer {
@@ -50,56 +42,30 @@ export interface StampedPointer {
   readonly stamp: Time;
 }
 
-export function encodeSpace1(info: Space1): Uint8Array<ArrayBuffer> {
-  const bytes = allocate(SPACE1_BYTES);
-  const view = viewOf(bytes);
-  view.setBigUint64(0, BigInt(info.wqeAddress));
-  view.setBigUint64(8, BigInt(info.indexAddress));
-  view.setUint8(16, KINDS.indexOf(info.kind));
-  view.setUint8(17, STATES.indexOf(info.state));
-  view.setUint8(18, info.valid ? 1 : 0);
-  view.setUint32(20, info.owner);
-  view.setUint32(24, info.pointer);
-  return bytes;
+export function encodeSpace1({ pointer, ...info }: Space1): Uint8Array<ArrayBuffer> {
+  return encodeEntry(DEFAULT_STORE, 1, { ...info, rnicPointer: pointer });
 }
 
 export function decodeSpace1(bytes: Uint8Array): Space1 {
-  const view = viewOf(bytes);
-  return {
-    wqeAddress: Number(view.getBigUint64(0)),
-    indexAddress: Number(view.getBigUint64(8)),
-    kind: KINDS[view.getUint8(16)] ?? "sq",
-    state: STATES[view.getUint8(17)] ?? "err",
-    valid: view.getUint8(18) === 1,
-    owner: view.getUint32(20),
-    pointer: view.getUint32(24),
-  };
+  const { rnicPointer, ...info } = decodeEntry(DEFAULT_STORE, 1, bytes) as QueueFields;
+  return { ...info, pointer: rnicPointer };
 }
 
 export function encodeSpace2(info: Space2): Uint8Array<ArrayBuffer> {
-  const bytes = allocate(SPACE2_BYTES);
-  const view = viewOf(bytes);
-  view.setUint32(0, info.depth);
-  view.setUint32(4, info.unitBytes);
-  return bytes;
+  return encodeEntry(DEFAULT_STORE, 2, info);
 }
 
 export function decodeSpace2(bytes: Uint8Array): Space2 {
-  const view = viewOf(bytes);
-  return { depth: view.getUint32(0), unitBytes: view.getUint32(4) };
+  return decodeEntry(DEFAULT_STORE, 2, bytes) as Space2;
 }
 
-export function encodeSpace3(info: StampedPointer): Uint8Array<ArrayBuffer> {
-  const bytes = allocate(SPACE3_BYTES);
-  const view = viewOf(bytes);
-  view.setUint32(0, info.pointer);
-  view.setBigUint64(8, BigInt(info.stamp));
-  return bytes;
+export function encodeSpace3({ pointer, stamp }: StampedPointer): Uint8Array<ArrayBuffer> {
+  return encodeEntry(DEFAULT_STORE, 3, { hostPointer: pointer, stamp });
 }
 
 export function decodeSpace3(bytes: Uint8Array): StampedPointer {
-  const view = viewOf(bytes);
-  return { pointer: view.getUint32(0), stamp: Number(view.getBigUint64(8)) };
+  const { hostPointer, stamp } = decodeEntry(DEFAULT_STORE, 3, bytes) as QueueFields;
+  return { pointer: hostPointer, stamp };
 }
 
 /** Units between two positions of a ring of `depth`, going forward from `from` to `to`. */
@@ -107,7 +73,11 @@ export function ringDistance(from: number, to: number, depth: number): number {
   return (to - from + depth) % depth;
 }
 
-/** Units filled and not yet read, for read pointer `read` and last-filled `write`. */
+/**
+ * Units filled and not yet read, for read pointer `read` and last-filled `write`: here empty and full
+ * are told apart. The last unit filled is right behind the next to read where the ring is empty; it
+ * is never so where it is full, as one unit always stays free.
+ */
 export function filledUnits(read: number, write: number, depth: number): number {
   return ringDistance(read, (write + 1) % depth, depth);
 }
@@ -119,6 +89,11 @@ export function filledUnits(read: number, write: number, depth: number): number 
  * timestamp.
  */
 export const DOORBELL_OFFSET = 0x800;
+/**
+ * A doorbell as a message, in the same two forms: the card acts on it as it comes, and keeps none in a
+ * doorbell space.
+ */
+export const DOORBELL_MESSAGE_OFFSET = 0x40;
 /** Completion queue arm: CQ number, the host's next position, solicited only. */
 export const CQ_ARM_OFFSET = 0x20;
 

@@ -14,9 +14,10 @@ import {
   type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { HostTiming, ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
-import type { AddressMap, Buffer } from "../memory/address_map.ts";
+import { type AddressMap, type Buffer, VIRTUAL_CONTIGUOUS_BASE } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { Iio } from "../memory/iio.ts";
+import type { QueueGuard } from "../memory/queue_guard.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
@@ -47,6 +48,7 @@ export interface Machine<Context> {
     readonly inputs: Readonly<Record<string, Uint8Array>>;
   };
   readonly iio: Iio;
+  readonly guard: QueueGuard;
   /** What programs have measured. */
   readonly measurements: OperationCounts;
   /** The program that allocated the memory at an address. */
@@ -148,6 +150,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   store(address: number, bytes: Uint8Array): void {
     const { map, memory } = this.#machine;
+    this.#checkStore(address, bytes.length);
     let done = 0;
     while (done < bytes.length) {
       const physical = map.physical(address + done);
@@ -156,6 +159,12 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       this.#account.owed += memory.store(physical, source);
       done += part;
     }
+  }
+
+  /** Q-04: queue information is contiguous memory, which has one virtual address. */
+  #checkStore(address: number, length: number): void {
+    const { guard } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
+    if (guard.mayTouch(physical, length)) guard.checkStore(physical, length, this.program);
   }
 
   charge(ps: Time): void {
@@ -181,6 +190,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   ntstore(address: number, bytes: Uint8Array): void {
     const { map, memory, timing } = this.#machine;
+    this.#checkStore(address, bytes.length);
     let done = 0;
     while (done < bytes.length) {
       const at = address + done;
@@ -213,6 +223,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     const { map, memory, timing } = this.#machine;
+    this.#checkStore(address, bytes.length);
     // A copy: it becomes part of the durable record, and the program may change its bytes while
     // time passes.
     const data = copyOf(bytes);
@@ -255,13 +266,15 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const found = notPlain(command) ?? JSON.stringify(command) ?? "undefined";
       throw new TypeError(`Cannot send a command: found ${found}, expected one with an op`);
     }
-    const { timing, processingPs } = this.#machine;
+    const { guard, timing, processingPs } = this.#machine;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
     yield* this.settle();
+    if (command.op === "unlock-space2") guard.unlocked(command.queue);
     const sent = this.#machine.sendCommand(command);
     if (typeof sent !== "number") return sent;
-    const wake = yield* hold({ kind: "reply", id: sent, answers: true });
-    return wake.reply!;
+    const { reply } = yield* hold({ kind: "reply", id: sent, answers: true });
+    if (reply!.status === "ok") guard.granted(command, this.program);
+    return reply!;
   }
 
   *sleep(ps: Time): Steps<void> {

@@ -8,7 +8,7 @@ import { assert } from "../../../fabric/base/assert.ts";
 export const SCM_BASE = 2 ** 40;
 export const VIRTUAL_DRAM_BASE = 0x7f00_0000_0000;
 /** Contiguous memory: its virtual address is this base plus its physical address. */
-const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;
+export const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;
 export const VIRTUAL_SCM_BASE = 0x6000_0000_0000;
 export const DRAM_PAGE_BYTES = 4096;
 const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;

@@ -4,12 +4,17 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import {
-  encodeSpace3,
-  SPACE1_BYTES,
-  SPACE2_BYTES,
-  SPACE3_BYTES,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+  encodeEntry,
+  entryAddress,
+  fieldBytes,
+  layOut,
+  recordBytes,
+  type SpaceBases,
+  SPACES,
+  type StoreLayout,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type {
   PersistencePlan,
   RnicCommand,
@@ -90,9 +95,33 @@ function persistencePlan(plan: HostPlan): PersistencePlan {
   return { flow, flush, noSnoop };
 }
 
+/** The store of queue information (Q-04): its memory, and where each space begins in it. */
+interface Store {
+  readonly buffers: readonly Buffer[];
+  readonly bases: Readonly<Record<"virtual" | "physical", SpaceBases>>;
+}
+
+/** Allocates K·R1, K·R2 and K·R3 bytes, or K·R where a queue's parts lie together. */
+function allocateStore(cpu: Cpu, queues: number, store: StoreLayout): Store {
+  const { layout, bytes } = store;
+  const buffers = layout === "record"
+    ? [cpu.allocateContiguous(queues * recordBytes(store))]
+    : SPACES.map((space) => cpu.allocateContiguous(queues * bytes[space]));
+  const basesFrom = (first: (buffer: Buffer) => number): SpaceBases => {
+    if (layout === "areas") {
+      const [space1, space2, space3] = buffers.map(first);
+      return { space1: space1!, space2: space2!, space3: space3! };
+    }
+    const space1 = first(buffers[0]!);
+    const space2 = space1 + bytes[1];
+    return { space1, space2, space3: space2 + bytes[2] };
+  };
+  const bases = { virtual: basesFrom(({ address }) => address), physical: basesFrom(contiguous) };
+  return { buffers, bases };
+}
+
 /**
- * Allocates queue information for `plan.queues` queues (Q-04: K·R1, K·R2, K·R3 bytes) and passes
- * its addresses to the RNIC.
+ * Lays out queue information for `plan.queues` queues (Q-04) and passes its addresses to the RNIC.
  */
 export function* initDevice(
   cpu: Cpu,
@@ -100,18 +129,13 @@ export function* initDevice(
   options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
-  const space1 = cpu.allocateContiguous(queues * SPACE1_BYTES);
-  const space2 = cpu.allocateContiguous(queues * SPACE2_BYTES);
-  const space3 = cpu.allocateContiguous(queues * SPACE3_BYTES);
+  const { placement, layout, readPointer, doorbell } = plan.queuePlan ?? QUEUE_PLAN;
+  const store = layOut(placement, layout);
+  const { buffers, bases } = allocateStore(cpu, queues, store);
   const persistence = persistencePlan(plan);
-  const spaces = {
-    queues,
-    space1: contiguous(space1),
-    space2: contiguous(space2),
-    space3: contiguous(space3),
-  };
+  const spaces = { queues, ...bases.physical };
   const reply = yield* request(cpu, "init", { op: "init", spaces, persistence });
-  const held = new Map([space1, space2, space3].map((space) => [space as object, space.address]));
+  const held = new Map(buffers.map((buffer) => [buffer as object, buffer.address]));
   if (failed(reply)) {
     for (const address of held.values()) cpu.free({ address });
     throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
@@ -119,11 +143,13 @@ export function* initDevice(
   return {
     timing: plan.timing,
     completion: plan.completion,
-    doorbell: options.doorbell ?? "pointer",
+    doorbell: options.doorbell ?? doorbell.carries,
+    doorbellForm: doorbell.form,
+    isWatched: doorbell.retryPs !== undefined,
     inline: options.inline ?? { by: "size", bytes: 220 },
-    space1: space1.address,
-    space2: space2.address,
-    space3: space3.address,
+    ...bases.virtual,
+    store,
+    readPointer,
     queues,
     card: cpu.card,
     persistence,
@@ -198,8 +224,12 @@ export function storePointer(
   pointer: number,
 ): Time {
   queue.stamp = Math.max(device.cpu.now, queue.stamp + 1);
-  const address = device.state.space3 + queue.queue * SPACE3_BYTES;
-  device.cpu.store(address, encodeSpace3({ pointer, stamp: queue.stamp }));
+  const { store } = device.state;
+  const entry = encodeEntry(store, 3, { hostPointer: pointer, stamp: queue.stamp });
+  // No further than its own two fields: the RNIC's pointer may lie beside them (Q-05).
+  const { hostPointer: from, stamp } = store.offsets;
+  const address = entryAddress(store, device.state, { queue: queue.queue, space: 3 });
+  device.cpu.store(address + from, entry.subarray(from, stamp + fieldBytes("stamp")));
   return queue.stamp;
 }
 

@@ -1,6 +1,14 @@
 import { deepStrictEqual as same, ok, strictEqual as equal, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { failed, handleEvent, ProgramError } from "./device.ts";
+import {
+  decodeEntry,
+  decodeField,
+  encodeField,
+  fieldAddress,
+  PLACEMENTS,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
+import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
+import { failed, handleEvent, ProgramError, storePointer } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
 import { createCq } from "./completion_queue.ts";
 import { gsiOf, sendMessage } from "../cm/gsi.ts";
@@ -15,6 +23,23 @@ describe("openDevice", () => {
     const { spaces } = rig.sent("init")[0]!;
     equal(spaces.queues, 64);
     ok(spaces.space2 - spaces.space1 >= 64 * 32 && spaces.space3 - spaces.space2 >= 64 * 16);
+  });
+
+  it("Q-05, Q-07: as records a queue's parts lie together, and the driver stores past the RNIC's word", () => {
+    const placement = PLACEMENTS["both-in-3"];
+    const queuePlan = { ...QUEUE_PLAN, placement, layout: "record" } as const;
+    const rig = new VerbsRig({ queues: 64, queuePlan });
+    const device = rig.run(openDevice(rig, rig.plan));
+    const { space1, space2, space3 } = rig.sent("init")[0]!.spaces;
+    same([space2 - space1, space3 - space1], [32, 48]);
+    const { store } = device.state;
+    const at = fieldAddress(store, device.state, { queue: 5, field: "rnicPointer" });
+    equal(at, device.state.space3 + 5 * 64);
+    rig.store(at, encodeField("rnicPointer", 77));
+    const queue = { queue: 5, stamp: 0 };
+    const stamp = storePointer(device, queue, 9);
+    equal(decodeField("rnicPointer", rig.load(at, 4)), 77);
+    same(decodeEntry(store, 3, rig.load(at, 16)), { rnicPointer: 77, hostPointer: 9, stamp });
   });
 
   it("P-02 (in part): plans the flush mechanism by architecture and DDIO", () => {

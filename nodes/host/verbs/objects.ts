@@ -4,6 +4,7 @@
  * the file that creates an object documents its behaviour.
  */
 import type { Time } from "../../../fabric/base/time.ts";
+import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
@@ -15,6 +16,7 @@ import type {
   RnicEvent,
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
@@ -49,11 +51,18 @@ export interface DeviceState {
   readonly timing: HostTiming;
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
+  readonly doorbellForm: "fifo" | "message";
+  /** Whether the driver rings again for what stands still. */
+  readonly isWatched: boolean;
   readonly inline: InlineRule;
   /** Virtual addresses of the three spaces of queue information. */
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
+  /** Where the fields lie in them. */
+  readonly store: StoreLayout;
+  /** Whether the RNIC tells its pointers in time for others to use. */
+  readonly readPointer: QueuePlan["readPointer"];
   readonly queues: number;
   /** The card that was opened: see {@link Cpu.card}. */
   readonly card: number | undefined;

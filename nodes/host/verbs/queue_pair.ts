@@ -2,7 +2,7 @@
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
  * record of their rings. `post.ts` has the posts.
  */
-import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type {
   CqesWritten,
@@ -251,9 +251,9 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const { cpu, state } = qp.device;
   const stale = refuseStale(qp.device, qp.pd.epoch);
   if (stale !== undefined) return stale;
-  const address = state.space1 + qp.sq.queue * SPACE1_BYTES;
-  const info = decodeSpace1(cpu.load(address, SPACE1_BYTES));
-  if (mayBecome(qp.life.state, info.state)) qp.life.state = info.state;
+  const address = entryAddress(state.store, state, { queue: qp.sq.queue, space: 1 });
+  const found = decodeEntry(state.store, 1, cpu.load(address, state.store.bytes[1])).state!;
+  if (mayBecome(qp.life.state, found)) qp.life.state = found;
   yield* cpu.settle();
   return { state: qp.life.state, caps: qp.caps, attributes: qp.life.attributes };
 }

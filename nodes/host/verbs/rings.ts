@@ -5,6 +5,7 @@
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import {
+  DOORBELL_MESSAGE_OFFSET,
   DOORBELL_OFFSET,
   encodeDoorbell,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -85,10 +86,20 @@ export function* ringDoorbell(
   device: Device,
   queue: { readonly queue: number; readonly write: number; stamp: Time },
 ): Steps<void> {
-  const pointer = queue.write;
-  const stamp = storePointer(device, queue, pointer);
-  const doorbell = device.state.doorbell === "pointer"
-    ? { queue: queue.queue, write: { pointer, stamp } }
-    : { queue: queue.queue };
-  yield* device.cpu.registerWrite(DOORBELL_OFFSET, encodeDoorbell(doorbell));
+  storePointer(device, queue, queue.write);
+  yield* repeatDoorbell(device, queue);
+  if (device.state.isWatched) device.cpu.signal(DOORBELL_RUNG);
+}
+
+/** Signals that a doorbell was rung, to the driver's watch. */
+export const DOORBELL_RUNG = "doorbell-rung";
+
+/** Rings with the pointer that was stored last (Q-06: by number or with the pointer, in either form). */
+export function* repeatDoorbell(
+  { cpu, state }: Device,
+  { queue, write: pointer, stamp }: { readonly queue: number; readonly write: number; stamp: Time },
+): Steps<void> {
+  const doorbell = state.doorbell === "pointer" ? { queue, write: { pointer, stamp } } : { queue };
+  const offset = state.doorbellForm === "fifo" ? DOORBELL_OFFSET : DOORBELL_MESSAGE_OFFSET;
+  yield* cpu.registerWrite(offset, encodeDoorbell(doorbell));
 }

@@ -3,7 +3,7 @@
  * value to the RNIC, or by its own store under a lock that the RNIC grants and releases. The RNIC
  * refuses violations, with nothing changed.
  */
-import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { perform, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, VerbError } from "./objects.ts";
@@ -24,13 +24,16 @@ export function writeSpace2({ cpu }: Device, change: Space2Change): Steps<VerbEr
 export function* storeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
   const { cpu, state } = device;
   const { queue, offset, data } = change;
-  if (!(offset >= 0) || offset + data.length > SPACE2_BYTES) {
+  if (!(offset >= 0) || offset + data.length > state.store.bytes[2]) {
     const range = `[${offset}, ${offset + data.length})`;
-    return verbError("EINVAL", `Bytes ${range} must lie within the entry's ${SPACE2_BYTES}`);
+    return verbError(
+      "EINVAL",
+      `Bytes ${range} must lie within the entry's ${state.store.bytes[2]}`,
+    );
   }
   const wrong = yield* perform(cpu, { op: "lock-space2", queue });
   if (wrong !== undefined) return wrong;
-  cpu.store(state.space2 + queue * SPACE2_BYTES + offset, data);
+  cpu.store(entryAddress(state.store, state, { queue, space: 2 }) + offset, data);
   yield* cpu.settle();
   return yield* perform(cpu, { op: "unlock-space2", queue });
 }

@@ -7,7 +7,6 @@ import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type {
   CommandOf,
   RnicCommand,
@@ -96,6 +95,11 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   }
   if (!(spaces.queues > 0) || spaces.queues > LIMITS.queues) {
     return refusal("EINVAL", `Queues must be 1 to ${LIMITS.queues}: they are ${spaces.queues}`);
+  }
+  const { layout, bytes } = device.store;
+  const second = spaces.space1 + bytes[1], third = second + bytes[2];
+  if (layout === "record" && (spaces.space2 !== second || spaces.space3 !== third)) {
+    return refusal("EINVAL", `Spaces 2 and 3 must be at ${second} and ${third} of a record`);
   }
   device.spaces = spaces;
   device.persistence = persistence;
@@ -264,9 +268,10 @@ function writeSpace2ByValue(device: Device, command: CommandOf<"write-space2">):
   const { queue, offset, data } = command;
   if (device.owners[queue] === undefined) return noSuch("queue", queue);
   if (device.locked.has(queue)) return refusal("EBUSY", `Space 2 of queue ${queue} is locked`);
-  if (!(offset >= 0) || data.length === 0 || offset + data.length > SPACE2_BYTES) {
+  if (!(offset >= 0) || data.length === 0 || offset + data.length > device.store.bytes[2]) {
     const range = `[${offset}, ${offset + data.length})`;
-    return refusal("EINVAL", `Bytes ${range} must lie within the entry's ${SPACE2_BYTES}`);
+    const most = device.store.bytes[2];
+    return refusal("EINVAL", `Bytes ${range} must lie within the entry's ${most}`);
   }
   writeSpace2(device, queue, data, offset);
   forgetSpace2(device, queue);

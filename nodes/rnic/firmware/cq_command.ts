@@ -1,14 +1,27 @@
 /** Commands about completion queues. */
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
-import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type {
+  CommandOf,
+  RingPlace,
+  RnicReply,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { createCompletionQueue, moveCompletions } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+import { coversQueueInformation, DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+
+/** CQEs are written there: no queue information may be. */
+function cqFault(device: Device, ring: RingPlace): string | undefined {
+  const memory = { address: ring.address, length: ring.units * CQE_BYTES };
+  return ringFault("CQ", ring, LIMITS.ringUnits) ??
+    (coversQueueInformation(device, memory)
+      ? "The CQ's ring lies in queue information"
+      : undefined);
+}
 
 export function createCq(device: Device, { ring, vector }: CommandOf<"create-cq">): RnicReply {
-  const fault = ringFault("CQ", ring, LIMITS.ringUnits);
+  const fault = cqFault(device, ring);
   if (fault !== undefined) return refusal("EINVAL", fault);
   const queue = freeQueues(device, 1)?.[0];
   if (queue === undefined) return noQueueLeft(device);
@@ -22,7 +35,7 @@ export function resizeCq(device: Device, command: CommandOf<"resize-cq">): RnicR
   const { cqn, ring, taken, stamp } = command;
   const cq = device.completionQueues.get(cqn);
   if (cq === undefined) return noSuch("completion queue", cqn);
-  const fault = ringFault("CQ", ring, LIMITS.ringUnits);
+  const fault = cqFault(device, ring);
   if (fault !== undefined) return refusal("EINVAL", fault);
   if (cq.overflowed) return refusal("EINVAL", `CQ ${cqn} has overflowed`);
   const held = cq.written - taken;

@@ -4,15 +4,25 @@ import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { addRegion, changeRegion, checkRegion, findRegion, freeKey } from "../dma/memory_region.ts";
 import { addWindow, removeWindow } from "../dma/memory_window.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
+import { coversQueueInformation, DONE, noSuch, refusal } from "./reply.ts";
 import type { Region } from "../state/memory.ts";
 
 export function registerMr(device: Device, { region: plan }: CommandOf<"register-mr">): RnicReply {
-  const wrong = checkRegion(plan);
+  const wrong = checkRegion(plan) ?? checkPlace(device, plan);
   if (wrong !== undefined) return refusal("EINVAL", `Cannot register region as ${wrong}`);
   const region = addRegion(device.regions, plan);
   if (region === undefined) return refusal("ENOMEM", `All ${LIMITS.regions} keys are taken`);
   return { status: "ok", op: "register-mr", lkey: region.key, rkey: region.key };
+}
+
+const IN_QUEUE_INFORMATION = "a page of it holds queue information, which no region may cover";
+
+function checkPlace(
+  device: Device,
+  { pages, pageBytes: length }: { readonly pages: readonly number[]; readonly pageBytes: number },
+): string | undefined {
+  const covers = pages.some((address) => coversQueueInformation(device, { address, length }));
+  return covers ? IN_QUEUE_INFORMATION : undefined;
 }
 
 /** The region of a key that no window is bound to (rxe: EINVAL), or the refusal. */
@@ -29,7 +39,8 @@ export function reregisterMr(
 ): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
-  const wrong = changeRegion(device.regions, region, change);
+  const wrong = (change.place && checkPlace(device, change.place)) ??
+    changeRegion(device.regions, region, change);
   return wrong === undefined ? DONE : refusal("EINVAL", `Cannot register region as ${wrong}`);
 }
 

@@ -11,7 +11,7 @@ import { dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { installQueue } from "./install.ts";
-import { findQueue, rereadPointer } from "./queue_information.ts";
+import { findQueue, rereadPointer, tellPointer } from "./queue_information.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 
 export function createCompletionQueue(
@@ -105,6 +105,7 @@ function writeCqe(
     address: entry.wqeAddress + entry.own * CQE_BYTES,
     data: encodeCqe(cqe, owner),
   });
+  tellPointer(device, entry);
   // An error counts as solicited (`rocev2.md` §4.4).
   const solicited = cqe.solicited || cqe.status !== "SUCCESS";
   if (solicited) cq.lastSolicited = cq.written;

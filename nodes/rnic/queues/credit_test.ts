@@ -81,6 +81,7 @@ describe("postedReceives", () => {
     pins: 0,
     stale: false,
     dirty: false,
+    told: 0,
     cachedAt: 0,
     place: 0,
   } as const;

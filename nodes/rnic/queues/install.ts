@@ -3,15 +3,20 @@
  * space 1 that the host looks at. Space 3 is the host's alone (Q-04).
  */
 import {
-  encodeSpace1,
-  encodeSpace2,
+  encodeEntry,
+  type QueueFields,
   type QueueState,
-  type Space1,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
-import { createEntry, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
+import {
+  createEntry,
+  spaceAddress,
+  writeBack,
+  writeField,
+  writeSpace1,
+} from "./queue_information.ts";
 
 /** The lowest queue numbers that are free, undefined where there are not as many. */
 export function freeQueues(device: Device, count: number): number[] | undefined {
@@ -51,12 +56,14 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
     unitBytes,
     state,
     valid: true,
-    pointer: own,
+    rnicPointer: own,
     recycled: false,
   });
   writeBack(device, device.cache.insert(entry, device.now));
   writeSpace1(device, entry);
-  writeSpace2(device, queue, encodeSpace2({ depth, unitBytes }));
+  if (device.store.bytes[2] > 0) {
+    writeSpace2(device, queue, encodeEntry(device.store, 2, { ...entry, rnicPointer: own }));
+  }
 }
 
 /** Writes bytes of space 2 for the host. */
@@ -73,27 +80,21 @@ export function writeSpace2(
 }
 
 /** Space 1 of a queue number that is free. */
-const NO_QUEUE: Space1 = {
+const NO_QUEUE: Partial<QueueFields> = {
   wqeAddress: 0,
   indexAddress: 0,
   kind: "sq",
   state: "reset",
   valid: false,
   owner: 0,
-  pointer: 0,
+  rnicPointer: 0,
 };
 
-/** Offset of the state's byte in a space 1 entry. */
-const STATE_OFFSET = 17;
-
-/** Writes a queue's state for the host: one byte, as the rest may be newer in memory than on the chip. */
+/** Writes a queue's state for the host. */
 export function writeState(device: Device, queue: number, state: QueueState): void {
   const entry = device.cache.find(queue);
   if (entry !== undefined) entry.state = state;
-  dmaWrite(device, {
-    address: spaceAddress(device, queue, 1) + STATE_OFFSET,
-    data: encodeSpace1({ ...NO_QUEUE, state }).slice(STATE_OFFSET, STATE_OFFSET + 1),
-  });
+  writeField(device, queue, { field: "state", value: state });
 }
 
 /** The queue is gone: its number is free, its entry invalid. */
@@ -103,7 +104,7 @@ export function removeQueue(device: Device, queue: number): void {
   device.locked.delete(queue);
   dmaWrite(device, {
     address: spaceAddress(device, queue, 1),
-    data: encodeSpace1(NO_QUEUE),
+    data: encodeEntry(device.store, 1, NO_QUEUE),
   });
 }
 

@@ -1,21 +1,25 @@
 /**
- * How the RNIC comes to know a queue (Q-03, Q-07): from its cache, else from the three spaces in host
- * memory by three reads at once; and how it learns of a newer host pointer from space 3 alone. What
- * waits for the answer is data, resumed by the node.
+ * How the RNIC comes to know a queue (Q-03, Q-07): from its cache, else from the three spaces, by a
+ * read of each at once or by one of the queue's record, as the layout is; and how it learns of a
+ * newer host pointer from space 3 alone. What waits for the answer is data, resumed by the node.
  */
 import {
-  decodeSpace1,
-  decodeSpace2,
-  decodeSpace3,
-  encodeSpace1,
   filledUnits,
-  type Space1,
-  SPACE1_BYTES,
-  type Space2,
-  SPACE2_BYTES,
-  SPACE3_BYTES,
+  ringDistance,
   type StampedPointer,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import {
+  decodeEntry,
+  encodeEntry,
+  encodeField,
+  entryAddress,
+  fieldAddress,
+  type QueueField,
+  type QueueFields,
+  recordBytes,
+  type Space,
+  SPACES,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
@@ -23,22 +27,14 @@ import type { QueueLoad, Waiter } from "../state/queues.ts";
 import type { Continuation } from "../state/dma_state.ts";
 
 /** Where a queue's entry of a space lies. */
-export function spaceAddress(device: Device, queue: number, space: 1 | 2 | 3): number {
-  const spaces = device.spaces!;
-  switch (space) {
-    case 1:
-      return spaces.space1 + queue * SPACE1_BYTES;
-    case 2:
-      return spaces.space2 + queue * SPACE2_BYTES;
-    case 3:
-      return spaces.space3 + queue * SPACE3_BYTES;
-  }
+export function spaceAddress({ store, spaces }: Device, queue: number, space: Space): number {
+  return entryAddress(store, spaces!, { queue, space });
 }
 
 /** The cached entry at once, or undefined: then `waiter` goes on when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
-  if (entry?.stale === true && entry.pins === 0) {
+  if (entry?.pins === 0 && (entry.stale || device.cache.isAbsent)) {
     device.cache.remove(queue);
     writeBack(device, [entry]);
   } else if (entry !== undefined) {
@@ -74,22 +70,20 @@ function startLoad(
     queue,
     known,
     missing: 0,
-    space1: undefined,
-    space2: undefined,
-    space3: undefined,
+    found: {},
     failed: false,
     void: false,
     waiters: [waiter],
     late: [],
   };
   device.loads.set(queue, load);
-  if (known === undefined) {
-    readSpace(device, load, 1);
-    readSpace(device, load, 2);
-  } else {
+  const { store } = device;
+  if (known !== undefined) {
     known.pins++;
+    return readPart(device, load, 3);
   }
-  readSpace(device, load, 3);
+  if (store.layout === "record") return readPart(device, load, "record");
+  for (const space of SPACES) if (store.bytes[space] > 0) readPart(device, load, space);
 }
 
 /** A doorbell without pointer, or a second look, came after a store that the read may have missed. */
@@ -99,16 +93,16 @@ function needsFreshPointer(waiter: Waiter): boolean {
     : waiter.kind !== "send" && waiter.reread;
 }
 
-const SPACE_BYTES = { 1: SPACE1_BYTES, 2: SPACE2_BYTES, 3: SPACE3_BYTES } as const;
-
-function readSpace(device: Device, load: QueueLoad, space: 1 | 2 | 3): void {
+function readPart(device: Device, load: QueueLoad, part: Space | "record"): void {
+  const { store } = device;
   load.missing++;
   device.counters.queueReads++;
   if (load.waiters[0]!.kind === "doorbell") device.counters.doorbellReads++;
   dmaRead(device, {
-    address: spaceAddress(device, load.queue, space),
-    length: SPACE_BYTES[space],
-    continuation: { kind: "queue-space", load, space },
+    // A record begins with its part of space 1.
+    address: spaceAddress(device, load.queue, part === "record" ? 1 : part),
+    length: part === "record" ? recordBytes(store) : store.bytes[part],
+    continuation: { kind: "queue-space", load, part },
   });
 }
 
@@ -119,15 +113,13 @@ function readSpace(device: Device, load: QueueLoad, space: 1 | 2 | 3): void {
  */
 export function takeSpace(
   device: Device,
-  read: { readonly load: QueueLoad; readonly space: 1 | 2 | 3 },
+  read: { readonly load: QueueLoad; readonly part: Space | "record" },
   data: Uint8Array | undefined,
 ): QueueEntry | "no queue" | undefined {
-  const { load, space } = read;
+  const { load, part } = read;
   load.missing--;
   if (data === undefined) load.failed = true;
-  else if (space === 1) load.space1 = decodeSpace1(data);
-  else if (space === 2) load.space2 = decodeSpace2(data);
-  else load.space3 = decodeSpace3(data);
+  else takePart(device, { load, part }, data);
   if (load.missing > 0 || load.void) return undefined;
   device.loads.delete(load.queue);
   const entry = load.known ?? entryOf(device, load);
@@ -139,8 +131,22 @@ export function takeSpace(
     entry.pins++;
     writeBack(device, device.cache.insert(entry, device.now));
   }
-  if (load.space3 !== undefined) acceptPointer(entry, load.space3);
+  const { hostPointer: pointer, stamp } = load.found;
+  if (pointer !== undefined && stamp !== undefined) acceptPointer(entry, { pointer, stamp });
   return entry;
+}
+
+function takePart(
+  { store }: Device,
+  { load, part }: { readonly load: QueueLoad; readonly part: Space | "record" },
+  data: Uint8Array,
+): void {
+  if (part !== "record") return void Object.assign(load.found, decodeEntry(store, part, data));
+  let at = 0;
+  for (const space of SPACES) {
+    const entry = data.subarray(at, at += store.bytes[space]);
+    Object.assign(load.found, decodeEntry(store, space, entry));
+  }
 }
 
 /** Lets go of the entry after its waiters have been resumed, and serves those that came late. */
@@ -156,24 +162,25 @@ export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): 
 const UNIT_GRAIN_BYTES = 16;
 
 function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
-  const { space1, space2 } = load;
-  if (load.failed || space1 === undefined || space2 === undefined || !space1.valid) {
-    return undefined;
-  }
-  const { depth, unitBytes } = space2;
+  if (load.failed || !load.found.valid) return undefined;
+  // All parts have been read.
+  const { hostPointer: _, stamp: __, ...found } = load.found as QueueFields;
+  const { depth, unitBytes } = found;
   if (depth < 2 || unitBytes === 0 || unitBytes % UNIT_GRAIN_BYTES !== 0) return undefined;
-  return createEntry(device, { queue: load.queue, ...space1, ...space2, recycled: true });
+  return createEntry(device, { queue: load.queue, ...found, recycled: true });
 }
 
-/** An entry as its queue's spaces 1 and 2 have it. */
+/** An entry as the RNIC's own fields have it. */
 export function createEntry(
   { now }: Device,
-  { pointer, ...known }: Space1 & Space2 & Pick<QueueEntry, "queue" | "recycled">,
+  { rnicPointer: pointer, ...known }:
+    & Omit<QueueFields, "hostPointer" | "stamp">
+    & Pick<QueueEntry, "queue" | "recycled">,
 ): QueueEntry {
   const { kind, depth } = known;
   // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
-  const state = { pins: 0, stale: false, dirty: false, cachedAt: now, place: 0 };
+  const state = { pins: 0, stale: false, dirty: false, told: pointer, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
@@ -196,28 +203,67 @@ export function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boo
 }
 
 /** Moves the RNIC's own pointer of a send or receive queue on by `units` taken. */
-export function advanceRead(entry: QueueEntry, units: number): void {
+export function advanceRead(device: Device, entry: QueueEntry, units: number): void {
   const next = entry.own + units;
   if (next >= entry.depth) entry.recycled = true;
   entry.own = next % entry.depth;
   entry.dirty = true;
+  tellPointer(device, entry);
 }
 
-/** Q-07: an evicted queue's own pointer goes back to space 1. */
+/**
+ * Q-03: writes the RNIC's own pointer where the host reads it, as devices do that tell it at all: not
+ * for each unit, but when a quarter of the ring has passed since, and when a send or receive queue has
+ * become empty, as nothing may follow. It leaves before any completion of what was taken, so that a
+ * host that has seen one knows the pointer to be less than a quarter behind it.
+ */
+export function tellPointer(device: Device, entry: QueueEntry): void {
+  if (device.readPointer === "at-eviction" || entry.own === entry.told) return;
+  const { own, host, told, depth, kind } = entry;
+  const isEmpty = kind !== "cq" && filledUnits(own, host, depth) === 0;
+  if (!isEmpty && ringDistance(told, own, depth) < depth / 4) return;
+  device.counters.pointerWrites++;
+  writePointer(device, entry);
+}
+
+/** Q-07: an evicted queue's own pointer goes back to memory. */
 export function writeBack(device: Device, evicted: readonly QueueEntry[]): void {
   for (const entry of evicted) {
-    device.counters.cacheEvictions++;
-    if (entry.dirty) writeSpace1(device, entry);
+    if (!device.cache.isAbsent) device.counters.cacheEvictions++;
+    if (!entry.dirty) continue;
+    if (device.store.placement.rnicPointer === 1) writeSpace1(device, entry);
+    else writePointer(device, entry);
   }
 }
 
-/** Writes the RNIC's space of a queue (Q-04: the host never does). */
+/** Writes the RNIC's fields of a queue (Q-04: the host never does). */
 export function writeSpace1(device: Device, entry: QueueEntry): void {
-  const { wqeAddress, indexAddress, kind, state, valid, owner, own } = entry;
-  entry.dirty = false;
+  const { store } = device;
   dmaWrite(device, {
     address: spaceAddress(device, entry.queue, 1),
-    data: encodeSpace1({ wqeAddress, indexAddress, kind, state, valid, owner, pointer: own }),
+    data: encodeEntry(store, 1, { ...entry, rnicPointer: entry.own }),
+  });
+  if (store.placement.rnicPointer !== 1) return writePointer(device, entry);
+  entry.dirty = false;
+  entry.told = entry.own;
+}
+
+/** Writes the RNIC's own pointer alone: of space 3 the one word that it may write (Q-05). */
+export function writePointer(device: Device, entry: QueueEntry): void {
+  entry.dirty = false;
+  entry.told = entry.own;
+  writeField(device, entry.queue, { field: "rnicPointer", value: entry.own });
+}
+
+/** Writes one field, as the rest may be newer in memory than on the chip. */
+export function writeField<F extends QueueField>(
+  device: Device,
+  queue: number,
+  { field, value }: { readonly field: F; readonly value: QueueFields[F] },
+): void {
+  dmaWrite(device, {
+    address: fieldAddress(device.store, device.spaces!, { queue, field }),
+    data: encodeField(field, value),
   });
 }
 

@@ -91,7 +91,7 @@ export function takeReceives(
     const bytes = data.subarray(i * entry.unitBytes, (i + 1) * entry.unitBytes);
     qp.rq.fetched.push({ position: (entry.own + i) % entry.depth, sges: decodeRecvWqe(bytes) });
   }
-  advanceRead(entry, units);
+  advanceRead(device, entry, units);
   serveReceives(device, qp);
 }
 
@@ -152,7 +152,7 @@ function flushReceiveRing(
   for (let i = 0; i < filled; i++) {
     flushReceive(device, qp, { position: (entry.own + i) % entry.depth });
   }
-  advanceRead(entry, filled);
+  advanceRead(device, entry, filled);
   qp.rq.busy = !waiter.reread;
   if (!waiter.reread) {
     rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });

@@ -47,7 +47,7 @@ export function takeWork(
   sq.busy = false;
   const start = sq.partial === undefined ? entry.own : sq.partialPosition;
   const bytes = sq.partial === undefined ? data : joined(sq.partial, data);
-  advanceRead(entry, units);
+  advanceRead(device, entry, units);
   sq.partial = undefined;
   let at = 0;
   while (at < bytes.length) {

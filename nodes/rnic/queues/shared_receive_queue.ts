@@ -111,7 +111,7 @@ export function takeShared(
     const { slot, sges } = decodeSrqWqe(bytes);
     srq.fetched.push({ position: slot, sges });
   }
-  advanceRead(entry, units);
+  advanceRead(device, entry, units);
   serveWaiting(device, srq);
 }
 

@@ -68,9 +68,15 @@ export function createCounters() {
     verifySkippedPs: 0,
     doorbells: 0,
     doorbellsRefused: 0,
+    /** Of these: lost on the way, written over by the queue's next one, and without room. */
+    doorbellsLost: 0,
+    doorbellsCoalesced: 0,
+    doorbellsDropped: 0,
     /** DMA reads of queue information, those caused by doorbells apart. */
     queueReads: 0,
     doorbellReads: 0,
+    /** Writes of a pointer of the RNIC's to where the host reads it, evictions apart. */
+    pointerWrites: 0,
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,

@@ -4,6 +4,8 @@
  */
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { Rng } from "../../../fabric/base/rng.ts";
+import type { DoorbellPlan, QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { Deadlines } from "../../../fabric/base/deadlines.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type {
@@ -13,6 +15,7 @@ import type {
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Counters, DropReason } from "./counters.ts";
 import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
 import type { QueueCache } from "./queue_cache.ts";
@@ -79,6 +82,9 @@ export interface Device {
   stageAt: Time;
   /** Undefined until the driver has laid out queue information. */
   spaces: QueueSpaces | undefined;
+  /** Where the fields of queue information lie in them. */
+  readonly store: StoreLayout;
+  readonly readPointer: QueuePlan["readPointer"];
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */
   journal: Journal | undefined;
@@ -96,6 +102,9 @@ export interface Device {
   readonly owners: (QueueOwner | undefined)[];
   /** doorbells not served yet. */
   readonly doorbells: Fifo<Doorbell>;
+  readonly doorbellPlan: DoorbellPlan;
+  /** Draws the faults of doorbells. */
+  readonly doorbellRng: Rng;
   readonly cache: QueueCache;
   /** reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;

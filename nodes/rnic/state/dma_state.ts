@@ -4,6 +4,7 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueueLoad } from "./queues.ts";
+import type { Space } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
 import type { Gather } from "./tx_frame.ts";
@@ -25,7 +26,7 @@ interface JournalWrite {
 
 /** What a completed read is for. `life` is the queue pair's at the time of the request. */
 export type Continuation =
-  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly space: 1 | 2 | 3 }
+  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly part: Space | "record" }
   | {
     readonly kind: "send-wqes";
     readonly qp: QueuePair;

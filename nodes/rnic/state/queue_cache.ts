@@ -3,7 +3,7 @@
  * makes room by the configured rule. Entries in use are pinned and stay, even if the cache has to
  * exceed its size for as long.
  */
-import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { QueueCachePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueueKind, QueueState } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -30,26 +30,30 @@ export interface QueueEntry {
   pins: number;
   /** Space 2 was changed: to be read again as soon as no operation pins the entry. */
   stale: boolean;
-  /** Space 1 in host memory is behind. */
+  /** The RNIC's own pointer in host memory is behind: it stands at `told` there. */
   dirty: boolean;
+  told: number;
   readonly cachedAt: Time;
   /** Place among the cached, kept by the cache. */
   place: number;
 }
 
-export type EvictionPlan = RnicPlan["queueCache"];
-
 export class QueueCache {
-  readonly #plan: EvictionPlan;
+  readonly #plan: QueueCachePlan;
   readonly #rng: Rng;
   /** In the order of caching: the first is the oldest. */
   readonly #entries = new Map<number, QueueEntry>();
   /** The same without order, for drawing one at random. */
   readonly #places: QueueEntry[] = [];
 
-  constructor(plan: EvictionPlan, rng: Rng) {
+  constructor(plan: QueueCachePlan, rng: Rng) {
     this.#plan = plan;
     this.#rng = rng;
+  }
+
+  /** Without a cache an entry is known only while an operation pins it. */
+  get isAbsent(): boolean {
+    return this.#plan.entries === 0;
   }
 
   get size(): number {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../../fabric/base/rng.ts";
-import { type EvictionPlan, QueueCache, type QueueEntry } from "./queue_cache.ts";
+import type { QueueCachePlan } from "../../../fabric/rack/plan/queue_plan.ts";
+import { QueueCache, type QueueEntry } from "./queue_cache.ts";
 
 function entry(queue: number, cachedAt = queue): QueueEntry {
   return {
@@ -21,13 +22,14 @@ function entry(queue: number, cachedAt = queue): QueueEntry {
     pins: 0,
     stale: false,
     dirty: false,
+    told: 0,
     cachedAt,
     place: 0,
   };
 }
 
 function filled(
-  plan: Omit<EvictionPlan, "entries">,
+  plan: Omit<QueueCachePlan, "entries">,
   seed = 1,
 ): { cache: QueueCache; entries: QueueEntry[] } {
   const cache = new QueueCache({ entries: 4, ...plan }, rngFor(seed, "test"));

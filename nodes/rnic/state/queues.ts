@@ -1,9 +1,6 @@
 /** Completion queues, and look-ups of queue information that are under way. */
-import type {
-  Space1,
-  Space2,
-  StampedPointer,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { QueueFields } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -31,9 +28,8 @@ export interface QueueLoad {
   readonly known: QueueEntry | undefined;
   /** Reads that have not completed. */
   missing: number;
-  space1: Space1 | undefined;
-  space2: Space2 | undefined;
-  space3: StampedPointer | undefined;
+  /** What the completed ones have brought. */
+  readonly found: Partial<QueueFields>;
   failed: boolean;
   /** The queue was made anew or removed meanwhile: no waiter is to be resumed. */
   void: boolean;

@@ -7,12 +7,18 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Completion, MemoryRead, PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import {
-  encodeSpace3,
-  SPACE1_BYTES,
-  SPACE2_BYTES,
-  SPACE3_BYTES,
+  DEFAULT_STORE,
   type StampedPointer,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import {
+  decodeField,
+  encodeField,
+  fieldAddress,
+  fieldBytes,
+  type QueueField,
+  type QueueFields,
+  type StoreLayout,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { RnicEvent, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
   encodeRecvWqe,
@@ -42,6 +48,7 @@ export class FakeHost {
   readonly log: PcieMessage[] = [];
   /** Reads answered "unsupported request". */
   refuseReads = false;
+  store: StoreLayout = DEFAULT_STORE;
   spaces = { queues: 64, space1: 0, space2: 0, space3: 0 };
   nextCommand = 1;
   #top = PAGE_BYTES;
@@ -57,13 +64,38 @@ export class FakeHost {
     return at;
   }
 
-  layOutSpaces(): void {
+  /** @param store where the RNIC's plan has the fields. */
+  layOutSpaces(store: StoreLayout = DEFAULT_STORE): void {
+    this.store = store;
+    const { bytes, layout } = store;
+    const [r1, r2, r3] = [bytes[1], bytes[2], bytes[3]];
+    if (layout === "record") {
+      const space1 = this.allocate(64 * (r1 + r2 + r3));
+      this.spaces = { queues: 64, space1, space2: space1 + r1, space3: space1 + r1 + r2 };
+      return;
+    }
     this.spaces = {
       queues: 64,
-      space1: this.allocate(64 * SPACE1_BYTES),
-      space2: this.allocate(64 * SPACE2_BYTES),
-      space3: this.allocate(64 * SPACE3_BYTES),
+      space1: this.allocate(64 * r1),
+      space2: this.allocate(64 * r2),
+      space3: this.allocate(64 * r3),
     };
+  }
+
+  /** A field of a queue's information, as memory has it. */
+  field<F extends QueueField>(queue: number, field: F): QueueFields[F] {
+    const at = fieldAddress(this.store, this.spaces, { queue, field });
+    return decodeField(field, this.memory.subarray(at, at + fieldBytes(field)));
+  }
+
+  #storePointer(queue: number, { pointer, stamp }: StampedPointer): void {
+    const put = (field: "hostPointer" | "stamp", value: number) =>
+      this.memory.set(
+        encodeField(field, value),
+        fieldAddress(this.store, this.spaces, { queue, field }),
+      );
+    put("hostPointer", pointer);
+    put("stamp", stamp);
   }
 
   /** Pages for `length` bytes from `va` on; `scattered` ones lie in reverse order. */
@@ -112,7 +144,7 @@ export class FakeHost {
   tellPointer(ring: Ring, now: Time): StampedPointer {
     ring.stamp = Math.max(now, ring.stamp + 1);
     const write = { pointer: ring.write, stamp: ring.stamp };
-    this.memory.set(encodeSpace3(write), this.spaces.space3 + ring.queue * SPACE3_BYTES);
+    this.#storePointer(ring.queue, write);
     return write;
   }
 
@@ -127,10 +159,7 @@ export class FakeHost {
       cq.taken++;
     }
     const pointer = cq.taken % cq.entries;
-    this.memory.set(
-      encodeSpace3({ pointer, stamp: now }),
-      this.spaces.space3 + cq.cqn * SPACE3_BYTES,
-    );
+    this.#storePointer(cq.cqn, { pointer, stamp: now });
     return taken;
   }
 

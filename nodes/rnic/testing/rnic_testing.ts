@@ -2,6 +2,8 @@
  * Test rig: two RNICs back to back, each with a fake host that is memory, rings and a driver of a few
  * lines. Nothing of `nodes/host` is used, so what is tested here is the RNIC alone.
  */
+import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
+import { layOut } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { assert } from "../../../fabric/base/assert.ts";
 import { createLink, transmit } from "../../../fabric/link/link.ts";
 import {
@@ -79,7 +81,8 @@ export class Rig {
     }
     for (const side of [this.a, this.b]) {
       const { host } = side;
-      host.layOutSpaces();
+      const { placement, layout } = side.plan.queuePlan ?? QUEUE_PLAN;
+      host.layOutSpaces(layOut(placement, layout));
       const persistence = options.persistence?.[side.name] ??
         { flow: 1, flush: "read", noSnoop: false };
       const reply = this.command(side, { op: "init", spaces: host.spaces, persistence });

@@ -1,0 +1,52 @@
+/** How the queues of a host and its RNIC are known to both (Q-03 to Q-10): part of both plans. */
+import type { Time } from "../../base/time.ts";
+import { type Placement, PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
+
+/** Q-06: how the host tells the card that a queue has news. */
+export interface DoorbellPlan {
+  /** `fifo`: a write into the card's doorbell space; `message`: a message, which waits nowhere. */
+  readonly form: "fifo" | "message";
+  /** What it carries besides the queue's number. */
+  readonly carries: "pointer" | "number";
+  /** Entries of the doorbell space: a doorbell that finds it full is dropped. Absent: no limit. */
+  readonly slots?: number;
+  /** When the driver rings again for a send queue that stands still. Absent: never. */
+  readonly retryPs?: Time;
+  /** Faults: doorbells per million that get lost, or are written over by the queue's next one. */
+  readonly lostPpm?: number;
+  readonly coalescedPpm?: number;
+}
+
+/** Absent in a plan: {@link QUEUE_PLAN}. */
+export interface QueuePlan {
+  readonly placement: Placement;
+  /** Whether each space has an area of its own, or a queue's three parts lie together (Q-07). */
+  readonly layout: "areas" | "record";
+  /**
+   * Q-03, when the RNIC writes the pointer that it moves where the host reads it. `batched`: when the
+   * queue has become empty, and else with every quarter of the ring; `at-eviction`: when the queue
+   * leaves the cache.
+   */
+  readonly readPointer: "at-eviction" | "batched";
+  readonly doorbell: DoorbellPlan;
+}
+
+/** What a plan without one means. */
+export const QUEUE_PLAN: QueuePlan = {
+  placement: PLACEMENTS.default,
+  layout: "areas",
+  readPointer: "at-eviction",
+  doorbell: { form: "fifo", carries: "pointer" },
+};
+
+/** Entries of a cache that a scenario does not name: a choice. */
+export const CACHED_QUEUES = 256;
+
+/** Ways of giving up entries of a full cache of queue information (Q-07). */
+export interface QueueCachePlan {
+  /** Queues that the cache holds; 0: there is no cache. */
+  readonly entries: number;
+  readonly evict: "oldest" | "several-oldest" | "older-than" | "random";
+  /** `several-oldest` and `random`: how many at once. `older-than`: the age in ps. */
+  readonly amount: number | Time;
+}

@@ -1,0 +1,255 @@
+/**
+ * Where each field of a queue's information lies (Q-03 to Q-05): one table of fields, one table of
+ * placement rules, and one accessor, {@link layOut}, from which driver, RNIC and memory take every
+ * address. A field is written by the side that its space permits:
+ *
+ *   space 1  RNIC reads and writes, host reads
+ *   space 2  RNIC reads, host writes through the RNIC or under its lock
+ *   space 3  host writes, RNIC reads
+ */
+import { allocate, viewOf } from "../../base/slab.ts";
+
+export type QueueKind = "sq" | "rq" | "cq" | "srq";
+const KINDS: readonly QueueKind[] = ["sq", "rq", "cq", "srq"];
+const STATES = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"] as const;
+export type QueueState = typeof STATES[number];
+
+/** All that host and RNIC share of one queue. */
+export interface QueueFields {
+  /** Physical address of the queue's first unit, and of its index (Q-03). */
+  readonly wqeAddress: number;
+  readonly indexAddress: number;
+  readonly kind: QueueKind;
+  readonly state: QueueState;
+  readonly valid: boolean;
+  /** Number of the queue's owner: a queue pair, a completion queue or a shared receive queue. */
+  readonly owner: number;
+  /** What the RNIC moves: the read pointer; in a completion queue the write pointer (Q-12). */
+  readonly rnicPointer: number;
+  /** Units in the ring, a power of two. */
+  readonly depth: number;
+  readonly unitBytes: number;
+  /** What the host moves: the write pointer; in a completion queue the read pointer (Q-12). */
+  readonly hostPointer: number;
+  /** When the host stored its pointer, in ps (Q-08); 0: never. */
+  readonly stamp: number;
+}
+
+export type QueueField = keyof QueueFields;
+
+interface Form<T> {
+  readonly bytes: 1 | 4 | 8;
+  readonly put: (view: DataView, at: number, value: T) => void;
+  readonly get: (view: DataView, at: number) => T;
+}
+
+const word: Form<number> = {
+  bytes: 4,
+  put: (view, at, value) => view.setUint32(at, value),
+  get: (view, at) => view.getUint32(at),
+};
+const long: Form<number> = {
+  bytes: 8,
+  put: (view, at, value) => view.setBigUint64(at, BigInt(value)),
+  get: (view, at) => Number(view.getBigUint64(at)),
+};
+
+/** One byte, the value's place in the list; `otherwise` for a place that is in none. */
+function listed<T>(values: readonly T[], otherwise: T): Form<T> {
+  return {
+    bytes: 1,
+    put: (view, at, value) => view.setUint8(at, values.indexOf(value)),
+    get: (view, at) => values[view.getUint8(at)] ?? otherwise,
+  };
+}
+
+/** The fields in the order in which they lie within a space, each aligned to its size. */
+const FORMS: { readonly [F in QueueField]: Form<QueueFields[F]> } = {
+  wqeAddress: long,
+  indexAddress: long,
+  kind: listed(KINDS, "sq"),
+  state: listed(STATES, "err"),
+  valid: listed([false, true], false),
+  owner: word,
+  rnicPointer: word,
+  depth: word,
+  unitBytes: word,
+  hostPointer: word,
+  stamp: long,
+};
+
+export const QUEUE_FIELDS = Object.keys(FORMS) as readonly QueueField[];
+
+export type Space = 1 | 2 | 3;
+export const SPACES: readonly Space[] = [1, 2, 3];
+/** Q-05: in which space each field lies. */
+export type Placement = Readonly<Record<QueueField, Space>>;
+
+/**
+ * The spaces in which a rule may place a field, the default first:
+ *
+ * - `kind`, `state`, `valid` and `owner` are the RNIC's findings: the host may not change them.
+ * - Addresses, depth and unit may be changed, but not under the hands of the RNIC; a rule that never
+ *   changes them may keep them in space 1. The firmware here moves no ring, so addresses lie there.
+ * - The RNIC moves its pointer at any time: no lock of the host's may stand in its way.
+ * - The host stores its pointer with its time at every post: it may not need the RNIC for that.
+ */
+export const PLACEABLE: Readonly<Record<QueueField, readonly Space[]>> = {
+  wqeAddress: [1, 2],
+  indexAddress: [1, 2],
+  kind: [1],
+  state: [1],
+  valid: [1],
+  owner: [1],
+  rnicPointer: [1, 3],
+  depth: [2, 1],
+  unitBytes: [2, 1],
+  hostPointer: [3],
+  stamp: [3],
+};
+
+const DEFAULT_PLACEMENT = Object.fromEntries(
+  QUEUE_FIELDS.map((field) => [field, PLACEABLE[field][0]!]),
+) as Placement;
+
+/** The document's rules. In the last one the RNIC may write the one word that it moves. */
+export const PLACEMENTS = {
+  /** By who may change the field, and whether that disturbs the RNIC. */
+  "default": DEFAULT_PLACEMENT,
+  /** Only the host's pointer in space 3: the default rule comes to the same. */
+  "pointer-in-3": DEFAULT_PLACEMENT,
+  "both-in-3": { ...DEFAULT_PLACEMENT, rnicPointer: 3 },
+} as const satisfies Readonly<Record<string, Placement>>;
+export type PlacementName = keyof typeof PLACEMENTS;
+
+/** Entries of a space are whole segments of so many bytes. */
+const GRAIN_BYTES = 16;
+
+/** The store of queue information as placement and layout have it. Plain numbers, no address. */
+export interface StoreLayout {
+  readonly placement: Placement;
+  /** `areas`: each space has an area of its own; `record`: a queue's three parts lie together. */
+  readonly layout: "areas" | "record";
+  /** R1, R2, R3: bytes of one queue's entry in each space; 0 where no field lies there. */
+  readonly bytes: Readonly<Record<Space, number>>;
+  /** From one queue's entry of a space to the next one's. */
+  readonly stride: Readonly<Record<Space, number>>;
+  /** Where a field begins in its space's entry. */
+  readonly offsets: Readonly<Record<QueueField, number>>;
+}
+
+/** The one accessor: where the fields lie by a rule and a layout. */
+export function layOut(placement: Placement, layout: "areas" | "record"): StoreLayout {
+  const bytes = { 1: 0, 2: 0, 3: 0 };
+  const offsets = {} as Record<QueueField, number>;
+  for (const field of QUEUE_FIELDS) {
+    const space = placement[field], size = FORMS[field].bytes;
+    offsets[field] = Math.ceil(bytes[space] / size) * size;
+    bytes[space] = offsets[field] + size;
+  }
+  for (const space of SPACES) bytes[space] = Math.ceil(bytes[space] / GRAIN_BYTES) * GRAIN_BYTES;
+  const record = recordBytes({ bytes });
+  const stride = layout === "areas" ? { ...bytes } : { 1: record, 2: record, 3: record };
+  return { placement, layout, bytes, stride, offsets };
+}
+
+/** R: bytes of all that is stored of one queue. */
+export function recordBytes({ bytes }: Pick<StoreLayout, "bytes">): number {
+  return bytes[1] + bytes[2] + bytes[3];
+}
+
+/** The addresses of queue 0's entries, as `init` passes them. */
+export interface SpaceBases {
+  readonly space1: number;
+  readonly space2: number;
+  readonly space3: number;
+}
+
+/** Where a queue's entry of a space lies. */
+export function entryAddress(
+  store: StoreLayout,
+  bases: SpaceBases,
+  { queue, space }: { readonly queue: number; readonly space: Space },
+): number {
+  return bases[`space${space}`] + queue * store.stride[space];
+}
+
+/** The ranges of memory that hold the queue information of `queues` queues. */
+export function storeRanges(
+  store: StoreLayout,
+  bases: SpaceBases,
+  queues: number,
+): { readonly from: number; readonly end: number }[] {
+  if (store.layout === "record") {
+    return [{ from: bases.space1, end: bases.space1 + queues * recordBytes(store) }];
+  }
+  return SPACES.map((space) => {
+    const from = bases[`space${space}`];
+    return { from, end: from + queues * store.bytes[space] };
+  });
+}
+
+/** Where a field of a queue lies. */
+export function fieldAddress(
+  store: StoreLayout,
+  bases: SpaceBases,
+  { queue, field }: { readonly queue: number; readonly field: QueueField },
+): number {
+  return entryAddress(store, bases, { queue, space: store.placement[field] }) +
+    store.offsets[field];
+}
+
+/** The entry of a space with the given fields, zeros for others. */
+export function encodeEntry(
+  store: StoreLayout,
+  space: Space,
+  values: Partial<QueueFields>,
+): Uint8Array<ArrayBuffer> {
+  const bytes = allocate(store.bytes[space]);
+  const view = viewOf(bytes);
+  for (const field of QUEUE_FIELDS) {
+    if (store.placement[field] !== space || values[field] === undefined) continue;
+    put(view, store.offsets[field], field, values[field]);
+  }
+  return bytes;
+}
+
+/** One field alone. */
+export function encodeField<F extends QueueField>(
+  field: F,
+  value: QueueFields[F],
+): Uint8Array<ArrayBuffer> {
+  const bytes = allocate(FORMS[field].bytes);
+  FORMS[field].put(viewOf(bytes), 0, value);
+  return bytes;
+}
+
+function put(view: DataView, at: number, field: QueueField, value: unknown): void {
+  (FORMS[field] as Form<unknown>).put(view, at, value);
+}
+
+/** The fields of a space, from its entry's bytes. */
+export function decodeEntry(
+  store: StoreLayout,
+  space: Space,
+  bytes: Uint8Array,
+): Partial<QueueFields> {
+  const view = viewOf(bytes);
+  const found: Record<string, unknown> = {};
+  for (const field of QUEUE_FIELDS) {
+    if (store.placement[field] === space) {
+      found[field] = FORMS[field].get(view, store.offsets[field]);
+    }
+  }
+  return found;
+}
+
+/** One field alone, from its bytes. */
+export function decodeField<F extends QueueField>(field: F, bytes: Uint8Array): QueueFields[F] {
+  return FORMS[field].get(viewOf(bytes), 0);
+}
+
+/** The bytes of a field. */
+export function fieldBytes(field: QueueField): number {
+  return FORMS[field].bytes;
+}

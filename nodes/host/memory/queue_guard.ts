@@ -1,0 +1,106 @@
+/**
+ * The access rules of queue information (Q-04), held where its memory is written: by cores and by the
+ * device. The guard learns what is where, and who holds a lock of space 2, from the commands that the
+ * RNIC has granted. Nothing is written by an access that breaks a rule.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { RnicCommand } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  entryAddress,
+  fieldAddress,
+  fieldBytes,
+  type Space,
+  type SpaceBases,
+  SPACES,
+  type StoreLayout,
+  storeRanges,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
+import { AddressFault } from "./address_map.ts";
+
+interface Part {
+  readonly space: Space;
+  readonly queue: number;
+}
+
+export class QueueGuard {
+  readonly #store: StoreLayout;
+  #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
+  #queues = 0;
+  /** All of queue information lies within these physical addresses. */
+  #from = 0;
+  #end = 0;
+  /** The program that may store into a queue's space 2. */
+  readonly #holders = new Map<number, string>();
+
+  constructor(store: StoreLayout) {
+    this.#store = store;
+  }
+
+  /** The RNIC has granted a program's command. */
+  granted(command: RnicCommand, program: string): void {
+    if (command.op === "init") {
+      const { queues, ...bases } = command.spaces;
+      const ranges = storeRanges(this.#store, bases, queues);
+      this.#bases = bases;
+      this.#queues = queues;
+      this.#from = Math.min(...ranges.map(({ from }) => from));
+      this.#end = Math.max(...ranges.map(({ end }) => end));
+      this.#holders.clear();
+    } else if (command.op === "lock-space2") {
+      this.#holders.set(command.queue, program);
+    }
+  }
+
+  /** The lock of a queue's space 2 is given back, or taken back. */
+  unlocked(queue: number): void {
+    this.#holders.delete(queue);
+  }
+
+  /** Whether an access may touch queue information: few do. */
+  mayTouch(address: number, length: number): boolean {
+    return address < this.#end && address + length > this.#from;
+  }
+
+  /** A core is about to store for a program. @throws AddressFault where a rule forbids it. */
+  checkStore(address: number, length: number, program: string): void {
+    for (const { space, queue } of this.#parts(address, length)) {
+      if (space === 3) continue;
+      const where = `Cannot store ${length} B at 0x${address.toString(16)}`;
+      const what = `they touch space ${space} of queue ${queue}`;
+      if (space === 1) throw new AddressFault(`${where}: ${what}, which only the RNIC writes`);
+      const holder = this.#holders.get(queue);
+      if (holder === program) continue;
+      const found = holder === undefined ? "is not locked" : `is locked by ${holder}`;
+      throw new AddressFault(
+        `${where}: ${what}, which ${found}: expected lock-space2 granted to ${program}`,
+      );
+    }
+  }
+
+  /** A write of the device has arrived: into space 3 it writes nothing, but for a pointer of its own. */
+  checkDevice(address: number, length: number): void {
+    if (!this.mayTouch(address, length)) return;
+    for (const { space, queue } of this.#parts(address, length)) {
+      if (space !== 3) continue;
+      const own = this.#store.placement.rnicPointer === 3 &&
+        address === fieldAddress(this.#store, this.#bases, { queue, field: "rnicPointer" }) &&
+        length === fieldBytes("rnicPointer");
+      assert(own, `The RNIC writes ${length} B into space 3 of queue ${queue}, the host's`);
+    }
+  }
+
+  /** The entries that a range touches. */
+  *#parts(address: number, length: number): Generator<Part> {
+    for (const space of SPACES) {
+      const bytes = this.#store.bytes[space], stride = this.#store.stride[space];
+      if (bytes === 0) continue;
+      const base = this.#bases[`space${space}`];
+      const first = Math.max(0, Math.floor((address - base) / stride));
+      for (let queue = first; queue < this.#queues; queue++) {
+        const entry = entryAddress(this.#store, this.#bases, { queue, space });
+        if (entry >= address + length) break;
+        if (entry + bytes > address) yield { space, queue };
+      }
+    }
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * How full a ring is, as the RNIC tells in queue information (Q-03). The driver itself frees units by
+ * completions; the RNIC's pointer says which ones it has taken before those come.
+ */
+import { ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
+import {
+  decodeField,
+  fieldAddress,
+  fieldBytes,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
+import { refuseStale } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Device, Qp, Ring, VerbError } from "./objects.ts";
+
+/** In units of the ring. */
+export interface QueueFill {
+  /** The next unit that the RNIC reads, or an earlier one: never a later one. */
+  readonly read: number;
+  /** The last unit filled. */
+  readonly write: number;
+  /** Units filled and not taken, and units free: `depth − 1` together. `free` is never too many. */
+  readonly filled: number;
+  readonly free: number;
+}
+
+/** How full the send or the receive queue of a pair is. ENOENT where its RNIC has failed since. */
+export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | VerbError> {
+  const { device } = qp;
+  const stale = refuseStale(device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  const ring = which === "send" ? qp.sq : qp.rq;
+  const read = takenUpTo(device, ring);
+  yield* device.cpu.settle();
+  const { write, depth } = ring;
+  const filled = ringDistance(read, (write + 1) % depth, depth);
+  return { read, write, filled, free: depth - 1 - filled };
+}
+
+/**
+ * The read pointer in host memory, or the end of what has completed where that is later. The RNIC's
+ * copy is behind by less than a quarter of the ring, counted from any completion that is there
+ * (`tellPointer` of the RNIC): nearer to full than that it could be of the pass before, and is not
+ * believed; nor at all where the RNIC tells it at evictions only.
+ */
+export function takenUpTo({ cpu, state }: Device, ring: Ring): number {
+  const { queue, tail, depth, used } = ring;
+  if (state.readPointer === "at-eviction" || used > depth - depth / 4) return tail;
+  const address = fieldAddress(state.store, state, { queue, field: "rnicPointer" });
+  const copy = decodeField("rnicPointer", cpu.load(address, fieldBytes("rnicPointer")));
+  return ringDistance(tail, copy, depth) <= used ? copy : tail;
+}

@@ -1,0 +1,48 @@
+/**
+ * The doorbell space (Q-06): doorbells that the card has noticed and not served, first in, first out;
+ * an entry is freed when it is taken. It loses what a device can lose: a doorbell that finds it full,
+ * and, where the plan has such faults, one on its way or one that is written over by its successor. The
+ * pointer is in space 3 all the same: who rings again is `doorbell_watch.ts` of the host for send
+ * queues; for receive queues it is the card, which reads space 3 before it believes one to be empty.
+ */
+import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { Device } from "../state/device.ts";
+
+const PER_MILLION = 1_000_000;
+
+/** A doorbell has come. @returns whether it is to be served: it has not got lost. */
+export function noticeDoorbell(device: Device): boolean {
+  const { counters, doorbellRng, doorbellPlan: { lostPpm = 0 } } = device;
+  counters.doorbells++;
+  if (lostPpm === 0 || doorbellRng.below(PER_MILLION) >= lostPpm) return true;
+  counters.doorbellsLost++;
+  return false;
+}
+
+/** Puts a doorbell that was noticed behind those that wait. */
+export function pushDoorbell(device: Device, doorbell: Doorbell): void {
+  const { counters, doorbells, doorbellPlan: { slots } } = device;
+  if (isCoalesced(device, doorbell)) {
+    counters.doorbellsCoalesced++;
+  } else if (slots !== undefined && doorbells.length >= slots) {
+    counters.doorbellsDropped++;
+  } else {
+    doorbells.push(doorbell);
+  }
+}
+
+/** The queue's entry that waits is written over: the newer pointer comes in the older one's place. */
+function isCoalesced(
+  { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } }: Device,
+  doorbell: Doorbell,
+): boolean {
+  if (coalescedPpm === 0) return false;
+  for (let at = doorbells.first; at < doorbells.end; at++) {
+    const pending = doorbells.at(at)!;
+    if (pending.queue !== doorbell.queue) continue;
+    if (doorbellRng.below(PER_MILLION) >= coalescedPpm) return false;
+    Object.assign(pending, doorbell);
+    return true;
+  }
+  return false;
+}

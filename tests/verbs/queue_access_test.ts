@@ -1,0 +1,129 @@
+/** Q-04: the access rules of queue information, held at the memory: programs break them. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import {
+  encodeField,
+  fieldAddress,
+  type QueueField,
+  type QueueFields,
+} from "../../fabric/wire/host_bus/queue_placement.ts";
+import { PLACEMENTS } from "../../fabric/wire/host_bus/queue_placement.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { connected, statuses } from "../support/two_programs.ts";
+import type { Ends } from "../support/two_programs.ts";
+
+const RULES = Object.keys(PLACEMENTS) as (keyof typeof PLACEMENTS)[];
+
+function at({ device }: ProgramContext, { qp }: Ends, field: QueueField): number {
+  return fieldAddress(device.state.store, device.state, { queue: qp.sq.queue, field });
+}
+
+/** What a store of a field comes to: the message, or "stored". The memory must say the same. */
+function tryStore<F extends QueueField>(
+  context: ProgramContext,
+  ends: Ends,
+  { field, value }: { readonly field: F; readonly value: QueueFields[F] },
+): string {
+  const { cpu } = context;
+  const address = at(context, ends, field), bytes = encodeField(field, value);
+  const ways = [
+    () => cpu.store(address, bytes),
+    () => cpu.ntstore(address, bytes),
+    () => void cpu.ntStore(address, bytes).next(),
+  ];
+  const before = cpu.load(address, bytes.length);
+  const outcomes = new Set(ways.map((way) => {
+    try {
+      way();
+      return "stored";
+    } catch (error) {
+      assert.deepEqual(cpu.load(address, bytes.length), before, "nothing is changed by a breach");
+      return (error as Error).message.replace(/0x[0-9a-f]+/, "X").replace(/queue \d+/, "queue Q");
+    }
+  }));
+  assert.equal(outcomes.size, 1, "every kind of store is held");
+  return [...outcomes][0]!;
+}
+
+describe("queue information in memory", () => {
+  for (const rule of RULES) {
+    it(`Q-04, Q-05: by ${rule} a store into space 1, or into space 2 without its lock, is an error that changes nothing`, () => {
+      connected(function* (context, ends) {
+        const { device, cpu } = context;
+        const { writeSpace2, postSend, sge, must } = device.verbs;
+        const { queue } = ends.qp.sq;
+        const onlyRnic = "space 1 of queue Q, which only the RNIC writes";
+        const told = tryStore(context, ends, { field: "state", value: "err" });
+        assert.equal(told, `Cannot store 1 B at X: they touch ${onlyRnic}`);
+        const pointer = tryStore(context, ends, { field: "rnicPointer", value: 5 });
+        if (rule === "both-in-3") assert.equal(pointer, "stored");
+        else assert.equal(pointer, `Cannot store 4 B at X: they touch ${onlyRnic}`);
+        if (rule === "both-in-3") {
+          cpu.store(at(context, ends, "rnicPointer"), encodeField("rnicPointer", 0));
+        }
+        const depth = { field: "depth", value: 16 } as const;
+        assert.equal(
+          tryStore(context, ends, depth),
+          `Cannot store 4 B at X: they touch space 2 of queue Q, which is not locked: expected lock-space2 granted to ${cpu.program}`,
+        );
+        assert.equal((yield* cpu.command({ op: "lock-space2", queue })).status, "ok");
+        const now = ends.qp.sq.depth;
+        assert.equal(tryStore(context, ends, { ...depth, value: now }), "stored");
+        yield* cpu.settle();
+        assert.equal((yield* cpu.command({ op: "unlock-space2", queue })).status, "ok");
+        assert.match(tryStore(context, ends, depth), /is not locked/);
+        const data = encodeField("depth", now);
+        must(yield* writeSpace2(device, { queue, offset: 0, data }));
+        must(yield* postSend(ends.qp, { opcode: "send", sges: [sge(ends.mr, 0, 8)] }));
+        assert.deepEqual(yield* statuses(context, ends.qp), ["SUCCESS"]);
+      }, function* (context, ends, table) {
+        const { postRecv, sge, must } = context.device.verbs;
+        must(yield* postRecv(ends.qp, { sges: [sge(ends.mr, 0, 64)] }));
+        table.put("posted");
+      }, { queues: { placement: rule } });
+    });
+  }
+
+  it("Q-03: a program sees what the RNIC has taken, and never more room than there is, round the ring", () => {
+    connected(function* (context, { qp, mr }, table) {
+      const { postSend, queueFill, sge, must } = context.device.verbs;
+      const va = yield* table.get(context, "va"), rkey = yield* table.get(context, "rkey");
+      const request = { opcode: "write", sges: [sge(mr, 0, 8)], remote: { va, rkey } } as const;
+      let outstanding = 0, taken = 0;
+      for (let round = 0; round < 40; round++) {
+        const count = 1 + round % 5;
+        must(yield* postSend(qp, Array.from({ length: count }, () => request)));
+        outstanding += count;
+        yield* context.cpu.sleep(1_000_000);
+        const { filled, free } = must(yield* queueFill(qp, "send"));
+        assert.equal(filled + free, qp.sq.depth - 1);
+        assert.ok(filled <= qp.sq.used, "no more than what has not completed");
+        if (filled < qp.sq.used) taken++;
+        while (outstanding > 0) outstanding -= (yield* statuses(context, qp)).length;
+        const { read, write } = must(yield* queueFill(qp, "send"));
+        assert.equal(read, (write + 1) % qp.sq.depth, "empty: all that is written is taken");
+      }
+      assert.equal(qp.sq.depth, 64, "120 requests use the ring again");
+      assert.ok(taken > 20, `${taken} times it told what had not completed`);
+    }, function* (_context, { mr }, table) {
+      table.put("va", mr.address);
+      table.put("rkey", mr.rkey);
+    }, { queues: { readPointer: "batched" } });
+  });
+
+  it("Q-04: neither a region nor a completion queue can be laid over queue information", () => {
+    connected(function* (context, { pd }) {
+      const { cpu, device } = context;
+      const { state, verbs: { regMr } } = device;
+      const page = state.space3 - state.space3 % 4096;
+      const over = { address: page, length: 4096, pageBytes: 4096 };
+      const pages = [page - 0x7e00_0000_0000];
+      const region = yield* regMr(pd, { ...over, pages }, { access: ["localWrite"] });
+      assert.ok("errno" in region && region.errno === "EINVAL");
+      assert.match(region.reason, /holds queue information, which no region may cover/);
+      const ring = { address: pages[0]!, units: 8 };
+      const cq = yield* cpu.command({ op: "create-cq", ring, vector: null });
+      assert.ok(cq.status === "error" && /lies in queue information/.test(cq.reason));
+    }, function* () {});
+  });
+});
