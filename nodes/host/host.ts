@@ -27,6 +27,11 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
+import { DRAM_PAGE_BYTES } from "./memory/address_map.ts";
+import { Iommu } from "./memory/iommu.ts";
+import { PageTable } from "./memory/page_table.ts";
+import { Pager } from "./paging/pager.ts";
+import { type PageServer, pressMemory, servePages } from "./paging/serve_pages.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
@@ -97,6 +102,9 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly map: AddressMap;
   readonly memory: MemorySystem;
   readonly iio: Iio;
+  readonly pages: PageTable;
+  readonly paging: Pager;
+  readonly iommu: Iommu | undefined;
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -109,6 +117,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #device: OpenDevice | undefined;
   #isReopening = false;
   #isTakingBack = false;
+  #isServingPages = false;
   /** Programs whose objects and memory are taken back when their last thread has ended. */
   readonly #leaving = new Set<string>();
   readonly owners = new Map<number, string>();
@@ -129,6 +138,25 @@ export class Host implements Node, Machine<ThreadContext> {
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
     this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
+    const { iommu } = plan;
+    this.iommu = iommu && new Iommu({
+      iotlb: iommu.iotlb,
+      missPs: timing.iotlbMissPs,
+      scmPageBytes: this.map.scm.pageBytes,
+    });
+    this.map.onContiguous = ({ pages }) => this.iommu?.map(pages);
+    this.map.onFree = (buffer, kind) => {
+      this.pages.forget(buffer);
+      if (kind === "contiguous") this.iommu?.unmap(buffer.pages);
+    };
+    this.pages = new PageTable(this.map, this.memory, timing);
+    this.paging = new Pager({
+      pin: plan.pin !== false,
+      map: this.map,
+      table: this.pages,
+      iommu: this.iommu,
+      onWork: () => this.#servePages(),
+    });
     this.#processor = new Processor({
       cores: plan.cores,
       pollPs: timing.pollPs,
@@ -142,7 +170,9 @@ export class Host implements Node, Machine<ThreadContext> {
     this.iio = new Iio(plan, {
       memory: this.memory,
       processingPs: this.processingPs,
+      iommu: this.iommu,
       sink: {
+        refused: (access) => this.out.report("iommu-fault", access),
         visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.now),
         isWatched: (from, length) => this.#processor.isWatched(from, length),
         written: (write, flow) => {
@@ -312,6 +342,8 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
+    this.#beginPressure();
+    if (this.paging.hasWork) this.#servePages();
     for (const run of this.options.services ?? []) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
@@ -434,6 +466,59 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
+  /** Starts the kernel's thread for pages, unless it runs. It runs as the handler of an interrupt. */
+  #servePages(): void {
+    if (this.#isServingPages || this.#device === undefined) return;
+    this.#isServingPages = true;
+    const end = () => {
+      this.#isServingPages = false;
+      if (this.paging.hasWork) this.#servePages();
+    };
+    this.#processor.add({
+      name: "paging",
+      driver: true,
+      serves: true,
+      startAt: this.now + this.timing.interruptPs,
+      start: (account) => servePages(this.#pageServer(account)),
+      onReturn: end,
+      onFailure: (error) => {
+        end();
+        this.#failed("paging", error);
+      },
+    });
+  }
+
+  #pageServer(account: Account): PageServer {
+    const { paging: pager, pages: table, timing, map, iio, memory } = this;
+    return {
+      cpu: this.#cpu("paging", account),
+      pager,
+      table,
+      timing,
+      physical: (address) => map.physical(address),
+      isComing: (frame) => iio.isComing([frame]),
+      isInUse: (frame) =>
+        this.#processor.isWatched(frame, DRAM_PAGE_BYTES) ||
+        [...memory.streams.values()].some(({ offset, data }) =>
+          offset < frame + DRAM_PAGE_BYTES && offset + data.length > frame
+        ),
+    };
+  }
+
+  #beginPressure(): void {
+    const { pressure } = this.#plan;
+    if (pressure === undefined) return;
+    const { paging: pager } = this;
+    this.#processor.add({
+      name: "pressure",
+      driver: true,
+      serves: true,
+      startAt: Math.max(this.now, this.#bootedAt + pressure.at),
+      start: (account) => pressMemory({ cpu: this.#cpu("pressure", account), pager }, pressure),
+      onFailure: (error) => this.#failed("pressure", error),
+    });
+  }
+
   #isShipped(run: string): boolean {
     return Object.hasOwn(PROGRAMS, run) || (this.options.services ?? []).includes(run);
   }
@@ -462,6 +547,7 @@ export class Host implements Node, Machine<ThreadContext> {
     if (up === this.#linkUp) return;
     this.#linkUp = up;
     if (!up) {
+      this.paging.reset();
       this.iio.dropReads();
       this.#processor.replyToAll(NO_DEVICE, this.now);
       this.signal(SIGNALS.busDown);
@@ -522,6 +608,8 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   #event(event: RnicEvent): void {
+    // The kernel's own, which no program reads.
+    if (event.type === "PAGE_FAULT") return this.paging.fault(event);
     this.out.report("rnic-event", event);
     if (this.#device !== undefined) this.options.onEvent?.(this.#device, event);
     this.signal(SIGNALS.rnicEvent);

@@ -87,6 +87,9 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     queues,
     completion,
     timing: host.timing.host,
+    ...(host.pin === false && { pin: false as const }),
+    ...(host.iommu && { iommu: host.iommu }),
+    ...(host.pressure && { pressure: host.pressure }),
     ...stuckBitsOf(variant.deviceFaults, name),
     programs: [...services, ...programs],
   };
@@ -121,6 +124,8 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     mac: macOf(at.i),
     mtu: fabric.mtu,
     queueCache: host.queueCache,
+    translations: host.translations,
+    pageFault: host.pageFault,
     timing: host.timing.rnic,
     ...flipsOf(at.variant.deviceFaults, host.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),

@@ -1,7 +1,7 @@
 /**
  * Fills in omitted values: from the host's section, then from `defaults`, then from the profile.
  */
-import type { RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
+import type { PressurePlan, RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { FabricSection, HostSection } from "./schema.ts";
@@ -17,6 +17,10 @@ const DEFAULT_CACHED_QUEUES = 256;
 /** A choice: between hardware failover and a routing protocol with fast timers. */
 const CONVERGENCE_PS = 100 * PS_PER_US;
 const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
+/** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
+const IOMMU = { iotlb: 64 };
+/** A choice: what is not said of memory pressure. */
+const PRESSURE: PressurePlan = { at: 0, everyPs: 100 * PS_PER_US, times: 10, pages: 1 };
 /** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
 
@@ -52,6 +56,8 @@ export function resolveHost(
   const { evict, ...llc } = { ...profile.llc, ...defaults.llc, ...own.llc };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
+  const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
+  const pressure = own.pressure ?? defaults.pressure;
   const verifyHistory = own.verifyHistory === undefined
     ? defaults.verifyHistory
     : own.verifyHistory;
@@ -69,6 +75,14 @@ export function resolveHost(
     queues: own.queues ?? defaults.queues ?? DEFAULT_QUEUES,
     llc: { ...llc, ...(evict === "random" && { evict }) },
     queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
+    translations: translationsOf(profile, {
+      ...defaults.translationCache,
+      ...own.translationCache,
+    }),
+    pageFault: own.fault ?? defaults.fault ?? "drop",
+    ...((own.pin ?? defaults.pin) === false && { pin: false as const }),
+    ...(iommu && { iommu: { ...IOMMU, ...iommu } }),
+    ...(pressure && { pressure: { ...PRESSURE, ...pressure } }),
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
@@ -86,6 +100,13 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
     bytes: size,
   }));
   return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+}
+
+function translationsOf(
+  { translations }: Profile,
+  { entries = translations.entries, evict = "lru" }: NonNullable<HostSection["translationCache"]>,
+): RnicPlan["translations"] {
+  return { entries, evict };
 }
 
 function queueCacheOf(section: NonNullable<HostSection["queueCache"]>): RnicPlan["queueCache"] {
