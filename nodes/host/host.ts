@@ -27,11 +27,10 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
-import { DRAM_PAGE_BYTES } from "./memory/address_map.ts";
 import { Iommu } from "./memory/iommu.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
-import { type PageServer, pressMemory, servePages } from "./paging/serve_pages.ts";
+import { PageThread } from "./paging/page_thread.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
@@ -105,6 +104,7 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
+  readonly #pageThread: PageThread;
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -117,7 +117,6 @@ export class Host implements Node, Machine<ThreadContext> {
   #device: OpenDevice | undefined;
   #isReopening = false;
   #isTakingBack = false;
-  #isServingPages = false;
   /** Programs whose objects and memory are taken back when their last thread has ended. */
   readonly #leaving = new Set<string>();
   readonly owners = new Map<number, string>();
@@ -166,6 +165,12 @@ export class Host implements Node, Machine<ThreadContext> {
         const times = { fromPs: this.now, untilPs: busyUntil };
         traceWork(this.out, { core: index, program, ...times });
       },
+    });
+    this.#pageThread = new PageThread({
+      machine: this,
+      processor: this.#processor,
+      cpu: (thread, account) => this.#cpu(thread, account),
+      onFailure: (thread, error) => this.#failed(thread, error),
     });
     this.iio = new Iio(plan, {
       memory: this.memory,
@@ -342,8 +347,9 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
-    this.#beginPressure();
-    if (this.paging.hasWork) this.#servePages();
+    const { pressure } = this.#plan;
+    if (pressure !== undefined) this.#pageThread.press(pressure, this.#bootedAt);
+    this.#servePages();
     for (const run of this.options.services ?? []) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
@@ -466,57 +472,8 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
-  /** Starts the kernel's thread for pages, unless it runs. It runs as the handler of an interrupt. */
   #servePages(): void {
-    if (this.#isServingPages || this.#device === undefined) return;
-    this.#isServingPages = true;
-    const end = () => {
-      this.#isServingPages = false;
-      if (this.paging.hasWork) this.#servePages();
-    };
-    this.#processor.add({
-      name: "paging",
-      driver: true,
-      serves: true,
-      startAt: this.now + this.timing.interruptPs,
-      start: (account) => servePages(this.#pageServer(account)),
-      onReturn: end,
-      onFailure: (error) => {
-        end();
-        this.#failed("paging", error);
-      },
-    });
-  }
-
-  #pageServer(account: Account): PageServer {
-    const { paging: pager, pages: table, timing, map, iio, memory } = this;
-    return {
-      cpu: this.#cpu("paging", account),
-      pager,
-      table,
-      timing,
-      physical: (address) => map.physical(address),
-      isComing: (frame) => iio.isComing([frame]),
-      isInUse: (frame) =>
-        this.#processor.isWatched(frame, DRAM_PAGE_BYTES) ||
-        [...memory.streams.values()].some(({ offset, data }) =>
-          offset < frame + DRAM_PAGE_BYTES && offset + data.length > frame
-        ),
-    };
-  }
-
-  #beginPressure(): void {
-    const { pressure } = this.#plan;
-    if (pressure === undefined) return;
-    const { paging: pager } = this;
-    this.#processor.add({
-      name: "pressure",
-      driver: true,
-      serves: true,
-      startAt: Math.max(this.now, this.#bootedAt + pressure.at),
-      start: (account) => pressMemory({ cpu: this.#cpu("pressure", account), pager }, pressure),
-      onFailure: (error) => this.#failed("pressure", error),
-    });
+    if (this.#device !== undefined) this.#pageThread.serve();
   }
 
   #isShipped(run: string): boolean {

@@ -6,7 +6,16 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
+import paging from "../../scripts/scenarios/paging.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+
+interface Latencies {
+  readonly to: string;
+  readonly cold: number;
+  readonly warm: number;
+  readonly pagedOut: number;
+  readonly prefetched: number;
+}
 
 const PAGES = 8, PAGE = 4096;
 
@@ -29,12 +38,27 @@ const server: Program = function* ({ cpu, device, options }) {
   // The client has written by then, and reads later.
   yield* cpu.sleep(3e9);
   const before = cpu.load(buffer.address, PAGES * PAGE);
-  const { advice } = options as { readonly advice: "dontneed" | "pageout" };
-  v.must(yield* v.madvise(device, { buffer, offset: PAGE, length: 2 * PAGE, advice }));
+  const { advice: kind } = options as { readonly advice: "dontneed" | "pageout" };
+  v.must(yield* v.madvise(device, { buffer, offset: PAGE, length: 2 * PAGE, advice: kind }));
   const sges = [{ address: mr.address, length: PAGES * PAGE, lkey: mr.lkey }];
-  v.must(yield* v.adviseMr({ pd, sges, advice: "prefetchWrite", flush: true }));
+  const mapped = [], tookPs = [];
+  for (const flush of [false, true]) {
+    for (const advice of ["prefetchNoFault", "prefetchWrite"] as const) {
+      const began = cpu.now;
+      v.must(yield* v.adviseMr({ pd, sges, advice, flush }));
+      tookPs.push(cpu.now - began);
+      if (!flush) yield* cpu.sleep(500e6);
+      const reply = yield* cpu.command({ op: "query-statistics" });
+      if (reply.status === "ok" && reply.op === "query-statistics") {
+        mapped.push(reply.counters.pagesMapped);
+      }
+      if (advice === "prefetchWrite" && !flush) {
+        v.must(yield* v.madvise(device, { buffer, offset: PAGE, length: 2 * PAGE, advice: kind }));
+      }
+    }
+  }
   const after = cpu.load(buffer.address, PAGES * PAGE);
-  cpu.report("server", { before: sums(before), after: sums(after) });
+  cpu.report("server", { before: sums(before), after: sums(after), mapped, tookPs });
   yield* cpu.sleep(4e9);
 };
 
@@ -72,6 +96,33 @@ const client: Program = function* ({ cpu, device }) {
   cpu.report("client", { statuses, tookPs, found });
 };
 
+/** Writes all pages again and again, until that fails. */
+const writer: Program = function* ({ cpu, device }) {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(PAGES * PAGE);
+  cpu.store(buffer.address, new Uint8Array(PAGES * PAGE).fill(7));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const connection = yield* v.connect(device, { to: "b", service: "cold", qp });
+  if (v.refused(connection)) throw new Error("refused");
+  const { buffer: raw, byteOffset } = connection.privateData;
+  const view = new DataView(raw, byteOffset);
+  const remote = { va: Number(view.getBigUint64(0)), rkey: view.getUint32(8) };
+  const statuses: string[] = [];
+  do {
+    const posted = yield* v.postSend(connection.qp, { opcode: "write", sges: [v.sge(mr)], remote });
+    if (v.failed(posted)) {
+      statuses.push(posted.errno);
+      break;
+    }
+    const [done] = yield* v.waitCompletion(cq);
+    statuses.push(done!.status);
+  } while (statuses.at(-1) === "SUCCESS");
+  cpu.report("writer", { statuses });
+};
+
 function run(options: { readonly pin: boolean; readonly advice: string; readonly fault: string }) {
   const { pin, advice, fault } = options;
   const host = `{ pin: ${pin}, fault: ${fault}, scm: { size: 1MiB } }`;
@@ -98,6 +149,12 @@ describe("memory on demand on a whole rack", () => {
         same(rack.reported("program-failed"), []);
         const [seen] = rack.reported("server");
         same([seen?.before, seen?.after], [ALL, left]);
+        // Advice that need not fault maps none of the two that are away; the other one both.
+        same(seen?.mapped, [8, 10, 10, 12]);
+        const [, atOnce, , flushed] = seen!.tookPs as number[];
+        equal(atOnce, 0);
+        ok(flushed! > (advice === "pageout" ? 115e6 : 2e6), `both are brought in: ${flushed} ps`);
+        equal(rack.simulator.statistics().b!.cardPageFaults, 1, "what was prefetched is there");
         const [result] = rack.reported("client");
         same(result!.statuses, ["SUCCESS", "SUCCESS"]);
         same(result!.found, left);
@@ -111,6 +168,77 @@ describe("memory on demand on a whole rack", () => {
     const rack = run({ pin: true, advice: "pageout", fault: "drop" });
     const [failed] = rack.reported("program-failed", "b");
     ok(String(failed?.message).includes("EINVAL: Memory that is registered as pinned"));
+  });
+
+  it("a program that dies gives its pages back: nothing is written to what they are afterwards", () => {
+    const dies: Program = function* (context) {
+      const { cpu, device } = context;
+      const v = device.verbs;
+      const pd = v.allocPd(device);
+      const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+      const buffer = cpu.allocate(PAGES * PAGE);
+      // In a host that pins all else.
+      const access = ["localWrite", "remoteWrite", "onDemand"] as const;
+      const mr = v.must(yield* v.regMr(pd, buffer, { access }));
+      const listener = v.must(v.listen(device, "cold"));
+      const event = yield* v.waitEvent(listener);
+      if (event?.kind !== "request") throw new Error("A client was expected");
+      const place = new Uint8Array(16);
+      new DataView(place.buffer).setBigUint64(0, BigInt(mr.address));
+      new DataView(place.buffer).setUint32(8, mr.rkey);
+      const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+      v.must(yield* v.accept(listener, event.request, { qp, privateData: place }));
+      yield* cpu.sleep(context.options.dies as number);
+      throw new Error("on purpose");
+    };
+    const heir: Program = function* ({ cpu }) {
+      const buffer = cpu.allocate(PAGES * PAGE);
+      yield* cpu.sleep(5e9);
+      cpu.report("heir", { sums: sums(cpu.load(buffer.address, PAGES * PAGE)) });
+    };
+    // Before its page is there, while others come, and when all are.
+    for (const diesAt of [200e6, 560e6, 900e6]) {
+      const rack = new SimulatedRack(
+        `
+name: dies
+hosts: { a: {}, b: { fault: pause } }
+programs:
+  - { on: b, program: ./dies.ts, dies: ${diesAt} }
+  - { on: b, program: ./heir.ts, at: 2500us }
+  - { on: a, program: ./writer.ts, at: 100us }
+`,
+        { programs: { "./dies.ts": dies, "./heir.ts": heir, "./writer.ts": writer } },
+      ).run();
+      same(rack.reported("heir", "b").map((value) => value.sums), [new Array(PAGES).fill(0)]);
+      const [{ statuses }] = rack.reported("writer", "a") as [{ statuses: string[] }];
+      ok(statuses.at(-1) !== "SUCCESS", `the writer learns of it: ${statuses}`);
+      equal(
+        rack.reported("rnic-event", "b").length > 0,
+        false,
+        "no page fault is a program's event",
+      );
+    }
+  });
+
+  it("paging.yaml: pinned memory never stalls; on demand it does, unless it is prefetched", async () => {
+    const shipped = new URL("../../scripts/scenarios/", import.meta.url);
+    const text = await Deno.readTextFile(new URL("paging.yaml", shipped));
+    const rack = new SimulatedRack(text, { programs: { "./paging.ts": paging } }).run();
+    const latencies = rack.reported("result", "client") as unknown as Latencies[];
+    same(latencies.map(({ to }) => to), ["pinned", "drop", "rnr", "pause"]);
+    for (const { to, cold, warm, pagedOut, prefetched } of latencies) {
+      const isPinned = to === "pinned";
+      // NSDI'20: 475 us and 1.4 us; Shen: some 60 us for each page that was taken away.
+      equal(cold - warm > 460, !isPinned, `${to}: cold ${cold}, warm ${warm}`);
+      equal(pagedOut - warm > 64 * 57, !isPinned, `${to}: ${pagedOut} after its pages were taken`);
+      ok(Math.abs(prefetched - warm) < 1, `${to}: ${prefetched} after a prefetch`);
+      const [counted] = rack.reported("result", to);
+      equal((counted!.stall as number) > 4000, !isPinned);
+      equal(counted!.pageFaults, isPinned ? 0 : 2);
+      equal((counted!.pageFaultRnrNaks as number) > 0, to === "rnr");
+      equal((counted!.pageFaultDrops as number) > 0, to === "drop");
+      equal((counted!.pageFaultPauses as number) > 0, to === "pause");
+    }
   });
 
   for (const method of METHODS) {

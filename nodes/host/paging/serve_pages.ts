@@ -3,7 +3,7 @@
  * it is away, then the card is told. Taking back: the card is told and answers when it uses the page no
  * more; its last writes have left the I/O controller; only then the frame is another page's.
  */
-import type { Time } from "../../../fabric/base/time.ts";
+import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "../memory/address_map.ts";
 import type { PageTable } from "../memory/page_table.ts";
@@ -13,7 +13,7 @@ import type { DemandRegion, PageJob, Pager, PageRange } from "./pager.ts";
 
 /** What the thread works on. */
 export interface PageServer {
-  readonly cpu: Pick<Cpu, "charge" | "settle" | "sleep" | "command" | "signal">;
+  readonly cpu: Pick<Cpu, "now" | "charge" | "settle" | "sleep" | "command" | "signal">;
   readonly pager: Pager;
   readonly table: PageTable;
   readonly timing: HostTiming;
@@ -64,6 +64,8 @@ function* serve(server: PageServer, job: PageJob): Steps<void> {
 
 /** Pages in one command: a mailbox has room for so many addresses (a choice). */
 const PAGES_PER_COMMAND = 512;
+/** A choice: pages that are there are not kept longer for others, which what waits for them need not wait for. */
+const BATCH_PS: Time = 100 * PS_PER_US;
 
 /** Maps pages that the card has not got with these rights, in runs. */
 function* mapPages(
@@ -83,7 +85,10 @@ function* mapPages(
     }
     const first = page;
     const pages: number[] = [];
-    while (page < end && mayMap(page) && pages.length < PAGES_PER_COMMAND) {
+    const until = server.cpu.now + BATCH_PS;
+    while (
+      page < end && mayMap(page) && pages.length < PAGES_PER_COMMAND && server.cpu.now < until
+    ) {
       pages.push(yield* bringIn(server, address + page * pageBytes));
       page++;
     }

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
+import { connectUc } from "../testing/unreliable_testing.ts";
 import {
   answerAt,
   counter,
@@ -107,7 +108,9 @@ describe("a page of the responder that is not there", () => {
     go(p);
     same(statuses(p), new Array(4).fill("SUCCESS"));
     equal(p.driver.faults, 1);
-    ok(counter(p, "b", "pageFaultsMerged") > 0, "the RNR retries found it asked for");
+    const naks = counter(p, "b", "pageFaultRnrNaks");
+    ok(naks > 1, "retries came before the page");
+    equal(counter(p, "b", "pageFaultsMerged"), naks - 1);
   });
 
   it("a page that was mapped for reading is asked for again to be written", () => {
@@ -123,6 +126,25 @@ describe("a page of the responder that is not there", () => {
     go(p);
     same(statuses(p), ["SUCCESS", "SUCCESS"]);
     equal(p.driver.faults, 1);
+  });
+
+  it("UC: what comes for it is lost, and what comes when it is there is not", () => {
+    const cold = coldPair("b");
+    const { rig, to } = cold;
+    const p = { ...cold, ...connectUc(rig, { pathMtu: MTU }) };
+    post(p, "write", { length: 2 * MTU });
+    recvs(p, 1);
+    post(p, "send", { length: 64 });
+    go(p);
+    equal(rig.b.rnic.statistics()["drop-page-fault"], 2);
+    equal(rig.bytes(rig.b, to, 0, 1)[0], 0xee, "nothing of it is there");
+    post(p, "write", { length: 2 * MTU });
+    post(p, "send", { length: 64 });
+    go(p);
+    same(statuses(p), new Array(4).fill("SUCCESS"));
+    ok(isCopied(p, 0, 2 * MTU));
+    const recv = rig.poll(rig.b, p.b.recvCq);
+    same(recv.map(({ status, byteCount }) => [status, byteCount]), [["SUCCESS", 64]]);
   });
 
   it("a region that goes while its page is asked for fails the request as a late one", () => {
@@ -162,6 +184,67 @@ describe("a page of the requester that is not there", () => {
       equal(counter(p, "a", "timeouts"), 0);
     });
   }
+});
+
+describe("the cache of translations", () => {
+  const ENTRIES = 128, PAGE = 4096;
+
+  /** How long the responder's card needs for a WRITE to each of so many pages, in turn, ns each. */
+  function nsPerWrite(pages: number, evict: "lru" | "fifo" = "lru"): number {
+    const translations = { entries: ENTRIES, evict } as const;
+    const p = pair({ plans: { b: { translations } }, memoryBytes: 1 << 23 });
+    const { rig } = p;
+    const to = rig.register(rig.b, { length: pages * PAGE, va: 0x7_0000_0000 });
+    const rounds = 2;
+    const before = rig.now;
+    // Each access is to another line than the one before.
+    const lines = pages / 8;
+    for (let i = 0; i < rounds * pages; i++) {
+      const page = (i % lines) * 8 + Math.floor(i / lines) % 8;
+      const remote = { va: BigInt(to.va + page * PAGE), rkey: to.key };
+      const inline = new Uint8Array(64).fill(page + 1);
+      const signaled = i % 16 === 15;
+      rig.enqueueSend(rig.a, p.a, { opcode: "write", inline, remote, signaled });
+      if (!signaled) continue;
+      rig.ring(rig.a, p.a.sq);
+      rig.run();
+      same(statuses(p), ["SUCCESS"]);
+    }
+    // The last byte of each page's line is what was written there, wherever its translation was.
+    for (let page = 0; page < pages; page++) {
+      equal(rig.b.host.memory[to.address + page * PAGE + 63], (page + 1) & 0xff);
+    }
+    const misses = counter(p, "b", "translationMisses");
+    equal(misses > 0, pages * PAGE + PAIR_BYTES > ENTRIES * PAGE);
+    equal(misses > 0, counter(p, "b", "translationEvictions") > 0);
+    return (rig.now - before) / (rounds * pages) / 1000;
+  }
+
+  it("throughput against registered memory has a cliff where translations do not fit any more", () => {
+    // 8 pages are the pair's own. Beyond, each access misses.
+    const [small, full, beyond, far] = [64, 112, 256, 1024].map((pages) => nsPerWrite(pages));
+    ok(Math.abs(small! - full!) < 2, `flat as long as all fit: ${small} and ${full} ns`);
+    ok(beyond! > full! + 50, `a miss costs a read of host memory: ${beyond} against ${full} ns`);
+    ok(Math.abs(far! - beyond!) < 5, `flat again when all miss: ${far} and ${beyond} ns`);
+  });
+
+  it("evict: fifo: misses where the least recently used would not be given up", () => {
+    const misses = (["lru", "fifo"] as const).map((evict) => {
+      const translations = { entries: 24, evict } as const;
+      const p = pair({ plans: { b: { translations } } });
+      // Two lines more than fit beside the pair's own, which is used in between.
+      const others = [0, 1, 2].map((i) =>
+        p.rig.register(p.rig.b, { length: 4096, va: 0x7_0000_0000 + i * 0x1_0000_0000 })
+      );
+      for (const { va, key } of [...others, ...others, ...others]) {
+        post(p, "write", { length: 8 });
+        post(p, "write", { length: 8, remote: { va: BigInt(va), rkey: key } });
+        go(p);
+      }
+      return counter(p, "b", "translationMisses");
+    });
+    ok(misses[0]! < misses[1]!, `${misses[0]} against ${misses[1]}`);
+  });
 });
 
 describe("pages that are taken back", () => {
