@@ -1,7 +1,8 @@
 /**
  * What memory on demand costs: a client writes a message into the memory of several servers (`paging.yaml`),
- * of which one has it pinned and the others (`pin: false`) have pages that their card has to ask for. Each is
- * written four times: cold, warm, after its pages were taken back, and after that with a prefetch.
+ * of which one has it pinned and the others (`pin: false`) have pages that their card has to ask for. First
+ * comes a word into its last page, then the message four times: cold, warm, after its pages were taken back, and
+ * after that with a prefetch.
  *
  *   rack run scripts/scenarios/paging.yaml
  */
@@ -13,6 +14,7 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 const SERVICE = "paging";
 /** What the client asks of a server by the immediate data of a SEND; the answer has the same. */
 const ORDERS = { pageOut: 1, prefetch: 2, statistics: 3 } as const;
+const WORD_BYTES = 8;
 /** Of the card, as they stand in the result. */
 const COUNTERS = [
   "pageFaults",
@@ -83,6 +85,8 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
     if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
     v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
     const peer = { connection, cq, mr };
+    const last = { offset: bytes - WORD_BYTES, length: WORD_BYTES };
+    const word = yield* write({ cpu, device, options }, peer, last);
     const cold = yield* write({ cpu, device, options }, peer);
     const warm = yield* write({ cpu, device, options }, peer);
     yield* order({ cpu, device, options }, peer, ORDERS.pageOut);
@@ -92,7 +96,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
     yield* order({ cpu, device, options }, peer, ORDERS.prefetch);
     const prefetch = microseconds(cpu.now - began);
     const prefetched = yield* write({ cpu, device, options }, peer);
-    const latencies = { cold, warm, pagedOut, prefetch, prefetched };
+    const latencies = { word, cold, warm, pagedOut, prefetch, prefetched };
     cpu.report("result", { program: "paging", to, unit: "us", ...latencies });
     yield* order({ cpu, device, options }, peer, ORDERS.statistics);
     yield* v.disconnect(connection);
@@ -105,14 +109,19 @@ interface Peer {
   readonly mr: Mr;
 }
 
-/** Writes the whole message. @returns how long that took, in microseconds. */
-function* write({ cpu, device }: ProgramContext, { connection, cq, mr }: Peer): Steps<number> {
+/** Writes the whole message, or a part of it. @returns how long that took, in microseconds. */
+function* write(
+  { cpu, device }: ProgramContext,
+  { connection, cq, mr }: Peer,
+  { offset, length } = { offset: 0, length: mr.length },
+): Steps<number> {
   const v = device.verbs;
   const { buffer, byteOffset } = connection.privateData;
   const place = new DataView(buffer, byteOffset);
-  const remote = { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
+  const remote = { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
+  const sges = [v.sge(mr, offset, length)];
   const began = cpu.now;
-  v.must(yield* v.postSend(connection.qp, { opcode: "write", sges: [v.sge(mr)], remote }));
+  v.must(yield* v.postSend(connection.qp, { opcode: "write", sges, remote }));
   const [done] = yield* v.waitCompletion(cq);
   if (done!.status !== "SUCCESS") throw new Error(`The write ended with ${done!.status}`);
   return microseconds(cpu.now - began);

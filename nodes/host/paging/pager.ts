@@ -36,8 +36,10 @@ interface MappedPage {
   readonly frame: number;
 }
 
+type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
+
 export type PageJob =
-  | { readonly kind: "fault"; readonly event: Extract<RnicEvent, { type: "PAGE_FAULT" }> }
+  | { readonly kind: "fault"; readonly event: PageFault }
   | {
     readonly kind: "prefetch";
     readonly key: number;
@@ -72,6 +74,8 @@ export class Pager implements DemandPaging {
   readonly #map: AddressMap;
   readonly #table: PageTable;
   readonly #iommu: Iommu | undefined;
+  /** Page faults of regions that are not known yet, by key. */
+  readonly #early = new Map<number, readonly PageFault[]>();
   #done = 0;
 
   constructor(options: {
@@ -119,10 +123,21 @@ export class Pager implements DemandPaging {
     const address = start - offset;
     const rights = new Uint8Array(Math.ceil((offset + length) / pageBytes));
     this.regions.set(key, { key, address, offset, pageBytes, writable, rights });
+    const early = this.#early.get(key) ?? [];
+    this.#early.delete(key);
+    for (const event of early) this.fault(event);
   }
 
-  fault(event: Extract<RnicEvent, { type: "PAGE_FAULT" }>): void {
+  fault(event: PageFault): void {
     this.submit({ kind: "fault", event });
+  }
+
+  /**
+   * The card may ask for pages of a region before its registration has come back to the program: the card
+   * asks once, so what it asked for is kept until then.
+   */
+  keepEarly(event: PageFault): void {
+    this.#early.set(event.key, [...this.#early.get(event.key) ?? [], event]);
   }
 
   prefetch(
@@ -164,6 +179,7 @@ export class Pager implements DemandPaging {
   }
 
   forget(key: number): void {
+    this.#early.delete(key);
     this.#unmapPinned(key);
     this.pinned.delete(key);
     const region = this.regions.get(key);
@@ -174,6 +190,7 @@ export class Pager implements DemandPaging {
 
   /** The card has failed: its regions are gone, and what it has asked for. */
   reset(): void {
+    this.#early.clear();
     for (const key of [...this.pinned.keys(), ...this.regions.keys()]) this.forget(key);
     const left = this.#jobs.filter(({ kind }) => kind !== "fault");
     this.#jobs.splice(0, this.#jobs.length, ...left);

@@ -40,7 +40,7 @@ function* serve(server: PageServer, job: PageJob): Steps<void> {
     case "fault": {
       const { key, first, count, ahead } = job.event;
       const region = pager.regions.get(key);
-      if (region === undefined) return;
+      if (region === undefined) return pager.keepEarly(job.event);
       pager.faults++;
       const rights = region.writable ? 2 : 1;
       yield* mapPages(server, region, { range: { first, count }, rights, fault: true });
