@@ -128,6 +128,7 @@ export function describePcie(message: PcieMessage): string {
 
 function describeSource(event: RnicEvent): string {
   if ("qpn" in event) return `qp=${hex(event.qpn)}`;
+  if (event.type === "PAGE_FAULT") return `key=${hex(event.key)} page=${event.first}`;
   return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 

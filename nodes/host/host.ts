@@ -30,6 +30,10 @@ import { MemorySystem } from "./memory/memory_system.ts";
 import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
+import { Iommu } from "./memory/iommu.ts";
+import { PageTable } from "./memory/page_table.ts";
+import { Pager } from "./paging/pager.ts";
+import { PageThread } from "./paging/page_thread.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
@@ -103,6 +107,10 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly memory: MemorySystem;
   readonly iio: Iio;
   readonly guard: QueueGuard;
+  readonly pages: PageTable;
+  readonly paging: Pager;
+  readonly iommu: Iommu | undefined;
+  readonly #pageThread: PageThread;
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -137,6 +145,25 @@ export class Host implements Node, Machine<ThreadContext> {
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
     this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
+    const { iommu } = plan;
+    this.iommu = iommu && new Iommu({
+      iotlb: iommu.iotlb,
+      missPs: timing.iotlbMissPs,
+      scmPageBytes: this.map.scm.pageBytes,
+    });
+    this.map.onContiguous = ({ pages }) => this.iommu?.map(pages);
+    this.map.onFree = (buffer, kind) => {
+      this.pages.forget(buffer);
+      if (kind === "contiguous") this.iommu?.unmap(buffer.pages);
+    };
+    this.pages = new PageTable(this.map, this.memory, timing);
+    this.paging = new Pager({
+      pin: plan.pin !== false,
+      map: this.map,
+      table: this.pages,
+      iommu: this.iommu,
+      onWork: () => this.#servePages(),
+    });
     this.#processor = new Processor({
       cores: plan.cores,
       pollPs: timing.pollPs,
@@ -147,10 +174,18 @@ export class Host implements Node, Machine<ThreadContext> {
         traceWork(this.out, { core: index, program, ...times });
       },
     });
+    this.#pageThread = new PageThread({
+      machine: this,
+      processor: this.#processor,
+      cpu: (thread, account) => this.#cpu(thread, account),
+      onFailure: (thread, error) => this.#failed(thread, error),
+    });
     this.iio = new Iio(plan, {
       memory: this.memory,
       processingPs: this.processingPs,
+      iommu: this.iommu,
       sink: {
+        refused: (access) => this.out.report("iommu-fault", access),
         visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.now),
         isWatched: (from, length) => this.#processor.isWatched(from, length),
         written: (write, flow) => {
@@ -322,6 +357,9 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#device = device;
     const { watch } = this.options;
     if (watch !== undefined) this.#watch(device, watch);
+    const { pressure } = this.#plan;
+    if (pressure !== undefined) this.#pageThread.press(pressure, this.#bootedAt);
+    this.#servePages();
     for (const run of this.options.services ?? []) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
@@ -456,6 +494,10 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
+  #servePages(): void {
+    if (this.#device !== undefined) this.#pageThread.serve();
+  }
+
   #isShipped(run: string): boolean {
     return Object.hasOwn(PROGRAMS, run) || (this.options.services ?? []).includes(run);
   }
@@ -484,6 +526,7 @@ export class Host implements Node, Machine<ThreadContext> {
     if (up === this.#linkUp) return;
     this.#linkUp = up;
     if (!up) {
+      this.paging.reset();
       this.iio.dropReads();
       this.#processor.replyToAll(NO_DEVICE, this.now);
       this.signal(SIGNALS.busDown);
@@ -545,6 +588,8 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   #event(event: RnicEvent): void {
+    // The kernel's own, which no program reads.
+    if (event.type === "PAGE_FAULT") return this.paging.fault(event);
     this.out.report("rnic-event", event);
     if (this.#device !== undefined) this.options.onEvent?.(this.#device, event);
     this.signal(SIGNALS.rnicEvent);

@@ -2,12 +2,18 @@
 import type { AddressMap } from "./memory/address_map.ts";
 import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
+import type { Iommu } from "./memory/iommu.ts";
+import type { PageTable } from "./memory/page_table.ts";
+import type { Pager } from "./paging/pager.ts";
 import type { Processor } from "./cpu/processor.ts";
 
 interface Parts {
   readonly iio: Iio;
   readonly memory: MemorySystem;
   readonly map: AddressMap;
+  readonly pages: PageTable;
+  readonly paging: Pager;
+  readonly iommu: Iommu | undefined;
 }
 
 export interface HostCounts {
@@ -21,7 +27,7 @@ export interface HostCounts {
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
-  { iio, memory, map }: Parts,
+  { iio, memory, map, pages, paging, iommu }: Parts,
   counts: Readonly<HostCounts>,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
@@ -68,5 +74,25 @@ export function hostStatistics(
     scmResidentBytes: scm.residentBytes,
     dramResidentBytes: dram.residentBytes,
     dramAllocatedBytes: map.allocatedBytes,
+    ...pagingStatistics(pages, paging),
+    ...(iommu && {
+      iotlbHits: iommu.hits,
+      iotlbMisses: iommu.misses,
+      iommuFaults: iommu.faults,
+    }),
   };
+}
+
+/** Only where memory has been on demand. */
+function pagingStatistics(pages: PageTable, paging: Pager): Record<string, number> {
+  const counts = {
+    cardPageFaults: paging.faults,
+    pagePrefetches: paging.prefetches,
+    pagesMapped: paging.pagesMapped,
+    pageInvalidations: paging.invalidations,
+    pagesTaken: pages.takenAway,
+    minorFaults: pages.minorFaults,
+    majorFaults: pages.majorFaults,
+  };
+  return Object.values(counts).some((count) => count > 0) ? counts : {};
 }

@@ -43,6 +43,7 @@ import {
   deregMr,
   importMr,
   importPd,
+  madvise,
   regMr,
   reregMr,
 } from "./verbs/memory_region.ts";
@@ -65,6 +66,7 @@ const verbs = {
   regMr,
   reregMr,
   adviseMr,
+  madvise,
   deregMr,
   allocMw,
   bindMw,

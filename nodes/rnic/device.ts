@@ -8,6 +8,7 @@ import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
 import { createDma } from "./dma/dma.ts";
 import { createRegionTable } from "./dma/memory_region.ts";
+import { createPaging } from "./state/paging_state.ts";
 import { Fifo } from "../../fabric/base/fifo.ts";
 import { QueueCache } from "./state/queue_cache.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -51,6 +52,8 @@ export function createDevice(
     dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
     transmitter: { control: new Fifo(), data: new Fifo(), bufferedBytes: 0, freeAt: 0 },
     regions: createRegionTable(),
+    paging: createPaging(plan),
+    pageEvents: new Fifo(),
     queuePairs: new Map(),
     multicast: new Map(),
     completionQueues: new Map(),

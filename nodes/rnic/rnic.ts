@@ -31,6 +31,9 @@ import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.
 import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
+import { answerInvalidations } from "./paging/invalidation.ts";
+import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
+import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
@@ -62,6 +65,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     device.now = now;
     device.out = out;
     takeInput(device, input);
+    if (device.pageEvents.length > 0) raisePageFaults(device);
     runStaged(device);
     do {
       runSchedule(device);
@@ -69,6 +73,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
     } while (hasTurns(device));
     runReadBacks(device);
+    if (device.paging.invalidations.length > 0) answerInvalidations(device);
   }
   return {
     name,
@@ -76,9 +81,12 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     processingPs,
     step,
     wakeAt: () =>
-      isHeldOff
-        ? NEVER
-        : Math.min(device.deadlines.earliest, transmitterWakeAt(device), stagedWakeAt(device)),
+      isHeldOff ? NEVER : Math.min(
+        device.deadlines.earliest,
+        transmitterWakeAt(device),
+        stagedWakeAt(device),
+        pageFaultWakeAt(device),
+      ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),
   };
@@ -138,6 +146,8 @@ function takeRead(device: Device, completion: Completion): void {
   switch (continuation.kind) {
     case "queue-space":
       return takeQueueSpace(device, continuation, data);
+    case "translation":
+      return takeLine(device, continuation, data);
     case "payload":
       return takePayload(device, continuation, data);
     case "atomic":

@@ -5,14 +5,29 @@
 import type { Device, Upcalls } from "./state/device.ts";
 import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
 import type { PacketIn, RecvWqe } from "./state/responder_state.ts";
-import { grantRecv, refuseRecv, resumeBehindAtomics } from "./responder/stalled_packets.ts";
-import { answerPersistenceAck, confirmOnRecv, deliverToHost } from "./persistence/pm_module.ts";
-import { readFrameFailed, readFrameSent } from "./answers/answers.ts";
+import {
+  grantRecv,
+  refuseRecv,
+  requestRefused,
+  resumeBehindAtomics,
+  resumeWithMemory,
+} from "./responder/stalled_packets.ts";
+import {
+  answerPersistenceAck,
+  confirmOnRecv,
+  deliverToHost,
+  resumeDeliveries,
+} from "./persistence/pm_module.ts";
+import { passAnswers, readFrameFailed, readFrameSent } from "./answers/answers.ts";
+import { schedule } from "./state/device.ts";
+import type { MemoryWait } from "./state/paging_state.ts";
+import { resumeResponses } from "./requester/response.ts";
 import { flushWork } from "./requester/completer.ts";
 import { failFatally } from "./requester/qp_error.ts";
 import { startAtomic } from "./responder/atomic.ts";
 import { loopBack } from "./responder/multicast.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
+import { resumeLooks } from "./verify/read_back.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
 import { fail, requestSent } from "./requester/requester.ts";
@@ -26,6 +41,7 @@ export const UPCALLS: Upcalls = {
   frameFailed,
   answerPersistenceAck,
   startAtomic,
+  memoryReady,
   resumeBehindAtomics,
   verifiedPersisted,
   verifiedUnproven,
@@ -45,6 +61,29 @@ function giveReceive(
       return deliverToHost(device, qp, { record: waiter.record, recv });
     case "confirmed":
       return confirmOnRecv(device, qp, { work: waiter.work, recv });
+  }
+}
+
+function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
+  switch (kind) {
+    case "request":
+      return resumeWithMemory(device, qp);
+    case "gap":
+      return requestRefused(device, qp);
+    case "gather":
+    case "read":
+      return schedule(device, qp);
+    case "atomic":
+      return passAnswers(device, qp);
+    case "staged":
+      // Every step looks at it.
+      return;
+    case "look":
+      return resumeLooks(device, qp);
+    case "deliver":
+      return resumeDeliveries(device, qp);
+    case "response":
+      return resumeResponses(device, qp);
   }
 }
 

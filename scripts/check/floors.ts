@@ -16,6 +16,7 @@ export type Floors = readonly (readonly string[])[];
 export const HOST_FLOORS: Floors = [
   ["memory/"],
   ["store/", "cpu/"],
+  ["paging/"],
   ["verbs/", "recovery/", "host_statistics.ts", "host_trace.ts"],
   ["cm/"],
   ["verbs.ts", "serving.ts"],
@@ -33,6 +34,7 @@ export const RNIC_FLOORS: Floors = [
   ["state/"],
   ["trace/"],
   ["dma/"],
+  ["paging/"],
   ["queues/"],
   ["transmit/"],
   ["requester/"],

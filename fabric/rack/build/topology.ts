@@ -88,6 +88,9 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
     completion,
     timing: host.timing.host,
+    ...(host.pin === false && { pin: false as const }),
+    ...(host.iommu && { iommu: host.iommu }),
+    ...(host.pressure && { pressure: host.pressure }),
     ...stuckBitsOf(variant.deviceFaults, name),
     programs: [...services, ...programs],
   };
@@ -123,6 +126,8 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     mtu: fabric.mtu,
     queueCache: host.queueCache,
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
+    translations: host.translations,
+    pageFault: host.pageFault,
     timing: host.timing.rnic,
     ...flipsOf(at.variant.deviceFaults, host.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),

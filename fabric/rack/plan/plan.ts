@@ -91,8 +91,22 @@ export interface HostPlan {
   readonly completion: "poll" | "interrupt";
   readonly timing: HostTiming;
   readonly programs: readonly ProgramPlan[];
+  /** Regions are registered for on-demand paging unless their program pins them; absent: pinned. */
+  readonly pin?: false;
+  /** An IOMMU whose cache of translations has so many entries; absent: none. */
+  readonly iommu?: { readonly iotlb: number };
+  /** Memory pressure: pages of on-demand regions are taken back; absent: none. */
+  readonly pressure?: PressurePlan;
   /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
+}
+
+/** From `at` after boot on, `times` times, every `everyPs`: the pages that have been mapped longest. */
+export interface PressurePlan {
+  readonly at: Time;
+  readonly everyPs: Time;
+  readonly times: number;
+  readonly pages: number;
 }
 
 /** A cell of SCM that is broken from the start of the run: bit `bit` (0 the lowest) of a byte. */
@@ -124,6 +138,10 @@ export interface RnicPlan {
   readonly queueCache: QueueCachePlan;
   /** As its host's. */
   readonly queuePlan?: QueuePlan;
+  /** Translations (MTT entries, one for each page) that the chip has room for; which go first. */
+  readonly translations: { readonly entries: number; readonly evict: "lru" | "fifo" };
+  /** What becomes of a request for a page that is not there; `PAGE_FAULTS` has what each does. */
+  readonly pageFault: PageFaultRule;
   readonly timing: RnicTiming;
   readonly congestion?: RnicCongestionPlan;
   /**
@@ -136,6 +154,14 @@ export interface RnicPlan {
   /** V-05: absent: every verified write is read back. */
   readonly verifyHistory?: VerifyHistoryPlan;
 }
+
+/**
+ * What an RC responder does with a request whose page is being asked for: `rnr`: RNR NAK, the requester
+ * comes again. `drop`: silence, and a NAK (sequence error) when the page is there; a SEND gets an RNR
+ * NAK. `pause`: the card keeps it, and what comes behind it, until the page is there.
+ */
+export const PAGE_FAULT_RULES = ["drop", "rnr", "pause"] as const;
+export type PageFaultRule = typeof PAGE_FAULT_RULES[number];
 
 /** Where a write's data is damaged: sender's bus, receive buffer before or after its check, bus. */
 export const FLIP_PLACES = ["fetch", "buffer", "checked", "bus"] as const;
@@ -219,6 +245,11 @@ export interface HostTiming {
   readonly dramWriteBitsPerSecond: number;
   /** Handling of a control command by driver and kernel. */
   readonly commandPs: Time;
+  /** Kernel: a page fault of a page that is in memory, and bringing one in that was taken away. */
+  readonly minorFaultPs: Time;
+  readonly majorFaultPs: Time;
+  /** IOMMU: a walk of its page table. */
+  readonly iotlbMissPs: Time;
   /** From power to the first instruction of the first program. */
   readonly bootPs: Time;
 }
@@ -235,6 +266,8 @@ export interface RnicTiming {
   readonly persistPs: Time;
   /** Firmware: one control command. */
   readonly commandPs: Time;
+  /** Firmware: from an access to a page that is not there to the event at the driver. */
+  readonly pageFaultPs: Time;
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
   /** Maximum bytes of one DMA read for a peer (a READ's data), and of such reads outstanding. */

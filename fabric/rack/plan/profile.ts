@@ -12,7 +12,7 @@
  * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees it);
  * MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2;
  * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
- * NSDI'20 = Yang et al.; Shen = Shen et al., 2023; perftest = perftest logs (ConnectX-3, -5).
+ * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest logs (ConnectX-3, -5).
  */
 import type { HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
@@ -26,6 +26,7 @@ export interface Profile {
   readonly mtu: RnicPlan["mtu"];
   readonly cores: number;
   readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
+  readonly translations: { readonly entries: number };
 }
 
 /*
@@ -106,6 +107,14 @@ const CLX_OPTANE_CX5: Profile = {
     dramWriteBitsPerSecond: 320_000_000_000,
     // [derived] NSDI'20: registering a page takes 5 µs = driver 4 + firmware 1. The split is a choice.
     commandPs: 4_000_000,
+    // [choice] No measurement of the kernel's part alone: Shen's 3.5 µs of a minor fault contain it
+    // beside an interrupt and a driver.
+    minorFaultPs: 1_000_000,
+    // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5, with the same software
+    // around it. The rest is the device that the page comes from.
+    majorFaultPs: 57_500_000,
+    // [table] Neugebauer: an access that misses the IOTLB takes 227 to 294 ns more; the middle.
+    iotlbMissPs: 260_000,
     // [choice] A real boot time has no meaning for RDMA; short, so that a ladder begins early.
     bootPs: 1_000_000,
   },
@@ -118,6 +127,10 @@ const CLX_OPTANE_CX5: Profile = {
     persistPs: 30_000,
     // [derived] NSDI'20, with the host's commandPs.
     commandPs: 1_000_000,
+    // [derived] NSDI'20: a WRITE of 8 B to a page that is not mapped takes 475 µs on a ConnectX-4,
+    // 1.4 µs to one that is. Interrupt 3.5, kernel 1, the command that maps the page 4 + 1 and bus 0.6
+    // are known; the rest is the firmware's, and all of it before the event is a [choice].
+    pageFaultPs: 463_500_000,
     // [choice] As many units as fit into the payload of one bus packet.
     wqeFetchUnits: 4,
     // [choice] One read request of the bus (see `MAX_READ_REQUEST_BYTES`).
@@ -156,6 +169,9 @@ const CLX_OPTANE_CX5: Profile = {
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
+  // [derived] NSDI'19: a ConnectX-5 has about 2 MB of memory for state of all kinds. Half of it for
+  // translations of 8 B (mlx5: an MTT entry) is a [choice]: 512 MiB in pages of 4 KiB.
+  translations: { entries: 2 ** 17 },
 };
 
 /** The profiles that a scenario can name. */

@@ -1,7 +1,7 @@
 /**
  * Fills in omitted values: from the host's section, then from `defaults`, then from the profile.
  */
-import type { VerifyHistoryPlan } from "../plan/plan.ts";
+import type { PressurePlan, RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
 import {
   CACHED_QUEUES,
   QUEUE_PLAN,
@@ -22,6 +22,10 @@ const DEFAULT_QUEUES = 1024;
 /** A choice: between hardware failover and a routing protocol with fast timers. */
 const CONVERGENCE_PS = 100 * PS_PER_US;
 const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
+/** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
+const IOMMU = { iotlb: 64 };
+/** A choice: what is not said of memory pressure. */
+const PRESSURE: PressurePlan = { at: 0, everyPs: 100 * PS_PER_US, times: 10, pages: 1 };
 /** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
 
@@ -58,6 +62,8 @@ export function resolveHost(
   const queues = { ...defaults.queues, ...own.queues };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
+  const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
+  const pressure = own.pressure ?? defaults.pressure;
   const verifyHistory = own.verifyHistory === undefined
     ? defaults.verifyHistory
     : own.verifyHistory;
@@ -76,6 +82,14 @@ export function resolveHost(
     ...queuePlanOf(queues),
     llc: { ...llc, ...(evict === "random" && { evict }) },
     queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }, queues.cache),
+    translations: translationsOf(profile, {
+      ...defaults.translationCache,
+      ...own.translationCache,
+    }),
+    pageFault: own.fault ?? defaults.fault ?? "drop",
+    ...((own.pin ?? defaults.pin) === false && { pin: false as const }),
+    ...(iommu && { iommu: { ...IOMMU, ...iommu } }),
+    ...(pressure && { pressure: { ...PRESSURE, ...pressure } }),
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
@@ -93,6 +107,13 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
     bytes: size,
   }));
   return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+}
+
+function translationsOf(
+  { translations }: Profile,
+  { entries = translations.entries, evict = "lru" }: NonNullable<HostSection["translationCache"]>,
+): RnicPlan["translations"] {
+  return { entries, evict };
 }
 
 /** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */

@@ -3,7 +3,7 @@
  * position and what was found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
-import type { HostTiming, RnicTiming } from "../plan/plan.ts";
+import { type HostTiming, PAGE_FAULT_RULES, type RnicTiming } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
@@ -387,6 +387,27 @@ export const hostSchema = mapping({
     count: integer(1, 2 ** 18).optional(),
     age: duration.optional(),
   }).optional().describe("short for queues.cache, with its older words"),
+  translationCache: mapping({
+    entries: integer(8, 2 ** 24).optional(),
+    evict: oneOf(["lru", "fifo"]).optional(),
+  }).optional().describe("the card's cache of memory translations, one entry for each page"),
+  pin: leaf(
+    "true or false",
+    { type: "boolean" },
+    (value) => typeof value === "boolean" ? value : undefined,
+  ).optional().describe("false: memory is registered for on-demand paging"),
+  fault: oneOf(PAGE_FAULT_RULES).optional().describe(
+    "what becomes of a request whose page is not there",
+  ),
+  iommu: switchable({ iotlb: ["iotlb", integer(1, 65_536)] }).optional().describe(
+    "an IOMMU: the card reaches registered memory alone, and misses of its cache cost time",
+  ),
+  pressure: renamed({
+    at: ["at", duration],
+    everyPs: ["every", positiveTime("a time > 0 with its unit, like 50us")],
+    times: ["times", integer(1, 100_000)],
+    pages: ["pages", integer(1, 2 ** 20)],
+  }).optional().describe("the host takes pages of on-demand regions back, now and then"),
   verifyHistory: switchable({
     thresholdPpm: ["threshold", successRate],
     samples: ["samples", integer(1, 65_536)],

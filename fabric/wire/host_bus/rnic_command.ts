@@ -41,6 +41,8 @@ export const ACCESS = {
   mwBind: 16,
   /** For a window: its addresses begin at 0. */
   zeroBased: 32,
+  /** The region's pages are not pinned: the card asks for each when it is needed (ibv_reg_mr). */
+  onDemand: 64,
   flushGlobal: 256,
   flushPersistent: 512,
   /** Writes into the region may be reordered (§3.7): refused, see {@link refuseAccess}. */
@@ -134,7 +136,7 @@ const memory = {
   va: count,
   length: count,
   pageBytes: count,
-  /** Physical address of each page, from the page of `va` on. */
+  /** Physical address of each page, from the page of `va` on; none of an on-demand region. */
   pages: listOf(isCount),
   /** Whether all of it is persistent memory (SCM): only the driver knows (P-05). */
   persistent: flag,
@@ -208,6 +210,18 @@ const COMMANDS = {
   "allocate-mw": { type: windowType, pd: count },
   "deallocate-mw": { rkey: u32 },
   /**
+   * Pages of an on-demand region are there, from page number `first` on (mlx5: an UMR that writes MTT
+   * entries, and PAGE_FAULT_RESUME). `writable`: they may be written as well.
+   */
+  "map-pages": { key: u32, first: count, pages: listOf(isCount), writable: flag },
+  /**
+   * The host takes pages of an on-demand region back. The reply comes when no access to them is under way:
+   * reads have completed, writes are ahead of it on the bus.
+   */
+  "invalidate-pages": { key: u32, first: count, count },
+  /** Contiguous host memory for tables that the chip has no room for (mlx5: MANAGE_PAGES). */
+  "give-memory": { address: count, length: count },
+  /**
    * Q-04: a write into space 2 by value, executed by the RNIC. `offset` is within the queue's
    * entry.
    */
@@ -248,6 +262,8 @@ const OK_REPLIES = {
     rqQueue: count,
   },
   "register-mr": { lkey: u32, rkey: u32 },
+  /** The firmware needs so many contiguous bytes before it can do it: nothing has changed. */
+  "memory-needed": { bytes: count },
   "query-statistics": { counters: isCounters },
   /** A shared receive queue's number is also its queue number. */
   "create-srq": { srqn: count },
@@ -284,6 +300,11 @@ const EVENTS = {
   SRQ_ERR: { srqn: count },
   SRQ_LIMIT_REACHED: { srqn: count },
   CQ_ERR: { cqn: count },
+  /**
+   * Pages of an on-demand region are needed, from `first` on; then, if they can be had, `ahead` more,
+   * which belong to the same message. `write`: they are to be written.
+   */
+  PAGE_FAULT: { key: u32, first: count, count, ahead: count, write: flag },
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;

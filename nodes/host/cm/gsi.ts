@@ -53,8 +53,8 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
     send: cpu.allocate(SEND_SLOTS * MAD_BYTES),
     recv: cpu.allocate(RECV_SLOTS * RECV_SLOT_BYTES),
   };
-  const sendMr = must(yield* regMr(pd, buffers.send, { access: [] }));
-  const recvMr = must(yield* regMr(pd, buffers.recv, { access: ["localWrite"] }));
+  const sendMr = must(yield* regMr(pd, buffers.send, { access: [], pin: true }));
+  const recvMr = must(yield* regMr(pd, buffers.recv, { access: ["localWrite"], pin: true }));
   const qp = must(
     yield* createQp(pd, {
       type: "ud",

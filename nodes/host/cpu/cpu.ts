@@ -19,6 +19,8 @@ import { LINE_BYTES } from "../memory/llc.ts";
 import type { Iio } from "../memory/iio.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
+import type { PageTable } from "../memory/page_table.ts";
+import type { DemandPaging } from "./demand_paging.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { Account } from "./processor.ts";
@@ -49,6 +51,8 @@ export interface Machine<Context> {
   };
   readonly iio: Iio;
   readonly guard: QueueGuard;
+  readonly pages: PageTable;
+  readonly paging: DemandPaging;
   /** What programs have measured. */
   readonly measurements: OperationCounts;
   /** The program that allocated the memory at an address. */
@@ -121,6 +125,16 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#program.stream.split("/").slice(2).join("/");
   }
 
+  get paging(): DemandPaging {
+    return this.#machine.paging;
+  }
+
+  /** Pages that an access needs are brought in, at this core's cost. */
+  #present(address: number, length: number): void {
+    const { pages } = this.#machine;
+    if (pages.hasAway) this.#account.owed += pages.touch(address, length);
+  }
+
   measured(measurement: Measurement): void {
     this.#machine.measurements.add(measurement);
   }
@@ -136,6 +150,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   load(address: number, length: number): Uint8Array<ArrayBuffer> {
     const { map, memory } = this.#machine;
+    this.#present(address, length);
     const bytes = allocate(length);
     let done = 0;
     while (done < length) {
@@ -150,6 +165,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   store(address: number, bytes: Uint8Array): void {
     const { map, memory } = this.#machine;
+    this.#present(address, bytes.length);
     this.#checkStore(address, bytes.length);
     let done = 0;
     while (done < bytes.length) {
@@ -190,6 +206,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   ntstore(address: number, bytes: Uint8Array): void {
     const { map, memory, timing } = this.#machine;
+    this.#present(address, bytes.length);
     this.#checkStore(address, bytes.length);
     let done = 0;
     while (done < bytes.length) {
@@ -231,6 +248,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     let done = 0;
     while (done < data.length) {
       const at = address + done;
+      this.#present(at, 1);
       const physical = map.physical(at);
       const part = Math.min(this.#toChunkEnd(at), map.run(at), data.length - done);
       const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
@@ -301,6 +319,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *#wait(sources: readonly Source[], deadline: Time): Steps<boolean> {
+    for (const source of sources) {
+      if (source.kind === "memory") this.#present(source.address, source.length);
+    }
     return (yield* hold({ kind: "any", sources, deadline, answers: true })).kind === "done";
   }
 
@@ -309,15 +330,20 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   allocate(bytes: number): Buffer {
-    return this.#own(
-      this.#clearedSpare(bytes, "scattered") ?? this.#machine.map.allocate(bytes),
-    );
+    return this.#own(this.#clearedSpare(bytes, "scattered") ?? this.#untouched(bytes));
   }
 
   allocateContiguous(bytes: number): Buffer {
     return this.#own(
       this.#clearedSpare(bytes, "contiguous") ?? this.#machine.map.allocateContiguous(bytes),
     );
+  }
+
+  #untouched(bytes: number): Buffer {
+    const { map, pages, paging } = this.#machine;
+    const buffer = map.allocate(bytes);
+    if (!paging.isPinnedByDefault) pages.leaveUntouched(buffer);
+    return buffer;
   }
 
   #own(buffer: Buffer): Buffer {
@@ -390,6 +416,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const end = lines.address + lines.length;
     let at = lines.address;
     while (at < end) {
+      this.#present(at, 1);
       const physical = map.physical(at);
       const part = Math.min(this.#toChunkEnd(at), map.run(at), end - at);
       const dirty = memory.dirtyLines(physical, part);

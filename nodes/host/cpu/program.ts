@@ -8,6 +8,7 @@ import type { TraceStep } from "../../../fabric/node.ts";
 import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
+import type { DemandPaging } from "./demand_paging.ts";
 
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
@@ -76,6 +77,9 @@ export interface Cpu {
   readonly workPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
+
+  /** Memory on demand, where the host has it: see `verbs/memory_region.ts`. */
+  readonly paging?: DemandPaging;
 
   /** Starts the write-back of the range's lines: persistent after the next {@link sfence}. */
   clwb(address: number, length: number): void;

@@ -100,6 +100,11 @@ export class AddressMap {
     contiguous: new Map(),
   };
   #sparePages = 0;
+  /** Frames of pages that have been away since they were allocated, by number of the page. */
+  readonly #moved = new Map<number, number>();
+  /** Told of memory that is given back, and of contiguous memory that is given out: it is for a device. */
+  onFree: (buffer: Buffer, kind: "scattered" | "contiguous") => void = () => {};
+  onContiguous: (buffer: Buffer) => void = () => {};
 
   constructor(sizes: MemorySizes) {
     assert(
@@ -135,7 +140,7 @@ export class AddressMap {
   ): Buffer | undefined {
     const count = pagesOf(bytes);
     const same = this.#spare[kind].get(count) ?? [];
-    const last = same.findLastIndex(({ pages }) => isQuiet(pages));
+    const last = same.findLastIndex((each) => isQuiet(this.framesOf(each)));
     const spare = last >= 0
       ? same.splice(last, 1)[0]!
       : this.#isShort(count)
@@ -157,8 +162,11 @@ export class AddressMap {
     isQuiet: (frames: readonly number[]) => boolean,
   ): Buffer | undefined {
     const all = joined([...this.#spare[kind].values()].flat());
-    const found = all.filter(({ pages }) => pages.length >= count && isQuiet(pages.slice(0, count)))
-      .toSorted((x, y) => x.pages.length - y.pages.length)[0];
+    const found =
+      all.filter((each) =>
+        each.pages.length >= count && isQuiet(this.framesOf(each).slice(0, count))
+      )
+        .toSorted((x, y) => x.pages.length - y.pages.length)[0];
     if (found === undefined) return undefined;
     this.#spare[kind].clear();
     for (const each of all) if (each !== found) this.#keepSpare(kind, each);
@@ -183,12 +191,14 @@ export class AddressMap {
     }
     this.#given.delete(address);
     const { kind, buffer } = given;
+    this.onFree(buffer, kind);
     this.#keepSpare(kind, buffer);
     this.#sparePages += buffer.pages.length;
   }
 
   #give(kind: Kind, buffer: Buffer): Buffer {
     this.#given.set(buffer.address, { kind, buffer });
+    if (kind === "contiguous") this.onContiguous(buffer);
     return buffer;
   }
 
@@ -240,7 +250,9 @@ export class AddressMap {
     const inDram = address - VIRTUAL_DRAM_BASE;
     if (inDram >= 0 && inDram < this.#pagesUsed * DRAM_PAGE_BYTES) {
       const page = Math.floor(inDram / DRAM_PAGE_BYTES);
-      return dramFrame(page, this.#frames) * DRAM_PAGE_BYTES + inDram % DRAM_PAGE_BYTES;
+      const frame = this.#moved.size === 0 ? undefined : this.#moved.get(page);
+      const start = frame ?? dramFrame(page, this.#frames) * DRAM_PAGE_BYTES;
+      return start + inDram % DRAM_PAGE_BYTES;
     }
     const inScm = address - VIRTUAL_SCM_BASE;
     if (inScm >= 0 && inScm < this.#sizes.scmBytes) return SCM_BASE + inScm;
@@ -248,6 +260,18 @@ export class AddressMap {
     const end = this.#frames * DRAM_PAGE_BYTES;
     if (inPiece >= end - this.#contiguousFrames * DRAM_PAGE_BYTES && inPiece < end) return inPiece;
     throw new AddressFault(`Cannot access 0x${address.toString(16)}: no memory is mapped there`);
+  }
+
+  /** A page of scattered memory, by its virtual address, has another frame from now on. */
+  move(page: number, frame: number): void {
+    this.#moved.set((page - VIRTUAL_DRAM_BASE) / DRAM_PAGE_BYTES, frame);
+  }
+
+  /** The frames of a buffer's pages as they are now. */
+  framesOf({ address, pages }: Pick<Buffer, "address" | "pages">): readonly number[] {
+    if (this.#moved.size === 0 || address < VIRTUAL_DRAM_BASE) return pages;
+    const start = address - address % DRAM_PAGE_BYTES;
+    return pages.map((_, i) => this.physical(start + i * DRAM_PAGE_BYTES));
   }
 
   /** Lower bound of the bytes from `address` on that are physically consecutive. */

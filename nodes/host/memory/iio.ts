@@ -21,6 +21,7 @@ import {
 } from "../../../fabric/wire/host_bus/pcie.ts";
 import { DRAM_PAGE_BYTES } from "./address_map.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Iommu } from "./iommu.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
@@ -49,6 +50,10 @@ export interface IioSink {
   /** A read is complete: the message leaves now. */
   complete(completion: Completion): void;
   interrupt(vector: number): void;
+  /** The IOMMU has refused an access of the device. */
+  refused(
+    access: { readonly kind: string; readonly address: number; readonly length: number },
+  ): void;
 }
 
 interface Write {
@@ -59,12 +64,15 @@ interface Write {
 /** A read or interrupt behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt;
+  /** Of the IOMMU: how long it translates; undefined where it refuses. */
+  readonly translationPs: Time | undefined;
   readonly after: number;
 }
 
 /** A read without earlier writes; its data is sampled at `at`. */
 interface StartedRead {
   readonly message: MemoryRead;
+  readonly refused: boolean;
   readonly at: Time;
 }
 
@@ -86,6 +94,7 @@ export class Iio {
   readonly #memory: MemorySystem;
   readonly #sink: IioSink;
   readonly #processingPs: Time;
+  readonly #iommu: Iommu | undefined;
   readonly #writes = new Fifo<Write>();
   readonly #followers = new Fifo<Follower>();
   /** By `at`; equal times in order of arrival. */
@@ -100,7 +109,12 @@ export class Iio {
 
   constructor(
     plan: HostPlan,
-    host: { memory: MemorySystem; sink: IioSink; processingPs: Time },
+    host: {
+      memory: MemorySystem;
+      sink: IioSink;
+      processingPs: Time;
+      iommu?: Iommu | undefined;
+    },
   ) {
     const { iioDrainBytes, wpqLines } = plan.timing;
     assert(
@@ -115,6 +129,7 @@ export class Iio {
     this.#memory = host.memory;
     this.#sink = host.sink;
     this.#processingPs = host.processingPs;
+    this.#iommu = host.iommu;
   }
 
   /** Whether a pending write goes to one of these frames of DRAM. */
@@ -173,18 +188,36 @@ export class Iio {
       this.badWrites++;
       return;
     }
+    const translationPs = this.#translate(message, length);
+    if (translationPs === undefined) {
+      this.badWrites++;
+      return;
+    }
     this.#arrived++;
     this.#buffered += length;
     this.bytesMax = Math.max(this.bytesMax, this.#buffered);
-    this.#writes.push({ message, arrival: now });
+    this.#writes.push({ message, arrival: now + translationPs });
     this.#memory.postedArrived(message.address, message.data);
     if (this.#writes.length === 1) this.#setDrain(this.#pieceAt(now));
   }
 
+  /** What the IOMMU adds, where there is one. @returns undefined where it refuses, which is reported. */
+  #translate({ kind, address }: MemoryWrite | MemoryRead, length: number): Time | undefined {
+    if (this.#iommu === undefined) return 0;
+    const translationPs = this.#iommu.translate(address, length);
+    if (translationPs === undefined) this.#sink.refused({ kind, address, length });
+    return translationPs;
+  }
+
   /** A read or an interrupt arrives: it proceeds when every earlier write has left (P-03). */
   follow(message: MemoryRead | Interrupt, now: Time): void {
-    if (this.#left === this.#arrived) this.#proceed(message, now);
-    else this.#followers.push({ message, after: this.#arrived });
+    // Looked at as it comes: what is unmapped meanwhile was not when the device asked.
+    const translationPs = message.kind === "interrupt"
+      ? 0
+      : this.#translate(message, message.length);
+    const follower = { message, translationPs, after: this.#arrived };
+    if (this.#left === this.#arrived) this.#proceed(follower, now);
+    else this.#followers.push(follower);
   }
 
   /** Processes what is due at `now`. */
@@ -198,7 +231,7 @@ export class Iio {
       if (this.#offset === 0) this.#release(now);
     }
     while (this.#started.length > 0 && this.#started[0]!.at <= now) {
-      this.#complete(this.#started.shift()!.message);
+      this.#complete(this.#started.shift()!);
     }
   }
 
@@ -324,11 +357,11 @@ export class Iio {
       const follower = this.#followers.peek();
       if (follower === undefined || follower.after > this.#left) return;
       this.#followers.shift();
-      this.#proceed(follower.message, now);
+      this.#proceed(follower, now);
     }
   }
 
-  #proceed(message: MemoryRead | Interrupt, now: Time): void {
+  #proceed({ message, translationPs }: Follower, now: Time): void {
     if (message.kind === "interrupt") {
       this.#sink.interrupt(message.vector);
       return;
@@ -336,13 +369,13 @@ export class Iio {
     this.reads++;
     this.readBytes += message.length;
     const { address, length, medium } = message;
-    let at = now + this.#readPs(message) - this.#processingPs;
+    let at = now + (translationPs ?? 0) + this.#readPs(message) - this.#processingPs;
     if (medium && this.#memory.physical.memoryOf(address, length) !== undefined) {
       at = Math.max(at, this.#memory.mediumAt(address, length));
     }
     let place = this.#started.length;
     while (place > 0 && this.#started[place - 1]!.at > at) place--;
-    this.#started.splice(place, 0, { message, at });
+    this.#started.splice(place, 0, { message, at, refused: translationPs === undefined });
   }
 
   /**
@@ -366,8 +399,9 @@ export class Iio {
     return noSnoop && this.#plan.architecture === "ddio+ns";
   }
 
-  #complete({ tag, address, length, noSnoop }: MemoryRead): void {
-    if (this.#memory.physical.memoryOf(address, length) === undefined) {
+  #complete({ message, refused }: StartedRead): void {
+    const { tag, address, length, noSnoop } = message;
+    if (refused || this.#memory.physical.memoryOf(address, length) === undefined) {
       this.badReads++;
       const status = "unsupported-request", data = new Uint8Array(0);
       return this.#sink.complete({ kind: "completion", tag, status, data });

@@ -41,6 +41,9 @@ export const RIG_TIMING: HostTiming = {
   // 64 B in 3.2 ns.
   dramWriteBitsPerSecond: 160_000_000_000,
   commandPs: 4_000_000,
+  minorFaultPs: 1_000_000,
+  majorFaultPs: 30_000_000,
+  iotlbMissPs: 250_000,
   bootPs: 1_000_000,
 };
 

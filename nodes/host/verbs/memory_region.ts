@@ -1,11 +1,25 @@
 /** Protection domains and memory regions: `ibv_alloc_pd`, `ibv_reg_mr` and their opposites. */
 import {
   ACCESS,
+  type CommandOf,
   refuseAccess,
   type RegionChange,
+  type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
-import { failed, inTime, perform, refusePd, refuseStale, request, verbError } from "./device.ts";
+import { assert } from "../../../fabric/base/assert.ts";
+import { NEVER } from "../../../fabric/base/time.ts";
+import {
+  allocated,
+  contiguous,
+  failed,
+  inTime,
+  perform,
+  refusePd,
+  refuseStale,
+  request,
+  verbError,
+} from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Access, Device, Mr, Pd, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
@@ -15,6 +29,8 @@ export interface RegionOptions {
   /** A part of the buffer; all of it by default. */
   readonly offset?: number;
   readonly length?: number;
+  /** Whether its memory stays where it is, whatever the host's default is; not with `onDemand`. */
+  readonly pin?: true;
   /** ibv_reg_mr_iova: another address of its first byte, with the same offset in a page. */
   readonly iova?: number;
 }
@@ -103,20 +119,56 @@ export function* regMr(
 ): Steps<Mr | VerbError> {
   const offset = options.offset ?? 0;
   const length = options.length ?? buffer.length - offset;
-  const access = accessBits(options.access);
+  const { paging } = pd.device.cpu;
+  const byDefault = options.pin !== true && paging?.isPinnedByDefault === false;
+  const access = accessBits(options.access) | (byDefault ? ACCESS.onDemand : 0);
+  const isOnDemand = (access & ACCESS.onDemand) !== 0;
+  if (isOnDemand && (paging === undefined || options.pin === true)) {
+    return verbError("EINVAL", "Memory is either pinned or on demand, where the host has that");
+  }
   const wrong = checkRegion(pd, buffer, { offset, length, access });
   if (wrong !== undefined) return wrong;
-  const place = placeOf(pd.device, { buffer, offset, length, iova: options.iova });
+  const place = placeOf(pd.device, { buffer, offset, length, iova: options.iova, isOnDemand });
   if (failed(place)) return place;
   const region = { pd: pd.handle, access, ...place };
-  const answer = yield* request(pd.device.cpu, "register-mr", { op: "register-mr", region });
+  const answer = yield* withMemory(pd.device, "register-mr", { op: "register-mr", region });
   const reply = inTime(answer, pd.device, pd.epoch);
   if (failed(reply)) return reply;
   pd.uses.count++;
   const { lkey, rkey } = reply;
+  const range = { address: buffer.address + offset, length };
+  if (isOnDemand) {
+    const writable = (access & ACCESS.localWrite) !== 0;
+    paging!.demand(lkey, buffer, { ...range, writable });
+  } else {
+    paging?.pin(lkey, range, place.pages);
+  }
   const mr: Mr = { pd, address: place.va, length, lkey, rkey, access };
   pd.device.state.regions.set(lkey, mr);
   return mr;
+}
+
+/** A command for which the firmware may need memory first: its tables (mlx5: MANAGE_PAGES). */
+function* withMemory<Op extends "register-mr" | "done">(
+  device: Device,
+  op: Op,
+  command: CommandOf<"register-mr" | "reregister-mr">,
+): Steps<Extract<RnicReply, { op: Op }> | VerbError> {
+  const { cpu, state } = device;
+  for (;;) {
+    const reply = yield* cpu.command(command);
+    if (reply.status === "error") return verbError(reply.errno, reply.reason);
+    if (reply.op !== "memory-needed") {
+      assert(reply.op === op, `The firmware answered ${reply.op} where ${op} was expected`);
+      return reply as Extract<RnicReply, { op: Op }>;
+    }
+    const memory = allocated(() => cpu.paging!.allocateForCard(reply.bytes));
+    if (failed(memory)) return memory;
+    state.held.set(memory, memory.address);
+    const give = { op: "give-memory", address: contiguous(memory), length: memory.length } as const;
+    const refused = yield* perform(cpu, give);
+    if (refused !== undefined) return refused;
+  }
 }
 
 /** Page table, first address, length and kind of memory of a part of a buffer. */
@@ -127,6 +179,7 @@ function placeOf(
     readonly offset: number;
     readonly length: number;
     readonly iova: number | undefined;
+    readonly isOnDemand: boolean;
   },
 ): NonNullable<RegionChange["place"]> | VerbError {
   const { buffer, offset, length } = part;
@@ -140,7 +193,10 @@ function placeOf(
   const first = Math.floor((start - base) / pageBytes);
   const last = Math.floor((start + length - 1 - base) / pageBytes);
   const persistent = isScm(device, { address: start, length });
-  return { va, length, pageBytes, pages: buffer.pages.slice(first, last + 1), persistent };
+  if (part.isOnDemand) return { va, length, pageBytes, pages: [], persistent };
+  const { paging } = device.cpu;
+  const frames = paging?.frames(buffer, { address: start, length }) ?? buffer.pages;
+  return { va, length, pageBytes, pages: frames.slice(first, last + 1), persistent };
 }
 
 /** The changes of a re-registration; absent members stay. */
@@ -165,23 +221,35 @@ export interface Reregistration {
 export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | undefined> {
   const { device } = mr.pd;
   const pd = change.pd ?? mr.pd;
-  const access = change.access === undefined ? mr.access : accessBits(change.access);
+  const kept = mr.access & ACCESS.onDemand;
+  const access = change.access === undefined ? mr.access : accessBits(change.access) | kept;
   const gone = refuseStale(device, mr.pd.epoch) ?? refusePd(pd);
   if (gone !== undefined) return gone;
   const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
   if (place !== undefined && failed(place)) return place;
   const wrong = checkRights(access);
   if (wrong !== undefined) return wrong;
+  if (((access ^ mr.access) & ACCESS.onDemand) !== 0) {
+    return verbError("EINVAL", "A region stays pinned, or on demand, as it was registered");
+  }
+  if (place !== undefined && (access & ACCESS.onDemand) !== 0) {
+    return verbError("EINVAL", "An on-demand region keeps its memory");
+  }
   if (place === undefined && (access & ~mr.access & PERSISTENCE) !== 0) {
     return verbError("EINVAL", "Persistence is granted with the memory only");
   }
   const changes = { pd: pd.handle, access, ...(place !== undefined && { place }) };
-  const refused = yield* perform(device.cpu, {
+  const reply = yield* withMemory(device, "done", {
     op: "reregister-mr",
     key: mr.lkey,
     change: changes,
   });
-  if (refused !== undefined) return refused;
+  if (failed(reply)) return reply;
+  if (change.place !== undefined) {
+    const { buffer, offset = 0 } = change.place;
+    const range = { address: buffer.address + offset, length: place!.length };
+    device.cpu.paging?.pin(mr.lkey, range, place!.pages);
+  }
   mr.pd.uses.count--;
   pd.uses.count++;
   Object.assign(mr, { pd, access });
@@ -196,22 +264,43 @@ function placeAnew(
 ): NonNullable<RegionChange["place"]> | VerbError {
   const { buffer, offset = 0, length = buffer.length - offset } = place;
   return checkRegion(pd, buffer, { offset, length, access }) ??
-    placeOf(pd.device, { buffer, offset, length, iova: undefined });
+    placeOf(pd.device, { buffer, offset, length, iova: undefined, isOnDemand: false });
 }
 
 export interface Advice {
   readonly pd: Pd;
   readonly sges: readonly Sge[];
-  /** `prefetchWrite` needs local write access. */
+  /**
+   * `prefetch` makes pages present for reading, `prefetchWrite`, which needs local write access, for
+   * writing too; `prefetchNoFault` maps only what is in memory.
+   */
   readonly advice: "prefetch" | "prefetchWrite" | "prefetchNoFault";
+  /** IBV_ADVISE_MR_FLAG_FLUSH: the verb returns when it is done; else at once. */
+  readonly flush?: boolean;
 }
 
 /**
- * ibv_advise_mr. Registered memory is pinned (there is no on-demand paging), so the advice has no
- * effect. ENOENT for an unknown key, EFAULT for a range outside its region, EINVAL for another
+ * ibv_advise_mr: pages of on-demand regions are brought in and mapped for the card, before it asks.
+ * Pinned memory needs none of it. ENOENT for an unknown key, EFAULT for a range outside its region, EINVAL for another
  * domain's region, EPERM for write advice on read-only memory.
  */
-export function adviseMr({ pd, sges, advice }: Advice): VerbError | undefined {
+export function* adviseMr(request: Advice): Steps<VerbError | undefined> {
+  const wrong = refuseAdvice(request);
+  if (wrong !== undefined) return wrong;
+  const { pd: { device: { cpu, state } }, sges, advice, flush = false } = request;
+  const how = { write: advice === "prefetchWrite", fault: advice !== "prefetchNoFault" };
+  let last: string | undefined;
+  for (const { address, length, lkey } of sges) {
+    const mr = state.regions.get(lkey)!;
+    if ((mr.access & ACCESS.onDemand) === 0 || length === 0) continue;
+    last = cpu.paging!.prefetch(lkey, { offset: address - mr.address, length }, how);
+  }
+  // They are done in order.
+  if (flush && last !== undefined) yield* cpu.waitSignal(last, NEVER);
+  return undefined;
+}
+
+function refuseAdvice({ pd, sges, advice }: Advice): VerbError | undefined {
   if (sges.length === 0) return verbError("EINVAL", "Advice is about memory: none is named");
   for (const { address, length, lkey } of sges) {
     const mr = pd.device.state.regions.get(lkey);
@@ -240,6 +329,40 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   if (failed(reply)) return reply;
   mr.pd.uses.count--;
   device.state.regions.delete(mr.lkey);
+  device.cpu.paging?.forget(mr.lkey);
+  return undefined;
+}
+
+export interface MemoryAdvice {
+  readonly buffer: Buffer;
+  /** A part of the buffer, of which whole pages count; all of it by default. */
+  readonly offset?: number;
+  readonly length?: number;
+  /**
+   * MADV_DONTNEED: what is in the pages is gone, they are zeros when next accessed. MADV_PAGEOUT: it is
+   * kept where memory is slower. SCM is only unmapped from the card, whatever is advised.
+   */
+  readonly advice: "dontneed" | "pageout";
+}
+
+/**
+ * madvise: gives pages of a program's memory up; returns when it is done. The card does not use a page
+ * any more before its frame is another's. EINVAL where part of it is pinned or lies outside the buffer.
+ */
+export function* madvise(
+  { cpu }: Device,
+  { buffer, offset = 0, length = buffer.length - offset, advice }: MemoryAdvice,
+): Steps<VerbError | undefined> {
+  if (!(offset >= 0) || !(length > 0) || offset + length > buffer.length) {
+    const range = `[${offset}, ${offset + length})`;
+    return verbError("EINVAL", `${range} must lie in a buffer of ${buffer.length} B`);
+  }
+  const range = { address: buffer.address + offset, length };
+  const { paging } = cpu;
+  if (paging === undefined || paging.isPinned(range)) {
+    return verbError("EINVAL", "Memory that is registered as pinned stays where it is");
+  }
+  yield* cpu.waitSignal(paging.take(range, advice === "pageout"), NEVER);
   return undefined;
 }
 

@@ -161,15 +161,19 @@ describe("other contexts", () => {
 describe("advice about memory", () => {
   it("§7 #48: 0 for what is registered, EFAULT beyond it, ENOENT for no region", () => {
     const advice = { pd, advice: "prefetch" } as const;
-    equal(adviseMr({ ...advice, sges: [sge(mr, 0, 4096)] }), undefined);
-    equal(adviseMr({ ...advice, advice: "prefetchWrite", sges: [sge(mr, 8, 8)] }), undefined);
-    equal(errnoOf(adviseMr({ ...advice, sges: [sge(mr, 4000, 97)] })), "EFAULT");
+    equal(rig.run(adviseMr({ ...advice, sges: [sge(mr, 0, 4096)] })), undefined);
+    const forWrites = { ...advice, advice: "prefetchWrite" } as const;
+    equal(rig.run(adviseMr({ ...forWrites, sges: [sge(mr, 8, 8)] })), undefined);
+    equal(errnoOf(rig.run(adviseMr({ ...advice, sges: [sge(mr, 4000, 97)] }))), "EFAULT");
     const unknown = [{ ...sge(mr), lkey: mr.lkey + 1 }];
-    equal(errnoOf(adviseMr({ ...advice, sges: unknown })), "ENOENT");
-    equal(errnoOf(adviseMr({ ...advice, pd: allocPd(device), sges: [sge(mr)] })), "EINVAL");
+    equal(errnoOf(rig.run(adviseMr({ ...advice, sges: unknown }))), "ENOENT");
+    equal(
+      errnoOf(rig.run(adviseMr({ ...advice, pd: allocPd(device), sges: [sge(mr)] }))),
+      "EINVAL",
+    );
     const fixed = must(rig.run(regMr(pd, rig.allocate(64), { access: [] })));
     const write = { ...advice, advice: "prefetchWrite", sges: [sge(fixed)] } as const;
-    equal(errnoOf(adviseMr(write)), "EPERM");
+    equal(errnoOf(rig.run(adviseMr(write))), "EPERM");
   });
 });
 

@@ -23,6 +23,9 @@ import type { Region } from "../state/memory.ts";
 import type { PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
 import { fetchPayload, NO_BYTES, queueControl } from "../transmit/send.ts";
 import { trace } from "../trace/trace.ts";
+import { awaitAccess } from "../paging/access.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
+import { mayMiss } from "../state/paging_state.ts";
 
 export interface Answer {
   readonly psn: number;
@@ -151,8 +154,9 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   if (read?.kind !== "read" || read.next === read.packets) return false;
   const { line } = qp.responder;
   const mtu = qp.attributes.pathMtu;
+  const offset = read.next * mtu;
+  if (!hasMemory(device, qp, { read, offset })) return false;
   const index = read.next++;
-  const offset = index * mtu;
   const position = positionOf(index, read.packets);
   const job: TxFrame = {
     qp,
@@ -178,6 +182,20 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   };
   fetchPayload(device, [job], { segments: read.segments, offset });
   return true;
+}
+
+/** A page may have been taken back since the request came: the response waits until it is there again. */
+function hasMemory(
+  device: Device,
+  qp: QueuePair,
+  { read, offset }: { readonly read: ReadService; readonly offset: number },
+): boolean {
+  if (!mayMiss(device.paging)) return true;
+  if (isWaiting(device, qp, "read")) return false;
+  const { segments, length } = read;
+  const bytes = Math.min(qp.attributes.pathMtu, length - offset);
+  const access = { segments, offset, length: bytes, ahead: true, write: false };
+  return awaitAccess(device, access, { kind: "read", qp });
 }
 
 /** A response frame has left; behind the last one the next answer may go. */

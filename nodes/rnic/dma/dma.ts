@@ -50,6 +50,7 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
     case "read-back":
       return responder;
     case "queue-space":
+    case "translation":
     case "send-wqes":
     case "recv-wqes":
     case "srq-wqes":
@@ -63,6 +64,7 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
  */
 export function dmaRead(device: Device, request: ReadRequest): void {
   assert(request.length > 0, "Cannot read 0 bytes by DMA");
+  assert(request.address >= 0, "Cannot read a page by DMA that is not there");
   const engine = engineOf(device.dma, request.continuation);
   if (canRead(engine)) issue(device, engine, request);
   else engine.waiting.push(request);
@@ -80,6 +82,7 @@ export function dmaWrite(
   },
 ): Time {
   const { address, data, noSnoop = false, persistent = false } = write;
+  assert(address >= 0, "Cannot write a page by DMA that is not there");
   device.counters.dmaWrites++;
   device.counters.dmaWriteBytes += data.length;
   noteOverlaps(device, { address, length: data.length });
@@ -162,6 +165,7 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
       return trace(device, qp, { step: "4604", text, psn: firstPsn, inbound: true, tag });
     }
     case "queue-space":
+    case "translation":
     case "send-wqes":
     case "recv-wqes":
     case "srq-wqes":

@@ -13,6 +13,7 @@ import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { MemorySegment, Region, RegionTable } from "../state/memory.ts";
+import { createTable, type TranslationTable } from "../state/translation_table.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { needOf } from "../state/operation.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -38,7 +39,10 @@ export function createRegionTable(): RegionTable {
 export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
-  const region = regionOf(plan, key);
+  const pages = pageCount(plan);
+  const isOnDemand = (plan.access & ACCESS.onDemand) !== 0;
+  const translations = createTable(key, isOnDemand ? { pages } : { given: plan.pages });
+  const region = regionOf(plan, key, translations);
   table.slots[key >>> 8] = region;
   return region;
 }
@@ -61,19 +65,27 @@ export function freeKey(table: RegionTable, key: number): void {
   table.free.push(index);
 }
 
-function regionOf(plan: RegionPlan, key: number): Region {
+function regionOf(plan: RegionPlan, key: number, table: TranslationTable): Region {
+  const { pages } = table;
   const pageBase = plan.va - plan.va % plan.pageBytes;
-  return { ...plan, key, pageBase, alive: true, windows: 0, window: undefined };
+  return { ...plan, pages, table, key, pageBase, alive: true, windows: 0, window: undefined };
+}
+
+/** How many pages the region's range touches. */
+export function pageCount({ va, length, pageBytes }: RegionChange["place"] & object): number {
+  return Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
 }
 
 /** What is wrong with a registration, undefined where nothing is. */
 export function checkRegion(plan: RegionPlan): string | undefined {
-  const { access, length, va, pageBytes } = plan;
+  const { access, length, pageBytes } = plan;
   if (!(length > 0)) return `length must be > 0: it is ${length}`;
   if (!(pageBytes > 0)) return `page size must be > 0: it is ${pageBytes}`;
-  const pages = Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
-  if (plan.pages.length !== pages) {
-    return `the range has ${pages} pages, ${plan.pages.length} are given`;
+  const pages = pageCount(plan);
+  const isOnDemand = (access & ACCESS.onDemand) !== 0;
+  if (plan.pages.length !== (isOnDemand ? 0 : pages)) {
+    const expected = isOnDemand ? `are on demand, ${plan.pages.length}` : `${plan.pages.length}`;
+    return `the range has ${pages} pages, ${expected} are given`;
   }
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return wrong;
@@ -101,13 +113,21 @@ export function changeRegion(
   region: Region,
   change: RegionChange,
 ): string | undefined {
-  const { va, length, pageBytes, pages, persistent } = change.place ?? region;
+  const { place } = change;
   const { pd = region.pd, access = region.access } = change;
+  const isOnDemand = (region.access & ACCESS.onDemand) !== 0;
+  if (isOnDemand !== ((access & ACCESS.onDemand) !== 0) || (isOnDemand && place !== undefined)) {
+    return "an on-demand region keeps its memory, and no other becomes one";
+  }
+  const { va, length, pageBytes, persistent } = place ?? region;
+  const pages = isOnDemand ? [] : (place ?? region).pages;
   const plan: RegionPlan = { pd, va, length, access, pageBytes, pages, persistent };
   const wrong = checkRegion(plan);
   if (wrong !== undefined) return wrong;
   region.alive = false;
-  table.slots[region.key >>> 8] = regionOf(plan, region.key);
+  const { key } = region;
+  const translations = place === undefined ? region.table : createTable(key, { given: pages });
+  table.slots[key >>> 8] = regionOf(plan, key, translations);
   return undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Virtual to physical: a region's page list turned into segments that one DMA request can take. */
 import type { MemorySegment, Region } from "../state/memory.ts";
 
-/** Physical address of `va`, which lies in the region. */
+/** Physical address of `va`, which lies in the region; negative where the page is not there. */
 export function physicalAddress(region: Region, va: number): number {
   const offset = va - region.pageBase;
   const page = Math.floor(offset / region.pageBytes);

@@ -23,6 +23,9 @@ import {
   allocateMw,
   deallocateMw,
   deregisterMr,
+  giveMemory,
+  invalidatePages,
+  mapPagesOf,
   registerMr,
   reregisterMr,
 } from "./memory_command.ts";
@@ -43,15 +46,19 @@ import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
 import { checkDrained } from "../requester/completer.ts";
 
-/** Carries out a command; its reply leaves behind the writes that it caused. */
+/** Carries out a command; its reply leaves behind the writes that it caused, one of pages taken back later. */
 export function takeCommand(device: Device, message: CommandMessage): void {
   device.counters.commands++;
-  const reply = execute(device, message.command);
+  const reply = execute(device, message);
+  if (reply === undefined) return;
   device.out.send(PORTS.rnicBus, { kind: "reply", id: message.id, reply }, device.stageAt);
 }
 
 const COMMANDS: {
-  readonly [Op in RnicCommand["op"]]: (device: Device, command: CommandOf<Op>) => RnicReply;
+  readonly [Op in Exclude<RnicCommand["op"], "invalidate-pages">]: (
+    device: Device,
+    command: CommandOf<Op>,
+  ) => RnicReply;
 } = {
   "init": init,
   "create-cq": createCq,
@@ -71,6 +78,8 @@ const COMMANDS: {
   "deregister-mr": deregisterMr,
   "allocate-mw": allocateMw,
   "deallocate-mw": deallocateMw,
+  "map-pages": mapPagesOf,
+  "give-memory": giveMemory,
   "write-space2": writeSpace2ByValue,
   "lock-space2": lockSpace2,
   "unlock-space2": unlockSpace2,
@@ -81,10 +90,12 @@ const COMMANDS: {
   ),
 };
 
-function execute(device: Device, command: RnicCommand): RnicReply {
+function execute(device: Device, message: CommandMessage): RnicReply | undefined {
+  const { id, command } = message;
   if (device.spaces === undefined && command.op !== "init") {
     return refusal("EINVAL", `Cannot carry out ${command.op} as init must come first`);
   }
+  if (command.op === "invalidate-pages") return invalidatePages(device, { id, command });
   // The operation selects the function, and the command is that operation's.
   return COMMANDS[command.op](device, command as never);
 }

@@ -2,16 +2,32 @@
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
-import { addRegion, changeRegion, checkRegion, findRegion, freeKey } from "../dma/memory_region.ts";
+import { ACCESS, type RegionPlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  addRegion,
+  changeRegion,
+  checkRegion,
+  findRegion,
+  freeKey,
+  pageCount,
+} from "../dma/memory_region.ts";
 import { addWindow, removeWindow } from "../dma/memory_window.ts";
+import { resumeMapped } from "../paging/memory_waits.ts";
+import { mapPages, unmapPages } from "../paging/page_requests.ts";
+import { dropTable, holdTable, memoryNeeded } from "../paging/translation_cache.ts";
+import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
+import { relocateReadBacks } from "../verify/read_back.ts";
 import { coversQueueInformation, DONE, noSuch, refusal } from "./reply.ts";
 import type { Region } from "../state/memory.ts";
 
 export function registerMr(device: Device, { region: plan }: CommandOf<"register-mr">): RnicReply {
   const wrong = checkRegion(plan) ?? checkPlace(device, plan);
   if (wrong !== undefined) return refusal("EINVAL", `Cannot register region as ${wrong}`);
+  const wanting = wantedMemory(device, plan);
+  if (wanting !== undefined) return wanting;
   const region = addRegion(device.regions, plan);
   if (region === undefined) return refusal("ENOMEM", `All ${LIMITS.regions} keys are taken`);
+  holdTable(device, region.table);
   return { status: "ok", op: "register-mr", lkey: region.key, rkey: region.key };
 }
 
@@ -23,6 +39,23 @@ function checkPlace(
 ): string | undefined {
   const covers = pages.some((address) => coversQueueInformation(device, { address, length }));
   return covers ? IN_QUEUE_INFORMATION : undefined;
+}
+
+/** Where the chip has no room for all translations: the memory that they need, as far as it is not given. */
+function wantedMemory({ paging }: Device, place: NonNullable<RegionPlace>): RnicReply | undefined {
+  const bytes = memoryNeeded(paging, Math.ceil(pageCount(place) / ENTRIES_PER_LINE));
+  return bytes === 0 ? undefined : { status: "ok", op: "memory-needed", bytes };
+}
+
+type RegionPlace = RegionPlan | CommandOf<"reregister-mr">["change"]["place"];
+
+export function giveMemory(
+  { paging: { memory } }: Device,
+  { address, length }: CommandOf<"give-memory">,
+): RnicReply {
+  memory.next = address;
+  memory.end = address + length;
+  return DONE;
 }
 
 /** The region of a key that no window is bound to (rxe: EINVAL), or the refusal. */
@@ -39,9 +72,20 @@ export function reregisterMr(
 ): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
-  const wrong = (change.place && checkPlace(device, change.place)) ??
+  const { place } = change;
+  if (place !== undefined && place.length > 0 && place.pageBytes > 0) {
+    const wanting = wantedMemory(device, place);
+    if (wanting !== undefined) return wanting;
+  }
+  const wrong = (place && checkPlace(device, place)) ??
     changeRegion(device.regions, region, change);
-  return wrong === undefined ? DONE : refusal("EINVAL", `Cannot register region as ${wrong}`);
+  if (wrong !== undefined) return refusal("EINVAL", `Cannot register region as ${wrong}`);
+  if (place !== undefined) {
+    dropTable(device, region.table);
+    holdTable(device, findRegion(device.regions, key)!.table);
+  }
+  resumeMapped(device);
+  return DONE;
 }
 
 export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">): RnicReply {
@@ -50,7 +94,51 @@ export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">
   // Nothing that is under way touches its memory any more.
   region.alive = false;
   freeKey(device.regions, key);
+  dropTable(device, region.table);
+  // What waits for its pages goes on, and fails as a late access does.
+  resumeMapped(device);
   return DONE;
+}
+
+/** The on-demand region of a key, which has these pages, or the refusal. */
+function pagedRegion(
+  device: Device,
+  { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },
+): Region | RnicReply {
+  const region = findRegion(device.regions, key);
+  if (region === undefined || region.window !== undefined) return noSuch("region", key);
+  if ((region.access & ACCESS.onDemand) === 0) {
+    return refusal("EINVAL", `Region ${key} is pinned: its pages neither come nor go`);
+  }
+  if (count > 0 && first + count <= region.pages.length) return region;
+  const range = `[${first}, ${first + count})`;
+  return refusal("EINVAL", `Pages ${range} must be of the region's ${region.pages.length}`);
+}
+
+export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): RnicReply {
+  const { key, first, pages, writable } = command;
+  const region = pagedRegion(device, { key, first, count: pages.length });
+  if ("status" in region) return region;
+  if (writable && (region.access & ACCESS.localWrite) === 0) {
+    return refusal("EINVAL", `Region ${key} cannot be written, neither can its pages`);
+  }
+  mapPages(device, region, { first, pages, writable });
+  relocateReadBacks(device, region.table);
+  return DONE;
+}
+
+/** @returns the refusal; undefined where the reply comes when no access is under way any more. */
+export function invalidatePages(
+  device: Device,
+  { id, command }: { readonly id: number; readonly command: CommandOf<"invalidate-pages"> },
+): RnicReply | undefined {
+  const region = pagedRegion(device, command);
+  if ("status" in region) return region;
+  const frames = unmapPages(device, region, command);
+  const { table, pageBytes } = region;
+  relocateReadBacks(device, table);
+  device.paging.invalidations.push({ id, frames, pageBytes });
+  return undefined;
 }
 
 export function allocateMw(device: Device, { type, pd }: CommandOf<"allocate-mw">): RnicReply {

@@ -2,6 +2,7 @@
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
+import { pagingStatistics } from "../paging/paging_statistics.ts";
 
 export function statisticsOf(device: Device): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
@@ -16,5 +17,10 @@ export function statisticsOf(device: Device): Record<string, number> {
   for (const [reason, count] of [...device.drops].sort(([x], [y]) => (x < y ? -1 : 1))) {
     all[`drop-${reason}`] = count;
   }
-  return { ...all, ...congestionStatistics(device), ...flipStatistics(device.flips) };
+  return {
+    ...all,
+    ...congestionStatistics(device),
+    ...flipStatistics(device.flips),
+    ...pagingStatistics(device),
+  };
 }

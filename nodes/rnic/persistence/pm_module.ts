@@ -23,15 +23,19 @@ import {
 } from "../state/persist_records.ts";
 import { writeRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { failReceive, refetchReceives, wantRecv } from "../queues/receive_queue.ts";
+import { failReceive, refetchReceives, serveReceives, wantRecv } from "../queues/receive_queue.ts";
 import { passAnswers } from "../answers/answers.ts";
 import { traceNotified } from "../trace/responder_trace.ts";
 import { queueControl } from "../transmit/send.ts";
 import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
+import { recvSegments } from "../dma/place_payload.ts";
+import { awaitAccess } from "../paging/access.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
+import { type Delivery, mayMiss } from "../state/paging_state.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { trace } from "../trace/trace.ts";
 import { physicalAddress } from "../dma/translation.ts";
-import type { Region } from "../state/memory.ts";
+import { bytesOf, type Region } from "../state/memory.ts";
 import type { LsbRead } from "../state/dma_state.ts";
 
 /** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
@@ -140,7 +144,9 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
   const { region } = message;
   // Any registered address will do (P-24): where no data names one, queue information's, which there
   // is even when the regions that were written are no more.
-  const address = region === undefined ? device.spaces!.space1 : physicalAddress(region, region.va);
+  // The same where its page is not there: the order on the bus is what counts.
+  const place = region === undefined ? -1 : physicalAddress(region, region.va);
+  const address = place < 0 ? device.spaces!.space1 : place;
   dmaRead(device, {
     address,
     length: 1,
@@ -215,13 +221,41 @@ function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persi
   });
 }
 
+/** Ranges go to the RECV's memory, which may not be there: deliveries wait, and keep their order. */
+function mustWait(device: Device, qp: QueuePair, delivery: Delivery): boolean {
+  const { paging } = device;
+  if (!mayMiss(paging)) return false;
+  const { slot } = qp;
+  const waiting = isWaiting(device, qp, "deliver");
+  const segments = recvSegments(device, qp, delivery.recv);
+  if (!waiting && segments === undefined) return false;
+  const access = { segments: segments ?? [], offset: 0, length: bytesOf(segments ?? []) };
+  if (!waiting && awaitAccess(device, { ...access, write: true }, { kind: "deliver", qp })) {
+    return false;
+  }
+  const before = waiting ? paging.deliveries.get(slot) ?? [] : [];
+  paging.deliveries.set(slot, [...before, delivery]);
+  return true;
+}
+
+/** The memory is there that the first of them waited for. */
+export function resumeDeliveries(device: Device, qp: QueuePair): void {
+  const { deliveries } = device.paging;
+  const waiting = deliveries.get(qp.slot) ?? [];
+  deliveries.delete(qp.slot);
+  if (!rights(qp.state).takesRequests) return;
+  for (const delivery of waiting) deliverToHost(device, qp, delivery);
+  serveReceives(device, qp);
+}
+
 /** S1006, S1007: the WQE gets its content from the data, is cleared, and its CQE notifies the CPU. */
 export function deliverToHost(
   device: Device,
   qp: QueuePair,
-  delivery: { readonly record: PersistRecord; readonly recv: RecvWqe },
+  delivery: Delivery,
 ): void {
   const { record, recv } = delivery;
+  if (mustWait(device, qp, delivery)) return;
   const { spans } = record;
   const notified = writeRanges(device, qp, { own: record, spans, recv });
   if (notified === undefined) {

@@ -24,6 +24,7 @@ import { wantsPersistence } from "./pm_module.ts";
 import { FLOW_1, persistingPair, PLAIN_REGION } from "../testing/pm_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import type { Region } from "../state/memory.ts";
+import { createTable } from "../state/translation_table.ts";
 
 const PERSIST_ACK = OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"];
 const ACK = OPCODE["RC ACKNOWLEDGE"];
@@ -35,6 +36,7 @@ const ANY_REGION: Omit<Region, "access"> = {
   length: 4096,
   pageBytes: 4096,
   pages: [0],
+  table: createTable(256, { given: [0] }),
   persistent: true,
   pageBase: 0,
   alive: true,

@@ -16,6 +16,7 @@ import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_inform
 import type { QueuePair, RecvWaiter } from "../state/queue_pair.ts";
 import { serveShared } from "./shared_receive_queue.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -34,7 +35,7 @@ export function serveReceives(device: Device, qp: QueuePair): void {
   if (rights(qp.state).flushesReceives) return flushReceives(device, qp);
   if (qp.srq !== undefined) return serveShared(device, qp, qp.srq);
   while (rq.waiters.length > 0 && rq.fetched.length > 0) {
-    if (mustHold(qp, rq.waiters.peek()!)) return;
+    if (mustHold(qp, rq.waiters.peek()!) || isWaiting(device, qp, "deliver")) return;
     clearTimer(device, qp, "receive");
     rq.retries = 0;
     device.up.giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: rq.fetched.shift()! });
@@ -44,8 +45,9 @@ export function serveReceives(device: Device, qp: QueuePair): void {
 }
 
 /**
- * Receive WQEs complete in their order: while a SEND of several packets has one, the next may not
- * complete. The SEND's other packets need none, so it comes to its end.
+ * Receive WQEs complete in their order, so none is given out while an earlier one waits for its memory.
+ * While a SEND of several packets has one, the next may not complete; the SEND's other packets need none,
+ * so it comes to its end.
  */
 function mustHold(qp: QueuePair, waiter: RecvWaiter): boolean {
   const { open, granted } = qp.responder;

@@ -3,6 +3,7 @@
  * for a WQE waits at its queue pair as always (`receive_queue.ts`); the queue pairs take turns here. A
  * WQE that a queue pair holds when it is reset goes back: none is lost.
  */
+import { takeDeliveries } from "../paging/memory_waits.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
@@ -130,7 +131,8 @@ export function returnReceives(device: Device, qp: QueuePair): void {
   const { srq, responder } = qp;
   if (srq === undefined) return;
   srq.waiting.delete(qp);
-  const held = [responder.open?.recv, responder.granted];
+  const waiting = takeDeliveries(device, qp).map(({ recv }) => recv);
+  const held = [...waiting, responder.open?.recv, responder.granted];
   releaseReceives(qp);
   for (const recv of held) if (recv !== undefined) srq.fetched.push(recv);
   serveWaiting(device, srq);

@@ -26,6 +26,7 @@ import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, restartFrom } from "./requester.ts";
 import { traceWork } from "../trace/requester_trace.ts";
@@ -230,6 +231,8 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
     return;
   }
   if (!awaitsAnswer(qp)) return;
+  // Answers were dropped here, for want of a page: they are asked for when it has come.
+  if (isWaiting(device, qp, "response")) return startTimer(device, qp);
   device.counters.timeouts++;
   const work = requester.work.at(requester.ackCursor);
   if (work !== undefined) work.rereadAsked = false;

@@ -12,6 +12,7 @@ import { cancelLine } from "../transmit/send.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { traceFailure } from "../trace/trace.ts";
 import { clearTimers } from "../state/timers.ts";
+import { takeDeliveries } from "../paging/memory_waits.ts";
 import { forgetVerified } from "../state/verify_state.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 import { flushReceive, flushReceives } from "../queues/receive_queue.ts";
@@ -25,6 +26,7 @@ export function enterError(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.
   const { open, granted } = qp.responder;
+  for (const { recv } of takeDeliveries(device, qp)) flushReceive(device, qp, recv);
   if (open?.recv !== undefined) flushReceive(device, qp, open.recv);
   if (granted !== undefined) flushReceive(device, qp, granted);
   releaseReceives(qp);

@@ -32,6 +32,9 @@ import { traceWork } from "../trace/requester_trace.ts";
 import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
+import { awaitAccess } from "../paging/access.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
+import { mayMiss } from "../state/paging_state.ts";
 
 /** Begins the queue pair's next request frame. @returns whether there was one. */
 export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
@@ -66,8 +69,11 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   const probe = takeProbe(qp);
   if (probe !== undefined) {
     // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
-    if (!probe.persisted && probe.acked) {
-      const index = probe.packets - 1;
+    const index = probe.packets - 1;
+    // One whose page is not there is as good as lost: the next time-out asks again.
+    if (
+      !probe.persisted && probe.acked && hasMemory(device, qp, { work: probe, index, most: 1 })
+    ) {
       const job = beginFrame(device, qp, { work: probe, index });
       const offset = index * mtuOf(device, qp);
       fetchPayload(device, [job], { segments: probe.segments, offset });
@@ -94,15 +100,35 @@ function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean 
   const { requester } = qp;
   if (isHeldByWindow(qp, work)) return false;
   const index = requester.cursorPacket;
-  const jobs = [nextFrame(device, qp, work)];
   // What has its rate limited is paced frame by frame.
   const most = device.congestion === undefined ? framesPerRead(device, qp, work) : 1;
+  if (!hasMemory(device, qp, { work, index, most })) return false;
+  const jobs = [nextFrame(device, qp, work)];
   while (jobs.length < most && requester.cursorPacket > 0 && !isHeldByWindow(qp, work)) {
     jobs.push(nextFrame(device, qp, work));
   }
   fetchPayload(device, jobs, { segments: work.segments, offset: index * mtuOf(device, qp) });
   if (requester.cursorPacket === 0) fetchWork(device, qp);
   return true;
+}
+
+/** Payload of the next `most` packets can be fetched: else the queue pair's requests wait for its memory. */
+function hasMemory(
+  device: Device,
+  qp: QueuePair,
+  next: { readonly work: OutstandingWqe; readonly index: number; readonly most: number },
+): boolean {
+  if (!mayMiss(device.paging)) return true;
+  const { work, index, most } = next;
+  const { segments, plan } = work;
+  // A READ's or atomic's memory is that of its response.
+  if (segments.length === 0 || (plan.answered && !plan.streams)) return true;
+  if (isWaiting(device, qp, "gather")) return false;
+  const mtu = mtuOf(device, qp);
+  const offset = index * mtu;
+  const length = Math.min(most * mtu, work.length - offset);
+  const access = { segments, offset, length, ahead: true, write: false };
+  return awaitAccess(device, access, { kind: "gather", qp });
 }
 
 function framesPerRead(device: Device, qp: QueuePair, work: OutstandingWqe): number {

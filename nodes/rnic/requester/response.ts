@@ -1,6 +1,5 @@
 /** Responses to this requester (`rocev2.md` §3.3): one small function per kind of packet. */
 import { parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
-import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { decodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import {
@@ -15,6 +14,7 @@ import {
   takeSequenceNak,
   workOf,
 } from "./completer.ts";
+import { askForDropped, isHeldBack, mayPlace, type Response, takeKept } from "./cold_responses.ts";
 import { takeCredits } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
 import { takeAnswered } from "../state/requester_changes.ts";
@@ -26,12 +26,8 @@ import { isLive } from "../dma/translation.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { wordOf } from "../state/memory.ts";
 
-interface Response {
-  readonly packet: RocePacket;
-  readonly row: OpcodeRow;
-}
-
 export function receiveResponse(device: Device, qp: QueuePair, response: Response): void {
+  if (isHeldBack(device, qp, response)) return;
   const { packet, row } = response;
   const { psn } = packet.bth;
   switch (row.operation) {
@@ -107,7 +103,16 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   if (isAtomic !== (row.operation === "atomic-acknowledge")) {
     return fail(device, qp, { work, status: "BAD_RESP_ERR" });
   }
-  placeResponse(device, qp, { work, packet });
+  placeResponse(device, qp, { work, packet, row });
+}
+
+/** The memory is there that a response waited for: what was kept is taken, or what was dropped asked for. */
+export function resumeResponses(device: Device, qp: QueuePair): void {
+  const [first, ...rest] = takeKept(device, qp);
+  if (first === undefined) return askForDropped(device, qp);
+  // It was counted when it came.
+  takeAnswer(device, qp, first);
+  for (const response of rest) receiveResponse(device, qp, response);
 }
 
 /** V-01: the one answer to a verified write, which has the PSN of its last packet. */
@@ -139,7 +144,7 @@ function answeredWork(qp: QueuePair, psn: number): OutstandingWqe | undefined {
 function placeResponse(
   device: Device,
   qp: QueuePair,
-  response: { readonly work: OutstandingWqe; readonly packet: RocePacket },
+  response: Response & { readonly work: OutstandingWqe },
 ): void {
   const { work, packet } = response;
   const isRead = work.plan.wire === "read-request";
@@ -150,6 +155,7 @@ function placeResponse(
   const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
   if (data.length > 0) {
     if (!isLive(work.segments)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
+    if (!mayPlace(device, qp, { ...response, offset, length: data.length })) return;
     placePayload(device, data, { segments: work.segments, offset });
   }
   work.responses++;

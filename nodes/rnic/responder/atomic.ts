@@ -33,6 +33,8 @@ import {
 import { physicalAddress } from "../dma/translation.ts";
 import { writesNoSnoop } from "../dma/place_payload.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
+import { awaitAccess } from "../paging/access.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
 import { wordOf } from "../state/memory.ts";
 import { countEffect, needOf } from "../state/operation.ts";
 
@@ -52,6 +54,7 @@ export function executeAtomic(
     address: physicalAddress(region, Number(va)),
     persistent: region.persistent,
     va: hostAddress(region, Number(va)),
+    remoteVa: Number(va),
   });
   const { psn } = packet.bth;
   const msn = acceptRequest(qp, psnAdd(psn, 1));
@@ -76,9 +79,29 @@ function taskOf({ packet, row }: PacketIn, word: AtomicWord): AtomicTask {
     : { kind: "compare-swap", ...word, compare, swap: swapAdd };
 }
 
+/**
+ * The atomic at the word's address of now: the page may have been taken back since the request came.
+ * Undefined while it waits for it to be there again, and where the region is gone.
+ */
+function taskNow(device: Device, qp: QueuePair, service: SingleService): AtomicTask | undefined {
+  const { region } = service;
+  const task = service.task!;
+  if (region?.table.demand === undefined) return task;
+  if (isWaiting(device, qp, "atomic")) return undefined;
+  if (!region.alive) {
+    service.state = "failed";
+    return undefined;
+  }
+  const segments = [{ region, va: task.remoteVa, length: ATOMIC_BYTES }];
+  const access = { segments, offset: 0, length: ATOMIC_BYTES, write: true, pagesOnly: true };
+  if (!awaitAccess(device, access, { kind: "atomic", qp })) return undefined;
+  return { ...task, address: physicalAddress(region, task.remoteVa) };
+}
+
 /** Its turn among the answers has come: takes the word, or waits for it. */
 export function startAtomic(device: Device, qp: QueuePair, service: SingleService): void {
-  const task = service.task!;
+  const task = taskNow(device, qp, service);
+  if (task === undefined) return;
   service.state = "running";
   const turn: AtomicTurn = { qp, life: qp.life, service, task };
   const holders = device.atomicWords.get(task.address);

@@ -14,6 +14,7 @@ import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.ts";
 import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
+import { findMemory } from "./memory_gate.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /** Area before the payload of a received datagram, for a global route header. */
@@ -51,6 +52,10 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
   const byteCount = GRH_BYTES + packet.payload.length;
   if (bytesOf(segments) < byteCount) return drop(device, "recv-too-small");
+  const memory = findMemory(device, qp, input);
+  // The receive WQE stays for the next datagram, when the page may be there.
+  if (memory === "fault") return drop(device, "page-fault");
+  if (memory === "miss") return;
   takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);
   grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);

@@ -24,6 +24,7 @@ import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/answers.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
+import { mayExecute } from "./memory_gate.ts";
 import { OPERATIONS } from "./operations.ts";
 
 /** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
@@ -44,8 +45,9 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
     wantRecv(device, qp, { kind: "packet" });
     return;
   }
-  const verdict = checkSequence(qp, input) ?? checkPermission(qp, input) ??
-    checkLength(qp, input) ?? OPERATIONS[input.operation.name].execute(device, qp, input);
+  const fault = checkSequence(qp, input) ?? checkPermission(qp, input) ?? checkLength(qp, input);
+  if (fault === undefined && !mayExecute(device, qp, input)) return;
+  const verdict = fault ?? OPERATIONS[input.operation.name].execute(device, qp, input);
   if (verdict !== undefined) refuse(device, qp, { verdict, psn });
   else requestDropped(device, qp);
 }
@@ -78,7 +80,7 @@ function sequenceError(device: Device, qp: QueuePair, psn: number): void {
 }
 
 /** Asks for all from the expected packet on; `psn` was dropped behind it. */
-function requestGap(device: Device, qp: QueuePair, psn: number): void {
+export function requestGap(device: Device, qp: QueuePair, psn: number): void {
   awaitExpected(qp);
   noteDropped(qp, psn);
   const syndrome = NAK_SYNDROMES["psn-sequence-error"];

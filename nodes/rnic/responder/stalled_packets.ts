@@ -15,7 +15,8 @@ import {
 } from "../state/responder_changes.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/answers.ts";
-import { takeRequest } from "./responder.ts";
+import { requestGap, takeRequest } from "./responder.ts";
+import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
 import { dropMessage, takeUnreliable } from "./unreliable.ts";
@@ -51,6 +52,19 @@ export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
   const { stalled, stalledFor, atomics, placing } = qp.responder;
   if (stalled.length === 0 || stalledFor !== "atomic") return;
   if (atomics === 0 && placing === 0) resumeStalled(device, qp);
+}
+
+/** The first stalled packet has its translation, or its page. */
+export function resumeWithMemory(device: Device, qp: QueuePair): void {
+  const { stalled, stalledFor } = qp.responder;
+  if (stalled.length > 0 && stalledFor === "memory") resumeStalled(device, qp);
+}
+
+/** The page is there that a dropped packet was for: it is asked for, with all behind it. */
+export function requestRefused(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  if (responder.failing || !rights(qp.state).takesRequests) return;
+  requestGap(device, qp, responder.expectedPsn);
 }
 
 /** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */

@@ -12,6 +12,7 @@ import { rights } from "../state/life_cycle.ts";
 import { isFirst } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
+import { findMemory } from "./memory_gate.ts";
 import { checkLength, needsRecv } from "./responder.ts";
 import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
@@ -31,6 +32,9 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   }
   const fault = checkLength(qp, input) !== undefined || !hasRoom(device, qp, input);
   if (fault) return dropMessage(device, qp, "bad-length");
+  const memory = findMemory(device, qp, input);
+  if (memory === "fault") return dropMessage(device, qp, "page-fault");
+  if (memory === "miss") return;
   if (OPERATIONS[input.operation.name].execute(device, qp, input) === undefined) return;
   // Receive memory that is not the queue pair's is its own fault (class A); all else is the peer's.
   if (fillsReceive(input)) enterError(device, qp);

@@ -112,6 +112,8 @@ export type DropReason =
   | "stalled-too-many"
   | "stale-duplicate"
   | "no-recv"
+  /** Its page is not there: it comes again (RC), or does not. */
+  | "page-fault"
   | "recv-too-small"
   /** UC: what has no answer, §3.8. */
   | "broken-message"

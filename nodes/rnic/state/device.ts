@@ -27,6 +27,7 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { Dma, Journal } from "./dma_state.ts";
+import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
 /** Whose queue a queue number is. */
 export type QueueOwner =
@@ -59,6 +60,8 @@ export interface Upcalls {
   readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
   /** An atomic's turn among the answers has come. */
   readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
+  /** An access has the translations or pages that it waited for. */
+  readonly memoryReady: (device: Device, wait: MemoryWait) => void;
   /** An atomic is executed, or the data of a verified write placed (V-02). */
   readonly resumeBehindAtomics: (device: Device, qp: QueuePair) => void;
   /** V-09: a verified write's data is persistent, or it is not known whether it is. */
@@ -93,6 +96,10 @@ export interface Device {
   readonly dma: Dma;
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
+  /** Translations of the regions' memory, and pages that are not there. */
+  readonly paging: Paging;
+  /** Page faults that the firmware is about to raise, by time. */
+  readonly pageEvents: Fifo<DueEvent>;
   readonly queuePairs: Map<number, QueuePair>;
   /** IPv4 group → its UD queue pairs in the order of attaching; no group without one. */
   readonly multicast: Map<number, readonly QueuePair[]>;

@@ -3,6 +3,7 @@ import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import type { Fill } from "./paging_state.ts";
 import type { QueueLoad } from "./queues.ts";
 import type { Space } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
@@ -47,6 +48,7 @@ export type Continuation =
     readonly entry: QueueEntry;
     readonly units: number;
   }
+  | { readonly kind: "translation"; readonly fill: Fill }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
   | {

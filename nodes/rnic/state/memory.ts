@@ -2,6 +2,7 @@
 import type { RegionPlan, WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
+import type { TranslationTable } from "./translation_table.ts";
 
 /** A range of a region: what a scatter/gather element becomes once its key has been checked. */
 export interface MemorySegment {
@@ -21,6 +22,8 @@ export interface Region extends RegionPlan {
   readonly key: number;
   /** Virtual address at which `pages[0]` begins. */
   readonly pageBase: number;
+  /** Its translations, of which `pages` is a part. */
+  readonly table: TranslationTable;
   /**
    * False from the moment it is deregistered, registered anew or unbound: what is under way must not
    * touch its memory any more.

@@ -140,8 +140,8 @@ export interface Responder {
   readonly open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
   readonly stalled: ReadonlyFifo<RequestIn>;
-  /** What the first stalled packet waits for: its WQE, or what has not taken effect before it. */
-  readonly stalledFor: "recv" | "atomic";
+  /** What the first stalled packet waits for: its WQE, or what has not taken effect before it, its memory. */
+  readonly stalledFor: "recv" | "atomic" | "memory";
   /** The receive WQE that the first stalled packet waited for. */
   readonly granted: RecvWqe | undefined;
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
@@ -204,6 +204,8 @@ export interface AtomicWord {
   readonly persistent: boolean;
   /** As the host's programs know it. */
   readonly va: number;
+  /** As the peer does. */
+  readonly remoteVa: number;
 }
 
 export type AtomicOperation =
@@ -288,7 +290,7 @@ export interface ReadBack {
   readonly expected: Uint8Array<ArrayBuffer>;
   /** What was read, where its CRC is wanted; undefined where bytes are compared. */
   readonly data: Uint8Array<ArrayBuffer> | undefined;
-  readonly places: readonly Place[];
+  places: readonly Place[];
   /** 1 for each byte that another write has changed since; undefined where there is none. */
   covered: Uint8Array | undefined;
   /** How many bytes, from the first on, may be looked at: their writes are with the bus. */

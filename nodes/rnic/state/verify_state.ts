@@ -25,6 +25,8 @@ export interface VerifyState {
   readonly readBacks: Set<ReadBack>;
   /** Of these the ones of which not all was asked for, in turn; requests of the bus that theirs take. */
   readonly looking: Fifo<ReadBack>;
+  /** Those that wait for pages. */
+  readonly cold: ReadBack[];
   requestsOut: number;
   /** V-05, by the sender's IPv4 address. */
   readonly history: Map<number, SenderHistory>;
@@ -43,6 +45,7 @@ export function createVerifyState(
     placing: undefined,
     readBacks: new Set(),
     looking: new Fifo(),
+    cold: [],
     requestsOut: 0,
     history: new Map(),
     rng: rngFor(card.seed, `${card.name}/verify`),

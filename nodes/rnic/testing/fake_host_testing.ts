@@ -44,6 +44,8 @@ export class FakeHost {
   buffered: { readonly address: number; readonly length: number }[] = [];
   /** Of these the ones that have arrived: a read pushes out no more. */
   arrived = 0;
+  /** Told of each message when it has been taken. */
+  hear: (message: PcieMessage) => void = () => {};
   /** Every DMA read and write in the order of arrival. */
   readonly log: PcieMessage[] = [];
   /** Reads answered "unsupported request". */

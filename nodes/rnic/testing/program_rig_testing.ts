@@ -2,6 +2,8 @@
  * Lays a program (`program_testing.ts`) out on the rig of two RNICs: queue pairs, memory, windows,
  * receives. `program_play_testing.ts` plays it.
  */
+import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
+import type { DemandOptions } from "./demand_testing.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -148,16 +150,31 @@ export const CONGESTION: RnicCongestionPlan = {
   },
 };
 
+/** A run whose memory is on demand, or whose translations do not all fit on the chip. */
+export interface Paged {
+  readonly rule: PageFaultRule;
+  readonly entries: number;
+  readonly demand?: DemandOptions;
+}
+
 /** `hostSeed` is about the hosts' leisure only: it changes no outcome. */
-export function prepare(program: Program, hostSeed = 0): Run {
+export function prepare(program: Program, hostSeed = 0, paged?: Paged): Run {
   const { flow, cacheEntries } = program;
   const queueCache = { entries: cacheEntries, evict: "random", amount: 1 } as const;
-  const plan = { queueCache, ...(program.congested && { congestion: CONGESTION }) };
+  const plan = {
+    queueCache,
+    ...(program.congested && { congestion: CONGESTION }),
+    ...(paged !== undefined && {
+      pageFault: paged.rule,
+      translations: { entries: paged.entries, evict: "lru" as const },
+    }),
+  };
   const rig = new Rig({
     seed: program.seed,
     persistence: { a: planOf(flow.a), b: planOf(flow.b) },
     plans: { a: plan, b: plan },
     memoryBytes: memoryBytes(program),
+    ...(paged?.demand && { demand: paged.demand }),
   });
   const ends = createEnds(rig, program);
   const inboxes = new Map<End, Inbox>();
@@ -196,7 +213,7 @@ function planOf(flow: 1 | 2): PersistencePlan {
 function memoryBytes(program: Program): number {
   const slot = slotBytes(program);
   const page = 4096;
-  let bytes = 64 * page + 16 * page * program.pairs;
+  let bytes = 128 * page + 16 * page * program.pairs;
   for (const { ops } of program.lines) {
     // Source, or area and what persists; a slot to receive in for each, and to confirm in.
     bytes += areaBytes(program) + 4 * ops.length * slot + 8 * page;

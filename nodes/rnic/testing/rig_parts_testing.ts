@@ -18,6 +18,7 @@ import {
   type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { DemandOptions } from "./demand_testing.ts";
 import type { FakeHost } from "./fake_host_testing.ts";
 
 export const BUS = {
@@ -43,12 +44,15 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
     mac: macOfAddress(address),
     mtu: 4096,
     queueCache: { entries: 64, evict: "oldest", amount: 1 },
+    translations: { entries: 2 ** 20, evict: "lru" },
+    pageFault: "drop",
     timing: {
       receivePs: 70_000,
       schedulePs: 30_000,
       sendPs: 60_000,
       persistPs: 30_000,
       commandPs: 1_000_000,
+      pageFaultPs: 20_000_000,
       wqeFetchUnits: 4,
       dmaReadBytes: 512,
       dmaReadsMax: 13,
@@ -98,6 +102,8 @@ export interface RigOptions {
   readonly plans?: { readonly a?: Partial<RnicPlan>; readonly b?: Partial<RnicPlan> };
   readonly persistence?: { readonly a?: PersistencePlan; readonly b?: PersistencePlan };
   readonly fate?: (from: "a" | "b", frame: Frame, count: number) => FrameFate;
+  /** All memory is on demand, and its pages are taken back at random instants. */
+  readonly demand?: DemandOptions;
   /** Bytes of each host's memory: a rig costs mostly them. */
   readonly memoryBytes?: number;
 }

@@ -25,10 +25,12 @@ import {
 import {
   ACCESS,
   type QpAttributes,
+  type RegionPlan,
   type RnicCommand,
   type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Sge, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { DemandDriver } from "./demand_testing.ts";
 import { FakeHost, MEMORY_BYTES, RECV_STRIDE } from "./fake_host_testing.ts";
 import { createRnic } from "../rnic.ts";
 import {
@@ -63,6 +65,8 @@ export class Rig {
     readonly bytes: Uint8Array<ArrayBuffer>;
     readonly time: Time;
   }[] = [];
+  /** Drivers of on-demand memory, where all of it is. */
+  readonly demand: { readonly a: DemandDriver; readonly b: DemandDriver } | undefined;
   tracing = false;
   fate: NonNullable<RigOptions["fate"]>;
   /** Told of frames as a side's RNIC sends them and takes them, in its own order. */
@@ -76,6 +80,11 @@ export class Rig {
     this.fate = options.fate ?? (() => "pass");
     this.a = this.#side("a", options);
     this.b = this.#side("b", options);
+    const { demand } = options;
+    this.demand = demand && {
+      a: new DemandDriver(this, this.a, demand),
+      b: new DemandDriver(this, this.b, demand),
+    };
     for (const side of [this.a, this.b]) {
       this.#put({ time: 0, to: "rnic", side, input: { kind: "power" } });
     }
@@ -238,6 +247,7 @@ export class Rig {
   #hostTakes(side: Side, message: PcieMessage): void {
     if (message.kind === "completion") return this.toRnic(side, message);
     const answer = side.host.take(message);
+    side.host.hear(message);
     if (answer === undefined) return;
     // The answer is on its way to the bus: a core's doorbell may still come before it.
     const input: Input = { kind: "message", port: PORTS.rnicBus, message: answer, tailPs: 0 };
@@ -326,13 +336,26 @@ export class Rig {
    */
   register(side: Side, options: RegionOptions): RigMr {
     const { length } = options;
+    if (this.demand !== undefined) return this.demand[side.name].register(options);
     const va = options.va ?? 0x1_0000_0000;
     const { pageBytes, pages } = side.host.allocatePages({ ...options, va });
     const access = options.access ?? ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
     const { pd = 1, persistent = true } = options;
     const region = { pd, va, length, access, pageBytes, pages, persistent };
-    const reply = granted(this.command(side, { op: "register-mr", region }), "register-mr");
-    return { key: reply.rkey, va, address: pages[0]! + va % pageBytes, length };
+    const key = this.registerPlan(side, region);
+    return { key, va, address: pages[0]! + va % pageBytes, length };
+  }
+
+  /** Registers what the plan says, with the memory that the card needs for it. @returns its key. */
+  registerPlan(side: Side, region: RegionPlan): number {
+    const command = { op: "register-mr", region } as const;
+    const reply = this.command(side, command);
+    if (reply.status !== "ok" || reply.op !== "memory-needed") {
+      return granted(reply, "register-mr").rkey;
+    }
+    const address = side.host.allocate(reply.bytes);
+    this.command(side, { op: "give-memory", address, length: reply.bytes });
+    return granted(this.command(side, command), "register-mr").rkey;
   }
 
   /** Writes a send WQE into the ring; {@link ring} tells the RNIC. @returns its position. */
@@ -382,6 +405,7 @@ export class Rig {
   }
 
   bytes(side: Side, mr: RigMr, from = 0, length = mr.length - from): Uint8Array {
+    this.demand?.[side.name].touch(mr, from, length);
     return side.host.memory.slice(mr.address + from, mr.address + from + length);
   }
 }

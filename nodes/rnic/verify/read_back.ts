@@ -12,6 +12,11 @@ import type { Place, ReadBack } from "../state/responder_state.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
 import { readBackDone } from "./write_verify.ts";
 import type { MemorySegment } from "../state/memory.ts";
+import { awaitAccess, checkAccess } from "../paging/access.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
+import { mayMiss } from "../state/paging_state.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { TranslationTable } from "../state/translation_table.ts";
 import { writesNoSnoop } from "../dma/place_payload.ts";
 
 const walker = new PieceWalker();
@@ -50,9 +55,45 @@ function placesOf(segments: readonly MemorySegment[], length: number): Place[] {
   walker.start(segments, { offset: 0, length, most: length });
   while (walker.next()) {
     const { address, bytes, offset } = walker;
-    places.push({ address, bytes, offset });
+    if (address >= 0) places.push({ address, bytes, offset });
   }
   return places;
+}
+
+/** Pages of this table have come or gone: what others write there is found where they are now. */
+export function relocateReadBacks({ verify }: Device, table: TranslationTable): void {
+  for (const readBack of verify.readBacks) {
+    const { segments, expected } = readBack;
+    if (!segments.some(({ region }) => region.table === table)) continue;
+    readBack.places = placesOf(segments, expected.length);
+  }
+}
+
+/** The queue pair's looks that waited for pages have them. */
+export function resumeLooks({ verify }: Device, qp: QueuePair): void {
+  const waiting = verify.cold.splice(0);
+  for (const readBack of waiting) {
+    if (readBack.qp !== qp) verify.cold.push(readBack);
+    else if (verify.readBacks.has(readBack) && !readBack.queued) {
+      readBack.queued = true;
+      verify.looking.push(readBack);
+    }
+  }
+}
+
+/** Whether the page is there that is to be looked at next: else the look waits for it. */
+function hasPage(device: Device, readBack: ReadBack): boolean {
+  if (!mayMiss(device.paging)) return true;
+  const { qp, segments, next: offset, placed, expected } = readBack;
+  const length = Math.min(device.timing.dmaReadBytes, expected.length - offset, placed - offset);
+  const access = { segments, offset, length, write: false, pagesOnly: true };
+  const by = { kind: "look", qp } as const;
+  // One that waits already is waited for by all: they look again when it has its page.
+  const isThere = isWaiting(device, qp, "look")
+    ? checkAccess(device, access, by) === "ready"
+    : awaitAccess(device, access, by);
+  if (!isThere) device.verify.cold.push(readBack);
+  return isThere;
 }
 
 /** The writes of its first `placed` bytes are with the bus: what was not asked for of them may be. */
@@ -105,6 +146,7 @@ function readNext(device: Device): boolean {
     finishWhenComplete(device, readBack);
     return true;
   }
+  if (!hasPage(device, readBack)) return true;
   const length = expected.length - offset;
   walker.start(segments, { offset, length, most: timing.dmaReadBytes });
   // A piece of which a part is still to be written waits for that.

@@ -15,6 +15,9 @@ import { lookUpTo } from "./read_back.ts";
 import { passAnswers } from "../answers/answers.ts";
 import type { SingleService, StagedData } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
+import { awaitAccess } from "../paging/access.ts";
+import { isWaiting } from "../paging/memory_waits.ts";
+import { mayMiss } from "../state/paging_state.ts";
 import { traceVerifiedArrival } from "../trace/verify_trace.ts";
 import { dataPlaced, flushesFirst } from "./write_verify.ts";
 import { placePayload } from "../dma/place_payload.ts";
@@ -43,6 +46,7 @@ export function runStaged(device: Device): void {
   const { staged } = verify;
   for (let first = staged.peek(); first !== undefined; first = staged.peek()) {
     if (dma.busFreeAt - now > STAGED_BACKLOG_PS && now < verify.stagedTurnAt) return;
+    if (!hasPage(device, first)) return;
     verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
     const { qp, service, data } = first;
     if (isLive(service.verified!.opened.segments)) placeNext(device, first);
@@ -60,9 +64,21 @@ export function runStaged(device: Device): void {
 }
 
 /** When {@link runStaged} has something to do that it could not do in this step. */
-export function stagedWakeAt({ verify, dma, now }: Device): Time {
-  if (verify.staged.length === 0) return NEVER;
+export function stagedWakeAt(device: Device): Time {
+  const { verify, dma, now } = device;
+  const first = verify.staged.peek();
+  if (first === undefined || isWaiting(device, first.qp, "staged")) return NEVER;
   return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
+}
+
+/** Whether the pages are there that its next piece goes to: they may have been taken back since it came. */
+function hasPage(device: Device, { qp, service, data, offset }: StagedData): boolean {
+  if (!mayMiss(device.paging)) return true;
+  if (isWaiting(device, qp, "staged")) return false;
+  const { segments } = service.verified!.opened;
+  const length = Math.min(qp.attributes.pathMtu, data.length - offset);
+  const access = { segments, offset, length, write: true, pagesOnly: true };
+  return awaitAccess(device, access, { kind: "staged", qp });
 }
 
 /** Its memory is another's by now: as a WRITE that comes too late, but its packet is not known any more. */

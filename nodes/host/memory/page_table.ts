@@ -1,0 +1,108 @@
+/**
+ * Which pages of programs' memory are in DRAM: all, unless memory is allocated when it is first touched
+ * (`pin: false`) or pages were taken away. A page that comes back gets another frame, the one that was
+ * given up last: whoever still used the old one would see another page's bytes. SCM is mapped directly
+ * (DAX): its pages are always there.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import { type AddressMap, type Buffer, DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "./address_map.ts";
+import type { MemorySystem } from "./memory_system.ts";
+
+/** What a page that is away held: nothing yet, zeros, or bytes that were kept elsewhere. */
+type Content = "untouched" | "zeros" | Uint8Array<ArrayBuffer>;
+
+export class PageTable {
+  minorFaults = 0;
+  majorFaults = 0;
+  takenAway = 0;
+  readonly #map: AddressMap;
+  readonly #memory: MemorySystem;
+  readonly #timing: HostTiming;
+  /** By virtual address of the page. */
+  readonly #away = new Map<number, Content>();
+  /** Frames that were given up: the last one is used first. */
+  readonly #frames: number[] = [];
+
+  constructor(map: AddressMap, memory: MemorySystem, timing: HostTiming) {
+    this.#map = map;
+    this.#memory = memory;
+    this.#timing = timing;
+  }
+
+  /** Whether any page is away: else nothing of an access is looked at. */
+  get hasAway(): boolean {
+    return this.#away.size > 0;
+  }
+
+  /** Memory that no core has touched: its pages come when they are. */
+  leaveUntouched({ address, length }: Buffer): void {
+    for (const page of pagesOf(address, length)) this.#away.set(page, "untouched");
+  }
+
+  isThere(address: number): boolean {
+    return !this.#away.has(pageOf(address));
+  }
+
+  /** Brings in what a core or the driver is about to access. @returns how long it takes. */
+  touch(address: number, length: number): Time {
+    if (this.#away.size === 0 || address < VIRTUAL_DRAM_BASE) return 0;
+    let cost = 0;
+    for (const page of pagesOf(address, length)) cost += this.#bringIn(page);
+    return cost;
+  }
+
+  /** The physical address of a page that is there. */
+  frameOf(page: number): number {
+    assert(this.isThere(page), `Page 0x${page.toString(16)} has no frame: it is away`);
+    return this.#map.physical(page);
+  }
+
+  /** The page gives up its frame; its bytes are kept, or gone: the next access finds zeros. */
+  takeAway(page: number, keep: boolean): void {
+    const frame = this.frameOf(page);
+    const bytes = new Uint8Array(DRAM_PAGE_BYTES);
+    // A load, so that no write-combining buffer writes to the frame later.
+    this.#memory.load(frame, bytes);
+    this.#away.set(page, keep ? bytes : "zeros");
+    this.#frames.push(frame);
+    this.takenAway++;
+  }
+
+  #bringIn(page: number): Time {
+    const content = this.#away.get(page);
+    if (content === undefined) return 0;
+    this.#away.delete(page);
+    if (content === "untouched") {
+      this.minorFaults++;
+      return this.#timing.minorFaultPs;
+    }
+    const frame = this.#frames.pop();
+    assert(frame !== undefined, "Each page that is away has given up a frame");
+    this.#map.move(page, frame);
+    const isKept = content !== "zeros";
+    const bytes = isKept ? content : new Uint8Array(DRAM_PAGE_BYTES);
+    const cost = this.#memory.store(frame, bytes);
+    if (isKept) this.majorFaults++;
+    else this.minorFaults++;
+    return cost + (isKept ? this.#timing.majorFaultPs : this.#timing.minorFaultPs);
+  }
+
+  /** The memory was given back: what its pages held is of no use. */
+  forget({ address, length }: Buffer): void {
+    if (this.#away.size === 0) return;
+    for (const page of pagesOf(address, length)) {
+      if (this.#away.get(page) instanceof Uint8Array) this.#away.set(page, "zeros");
+    }
+  }
+}
+
+function pageOf(address: number): number {
+  return address - address % DRAM_PAGE_BYTES;
+}
+
+/** Virtual addresses of the DRAM pages of a range. */
+export function* pagesOf(address: number, length: number): Generator<number> {
+  for (let page = pageOf(address); page < address + length; page += DRAM_PAGE_BYTES) yield page;
+}

@@ -1,0 +1,231 @@
+/**
+ * The driver's side of on-demand paging: regions whose pages the card asks for, what each page may be used
+ * for, and a queue of what is to be done: page faults of the card, advice, pages to be taken back. One
+ * kernel thread does it in order (`serve_pages.ts`), so that nothing races with a page that comes or goes.
+ *
+ * Source: Linux, mlx5 (`odp.c`): page fault events, `pagefault_mr`, `mlx5_ib_invalidate_range`.
+ */
+import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { AddressRange, DemandPaging } from "../cpu/demand_paging.ts";
+import type { AddressMap, Buffer } from "../memory/address_map.ts";
+import type { Iommu } from "../memory/iommu.ts";
+import type { PageTable } from "../memory/page_table.ts";
+
+/** A region that is registered for on-demand paging. */
+export interface DemandRegion {
+  readonly key: number;
+  /** Virtual address at which its first page begins, and its own first byte in it. */
+  readonly address: number;
+  readonly offset: number;
+  readonly pageBytes: number;
+  /** Its pages may be written by the card. */
+  readonly writable: boolean;
+  /** What the card may do with each page: 0 nothing, 1 read, 2 write as well. */
+  readonly rights: Uint8Array;
+}
+
+export interface PageRange {
+  readonly first: number;
+  readonly count: number;
+}
+
+interface MappedPage {
+  readonly region: DemandRegion;
+  readonly page: number;
+  /** Physical address. */
+  readonly frame: number;
+}
+
+type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
+
+export type PageJob =
+  | { readonly kind: "fault"; readonly event: PageFault }
+  | {
+    readonly kind: "prefetch";
+    readonly key: number;
+    readonly range: PageRange;
+    readonly write: boolean;
+    /** Pages that are away are brought in; else only what is there is mapped. */
+    readonly fault: boolean;
+    readonly done: string;
+  }
+  | {
+    readonly kind: "take";
+    readonly range: AddressRange;
+    readonly keep: boolean;
+    readonly done: string;
+  }
+  | { readonly kind: "pressure"; readonly pages: number };
+
+export class Pager implements DemandPaging {
+  readonly regions = new Map<number, DemandRegion>();
+  /** Memory of other regions: it stays where it is. */
+  readonly pinned = new Map<number, AddressRange & { readonly frames: readonly number[] }>();
+  /** Pages that the card has, the one mapped longest first: region and page. */
+  readonly mapped = new Map<string, MappedPage>();
+  readonly isPinnedByDefault: boolean;
+  faults = 0;
+  prefetches = 0;
+  pagesMapped = 0;
+  invalidations = 0;
+  pagesTaken = 0;
+  readonly #jobs: PageJob[] = [];
+  readonly #onWork: () => void;
+  readonly #map: AddressMap;
+  readonly #table: PageTable;
+  readonly #iommu: Iommu | undefined;
+  /** Page faults of regions that are not known yet, by key. */
+  readonly #early = new Map<number, readonly PageFault[]>();
+  #done = 0;
+
+  constructor(options: {
+    readonly pin: boolean;
+    readonly map: AddressMap;
+    readonly table: PageTable;
+    /** Where there is one, the card reaches registered memory alone. */
+    readonly iommu?: Iommu | undefined;
+    /** There is something to be done: a thread is to run `servePages`. */
+    readonly onWork: () => void;
+  }) {
+    this.isPinnedByDefault = options.pin;
+    this.#map = options.map;
+    this.#table = options.table;
+    this.#iommu = options.iommu;
+    this.#onWork = options.onWork;
+  }
+
+  frames(buffer: Buffer, { address, length }: AddressRange): readonly number[] {
+    this.#table.touch(address, length);
+    return this.#map.framesOf(buffer);
+  }
+
+  allocateForCard(bytes: number): Buffer {
+    return this.#map.allocateContiguous(bytes);
+  }
+
+  pin(key: number, range: AddressRange, frames: readonly number[]): void {
+    this.#unmapPinned(key);
+    this.pinned.set(key, { ...range, frames });
+    this.#iommu?.map(frames);
+  }
+
+  #unmapPinned(key: number): void {
+    const pinned = this.pinned.get(key);
+    if (pinned !== undefined) this.#iommu?.unmap(pinned.frames);
+  }
+
+  demand(
+    key: number,
+    { pageBytes }: Buffer,
+    { address: start, length, writable }: AddressRange & { readonly writable: boolean },
+  ): void {
+    const offset = start % pageBytes;
+    const address = start - offset;
+    const rights = new Uint8Array(Math.ceil((offset + length) / pageBytes));
+    this.regions.set(key, { key, address, offset, pageBytes, writable, rights });
+    const early = this.#early.get(key) ?? [];
+    this.#early.delete(key);
+    for (const event of early) this.fault(event);
+  }
+
+  fault(event: PageFault): void {
+    this.submit({ kind: "fault", event });
+  }
+
+  /**
+   * The card may ask for pages of a region before its registration has come back to the program: the card
+   * asks once, so what it asked for is kept until then.
+   */
+  keepEarly(event: PageFault): void {
+    this.#early.set(event.key, [...this.#early.get(event.key) ?? [], event]);
+  }
+
+  prefetch(
+    key: number,
+    part: { readonly offset: number; readonly length: number },
+    how: { readonly write: boolean; readonly fault: boolean },
+  ): string {
+    const region = this.regions.get(key)!;
+    const start = region.offset + part.offset;
+    const first = Math.floor(start / region.pageBytes);
+    const end = Math.ceil((start + part.length) / region.pageBytes);
+    const done = this.#nextSignal();
+    this.submit({ kind: "prefetch", key, range: { first, count: end - first }, ...how, done });
+    return done;
+  }
+
+  take(range: AddressRange, keep: boolean): string {
+    const done = this.#nextSignal();
+    this.submit({ kind: "take", range, keep, done });
+    return done;
+  }
+
+  get hasWork(): boolean {
+    return this.#jobs.length > 0;
+  }
+
+  submit(job: PageJob): void {
+    this.#jobs.push(job);
+    this.#onWork();
+  }
+
+  nextJob(): PageJob | undefined {
+    return this.#jobs.shift();
+  }
+
+  /** A signal that no other job raises. */
+  #nextSignal(): string {
+    return `paging-${this.#done++}`;
+  }
+
+  forget(key: number): void {
+    this.#early.delete(key);
+    this.#unmapPinned(key);
+    this.pinned.delete(key);
+    const region = this.regions.get(key);
+    if (region === undefined) return;
+    this.regions.delete(key);
+    for (let page = 0; page < region.rights.length; page++) this.unmapped(region, page);
+  }
+
+  /** The card has failed: its regions are gone, and what it has asked for. */
+  reset(): void {
+    this.#early.clear();
+    for (const key of [...this.pinned.keys(), ...this.regions.keys()]) this.forget(key);
+    const left = this.#jobs.filter(({ kind }) => kind !== "fault");
+    this.#jobs.splice(0, this.#jobs.length, ...left);
+  }
+
+  /** The card is about to have the page, which lies in this frame. */
+  map(
+    region: DemandRegion,
+    page: number,
+    to: { readonly rights: 1 | 2; readonly frame: number },
+  ): void {
+    const { rights, frame } = to;
+    region.rights[page] = rights;
+    this.unmapped(region, page);
+    this.mapped.set(nameOf(region, page), { region, page, frame });
+    this.#iommu?.map([frame]);
+  }
+
+  /** The card has let go of the page. */
+  unmapped(region: DemandRegion, page: number): void {
+    const name = nameOf(region, page);
+    const before = this.mapped.get(name);
+    if (before === undefined) return;
+    this.mapped.delete(name);
+    this.#iommu?.unmap([before.frame]);
+  }
+
+  isPinned({ address, length }: AddressRange): boolean {
+    for (const range of this.pinned.values()) {
+      if (range.address < address + length && range.address + range.length > address) return true;
+    }
+    return false;
+  }
+}
+
+function nameOf({ key }: DemandRegion, page: number): string {
+  return `${key}/${page}`;
+}

@@ -1,0 +1,109 @@
+/**
+ * Looks before an access whether its memory can be translated: every page is there with the rights that
+ * are needed, and its entry is on the chip. What is missing is asked for.
+ */
+import type { Device } from "../state/device.ts";
+import type { MemorySegment } from "../state/memory.ts";
+import { mayMiss, type MemoryWaiter, type WantedPage } from "../state/paging_state.ts";
+import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { beginWait, takeAdmission } from "./memory_waits.ts";
+import { type Ahead, askForPages } from "./page_requests.ts";
+import { fetchLine, isOnChip } from "./translation_cache.ts";
+
+export interface MemoryAccess {
+  readonly segments: readonly MemorySegment[];
+  readonly offset: number;
+  readonly length: number;
+  /** The host's memory is changed. */
+  readonly write: boolean;
+  /** The message may go on behind this access: its other pages are asked for as well. */
+  readonly ahead?: boolean;
+  /** Only pages matter: each part has its lines looked up in its turn. */
+  readonly pagesOnly?: boolean;
+}
+
+export interface Accessor {
+  readonly kind: MemoryWaiter;
+  readonly qp: QueuePair;
+}
+
+/** Pages that are to be there. */
+export interface Fault {
+  readonly pages: readonly WantedPage[];
+}
+
+/**
+ * Whether memory may be accessed now. `miss`: the access waits as `by.kind`, and is gone on with when the
+ * lines are on the chip. A fault: its pages were asked for; the caller decides whether it waits.
+ */
+export function checkAccess(
+  device: Device,
+  access: MemoryAccess,
+  by: Accessor,
+): "ready" | "miss" | Fault {
+  const { paging } = device;
+  if (!mayMiss(paging)) return "ready";
+  const pages: WantedPage[] = [];
+  const lines: { readonly table: TranslationTable; readonly line: number }[] = [];
+  const isAdmitted = takeAdmission(device, by) || access.pagesOnly === true;
+  const rights = access.write ? 2 : 1;
+  for (const { table, first, last } of spansOf(access)) {
+    if (table.demand !== undefined) {
+      for (let page = first; page <= last; page++) {
+        if (table.demand[page]!.rights < rights) pages.push({ table, page, rights });
+      }
+    }
+    if (isAdmitted || pages.length > 0) continue;
+    const end = Math.floor(last / ENTRIES_PER_LINE);
+    for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
+      if (!isOnChip(paging, table, line)) lines.push({ table, line });
+    }
+  }
+  if (pages.length > 0) {
+    askForPages(device, pages, aheadOf(access));
+    return { pages };
+  }
+  if (lines.length === 0) return "ready";
+  const wait = beginWait(device, { ...by, pages: [] });
+  for (const each of lines) fetchLine(device, each, wait);
+  return "miss";
+}
+
+/** As {@link checkAccess}, of an access that waits for its pages. @returns whether it may go on now. */
+export function awaitAccess(device: Device, access: MemoryAccess, by: Accessor): boolean {
+  const found = checkAccess(device, access, by);
+  if (typeof found === "object") beginWait(device, { ...by, ...found });
+  return found === "ready";
+}
+
+/** Pages of each segment that the access touches. Memory whose key is no more has none. */
+function* spansOf(
+  { segments, offset, length }: MemoryAccess,
+): Generator<{ table: TranslationTable; first: number; last: number }> {
+  let skip = offset, left = length;
+  for (const segment of segments) {
+    if (left <= 0) return;
+    if (skip >= segment.length) {
+      skip -= segment.length;
+      continue;
+    }
+    const bytes = Math.min(segment.length - skip, left);
+    const { region: { table, pageBase, pageBytes, alive } } = segment;
+    const from = segment.va + skip - pageBase;
+    if (alive) {
+      const first = Math.floor(from / pageBytes);
+      yield { table, first, last: Math.floor((from + bytes - 1) / pageBytes) };
+    }
+    left -= bytes;
+    skip = 0;
+  }
+}
+
+/** What may be asked for with the access: its last segment, up to the page behind its end. */
+function aheadOf({ segments, ahead }: MemoryAccess): Ahead | undefined {
+  const last = segments.at(-1);
+  if (ahead !== true || last === undefined) return undefined;
+  const { va, length, region: { table, pageBase, pageBytes } } = last;
+  return { table, end: Math.floor((va + length - 1 - pageBase) / pageBytes) + 1 };
+}

@@ -1,0 +1,40 @@
+/**
+ * The host takes pages back. No access begins from the command on; its reply waits until those that are
+ * under way have ended: DMA reads have completed, atomics have written their words. DMA writes are ahead of the reply on the bus, where the host waits
+ * for them. What is waited for needs no page of its own, so the reply always comes.
+ */
+import { PORTS } from "../../../fabric/node.ts";
+import type { Device } from "../state/device.ts";
+import type { Invalidation } from "../state/paging_state.ts";
+import type { ReadRequest } from "../state/dma_state.ts";
+
+/** Answers invalidations that nothing holds up any more, in order. Called at the end of every step. */
+export function answerInvalidations(device: Device): void {
+  const { invalidations } = device.paging;
+  while (invalidations.length > 0 && !isInUse(device, invalidations[0]!)) {
+    const { id } = invalidations.shift()!;
+    const reply = { status: "ok", op: "done" } as const;
+    device.out.send(PORTS.rnicBus, { kind: "reply", id, reply }, device.stageAt);
+  }
+}
+
+function isInUse(device: Device, invalidation: Invalidation): boolean {
+  const { dma, atomicWords } = device;
+  const { frames, pageBytes } = invalidation;
+  if (frames.size === 0) return false;
+  const isRead = (request: ReadRequest | undefined) =>
+    request !== undefined && touches(invalidation, request.address, request.length);
+  if (dma.outstanding.some(isRead)) return true;
+  if (dma.gather.waiting.some(isRead) || dma.responder.waiting.some(isRead)) return true;
+  for (const address of atomicWords.keys()) {
+    if (frames.has(address - address % pageBytes)) return true;
+  }
+  return false;
+}
+
+function touches({ frames, pageBytes }: Invalidation, address: number, length: number): boolean {
+  for (let at = address - address % pageBytes; at < address + length; at += pageBytes) {
+    if (frames.has(at)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,299 @@
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
+import { connectUc } from "../testing/unreliable_testing.ts";
+import {
+  answerAt,
+  counter,
+  EVERY_ACCESS,
+  go,
+  names,
+  type Pair,
+  pair,
+  PAIR_BYTES,
+  post,
+  recvs,
+  setWord,
+  statuses,
+  word,
+} from "../testing/pair_testing.ts";
+
+const MTU = 1024;
+
+/** A pair of which one side's memory is on demand. */
+function coldPair(
+  side: "a" | "b",
+  options: { readonly pageFault?: PageFaultRule; readonly entries?: number } = {},
+): Pair & { readonly driver: DemandDriver } {
+  const { pageFault = "drop", entries = 2 ** 20 } = options;
+  const plan = { pageFault, translations: { entries, evict: "lru" } } as const;
+  const p = pair({ plans: { a: plan, b: plan } });
+  const driver = new DemandDriver(p.rig, p.rig[side], {});
+  const cold = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+  p.rig.fill(p.rig[side], cold, side === "a" ? (i) => i * 7 + (i >> 8) : () => 0xee);
+  return side === "a" ? { ...p, from: cold, driver } : { ...p, to: cold, driver };
+}
+
+/** Target memory is what the source has, over `length` bytes at `at`. */
+function isCopied(p: Pair, at: number, length: number): boolean {
+  const { rig, from, to } = p;
+  return rig.bytes(rig.b, to, at, length).toHex() === rig.bytes(rig.a, from, at, length).toHex();
+}
+
+describe("a page of the responder that is not there", () => {
+  const cases: readonly {
+    readonly rule: PageFaultRule;
+    readonly verb: "write" | "read" | "send" | "fetch-add";
+    readonly rnr: boolean;
+    readonly drop: boolean;
+    readonly pause: boolean;
+  }[] = (["drop", "rnr", "pause"] as const).flatMap((rule) =>
+    (["write", "read", "send", "fetch-add"] as const).map((verb) => ({
+      rule,
+      verb,
+      rnr: rule === "rnr" || (rule === "drop" && verb === "send"),
+      drop: rule === "drop" && verb !== "send",
+      pause: rule === "pause",
+    }))
+  );
+  for (const { rule, verb, rnr, drop, pause } of cases) {
+    it(`fault: ${rule}: a ${verb} is done when the page is there, asked for once`, () => {
+      const p = coldPair("b", { pageFault: rule });
+      setWord(p, 0, 40n);
+      if (verb === "send") recvs(p, 1, { length: 4096 });
+      if (verb === "fetch-add") {
+        post(p, "fetch-add", { length: 8, atomic: { swapAdd: 2n, compare: 0n } });
+      } else {
+        post(p, verb, { length: 3 * MTU });
+      }
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      equal(counter(p, "b", "pageFaults"), 1);
+      equal(p.driver.faults, 1);
+      equal(counter(p, "b", "pageFaultRnrNaks") > 0, rnr);
+      equal(counter(p, "b", "rnrNaksOut") > 0, rnr);
+      equal(counter(p, "b", "pageFaultDrops") > 0, drop);
+      equal(counter(p, "b", "pageFaultPauses") > 0, pause);
+      // The firmware's part and the host's: no access waits less.
+      ok(counter(p, "b", "pageStallPs") >= 21_000_000, "the stall is counted");
+      if (verb === "fetch-add") same([word(p, 0), answerAt(p, 0)], [42n, 40n]);
+      else if (verb !== "send") ok(isCopied(p, 0, 3 * MTU));
+      if (drop && verb === "write") {
+        // Nothing but the NAK that asks for the packet when its page is there.
+        same([...new Set(names(p, "b"))], ["RC ACKNOWLEDGE"]);
+        equal(counter(p, "b", "naksOut"), 1);
+        equal(counter(p, "a", "timeouts"), 0);
+      }
+    });
+  }
+
+  it("the rest of a message is asked for with its first page", () => {
+    const p = coldPair("b");
+    post(p, "write", { length: 5 * 4096 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    ok(isCopied(p, 0, 5 * 4096));
+    const asked = p.rig.b.host.events.filter(({ type }) => type === "PAGE_FAULT");
+    same(asked.map((event) => "ahead" in event && [event.first, event.count, event.ahead]), [
+      [0, 1, 4],
+    ]);
+    equal(counter(p, "b", "pagesMapped"), 5);
+  });
+
+  it("faults of the same page are one request, whatever asks", () => {
+    const p = coldPair("b", { pageFault: "rnr" });
+    for (let at = 0; at < 4; at++) post(p, "write", { at: at * 64, length: 64 });
+    go(p);
+    same(statuses(p), new Array(4).fill("SUCCESS"));
+    equal(p.driver.faults, 1);
+    const naks = counter(p, "b", "pageFaultRnrNaks");
+    ok(naks > 1, "retries came before the page");
+    equal(counter(p, "b", "pageFaultsMerged"), naks - 1);
+  });
+
+  it("a page that was mapped for reading is asked for again to be written", () => {
+    const p = coldPair("b");
+    const { rig, to } = p;
+    const frame = to.address - to.va % 4096;
+    const range = { key: to.key, first: 0, pages: [frame], writable: false };
+    equal(rig.command(rig.b, { op: "map-pages", ...range }).status, "ok");
+    post(p, "read", { length: 64 });
+    go(p);
+    equal(p.driver.faults, 0);
+    post(p, "write", { length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS", "SUCCESS"]);
+    equal(p.driver.faults, 1);
+  });
+
+  it("UC: what comes for it is lost, and what comes when it is there is not", () => {
+    const cold = coldPair("b");
+    const { rig, to } = cold;
+    const p = { ...cold, ...connectUc(rig, { pathMtu: MTU }) };
+    post(p, "write", { length: 2 * MTU });
+    recvs(p, 1);
+    post(p, "send", { length: 64 });
+    go(p);
+    equal(rig.b.rnic.statistics()["drop-page-fault"], 2);
+    equal(rig.bytes(rig.b, to, 0, 1)[0], 0xee, "nothing of it is there");
+    post(p, "write", { length: 2 * MTU });
+    post(p, "send", { length: 64 });
+    go(p);
+    same(statuses(p), new Array(4).fill("SUCCESS"));
+    ok(isCopied(p, 0, 2 * MTU));
+    const recv = rig.poll(rig.b, p.b.recvCq);
+    same(recv.map(({ status, byteCount }) => [status, byteCount]), [["SUCCESS", 64]]);
+  });
+
+  it("a region that goes while its page is asked for fails the request as a late one", () => {
+    const p = coldPair("b", { pageFault: "pause" });
+    post(p, "write", { length: 64 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.runFor(5_000_000);
+    equal(counter(p, "b", "pageFaultPauses"), 1);
+    p.rig.command(p.rig.b, { op: "deregister-mr", key: p.to.key });
+    p.rig.run();
+    same(statuses(p), ["REM_ACCESS_ERR"]);
+    equal(p.driver.faults, 0);
+  });
+});
+
+describe("a page of the requester that is not there", () => {
+  it("payload is fetched when it is there; nothing leaves before", () => {
+    const p = coldPair("a");
+    post(p, "write", { length: 2 * 4096 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    ok(isCopied(p, 0, 2 * 4096));
+    equal(counter(p, "a", "retransmissions"), 0);
+    equal(p.driver.faults, 1);
+    ok(counter(p, "a", "pageStallPs") >= 21_000_000);
+  });
+
+  for (const rule of ["drop", "pause"] as const) {
+    it(`fault: ${rule}: responses of a READ are ${rule}ped or kept, and none is lost`, () => {
+      const p = coldPair("a", { pageFault: rule });
+      post(p, "read", { length: 6 * MTU });
+      post(p, "write", { at: 8192, length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS", "SUCCESS"]);
+      ok(isCopied(p, 0, 6 * MTU));
+      equal(counter(p, "a", "pageFaultResponses") > 0, rule === "drop");
+      equal(counter(p, "a", "timeouts"), 0);
+    });
+  }
+});
+
+describe("the cache of translations", () => {
+  const ENTRIES = 128, PAGE = 4096;
+
+  /** How long the responder's card needs for a WRITE to each of so many pages, in turn, ns each. */
+  function nsPerWrite(pages: number, evict: "lru" | "fifo" = "lru"): number {
+    const translations = { entries: ENTRIES, evict } as const;
+    const p = pair({ plans: { b: { translations } }, memoryBytes: 1 << 23 });
+    const { rig } = p;
+    const to = rig.register(rig.b, { length: pages * PAGE, va: 0x7_0000_0000 });
+    const rounds = 2;
+    const before = rig.now;
+    // Each access is to another line than the one before.
+    const lines = pages / 8;
+    for (let i = 0; i < rounds * pages; i++) {
+      const page = (i % lines) * 8 + Math.floor(i / lines) % 8;
+      const remote = { va: BigInt(to.va + page * PAGE), rkey: to.key };
+      const inline = new Uint8Array(64).fill(page + 1);
+      const signaled = i % 16 === 15;
+      rig.enqueueSend(rig.a, p.a, { opcode: "write", inline, remote, signaled });
+      if (!signaled) continue;
+      rig.ring(rig.a, p.a.sq);
+      rig.run();
+      same(statuses(p), ["SUCCESS"]);
+    }
+    // The last byte of each page's line is what was written there, wherever its translation was.
+    for (let page = 0; page < pages; page++) {
+      equal(rig.b.host.memory[to.address + page * PAGE + 63], (page + 1) & 0xff);
+    }
+    const misses = counter(p, "b", "translationMisses");
+    equal(misses > 0, pages * PAGE + PAIR_BYTES > ENTRIES * PAGE);
+    equal(misses > 0, counter(p, "b", "translationEvictions") > 0);
+    return (rig.now - before) / (rounds * pages) / 1000;
+  }
+
+  it("throughput against registered memory has a cliff where translations do not fit any more", () => {
+    // 8 pages are the pair's own. Beyond, each access misses.
+    const [small, full, beyond, far] = [64, 112, 256, 1024].map((pages) => nsPerWrite(pages));
+    ok(Math.abs(small! - full!) < 2, `flat as long as all fit: ${small} and ${full} ns`);
+    ok(beyond! > full! + 50, `a miss costs a read of host memory: ${beyond} against ${full} ns`);
+    ok(Math.abs(far! - beyond!) < 5, `flat again when all miss: ${far} and ${beyond} ns`);
+  });
+
+  it("evict: fifo: misses where the least recently used would not be given up", () => {
+    const misses = (["lru", "fifo"] as const).map((evict) => {
+      const translations = { entries: 24, evict } as const;
+      const p = pair({ plans: { b: { translations } } });
+      // Two lines more than fit beside the pair's own, which is used in between.
+      const others = [0, 1, 2].map((i) =>
+        p.rig.register(p.rig.b, { length: 4096, va: 0x7_0000_0000 + i * 0x1_0000_0000 })
+      );
+      for (const { va, key } of [...others, ...others, ...others]) {
+        post(p, "write", { length: 8 });
+        post(p, "write", { length: 8, remote: { va: BigInt(va), rkey: key } });
+        go(p);
+      }
+      return counter(p, "b", "translationMisses");
+    });
+    ok(misses[0]! < misses[1]!, `${misses[0]} against ${misses[1]}`);
+  });
+});
+
+describe("pages that are taken back", () => {
+  it("are not used any more; what comes asks for them again", () => {
+    const p = coldPair("b");
+    post(p, "write", { length: 64 });
+    go(p);
+    p.driver.take(p.to.key, 0, 1);
+    equal(p.driver.taken, 1);
+    post(p, "write", { at: 64, length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS", "SUCCESS"]);
+    p.driver.settle();
+    ok(isCopied(p, 0, 128));
+    equal(p.driver.faults, 2);
+  });
+
+  it("the reply waits for DMA reads that are under way", () => {
+    const p = coldPair("b");
+    const { rig } = p;
+    post(p, "read", { length: 8 * MTU });
+    go(p);
+    post(p, "read", { length: 8 * MTU });
+    rig.ring(rig.a, p.a.sq);
+    const isRead = () => rig.b.host.log.at(-1)?.kind === "memory-read";
+    const before = rig.b.host.log.length;
+    rig.run(() => rig.b.host.log.length > before + 2 && isRead());
+    p.driver.take(p.to.key, 0, 2);
+    rig.run();
+    same(statuses(p), ["SUCCESS", "SUCCESS"]);
+    p.driver.settle();
+    ok(isCopied(p, 0, 8 * MTU), "no byte of a page that was another's");
+  });
+
+  it("commands that name no page of an on-demand region are refused", () => {
+    const p = coldPair("b");
+    const { rig, to } = p;
+    const refused = (key: number, first: number, count: number) => {
+      const reply = rig.command(rig.b, { op: "invalidate-pages", key, first, count });
+      return reply.status === "error" ? reply.reason : "ok";
+    };
+    equal(refused(to.key, 8, 1), "Pages [8, 9) must be of the region's 8");
+    ok(refused(pair().to.key, 0, 1).includes("pinned"));
+    const region = { pd: 1, va: 0, length: 4096, pageBytes: 4096, persistent: false };
+    const access = ACCESS.onDemand;
+    const reply = rig.command(rig.b, {
+      op: "register-mr",
+      region: { ...region, access, pages: [0] },
+    });
+    equal(reply.status, "error");
+  });
+});

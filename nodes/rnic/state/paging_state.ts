@@ -1,0 +1,167 @@
+/**
+ * Memory that may have to be waited for: lines of translations that are on the chip, pages that were asked
+ * for, and what waits for either. What happens to them is in `paging/`.
+ */
+import { ENTRIES_PER_LINE, type TranslationTable } from "./translation_table.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { PacketIn, PersistRecord, RecvWqe } from "./responder_state.ts";
+
+/** What waits for memory, each at most once for a queue pair. */
+export const MEMORY_WAITERS = [
+  "request",
+  "gap",
+  "gather",
+  "read",
+  "atomic",
+  "response",
+  "deliver",
+  "staged",
+  "look",
+] as const;
+export type MemoryWaiter = typeof MEMORY_WAITERS[number];
+
+export interface MemoryWait {
+  readonly kind: MemoryWaiter;
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly since: Time;
+  /** Lines that are being read. */
+  missing: number;
+  /** Pages that are not there, of an access that has to wait for them. */
+  readonly pages: readonly WantedPage[];
+}
+
+export interface WantedPage {
+  readonly table: TranslationTable;
+  readonly page: number;
+  readonly rights: 1 | 2;
+}
+
+/** An event that the firmware is about to raise. */
+export interface DueEvent {
+  readonly at: Time;
+  readonly table: TranslationTable;
+  readonly event: RnicEvent;
+}
+
+/** A line on its way to the chip. */
+export interface Fill {
+  readonly table: TranslationTable;
+  readonly line: number;
+  readonly version: number;
+  readonly waits: MemoryWait[];
+}
+
+/** The host takes pages back: the reply waits until no access to their frames is under way. */
+export interface Invalidation {
+  readonly id: number;
+  readonly frames: ReadonlySet<number>;
+  readonly pageBytes: number;
+}
+
+export interface Paging {
+  readonly plan: Pick<RnicPlan, "translations" | "pageFault">;
+  /** Lines on the chip, the one to go first in front; `id` of the table and number of the line. */
+  readonly cached: Map<number, { readonly table: TranslationTable; readonly line: number }>;
+  readonly capacityLines: number;
+  readonly tables: Set<TranslationTable>;
+  /** Lines of all tables together. */
+  lines: number;
+  /** Tables of on-demand regions. */
+  onDemand: number;
+  nextTable: number;
+  /** By table and line. */
+  readonly fills: Map<number, Fill>;
+  /** By queue pair's slot and kind. */
+  readonly waits: Map<number, MemoryWait>;
+  /** Accesses whose lines have come: they use them, whether others have displaced them or not. */
+  readonly admitted: Map<number, MemoryWait>;
+  /** By slot of a queue pair: responses behind the one that waits; none where they are dropped. */
+  readonly parked: Map<number, PacketOf[]>;
+  /** By slot: messages whose RECV's memory waits, in order. */
+  readonly deliveries: Map<number, Delivery[]>;
+  /** By slot of a queue pair: since when its peer's request has been refused for a page. */
+  readonly refusedSince: Map<number, { readonly life: number; readonly since: Time }>;
+  readonly invalidations: Invalidation[];
+  readonly memory: TableMemory;
+  readonly counters: PagingCounters;
+}
+
+type PacketOf = Pick<PacketIn, "packet" | "row">;
+
+/** A persistent message, and the RECV that tells the host's CPU of it (P-26). */
+export interface Delivery {
+  readonly record: PersistRecord;
+  readonly recv: RecvWqe;
+}
+
+/** Host memory for tables: what was given and is not used, in the sizes in which it came back. */
+export interface TableMemory {
+  next: number;
+  end: number;
+  readonly free: Map<number, number[]>;
+}
+
+/** What a report has of it where memory is paged or translations do not all fit. */
+export interface PagingCounters {
+  translationHits: number;
+  translationMisses: number;
+  translationEvictions: number;
+  /** Events at the driver, and the pages that they asked for at once and ahead. */
+  pageFaults: number;
+  pagesAsked: number;
+  /** Accesses to pages that had been asked for already. */
+  pageFaultsMerged: number;
+  pageFaultRnrNaks: number;
+  pageFaultDrops: number;
+  pageFaultPauses: number;
+  /** Responses that were dropped because their memory was not there: they are asked for again. */
+  pageFaultResponses: number;
+  /** How long accesses waited for pages, all together. */
+  pageStallPs: number;
+  pagesMapped: number;
+  pagesInvalidated: number;
+}
+
+export function createPaging(plan: Pick<RnicPlan, "translations" | "pageFault">): Paging {
+  return {
+    plan,
+    cached: new Map(),
+    capacityLines: Math.ceil(plan.translations.entries / ENTRIES_PER_LINE),
+    tables: new Set(),
+    lines: 0,
+    onDemand: 0,
+    nextTable: 0,
+    fills: new Map(),
+    waits: new Map(),
+    admitted: new Map(),
+    parked: new Map(),
+    deliveries: new Map(),
+    refusedSince: new Map(),
+    invalidations: [],
+    memory: { next: 0, end: 0, free: new Map() },
+    counters: {
+      translationHits: 0,
+      translationMisses: 0,
+      translationEvictions: 0,
+      pageFaults: 0,
+      pagesAsked: 0,
+      pageFaultsMerged: 0,
+      pageFaultRnrNaks: 0,
+      pageFaultDrops: 0,
+      pageFaultPauses: 0,
+      pageFaultResponses: 0,
+      pageStallPs: 0,
+      pagesMapped: 0,
+      pagesInvalidated: 0,
+    },
+  };
+}
+
+/** Whether an access can find a translation missing: else nothing of it is looked at. */
+export function mayMiss({ onDemand, lines, cached }: Paging): boolean {
+  return onDemand > 0 || cached.size < lines;
+}

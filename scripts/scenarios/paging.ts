@@ -1,0 +1,146 @@
+/**
+ * What memory on demand costs: a client writes a message into the memory of several servers (`paging.yaml`),
+ * of which one has it pinned and the others (`pin: false`) have pages that their card has to ask for. First
+ * comes a word into its last page, then the message four times: cold, warm, after its pages were taken back, and
+ * after that with a prefetch.
+ *
+ *   rack run scripts/scenarios/paging.yaml
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+const SERVICE = "paging";
+/** What the client asks of a server by the immediate data of a SEND; the answer has the same. */
+const ORDERS = { pageOut: 1, prefetch: 2, statistics: 3 } as const;
+const WORD_BYTES = 8;
+/** Of the card, as they stand in the result. */
+const COUNTERS = [
+  "pageFaults",
+  "pagesAsked",
+  "pageFaultsMerged",
+  "pageFaultDrops",
+  "pageFaultRnrNaks",
+  "pageFaultPauses",
+] as const;
+
+export default function* paging(context: ProgramContext): Steps<void> {
+  yield* context.options.role === "server" ? serve(context) : measure(context);
+}
+
+function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(Number(options.bytes));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+  const listener = v.must(v.listen(device, SERVICE));
+  const event = yield* v.waitEvent(listener);
+  if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
+  const place = new DataView(new ArrayBuffer(16));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const privateData = new Uint8Array(place.buffer);
+  const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
+  if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+  v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
+  for (;;) {
+    const [order] = yield* v.waitCompletion(cq);
+    if (order?.opcode !== "recv-immediate") continue;
+    if (order.immData === ORDERS.pageOut) {
+      // Pinned memory stays where it is: the verb says so, and nothing is different then.
+      yield* v.madvise(device, { buffer, advice: "pageout" });
+    } else if (order.immData === ORDERS.prefetch) {
+      const sges = [v.sge(mr)];
+      v.must(yield* v.adviseMr({ pd, sges, advice: "prefetchWrite", flush: true }));
+    } else {
+      yield* tell({ cpu, device, options });
+    }
+    const immediate = order.immData;
+    v.must(yield* v.postSend(connection.qp, { opcode: "send-immediate", immediate }));
+    if (immediate === ORDERS.statistics) return;
+  }
+}
+
+function* tell({ cpu }: ProgramContext): Steps<void> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  if (reply.status !== "ok" || reply.op !== "query-statistics") return;
+  const { counters } = reply;
+  const counts = Object.fromEntries(COUNTERS.map((name) => [name, counters[name] ?? 0]));
+  const stall = microseconds(counters.pageStallPs ?? 0);
+  cpu.report("result", { program: "paging", host: cpu.host, ...counts, stall });
+}
+
+function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const bytes = Number(options.bytes);
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  for (const to of String(options.servers).split(" ")) {
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const connection = yield* v.connect(device, { to, service: SERVICE, qp });
+    if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
+    v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
+    const peer = { connection, cq, mr };
+    const last = { offset: bytes - WORD_BYTES, length: WORD_BYTES };
+    const word = yield* write({ cpu, device, options }, peer, last);
+    const cold = yield* write({ cpu, device, options }, peer);
+    const warm = yield* write({ cpu, device, options }, peer);
+    yield* order({ cpu, device, options }, peer, ORDERS.pageOut);
+    const pagedOut = yield* write({ cpu, device, options }, peer);
+    yield* order({ cpu, device, options }, peer, ORDERS.pageOut);
+    const began = cpu.now;
+    yield* order({ cpu, device, options }, peer, ORDERS.prefetch);
+    const prefetch = microseconds(cpu.now - began);
+    const prefetched = yield* write({ cpu, device, options }, peer);
+    const latencies = { word, cold, warm, pagedOut, prefetch, prefetched };
+    cpu.report("result", { program: "paging", to, unit: "us", ...latencies });
+    yield* order({ cpu, device, options }, peer, ORDERS.statistics);
+    yield* v.disconnect(connection);
+  }
+}
+
+interface Peer {
+  readonly connection: Connection;
+  readonly cq: Cq;
+  readonly mr: Mr;
+}
+
+/** Writes the whole message, or a part of it. @returns how long that took, in microseconds. */
+function* write(
+  { cpu, device }: ProgramContext,
+  { connection, cq, mr }: Peer,
+  { offset, length } = { offset: 0, length: mr.length },
+): Steps<number> {
+  const v = device.verbs;
+  const { buffer, byteOffset } = connection.privateData;
+  const place = new DataView(buffer, byteOffset);
+  const remote = { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
+  const sges = [v.sge(mr, offset, length)];
+  const began = cpu.now;
+  v.must(yield* v.postSend(connection.qp, { opcode: "write", sges, remote }));
+  const [done] = yield* v.waitCompletion(cq);
+  if (done!.status !== "SUCCESS") throw new Error(`The write ended with ${done!.status}`);
+  return microseconds(cpu.now - began);
+}
+
+/** Has the server do something, and waits until it has. */
+function* order(
+  { device }: ProgramContext,
+  { connection, cq }: Peer,
+  immediate: number,
+): Steps<void> {
+  const v = device.verbs;
+  v.must(
+    yield* v.postSend(connection.qp, { opcode: "send-immediate", immediate, signaled: false }),
+  );
+  const [answer] = yield* v.waitCompletion(cq);
+  if (answer!.status !== "SUCCESS") throw new Error(`The order ended with ${answer!.status}`);
+}
+
+function microseconds(ps: number): number {
+  return Math.round(ps / 1e4) / 100;
+}
