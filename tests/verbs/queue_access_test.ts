@@ -105,9 +105,11 @@ describe("queue information in memory", () => {
       }
       assert.equal(qp.sq.depth, 64, "120 requests use the ring again");
       assert.ok(taken > 20, `${taken} times it told what had not completed`);
-    }, function* (_context, { mr }, table) {
+      table.put("done");
+    }, function* (context, { mr }, table) {
       table.put("va", mr.address);
       table.put("rkey", mr.rkey);
+      yield* table.get(context, "done");
     }, { queues: { readPointer: "batched" } });
   });
 

@@ -165,8 +165,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   store(address: number, bytes: Uint8Array): void {
     const { map, memory } = this.#machine;
-    this.#present(address, bytes.length);
     this.#checkStore(address, bytes.length);
+    this.#present(address, bytes.length);
     let done = 0;
     while (done < bytes.length) {
       const physical = map.physical(address + done);
@@ -206,8 +206,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   ntstore(address: number, bytes: Uint8Array): void {
     const { map, memory, timing } = this.#machine;
-    this.#present(address, bytes.length);
     this.#checkStore(address, bytes.length);
+    this.#present(address, bytes.length);
     let done = 0;
     while (done < bytes.length) {
       const at = address + done;

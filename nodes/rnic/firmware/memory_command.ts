@@ -122,6 +122,10 @@ export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): Rni
   if (writable && (region.access & ACCESS.localWrite) === 0) {
     return refusal("EINVAL", `Region ${key} cannot be written, neither can its pages`);
   }
+  const wrong = checkPlace(device, { pages, pageBytes: region.pageBytes });
+  if (wrong !== undefined) {
+    return refusal("EINVAL", `Cannot map pages of region ${key} as ${wrong}`);
+  }
   mapPages(device, region, { first, pages, writable });
   relocateReadBacks(device, region.table);
   return DONE;

@@ -1,4 +1,4 @@
-import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { deepEqual as same, equal, match, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -126,6 +126,22 @@ describe("a page of the responder that is not there", () => {
     go(p);
     same(statuses(p), ["SUCCESS", "SUCCESS"]);
     equal(p.driver.faults, 1);
+  });
+
+  it("Q-04: a page that holds queue information is not mapped, nor what is mapped with it", () => {
+    const p = coldPair("b");
+    const { rig, to: { key } } = p;
+    const { space1 } = rig.b.host.spaces;
+    const page = space1 - space1 % 4096;
+    const map = (pages: number[]) =>
+      rig.command(rig.b, { op: "map-pages", key, first: 0, pages, writable: true });
+    const refused = map([2 ** 30, page]);
+    ok(refused.status === "error" && refused.errno === "EINVAL");
+    match(refused.reason, /Cannot map pages of region .* holds queue information/);
+    equal(counter(p, "b", "pagesMapped"), 0);
+    post(p, "write", { length: 8 });
+    go(p);
+    same([statuses(p), p.driver.faults], [["SUCCESS"], 1]);
   });
 
   it("UC: what comes for it is lost, and what comes when it is there is not", () => {

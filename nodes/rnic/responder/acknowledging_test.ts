@@ -28,7 +28,7 @@ function next(psn: number, count = 1): number {
 
 const HUGE_VA = 0x10_0000_0000;
 
-/** 2 GiB of `a`, in one page that nobody will touch. */
+/** 2 GiB for `a` behind its memory, in one page that nobody will touch. */
 function registerHuge(p: Pair): number {
   const length = 2 ** 31;
   const region = {
@@ -37,7 +37,7 @@ function registerHuge(p: Pair): number {
     length,
     access: EVERY_ACCESS,
     pageBytes: length,
-    pages: [0],
+    pages: [2 ** 40],
     persistent: true,
   };
   const reply = p.rig.command(p.rig.a, { op: "register-mr", region });
