@@ -50,7 +50,14 @@ import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
-import { createQp, destroyQp, modifyQp, modifyQpUdpSport, queryQp } from "./verbs/queue_pair.ts";
+import {
+  createQp,
+  destroyQp,
+  modifyQp,
+  modifyQpUdpSport,
+  queryQp,
+  resizeQp,
+} from "./verbs/queue_pair.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { DeviceOptions } from "./verbs/objects.ts";
@@ -89,6 +96,7 @@ const verbs = {
   createQp,
   modifyQp,
   queryQp,
+  resizeQp,
   destroyQp,
   postSend,
   postRecv,

@@ -235,6 +235,8 @@ export interface RnicTiming {
   readonly persistPs: Time;
   /** Firmware: one control command. */
   readonly commandPs: Time;
+  /** how long a host may hold the lock of a queue's space 2; then the RNIC takes it back. */
+  readonly space2LockPs: Time;
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
   /** Maximum bytes of one DMA read for a peer (a READ's data), and of such reads outstanding. */

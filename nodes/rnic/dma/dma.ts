@@ -53,6 +53,8 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
     case "send-wqes":
     case "recv-wqes":
     case "srq-wqes":
+    case "space2":
+    case "ring-units":
       return gather;
   }
 }
@@ -165,6 +167,8 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
     case "send-wqes":
     case "recv-wqes":
     case "srq-wqes":
+    case "space2":
+    case "ring-units":
       return;
   }
 }

@@ -1,6 +1,7 @@
 /** Commands about completion queues. */
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { isPaused } from "../queues/pause.ts";
 import { createCompletionQueue, moveCompletions } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -24,6 +25,7 @@ export function resizeCq(device: Device, command: CommandOf<"resize-cq">): RnicR
   if (cq === undefined) return noSuch("completion queue", cqn);
   const fault = ringFault("CQ", ring, LIMITS.ringUnits);
   if (fault !== undefined) return refusal("EINVAL", fault);
+  if (isPaused(device, cqn)) return refusal("EBUSY", `Space 2 of queue ${cqn} is locked`);
   if (cq.overflowed) return refusal("EINVAL", `CQ ${cqn} has overflowed`);
   const held = cq.written - taken;
   if (held < 0 || held >= ring.units) {

@@ -11,6 +11,7 @@ import {
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
+import { dropPause } from "./pause.ts";
 import { createEntry, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
 
 /** The lowest queue numbers that are free, undefined where there are not as many. */
@@ -100,7 +101,6 @@ export function writeState(device: Device, queue: number, state: QueueState): vo
 export function removeQueue(device: Device, queue: number): void {
   forgetQueue(device, queue);
   device.owners[queue] = undefined;
-  device.locked.delete(queue);
   dmaWrite(device, {
     address: spaceAddress(device, queue, 1),
     data: encodeSpace1(NO_QUEUE),
@@ -109,6 +109,8 @@ export function removeQueue(device: Device, queue: number): void {
 
 /** Drops what the chip knows of the queue; a look-up under way has no waiter any more. */
 function forgetQueue(device: Device, queue: number): void {
+  dropPause(device, queue);
+  device.moved.delete(queue);
   device.cache.remove(queue);
   const load = device.loads.get(queue);
   if (load === undefined) return;

@@ -38,10 +38,7 @@ export function spaceAddress(device: Device, queue: number, space: 1 | 2 | 3): n
 /** The cached entry at once, or undefined: then `waiter` goes on when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
-  if (entry?.stale === true && entry.pins === 0) {
-    device.cache.remove(queue);
-    writeBack(device, [entry]);
-  } else if (entry !== undefined) {
+  if (entry !== undefined) {
     device.counters.cacheHits++;
     return entry;
   }
@@ -139,6 +136,11 @@ export function takeSpace(
     entry.pins++;
     writeBack(device, device.cache.insert(entry, device.now));
   }
+  const moved = device.moved.get(load.queue);
+  if (moved !== undefined && entry.stamp < moved.stamp) {
+    entry.host = moved.pointer;
+    entry.stamp = moved.stamp;
+  }
   if (load.space3 !== undefined) acceptPointer(entry, load.space3);
   return entry;
 }
@@ -173,7 +175,7 @@ export function createEntry(
   const { kind, depth } = known;
   // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
-  const state = { pins: 0, stale: false, dirty: false, cachedAt: now, place: 0 };
+  const state = { pins: 0, dirty: false, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
