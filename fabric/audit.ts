@@ -60,6 +60,15 @@ export interface CompletedRecord {
   readonly status: WcStatus;
 }
 
+/** A queue has gone on in another ring: what is outstanding has other positions. */
+export interface MovedRecord {
+  readonly kind: "moved";
+  readonly queue: "send" | "recv";
+  readonly qpn: number;
+  /** Positions of the outstanding work requests from now on, the oldest first. */
+  readonly wqes: readonly number[];
+}
+
 /** A queue is created or reset (RESET): work requests that were posted before will not complete. */
 export interface EmptiedRecord {
   readonly kind: "emptied";
@@ -123,7 +132,12 @@ export interface FreedRecord {
 
 export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
-export type QueueRecord = PostedRecord | CompletedRecord | EmptiedRecord | ResumedRecord;
+export type QueueRecord =
+  | PostedRecord
+  | CompletedRecord
+  | MovedRecord
+  | EmptiedRecord
+  | ResumedRecord;
 
 export type AuditRecord = WriteRecord | QueueRecord | LogRecord | ObjectRecord | FreedRecord;
 

@@ -5,6 +5,7 @@
 import type {
   AuditRecord,
   CompletedRecord,
+  MovedRecord,
   PostedRecord,
   QueueRecord,
   TimedRecord,
@@ -52,7 +53,7 @@ function checkCompletions(run: RunRecord): Finding[] {
 
 function isOfQueue(note: AuditRecord): note is QueueRecord {
   return note.kind === "posted" || note.kind === "completed" || note.kind === "emptied" ||
-    note.kind === "resumed";
+    note.kind === "resumed" || note.kind === "moved";
 }
 
 /** @returns what is wrong with a note about a write. */
@@ -99,12 +100,24 @@ class Queues {
       case "resumed":
         this.#failed.delete(`${host} ${qpn} send`);
         return undefined;
+      case "moved":
+        return this.#move(`${host} ${qpn} ${note.queue}`, note);
       case "posted":
         return this.#post(`${host} ${qpn} ${note.queue}`, note);
       case "completed":
         return this.#retire(`${host} ${note.srqn ?? qpn} ${note.queue}`, note) ??
           this.#follow(host, note);
     }
+  }
+
+  /** What is outstanding is the same, in the same order, under other numbers. */
+  #move(key: string, { wqes, queue, qpn }: MovedRecord): string | undefined {
+    const outstanding = this.#outstanding.get(key) ?? [];
+    if (wqes.length !== outstanding.length) {
+      return `QP ${qpn}'s ${queue} queue has moved ${wqes.length} requests of ${outstanding.length}`;
+    }
+    this.#outstanding.set(key, outstanding.map((each, i) => ({ ...each, wqe: wqes[i]! })));
+    return undefined;
   }
 
   #post(key: string, { wqe, wrId, signaled, queue, qpn }: PostedRecord): string | undefined {

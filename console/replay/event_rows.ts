@@ -175,6 +175,8 @@ function noteText(note: TimedRecord["note"]): string {
       return `work request ${note.wrId} at ${note.wqe} of ${note.queue} queue ${note.qpn}`;
     case "completed":
       return `work request ${note.wrId} of ${note.queue} queue ${note.qpn}: ${note.status}`;
+    case "moved":
+      return `${note.queue} queue ${note.qpn} goes on in another ring`;
     case "emptied":
       return `${note.queue} ${note.qpn} is reset`;
     case "resumed":

@@ -52,7 +52,14 @@ import { persistRanges } from "./verbs/persist_ranges.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import { queueFill } from "./verbs/queue_fill.ts";
 import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
-import { createQp, destroyQp, modifyQp, modifyQpUdpSport, queryQp } from "./verbs/queue_pair.ts";
+import {
+  createQp,
+  destroyQp,
+  modifyQp,
+  modifyQpUdpSport,
+  queryQp,
+  resizeQp,
+} from "./verbs/queue_pair.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { DeviceOptions } from "./verbs/objects.ts";
@@ -92,6 +99,7 @@ const verbs = {
   createQp,
   modifyQp,
   queryQp,
+  resizeQp,
   destroyQp,
   postSend,
   postRecv,

@@ -23,6 +23,15 @@ import { lsbReadDone } from "./persistence/pm_module.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
+import {
+  endPauses,
+  failPause,
+  pausesWakeAt,
+  resumePause,
+  settlePauses,
+  takeSpace2,
+  takeUnits,
+} from "./queues/paused_queue.ts";
 import { finishLoad, takeSpace } from "./queues/queue_information.ts";
 import { receiveFrame } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
@@ -86,6 +95,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         transmitterWakeAt(device),
         stagedWakeAt(device),
         pageFaultWakeAt(device),
+        pausesWakeAt(device),
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),
@@ -120,7 +130,9 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
   device.stageAt = now + (message.kind === "command" ? timing.commandPs : timing.schedulePs);
   switch (message.kind) {
     case "completion":
-      return takeRead(device, message);
+      takeRead(device, message);
+      if (device.pauses.size > 0) settlePauses(device);
+      return;
     case "register-write":
       return writeRegister(device, message);
     case "command":
@@ -157,6 +169,10 @@ function takeRead(device: Device, completion: Completion): void {
     case "lsb":
       if (continuation.life !== continuation.qp.life) return;
       return lsbReadDone(device, continuation, data !== undefined);
+    case "space2":
+      return takeSpace2(device, continuation.pause, data);
+    case "ring-units":
+      return takeUnits(device, continuation, data);
     case "srq-wqes":
       return takeShared(device, continuation, data);
     case "send-wqes":
@@ -199,6 +215,8 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
       return;
     case "srq":
       return resumeShared(device, entry, waiter);
+    case "pause":
+      return resumePause(device, entry, waiter);
     case "cq":
       if (resumeCompletion(device, entry, waiter) === "overflow") {
         failQueuePairsOf(device, waiter.cq);
@@ -218,6 +236,8 @@ function failWaiter(device: Device, waiter: Waiter): void {
       return;
     case "srq":
       return failShared(device, waiter.srq);
+    case "pause":
+      return failPause(device, waiter.pause);
     case "cq":
       waiter.cq.overflowed = true;
       failQueuePairsOf(device, waiter.cq);
@@ -240,6 +260,7 @@ function fireTimer(device: Device, qp: QueuePair, timer: Timer): void {
 function fireTimers(device: Device): void {
   const flow = device.congestion?.flow;
   if (flow !== undefined) servePauses(device, flow);
+  if (device.pauses.size > 0) endPauses(device);
   const { deadlines, now } = device;
   while (deadlines.earliest <= now) {
     const { slot } = deadlines;

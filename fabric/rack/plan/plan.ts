@@ -268,6 +268,8 @@ export interface RnicTiming {
   readonly commandPs: Time;
   /** Firmware: from an access to a page that is not there to the event at the driver. */
   readonly pageFaultPs: Time;
+  /** how long a host may hold the lock of a queue's space 2; then the RNIC takes it back. */
+  readonly space2LockPs: Time;
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
   /** Maximum bytes of one DMA read for a peer (a READ's data), and of such reads outstanding. */

@@ -131,6 +131,10 @@ const CLX_OPTANE_CX5: Profile = {
     // 1.4 µs to one that is. Interrupt 3.5, kernel 1, the command that maps the page 4 + 1 and bus 0.6
     // are known; the rest is the firmware's, and all of it before the event is a [choice].
     pageFaultPs: 463_500_000,
+    // [choice] Release follows grant after a store and a command's round trip, some 5 µs. Twenty times
+    // that leaves time for other programs of the core. A peer that is refused meanwhile waits ten of a
+    // connection's RNR timers; its local ACK time-out, 1.05 ms, is not reached.
+    space2LockPs: 100_000_000,
     // [choice] As many units as fit into the payload of one bus packet.
     wqeFetchUnits: 4,
     // [choice] One read request of the bus (see `MAX_READ_REQUEST_BYTES`).

@@ -120,6 +120,8 @@ export const REPLIES: readonly RnicReply[] = [
   { status: "ok", op: "create-srq", srqn: 4 },
   { status: "ok", op: "query-srq", limit: 7 },
   { status: "ok", op: "allocate-mw", rkey: 0x101 },
+  { status: "ok", op: "lock-space2", until: 2 ** 40 },
+  { status: "ok", op: "queue-resumed", read: 3, written: 7, stamp: 2 ** 40 },
   { status: "ok", op: "done" },
   { status: "ok", op: "qp-emptied", written: { send: 3, recv: 4 } },
   { status: "error", errno: "EINVAL", reason: "length is 0" },

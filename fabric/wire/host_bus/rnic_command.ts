@@ -226,11 +226,13 @@ const COMMANDS = {
    * entry.
    */
   "write-space2": { queue: count, offset: count, data: isPlainBytes },
-  /** Q-04: the lock that allows the host to write space 2 of one queue itself. */
+  /** Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. */
   "lock-space2": { queue: count },
+  /** Takes what the host has written over, and releases the lock. */
   "unlock-space2": { queue: count },
   /**
-   * Q-09: the SQ continues in a larger ring; the RNIC pauses the queue, copies the tail, resumes.
+   * Q-09: a send or receive queue continues in another ring, or in the same memory with another
+   * depth: the RNIC pauses the queue, moves the unread WQEs, resumes.
    */
   "expand-queue": { queue: count, ring },
   "query-statistics": {},
@@ -273,6 +275,14 @@ const OK_REPLIES = {
    * A queue pair was reset or destroyed: its CQEs up to these positions belong to an earlier life.
    */
   "qp-emptied": { written },
+  /** Q-04: the lock is the host's until then, in ps; at that time the RNIC takes it back. */
+  "lock-space2": { until: count },
+  /**
+   * Q-09: the queue has been paused and goes on. `read`: the RNIC's read pointer in the old ring.
+   * `written`: CQEs up to this position of its completion queue name units of the old ring. Pointers
+   * stored up to `stamp` are about the old ring, too.
+   */
+  "queue-resumed": { read: count, written: count, stamp: count },
   "done": {},
 } as const satisfies Rows;
 /** errno names of libibverbs; `reason` has what was found and what was expected. */

@@ -335,6 +335,11 @@ export function unitsOfWqe(view: DataView): number | undefined {
   return units > MAX_WQE_UNITS ? undefined : units;
 }
 
+/** Gives a send WQE, whose first unit `view` begins with, another position (Q-09). */
+export function renumberWqe(view: DataView, index: number): void {
+  view.setUint32(0, ((index & 0xffff) << 8) | view.getUint8(3));
+}
+
 /** Decodes a send WQE from all its units; undefined for invalid bytes (LOC_QP_OP_ERR). */
 export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   const view = viewOf(bytes);

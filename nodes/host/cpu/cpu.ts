@@ -179,8 +179,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   /** queue information is contiguous memory, which has one virtual address. */
   #checkStore(address: number, length: number): void {
-    const { guard } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
-    if (guard.mayTouch(physical, length)) guard.checkStore(physical, length, this.program);
+    const { guard, now } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
+    const { program } = this;
+    if (guard.mayTouch(physical, length)) guard.checkStore(physical, length, { program, now });
   }
 
   charge(ps: Time): void {
@@ -291,7 +292,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const sent = this.#machine.sendCommand(command);
     if (typeof sent !== "number") return sent;
     const { reply } = yield* hold({ kind: "reply", id: sent, answers: true });
-    if (reply!.status === "ok") guard.granted(command, this.program);
+    guard.answered(command, reply!, this.program);
     return reply!;
   }
 

@@ -4,7 +4,7 @@
  * RNIC has granted. Nothing is written by an access that breaks a rule.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { RnicCommand } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
   entryAddress,
   fieldAddress,
@@ -15,6 +15,7 @@ import {
   type StoreLayout,
   storeRanges,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import { AddressFault } from "./address_map.ts";
 
 interface Part {
@@ -29,15 +30,16 @@ export class QueueGuard {
   /** All of queue information lies within these physical addresses. */
   #from = 0;
   #end = 0;
-  /** The program that may store into a queue's space 2. */
-  readonly #holders = new Map<number, string>();
+  /** The program that may store into a queue's space 2, until the RNIC takes the lock back. */
+  readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
 
   constructor(store: StoreLayout) {
     this.#store = store;
   }
 
-  /** The RNIC has granted a program's command. */
-  granted(command: RnicCommand, program: string): void {
+  /** The RNIC has answered a program's command. */
+  answered(command: RnicCommand, reply: RnicReply, program: string): void {
+    if (reply.status !== "ok") return;
     if (command.op === "init") {
       const { queues, ...bases } = command.spaces;
       const ranges = storeRanges(this.#store, bases, queues);
@@ -46,12 +48,12 @@ export class QueueGuard {
       this.#from = Math.min(...ranges.map(({ from }) => from));
       this.#end = Math.max(...ranges.map(({ end }) => end));
       this.#holders.clear();
-    } else if (command.op === "lock-space2") {
-      this.#holders.set(command.queue, program);
+    } else if (command.op === "lock-space2" && reply.op === "lock-space2") {
+      this.#holders.set(command.queue, { program, until: reply.until });
     }
   }
 
-  /** The lock of a queue's space 2 is given back, or taken back. */
+  /** The lock of a queue's space 2 is given back. */
   unlocked(queue: number): void {
     this.#holders.delete(queue);
   }
@@ -62,15 +64,20 @@ export class QueueGuard {
   }
 
   /** A core is about to store for a program. @throws AddressFault where a rule forbids it. */
-  checkStore(address: number, length: number, program: string): void {
+  checkStore(
+    address: number,
+    length: number,
+    { program, now }: { readonly program: string; readonly now: Time },
+  ): void {
     for (const { space, queue } of this.#parts(address, length)) {
       if (space === 3) continue;
       const where = `Cannot store ${length} B at 0x${address.toString(16)}`;
       const what = `they touch space ${space} of queue ${queue}`;
       if (space === 1) throw new AddressFault(`${where}: ${what}, which only the RNIC writes`);
       const holder = this.#holders.get(queue);
-      if (holder === program) continue;
-      const found = holder === undefined ? "is not locked" : `is locked by ${holder}`;
+      const isHeld = holder !== undefined && now < holder.until;
+      if (isHeld && holder.program === program) continue;
+      const found = isHeld ? `is locked by ${holder.program}` : "is not locked";
       throw new AddressFault(
         `${where}: ${what}, which ${found}: expected lock-space2 granted to ${program}`,
       );

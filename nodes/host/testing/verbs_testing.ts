@@ -225,6 +225,12 @@ export class VerbsRig implements Cpu {
           : { status: "ok", op: "done" };
       case "destroy-qp":
         return { status: "ok", op: "qp-emptied", written: { send: 0, recv: 0 } };
+      case "lock-space2":
+        return { status: "ok", op: "lock-space2", until: this.now + 1e8 };
+      case "unlock-space2":
+      case "write-space2":
+      case "expand-queue":
+        return { status: "ok", op: "queue-resumed", read: 0, written: 0, stamp: this.now };
       case "create-srq":
         return { status: "ok", op: "create-srq", srqn: this.#numbers++ };
       case "allocate-mw":

@@ -5,7 +5,11 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, CQE_INVALID, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
-import { CQ_ARM_OFFSET, encodeCqArm } from "../../../fabric/wire/host_bus/queue_information.ts";
+import {
+  CQ_ARM_OFFSET,
+  encodeCqArm,
+  ringDistance,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
   allocated,
   contiguous,
@@ -134,6 +138,7 @@ function emptyPlace(queue: number): CqPlace {
     polling: false,
     current: undefined,
     resizing: false,
+    moved: [],
     ended: new Map(),
   };
 }
@@ -194,7 +199,8 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
     if (cqe === undefined) break;
     const position = place.taken++;
     if (place.ended.size > 0 && isOfEndedLife(cq, cqe, position)) continue;
-    const completion = completionOf(cq.device, cqe);
+    const named = place.moved.length === 0 ? cqe : inNewRing(place, cqe, position);
+    const completion = completionOf(cq.device, named);
     if (completion !== undefined) completions.push(completion);
   }
   if (place.taken - place.stored >= cq.entries / 4) {
@@ -202,6 +208,22 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
     storePointer(cq.device, place, place.taken % cq.entries);
   }
   return completions;
+}
+
+/** The completion as it would name its WQE now, where its queue has moved to another ring since. */
+function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
+  const { moved } = place;
+  const queue = isOfSend(cqe) ? "send" : "recv";
+  let { wqeIndex } = cqe;
+  for (const { qpn, queue: kind, before, from, to } of moved) {
+    if (qpn !== cqe.qpn || kind !== queue || position >= before) continue;
+    wqeIndex = (to.tail + ringDistance(from.tail, wqeIndex, from.depth)) % to.depth;
+  }
+  // Moves that no unread completion comes before are of no use any more.
+  for (let i = moved.length - 1; i >= 0; i--) {
+    if (position + 1 >= moved[i]!.before) moved.splice(i, 1);
+  }
+  return wqeIndex === cqe.wqeIndex ? cqe : { ...cqe, wqeIndex };
 }
 
 /** Discards the queue pair's completions before `before` (mlx5: cq_clean). */

@@ -182,6 +182,11 @@ export function contiguous(buffer: Buffer): number {
   return first + buffer.address % buffer.pageBytes;
 }
 
+/** Bytes of the buffer's pages from its address on. */
+export function roomOf({ address, pages, pageBytes }: Buffer): number {
+  return pages.length * pageBytes - address % pageBytes;
+}
+
 /** The result of `allocate`, or ENOMEM where no memory is left. */
 export function allocated(allocate: () => Buffer): Buffer | VerbError {
   try {

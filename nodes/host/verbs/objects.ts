@@ -199,8 +199,21 @@ export interface CqPlace {
   current: WorkCompletion | undefined;
   /** The ring is being replaced: polling returns nothing meanwhile. */
   resizing: boolean;
+  /** Queues whose ring was moved: earlier completions name units of the old one. */
+  readonly moved: MovedRing[];
   /** Queue pairs that were reset or destroyed, whose earlier completions are discarded. */
   readonly ended: Map<number, EndedLife>;
+}
+
+/** A queue has gone on in another ring: see `resize_queue.ts`. */
+export interface MovedRing {
+  readonly qpn: number;
+  readonly queue: "send" | "recv";
+  /** Position of the first completion that names a unit of the new ring. */
+  readonly before: number;
+  /** Depths, and positions of the oldest outstanding WQE. */
+  readonly from: { readonly depth: number; readonly tail: number };
+  readonly to: { readonly depth: number; readonly tail: number };
 }
 
 /** An ended life of a queue pair. */
@@ -249,17 +262,16 @@ export interface Srq {
   /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
   readonly pd: Pd;
   readonly srqn: number;
-  readonly caps: Required<SrqOptions>;
+  /** Replaced when the ring gets another size. */
+  caps: Required<SrqOptions>;
   readonly ring: SrqRing;
   /** Queue pairs that receive from it. */
   readonly uses: { count: number; alive: boolean };
 }
 
-export interface SrqRing {
+export interface SrqRing extends RingMemory {
   readonly queue: number;
   stamp: Time;
-  readonly address: number;
-  readonly depth: number;
   readonly stride: number;
   /** Last unit filled. */
   write: number;
@@ -269,15 +281,25 @@ export interface SrqRing {
   readonly wrIds: (number | undefined)[];
 }
 
+/** Where a ring is. Changed by `resize_queue.ts` alone. */
+export interface RingMemory {
+  address: number;
+  /** Number of units, a power of two; at most depth − 1 are filled. */
+  depth: number;
+  /** The same for the RNIC. */
+  physical: number;
+  /** Bytes from `address` on that are the ring's, used or not: whole pages. */
+  room: number;
+  /** The RNIC is moving the ring: posts and polls of the queue wait. */
+  resizing: boolean;
+}
+
 /** The driver's state of one ring. Positions are units from its start. */
-export interface Ring {
+export interface Ring extends RingMemory {
   readonly queue: number;
   stamp: Time;
-  readonly address: number;
-  /** Number of units, a power of two; at most depth − 1 are filled. */
-  readonly depth: number;
   /** Maximum number of outstanding work requests. */
-  readonly requestsMax: number;
+  requestsMax: number;
   /** Last unit filled, oldest unit not yet retired. */
   write: number;
   tail: number;
@@ -285,12 +307,12 @@ export interface Ring {
   used: number;
   requests: number;
   /** By position of a WQE's first unit. */
-  readonly wrIds: number[];
+  wrIds: number[];
 }
 
 export interface SendRing extends Ring {
-  readonly units: Uint8Array;
-  readonly opcodes: WqeOpcode[];
+  units: Uint8Array;
+  opcodes: WqeOpcode[];
   /** Number of requests posted since the last signaled one: they complete with a later one. */
   unsignaled: number;
 }
@@ -315,7 +337,8 @@ export interface Qp {
   readonly groups: Set<number>;
   /** The driver's last known state; `queryQp` reads the current one. */
   readonly life: { state: QpState; attributes: QpAttributes };
-  readonly caps: QpCaps;
+  /** Replaced when a ring gets another size. */
+  caps: QpCaps;
 }
 
 export interface QpCaps {

@@ -9,6 +9,7 @@ import {
   fieldBytes,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseStale } from "./device.ts";
+import { awaitRing } from "./resize_queue.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, Qp, Ring, VerbError } from "./objects.ts";
 
@@ -29,9 +30,15 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
   const stale = refuseStale(device, qp.pd.epoch);
   if (stale !== undefined) return stale;
   const ring = which === "send" ? qp.sq : qp.rq;
-  const read = takenUpTo(device, ring);
-  yield* device.cpu.settle();
-  const { write, depth } = ring;
+  let read: number, depth: number;
+  do {
+    yield* awaitRing(device, ring);
+    read = takenUpTo(device, ring);
+    ({ depth } = ring);
+    yield* device.cpu.settle();
+    // What was read is about the old ring where another program resizes the queue meanwhile.
+  } while (ring.resizing || ring.depth !== depth);
+  const { write } = ring;
   const filled = ringDistance(read, (write + 1) % depth, depth);
   return { read, write, filled, free: depth - 1 - filled };
 }

@@ -27,6 +27,7 @@ import {
   verbError,
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
+import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type {
   Cq,
   Device,
@@ -108,7 +109,7 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   return undefined;
 }
 
-const EMPTY_RING = { stamp: 0, write: -1, tail: 0, used: 0, requests: 0 };
+const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, requests: 0 };
 
 /** Creates a queue pair in state RESET. */
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
@@ -117,9 +118,9 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const wrong = refuseQp(pd, caps, options);
   if (wrong !== undefined) return wrong;
   const unitsEach = largestUnits(options.type, caps.maxSendSge, caps.maxInline);
-  const sqDepth = powerOfTwo(caps.maxSendWr * unitsEach + 1);
+  const sqDepth = depthFor(caps.maxSendWr, unitsEach);
   const { srq } = options;
-  const rqDepth = srq === undefined ? powerOfTwo(caps.maxRecvWr + 1) : 0;
+  const rqDepth = srq === undefined ? depthFor(caps.maxRecvWr) : 0;
   const stride = caps.maxRecvSge === 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
   if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
     return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
@@ -155,7 +156,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const sq: SendRing = {
     ...EMPTY_RING,
     queue: reply.sqQueue,
-    address: sqBuffer.address,
+    ...memoryOf(sqBuffer),
     depth: sqDepth,
     requestsMax: caps.maxSendWr,
     wrIds: [],
@@ -166,7 +167,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const rq: RecvRing = {
     ...EMPTY_RING,
     queue: reply.rqQueue,
-    address: rqBuffer.address,
+    ...memoryOf(rqBuffer),
     depth: rqDepth,
     requestsMax: srq === undefined ? caps.maxRecvWr : 0,
     wrIds: [],
@@ -284,6 +285,63 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   qp.pd.uses.count--;
   qp.sendCq.place.users--;
   qp.recvCq.place.users--;
+  return undefined;
+}
+
+/** Sizes of a queue pair's own rings, in work requests; absent: as it is. */
+export interface QpSize {
+  readonly maxSendWr?: number;
+  readonly maxRecvWr?: number;
+}
+
+/**
+ * Q-09: gives the rings of a queue pair another size in use, first the send queue's, then the receive
+ * queue's: no work request is lost, repeated or reordered. This is `ibv_modify_qp` with IBV_QP_CAP, for
+ * cards with IBV_DEVICE_RESIZE_MAX_WR; here it is a verb of its own, as `modifyQp` is about states.
+ * Posts to the queue wait meanwhile, and other completions of its completion queue, too.
+ *
+ * EINVAL for a size below 1, or of a receive queue that is shared (`modifySrq` resizes that one);
+ * ENOMEM for one above what a ring or the memory can have; EBUSY where more requests are outstanding,
+ * where the part of the ring to be cut holds some, or where the queue is being resized.
+ */
+export function* resizeQp(qp: Qp, size: QpSize): Steps<VerbError | undefined> {
+  const { maxSendWr = qp.caps.maxSendWr, maxRecvWr = qp.caps.maxRecvWr } = size;
+  const wrong = refuseStale(qp.device, qp.pd.epoch) ?? refuseSize(qp, size);
+  if (wrong !== undefined) return wrong;
+  const { type, caps: { maxSendSge, maxInline }, sq, rq } = qp;
+  const sqDepth = depthFor(maxSendWr, largestUnits(type, maxSendSge, maxInline));
+  const rqDepth = qp.srq === undefined ? depthFor(maxRecvWr) : 0;
+  if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
+    return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
+  }
+  if (size.maxSendWr !== undefined) {
+    const refused = yield* resizeRing({ queue: "send", ring: sq, qp }, sqDepth);
+    if (refused !== undefined) return refused;
+    sq.requestsMax = maxSendWr;
+    qp.caps = { ...qp.caps, maxSendWr };
+  }
+  if (size.maxRecvWr !== undefined) {
+    const refused = yield* resizeRing({ queue: "recv", ring: rq, qp }, rqDepth);
+    if (refused !== undefined) return refused;
+    rq.requestsMax = maxRecvWr;
+    qp.caps = { ...qp.caps, maxRecvWr };
+  }
+  return undefined;
+}
+
+function refuseSize(qp: Qp, { maxSendWr, maxRecvWr }: QpSize): VerbError | undefined {
+  if (maxRecvWr !== undefined && qp.srq !== undefined) {
+    return verbError("EINVAL", "Receives come from a shared queue, which has a size of its own");
+  }
+  for (const [wanted, ring] of [[maxSendWr, qp.sq], [maxRecvWr, qp.rq]] as const) {
+    if (wanted === undefined) continue;
+    if (!Number.isInteger(wanted) || wanted < 1) {
+      return verbError("EINVAL", `A queue has room for 1 work request at least: found ${wanted}`);
+    }
+    if (wanted < ring.requests) {
+      return verbError("EBUSY", `${ring.requests} work requests are outstanding, not ${wanted}`);
+    }
+  }
   return undefined;
 }
 

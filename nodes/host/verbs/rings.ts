@@ -12,6 +12,7 @@ import {
 import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Steps } from "../cpu/program.ts";
 import { storePointer } from "./device.ts";
+import { awaitRing } from "./resize_queue.ts";
 import type { Device, PostError, Qp, Srq, VerbError } from "./objects.ts";
 
 /** The result of a completion: the newest of the retired work requests. */
@@ -61,7 +62,7 @@ export function* postAll<Request extends object>(
   requests: Request | readonly Request[],
   to: {
     readonly device: Device;
-    readonly ring: Parameters<typeof ringDoorbell>[1];
+    readonly ring: Parameters<typeof ringDoorbell>[1] & { readonly resizing: boolean };
     readonly enqueue: (request: Request) => VerbError | undefined;
   },
 ): Steps<PostError | undefined> {
@@ -69,6 +70,7 @@ export function* postAll<Request extends object>(
   const list = Array.isArray(requests) ? requests as readonly Request[] : [requests as Request];
   let posted = 0;
   let error: PostError | undefined;
+  yield* awaitRing(device, ring);
   for (const request of list) {
     const wrong = enqueue(request);
     if (wrong !== undefined) {

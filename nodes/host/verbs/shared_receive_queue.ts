@@ -21,6 +21,7 @@ import {
   verbError,
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
+import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
 import { postAll } from "./rings.ts";
 
@@ -33,13 +34,12 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   const { maxWr, maxSge = 1 } = options;
   const gone = refusePd(pd);
   if (gone !== undefined) return gone;
-  if (!Number.isInteger(maxWr) || maxWr < 1 || maxWr >= SRQ_WR_MAX) {
-    return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
-  }
+  const tooMany = refuseReceives(maxWr);
+  if (tooMany !== undefined) return tooMany;
   if (!Number.isInteger(maxSge) || maxSge < 1 || maxSge > MAX_SGE) {
     return verbError("EINVAL", `A receive has 1 to ${MAX_SGE} elements: it has ${maxSge}`);
   }
-  const depth = powerOfTwo(maxWr + 1);
+  const depth = depthFor(maxWr);
   const stride = SRQ_SEGMENT_BYTES + (maxSge === 1 ? 16 : 16 * powerOfTwo(maxSge));
   const buffer = allocated(() => device.cpu.allocateContiguous(depth * stride));
   if (failed(buffer)) return buffer;
@@ -54,8 +54,9 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   const ring: SrqRing = {
     queue: srqn,
     stamp: 0,
-    address: buffer.address,
+    ...memoryOf(buffer),
     depth,
+    resizing: false,
     stride,
     write: depth - 1,
     free: Array.from({ length: maxWr }, (_, slot) => maxWr - 1 - slot),
@@ -71,26 +72,60 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   return srq;
 }
 
+function refuseReceives(maxWr: number): VerbError | undefined {
+  if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr < SRQ_WR_MAX) return undefined;
+  return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
+}
+
 function refuseUse(srq: Srq): VerbError | undefined {
   if (!srq.uses.alive) return verbError("EINVAL", "The shared receive queue is gone");
   return refuseStale(srq.device, srq.pd.epoch);
 }
 
 /**
- * Arms SRQ_LIMIT_REACHED: raised once, when fewer receives than `limit` are posted; 0 disarms it.
- * The size does not change. EINVAL for a limit beyond it.
+ * `maxWr` (IBV_SRQ_MAX_WR) gives the queue another size in use (Q-09): EINVAL for an invalid one, EBUSY
+ * where receives beyond it are outstanding. `limit` (IBV_SRQ_LIMIT) arms SRQ_LIMIT_REACHED: raised
+ * once, when fewer receives are posted; 0 disarms it. EINVAL for a limit beyond the size.
  */
 export function* modifySrq(
   srq: Srq,
-  change: { readonly limit: number },
+  change: { readonly limit?: number; readonly maxWr?: number },
 ): Steps<VerbError | undefined> {
-  const { limit } = change;
-  const wrong = refuseUse(srq);
-  if (wrong !== undefined) return wrong;
+  const { limit, maxWr } = change;
+  const wrong = refuseUse(srq) ??
+    (maxWr === undefined ? undefined : yield* resizeSrq(srq, maxWr));
+  if (wrong !== undefined || limit === undefined) return wrong;
   if (!Number.isInteger(limit) || limit < 0 || limit > srq.caps.maxWr) {
     return verbError("EINVAL", `The limit must be 0 to ${srq.caps.maxWr}: it is ${limit}`);
   }
   return yield* perform(srq.device.cpu, { op: "modify-srq", srqn: srq.srqn, limit });
+}
+
+function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
+  const { ring, caps } = srq;
+  const invalid = refuseReceives(maxWr);
+  if (invalid !== undefined) return invalid;
+  const taken = ring.wrIds.findLastIndex((wrId) => wrId !== undefined);
+  if (taken >= maxWr) {
+    return verbError("EBUSY", `The receive in slot ${taken} is outstanding: ${maxWr} slots remain`);
+  }
+  // Receives of a smaller queue fit its ring from now on, those of a larger one once it is there.
+  if (maxWr < caps.maxWr) setSlots(srq, maxWr);
+  const wrong = yield* resizeRing({ queue: "shared", ring, srq }, depthFor(maxWr));
+  setSlots(srq, wrong === undefined ? maxWr : caps.maxWr);
+  return wrong;
+}
+
+/** The queue has so many slots; those beyond are free. */
+function setSlots(srq: Srq, maxWr: number): void {
+  const { ring, caps } = srq;
+  const kept = ring.free.filter((slot) => slot < maxWr);
+  const more: number[] = [];
+  for (let slot = maxWr - 1; slot >= caps.maxWr; slot--) more.push(slot);
+  ring.free.splice(0, ring.free.length, ...more, ...kept);
+  for (let slot = caps.maxWr; slot < maxWr; slot++) ring.wrIds[slot] = undefined;
+  ring.wrIds.length = maxWr;
+  srq.caps = { ...caps, maxWr };
 }
 
 /** Sizes and limit; the limit is 0 where it is not armed, or was reached. */

@@ -1,12 +1,21 @@
 /**
  * Queue information in space 2 (Q-04): the host may change it only through the RNIC: by passing the
- * value to the RNIC, or by its own store under a lock that the RNIC grants and releases. The RNIC
- * refuses violations, with nothing changed.
+ * value to the RNIC, or by its own store under a lock that the RNIC grants, for a time, and releases.
+ * The RNIC refuses violations, with nothing changed. A change of a ring's depth is one of its size in
+ * the same memory (Q-09): the driver's record follows it.
  */
 import { entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import { perform, verbError } from "./device.ts";
+import { failed, request, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Device, VerbError } from "./objects.ts";
+import type { Device, RingMemory, VerbError } from "./objects.ts";
+import {
+  changedSpace2,
+  refuseDepth,
+  type Resizable,
+  resizableOf,
+  whileHeld,
+} from "./resize_queue.ts";
+import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 /** Bytes of a queue's entry in space 2, from `offset` on. */
 export interface Space2Change {
@@ -15,25 +24,76 @@ export interface Space2Change {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/** The RNIC writes the bytes. */
-export function writeSpace2({ cpu }: Device, change: Space2Change): Steps<VerbError | undefined> {
-  return perform(cpu, { op: "write-space2", ...change });
+type Resumed = Extract<RnicReply, { readonly op: "queue-resumed" }>;
+
+/**
+ * The RNIC writes the bytes. EINVAL for a value that is none, EBUSY where the queue is locked or the
+ * part of its ring to be cut holds WQEs.
+ */
+export function writeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
+  return perform(
+    device,
+    change,
+    () => request(device.cpu, "queue-resumed", { op: "write-space2", ...change }),
+  );
 }
 
-/** Takes the lock, stores the bytes, and releases the lock. The RNIC pauses the queue meanwhile. */
-export function* storeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
-  const { cpu, state } = device;
-  const { queue, offset, data } = change;
-  if (!(offset >= 0) || offset + data.length > state.store.bytes[2]) {
-    const range = `[${offset}, ${offset + data.length})`;
-    return verbError(
-      "EINVAL",
-      `Bytes ${range} must lie within the entry's ${state.store.bytes[2]}`,
-    );
+/**
+ * Takes the lock, stores the bytes, and releases the lock; errors as of `writeSpace2`, and EBUSY where
+ * the RNIC has taken the lock back meanwhile. It pauses the queue for as long.
+ */
+export function storeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
+  return perform(device, change, () => storeLocked(device, change));
+}
+
+function* storeLocked(
+  { cpu, state }: Device,
+  { queue, offset, data }: Space2Change,
+): Steps<Resumed | VerbError> {
+  const lock = yield* request(cpu, "lock-space2", { op: "lock-space2", queue });
+  if (failed(lock)) return lock;
+  yield* cpu.settle();
+  if (cpu.now >= lock.until) {
+    return verbError("EBUSY", `The lock of queue ${queue} was taken back at ${lock.until} ps`);
   }
-  const wrong = yield* perform(cpu, { op: "lock-space2", queue });
-  if (wrong !== undefined) return wrong;
   cpu.store(entryAddress(state.store, state, { queue, space: 2 }) + offset, data);
   yield* cpu.settle();
-  return yield* perform(cpu, { op: "unlock-space2", queue });
+  return yield* request(cpu, "queue-resumed", { op: "unlock-space2", queue });
+}
+
+/** Has the change made, with the driver's record of the ring kept in step. */
+function* perform(
+  device: Device,
+  change: Space2Change,
+  ask: () => Steps<Resumed | VerbError>,
+): Steps<VerbError | undefined> {
+  const { queue, offset, data } = change;
+  const { bytes } = device.state.store;
+  if (!(offset >= 0) || data.length === 0 || offset + data.length > bytes[2]) {
+    const range = `[${offset}, ${offset + data.length})`;
+    return verbError("EINVAL", `Bytes ${range} must lie within the entry's ${bytes[2]}`);
+  }
+  const target = resizableOf(device.state, queue);
+  if (target === undefined) {
+    const reply = yield* ask();
+    return failed(reply) ? reply : undefined;
+  }
+  const place = placeWith(target, change);
+  return failed(place) ? place : yield* whileHeld(target, place, ask);
+}
+
+/** Where the ring is after the change, which its memory has to have room for. */
+function placeWith(target: Resizable, change: Space2Change): RingMemory | VerbError {
+  const { ring } = target;
+  const { depth, unitBytes, wqeAddress } = changedSpace2(target, change);
+  if (wqeAddress !== ring.physical) {
+    const reason = "A ring goes on in other memory by resizeQp or modifySrq, which allocate it";
+    return verbError("EINVAL", reason);
+  }
+  if (depth * unitBytes > ring.room) {
+    const reason =
+      `The ring's memory has ${ring.room} B: ${depth} units of ${unitBytes} B are more`;
+    return verbError("EINVAL", reason);
+  }
+  return refuseDepth(target, depth) ?? { ...ring, depth };
 }

@@ -6,6 +6,7 @@ import { verbError } from "./device.ts";
 import { enqueueSend } from "./post.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Qp, SendRequest, VerbError } from "./objects.ts";
+import { awaitRing } from "./resize_queue.ts";
 import { ringDoorbell } from "./rings.ts";
 
 export interface WorkBatch {
@@ -29,6 +30,7 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   if (!batch.open) return verbError("EINVAL", "The batch has ended already");
   batch.open = false;
   const { qp, requests } = batch;
+  yield* awaitRing(qp.device, qp.sq);
   const { write, used, requests: outstanding } = qp.sq;
   const keys = requests.flatMap(({ bind }) =>
     bind === undefined ? [] : [[bind.mw, bind.mw.rkey] as const]

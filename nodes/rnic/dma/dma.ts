@@ -54,6 +54,8 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
     case "send-wqes":
     case "recv-wqes":
     case "srq-wqes":
+    case "space2":
+    case "ring-units":
       return gather;
   }
 }
@@ -169,6 +171,8 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
     case "send-wqes":
     case "recv-wqes":
     case "srq-wqes":
+    case "space2":
+    case "ring-units":
       return;
   }
 }

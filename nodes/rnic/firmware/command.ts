@@ -2,7 +2,6 @@
  * Control path (firmware): one small function per command of the driver. A refused command changes
  * nothing and its reply has what was found and what was expected.
  */
-import { PORTS } from "../../../fabric/node.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -15,7 +14,7 @@ import type {
 import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { completionsEnd } from "../queues/completion_queue.ts";
 import { createCq, destroyCq, resizeCq } from "./cq_command.ts";
-import { type Device, schedule } from "../state/device.ts";
+import { type Device, schedule, sendReply } from "../state/device.ts";
 import { announceState, enterError, stopWork } from "../requester/qp_error.ts";
 import { skipFlushed } from "../state/requester_changes.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -36,8 +35,10 @@ import {
   type QueuePair,
   resetQueuePair,
 } from "../state/queue_pair.ts";
-import { freeQueues, installQueue, removeQueue, writeSpace2 } from "../queues/install.ts";
+import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+import { releaseHeld } from "../queues/paused_queue.ts";
+import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "./multicast_command.ts";
@@ -46,19 +47,23 @@ import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
 import { checkDrained } from "../requester/completer.ts";
 
-/** Carries out a command; its reply leaves behind the writes that it caused, one of pages taken back later. */
+/**
+ * Carries out a command; its reply leaves behind the writes that it caused. "later": the command has
+ * begun something that ends of itself, and answers then.
+ */
 export function takeCommand(device: Device, message: CommandMessage): void {
   device.counters.commands++;
-  const reply = execute(device, message);
-  if (reply === undefined) return;
-  device.out.send(PORTS.rnicBus, { kind: "reply", id: message.id, reply }, device.stageAt);
+  const { id, command } = message;
+  const reply = execute(device, command, id);
+  if (reply !== "later") sendReply(device, id, reply);
 }
 
 const COMMANDS: {
-  readonly [Op in Exclude<RnicCommand["op"], "invalidate-pages">]: (
+  readonly [Op in RnicCommand["op"]]: (
     device: Device,
     command: CommandOf<Op>,
-  ) => RnicReply;
+    id: number,
+  ) => RnicReply | "later";
 } = {
   "init": init,
   "create-cq": createCq,
@@ -79,25 +84,23 @@ const COMMANDS: {
   "allocate-mw": allocateMw,
   "deallocate-mw": deallocateMw,
   "map-pages": mapPagesOf,
+  "invalidate-pages": invalidatePages,
   "give-memory": giveMemory,
-  "write-space2": writeSpace2ByValue,
+  "write-space2": writeSpace2,
   "lock-space2": lockSpace2,
   "unlock-space2": unlockSpace2,
-  "expand-queue": () =>
-    refusal("EINVAL", "Cannot expand a queue as this firmware does not move rings"),
+  "expand-queue": expandQueue,
   "query-statistics": (device) => (
     { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
   ),
 };
 
-function execute(device: Device, message: CommandMessage): RnicReply | undefined {
-  const { id, command } = message;
+function execute(device: Device, command: RnicCommand, id: number): RnicReply | "later" {
   if (device.spaces === undefined && command.op !== "init") {
     return refusal("EINVAL", `Cannot carry out ${command.op} as init must come first`);
   }
-  if (command.op === "invalidate-pages") return invalidatePages(device, { id, command });
   // The operation selects the function, and the command is that operation's.
-  return COMMANDS[command.op](device, command as never);
+  return COMMANDS[command.op](device, command as never, id);
 }
 
 function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicReply {
@@ -239,6 +242,7 @@ function modifyQp(device: Device, { qpn, attributes }: CommandOf<"modify-qp">): 
 function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
+  releaseHeld(device, qp);
   resetQueuePair(qp);
 }
 
@@ -272,50 +276,4 @@ function destroyQp(device: Device, { qpn }: CommandOf<"destroy-qp">): RnicReply 
   if (qp.srq === undefined) removeQueue(device, qp.rqQueue);
   else qp.srq.users--;
   return reply;
-}
-
-/** Q-04: a breach of space 2's access rules is an error and changes nothing. */
-function writeSpace2ByValue(device: Device, command: CommandOf<"write-space2">): RnicReply {
-  const { queue, offset, data } = command;
-  if (device.owners[queue] === undefined) return noSuch("queue", queue);
-  if (device.locked.has(queue)) return refusal("EBUSY", `Space 2 of queue ${queue} is locked`);
-  if (!(offset >= 0) || data.length === 0 || offset + data.length > device.store.bytes[2]) {
-    const range = `[${offset}, ${offset + data.length})`;
-    const most = device.store.bytes[2];
-    return refusal("EINVAL", `Bytes ${range} must lie within the entry's ${most}`);
-  }
-  writeSpace2(device, queue, data, offset);
-  forgetSpace2(device, queue);
-  return DONE;
-}
-
-/** What the chip knows of the queue is read again, after its own pointer has gone to memory. */
-function forgetSpace2(device: Device, queue: number): void {
-  const entry = device.cache.find(queue);
-  if (entry !== undefined) entry.stale = true;
-}
-
-function lockSpace2(device: Device, { queue }: CommandOf<"lock-space2">): RnicReply {
-  const owner = device.owners[queue];
-  if (owner === undefined) return noSuch("queue", queue);
-  if (device.locked.has(queue)) {
-    return refusal("EBUSY", `Space 2 of queue ${queue} is locked already`);
-  }
-  device.locked.add(queue);
-  if (owner.kind === "sq") owner.qp.sq.paused = true;
-  return DONE;
-}
-
-function unlockSpace2(device: Device, { queue }: CommandOf<"unlock-space2">): RnicReply {
-  const owner = device.owners[queue];
-  if (owner === undefined) return noSuch("queue", queue);
-  if (!device.locked.delete(queue)) {
-    return refusal("EINVAL", `Space 2 of queue ${queue} is not locked`);
-  }
-  forgetSpace2(device, queue);
-  if (owner.kind === "sq") {
-    owner.qp.sq.paused = false;
-    fetchWork(device, owner.qp);
-  }
-  return DONE;
 }

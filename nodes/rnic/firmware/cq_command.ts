@@ -5,11 +5,13 @@ import type {
   RingPlace,
   RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { isPaused } from "../queues/pause.ts";
+import { coversQueueInformation } from "../queues/queue_information.ts";
 import { createCompletionQueue, moveCompletions } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { coversQueueInformation, DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 
 /** CQEs are written there: no queue information may be. */
 function cqFault(device: Device, ring: RingPlace): string | undefined {
@@ -37,6 +39,7 @@ export function resizeCq(device: Device, command: CommandOf<"resize-cq">): RnicR
   if (cq === undefined) return noSuch("completion queue", cqn);
   const fault = cqFault(device, ring);
   if (fault !== undefined) return refusal("EINVAL", fault);
+  if (isPaused(device, cqn)) return refusal("EBUSY", `Space 2 of queue ${cqn} is locked`);
   if (cq.overflowed) return refusal("EINVAL", `CQ ${cqn} has overflowed`);
   const held = cq.written - taken;
   if (held < 0 || held >= ring.units) {

@@ -16,8 +16,9 @@ import { resumeMapped } from "../paging/memory_waits.ts";
 import { mapPages, unmapPages } from "../paging/page_requests.ts";
 import { dropTable, holdTable, memoryNeeded } from "../paging/translation_cache.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
+import { coversQueueInformation } from "../queues/queue_information.ts";
 import { relocateReadBacks } from "../verify/read_back.ts";
-import { coversQueueInformation, DONE, noSuch, refusal } from "./reply.ts";
+import { DONE, noSuch, refusal } from "./reply.ts";
 import type { Region } from "../state/memory.ts";
 
 export function registerMr(device: Device, { region: plan }: CommandOf<"register-mr">): RnicReply {
@@ -131,18 +132,19 @@ export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): Rni
   return DONE;
 }
 
-/** @returns the refusal; undefined where the reply comes when no access is under way any more. */
+/** "later": the reply comes when no access is under way any more. */
 export function invalidatePages(
   device: Device,
-  { id, command }: { readonly id: number; readonly command: CommandOf<"invalidate-pages"> },
-): RnicReply | undefined {
+  command: CommandOf<"invalidate-pages">,
+  id: number,
+): RnicReply | "later" {
   const region = pagedRegion(device, command);
   if ("status" in region) return region;
   const frames = unmapPages(device, region, command);
   const { table, pageBytes } = region;
   relocateReadBacks(device, table);
   device.paging.invalidations.push({ id, frames, pageBytes });
-  return undefined;
+  return "later";
 }
 
 export function allocateMw(device: Device, { type, pd }: CommandOf<"allocate-mw">): RnicReply {

@@ -1,6 +1,5 @@
 /** Replies of the firmware without a result: done, or refused. */
 import type { Device } from "../state/device.ts";
-import { storeRanges } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 export const DONE: RnicReply = { status: "ok", op: "done" };
@@ -19,21 +18,6 @@ export function noSuch(object: string, number: number): RnicReply {
 
 export function noQueueLeft({ spaces }: Device): RnicReply {
   return refusal("ENOMEM", `All ${spaces!.queues} queues are taken`);
-}
-
-/**
- * Q-04: whether memory that the RNIC is to write for others lies in queue information, where each
- * write has its rule.
- */
-export function coversQueueInformation(
-  { store, spaces }: Device,
-  memory: { readonly address: number; readonly length: number },
-): boolean {
-  const { queues, ...bases } = spaces!;
-  const { address, length } = memory;
-  return storeRanges(store, bases, queues).some(({ from, end }) =>
-    address < end && address + length > from
-  );
 }
 
 /** What is wrong with a ring of the driver's; undefined where nothing is. */

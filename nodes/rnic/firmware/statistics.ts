@@ -6,6 +6,10 @@ import { pagingStatistics } from "../paging/paging_statistics.ts";
 
 export function statisticsOf(device: Device): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
+  // A card of which no lock was asked says nothing about locks.
+  if (all["locksGranted"] === 0 && all["locksDenied"] === 0) {
+    for (const name of ["locksGranted", "locksDenied", "locksTakenBack"]) delete all[name];
+  }
   // how many DMA reads of queue information a doorbell costs on average.
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;

@@ -3,8 +3,7 @@
  * under way have ended: DMA reads have completed, atomics have written their words. DMA writes are ahead of the reply on the bus, where the host waits
  * for them. What is waited for needs no page of its own, so the reply always comes.
  */
-import { PORTS } from "../../../fabric/node.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, sendReply } from "../state/device.ts";
 import type { Invalidation } from "../state/paging_state.ts";
 import type { ReadRequest } from "../state/dma_state.ts";
 
@@ -13,8 +12,7 @@ export function answerInvalidations(device: Device): void {
   const { invalidations } = device.paging;
   while (invalidations.length > 0 && !isInUse(device, invalidations[0]!)) {
     const { id } = invalidations.shift()!;
-    const reply = { status: "ok", op: "done" } as const;
-    device.out.send(PORTS.rnicBus, { kind: "reply", id, reply }, device.stageAt);
+    sendReply(device, id, { status: "ok", op: "done" });
   }
 }
 

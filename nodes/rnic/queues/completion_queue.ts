@@ -11,6 +11,7 @@ import { dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { installQueue } from "./install.ts";
+import { isPaused } from "./pause.ts";
 import { findQueue, rereadPointer, tellPointer } from "./queue_information.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 
@@ -55,7 +56,9 @@ export function complete(device: Device, cqn: number, cqe: Cqe): void {
   if (!cq.busy) writePending(device, cq);
 }
 
-function writePending(device: Device, cq: CompletionQueue): void {
+/** Writes what waits, unless the queue is paused. */
+export function writePending(device: Device, cq: CompletionQueue): void {
+  if (isPaused(device, cq.cqn)) return;
   const waiter = { kind: "cq", cq, reread: false } as const;
   const entry = findQueue(device, cq.cqn, waiter);
   if (entry === undefined) cq.busy = true;
@@ -74,6 +77,7 @@ export function resumeCompletion(
   const { cq } = waiter;
   cq.busy = false;
   if (cq.overflowed || device.completionQueues.get(cq.cqn) !== cq) return undefined;
+  if (isPaused(device, cq.cqn)) return undefined;
   if (entry.stamp < cq.resized.stamp) {
     entry.host = cq.resized.pointer;
     entry.stamp = cq.resized.stamp;

@@ -9,7 +9,9 @@ import {
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { dmaWrite } from "../dma/dma.ts";
+import { dropPause } from "./pause.ts";
 import {
   createEntry,
   spaceAddress,
@@ -61,21 +63,16 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   });
   writeBack(device, device.cache.insert(entry, device.now));
   writeSpace1(device, entry);
-  if (device.store.bytes[2] > 0) {
-    writeSpace2(device, queue, encodeEntry(device.store, 2, { ...entry, rnicPointer: own }));
-  }
+  writeSpace2(device, entry);
 }
 
-/** Writes bytes of space 2 for the host. */
-export function writeSpace2(
-  device: Device,
-  queue: number,
-  data: Uint8Array<ArrayBuffer>,
-  offset = 0,
-): void {
+/** Writes space 2 of a queue as the chip has it. */
+export function writeSpace2(device: Device, entry: QueueEntry): void {
+  const { store } = device;
+  if (store.bytes[2] === 0) return;
   dmaWrite(device, {
-    address: spaceAddress(device, queue, 2) + offset,
-    data,
+    address: spaceAddress(device, entry.queue, 2),
+    data: encodeEntry(store, 2, entry),
   });
 }
 
@@ -101,7 +98,6 @@ export function writeState(device: Device, queue: number, state: QueueState): vo
 export function removeQueue(device: Device, queue: number): void {
   forgetQueue(device, queue);
   device.owners[queue] = undefined;
-  device.locked.delete(queue);
   dmaWrite(device, {
     address: spaceAddress(device, queue, 1),
     data: encodeEntry(device.store, 1, NO_QUEUE),
@@ -110,6 +106,8 @@ export function removeQueue(device: Device, queue: number): void {
 
 /** Drops what the chip knows of the queue; a look-up under way has no waiter any more. */
 function forgetQueue(device: Device, queue: number): void {
+  dropPause(device, queue);
+  device.moved.delete(queue);
   device.cache.remove(queue);
   const load = device.loads.get(queue);
   if (load === undefined) return;

@@ -19,6 +19,7 @@ import {
   recordBytes,
   type Space,
   SPACES,
+  storeRanges,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
@@ -31,10 +32,25 @@ export function spaceAddress({ store, spaces }: Device, queue: number, space: Sp
   return entryAddress(store, spaces!, { queue, space });
 }
 
+/**
+ * Q-04: whether memory that the RNIC is to write for others lies in queue information, where each
+ * write has its rule.
+ */
+export function coversQueueInformation(
+  { store, spaces }: Device,
+  memory: { readonly address: number; readonly length: number },
+): boolean {
+  const { queues, ...bases } = spaces!;
+  const { address, length } = memory;
+  return storeRanges(store, bases, queues).some(({ from, end }) =>
+    address < end && address + length > from
+  );
+}
+
 /** The cached entry at once, or undefined: then `waiter` goes on when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
-  if (entry?.pins === 0 && (entry.stale || device.cache.isAbsent)) {
+  if (entry?.pins === 0 && device.cache.isAbsent) {
     device.cache.remove(queue);
     writeBack(device, [entry]);
   } else if (entry !== undefined) {
@@ -131,6 +147,11 @@ export function takeSpace(
     entry.pins++;
     writeBack(device, device.cache.insert(entry, device.now));
   }
+  const moved = device.moved.get(load.queue);
+  if (moved !== undefined && entry.stamp < moved.stamp) {
+    entry.host = moved.pointer;
+    entry.stamp = moved.stamp;
+  }
   const { hostPointer: pointer, stamp } = load.found;
   if (pointer !== undefined && stamp !== undefined) acceptPointer(entry, { pointer, stamp });
   return entry;
@@ -180,7 +201,7 @@ export function createEntry(
   const { kind, depth } = known;
   // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
-  const state = { pins: 0, stale: false, dirty: false, told: pointer, cachedAt: now, place: 0 };
+  const state = { pins: 0, dirty: false, told: pointer, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 

@@ -8,6 +8,7 @@ import {
   SPACE1_BYTES,
   SPACE2_BYTES,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { Pair } from "../testing/pair_testing.ts";
 import type { Side } from "../testing/rig_parts_testing.ts";
@@ -236,7 +237,7 @@ describe("queue information", () => {
     p.rig.command(p.rig.a, { op: "lock-space2", queue: p.a.sq.queue });
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq);
-    p.rig.run();
+    p.rig.runFor(50 * PS_PER_US);
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 0);
     p.rig.command(p.rig.a, { op: "unlock-space2", queue: p.a.sq.queue });
     p.rig.run();

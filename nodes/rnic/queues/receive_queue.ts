@@ -12,6 +12,7 @@ import type { Device } from "../state/device.ts";
 import { rights } from "../state/life_cycle.ts";
 import { RECV_RETRIES, RECV_RETRY_PS } from "../state/limits.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
+import { isPaused } from "./pause.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair, RecvWaiter } from "../state/queue_pair.ts";
 import { serveShared } from "./shared_receive_queue.ts";
@@ -19,7 +20,7 @@ import { clearTimer, setTimer } from "../state/timers.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
-import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { Cqe, CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import { closeMessage } from "../state/responder_changes.ts";
 
 /** Asks for a receive WQE. The waiter gets it in its turn, maybe at once. */
@@ -33,6 +34,11 @@ export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): voi
 export function serveReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   if (rights(qp.state).flushesReceives) return flushReceives(device, qp);
+  if (isPaused(device, qp.rqQueue)) {
+    refuseWaiters(device, qp);
+    if (qp.srq !== undefined && rq.waiters.length > 0) qp.srq.waiting.add(qp);
+    return;
+  }
   if (qp.srq !== undefined) return serveShared(device, qp, qp.srq);
   while (rq.waiters.length > 0 && rq.fetched.length > 0) {
     if (mustHold(qp, rq.waiters.peek()!) || isWaiting(device, qp, "deliver")) return;
@@ -55,6 +61,7 @@ function mustHold(qp: QueuePair, waiter: RecvWaiter): boolean {
 }
 
 function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
+  if (isPaused(device, qp.rqQueue)) return;
   const waiter = { kind: "recv", qp, life: qp.life, reread } as const;
   const entry = findQueue(device, qp.rqQueue, waiter);
   if (entry === undefined) qp.rq.busy = true;
@@ -69,6 +76,7 @@ export function resumeReceiveQueue(
 ): void {
   const { qp } = waiter;
   qp.rq.busy = false;
+  if (isPaused(device, qp.rqQueue)) return;
   if (rights(qp.state).flushesReceives) return flushReceiveRing(device, entry, waiter);
   const filled = filledUnits(entry.own, entry.host, entry.depth);
   if (filled === 0 && waiter.reread) return refuseWaiters(device, qp);
@@ -173,7 +181,7 @@ export function completeReceive(
   },
 ): void {
   const { recv, input: { packet }, byteCount, opcode } = done;
-  complete(device, qp.recvCq, {
+  completeUnlessPaused(device, qp, {
     ...PLAIN_CQE,
     opcode,
     qpn: qp.qpn,
@@ -201,11 +209,18 @@ export function flushReceive(
   qp: QueuePair,
   { position, status = "WR_FLUSH_ERR" }: { readonly position: number; readonly status?: WcStatus },
 ): void {
-  complete(device, qp.recvCq, {
+  completeUnlessPaused(device, qp, {
     ...PLAIN_CQE,
     opcode: "responder-error",
     status,
     qpn: qp.qpn,
     wqeIndex: position & 0xffff,
   });
+}
+
+/** A paused queue's completions are held, in their order, until it goes on. */
+function completeUnlessPaused(device: Device, qp: QueuePair, cqe: Cqe): void {
+  const pause = device.pauses.get(qp.rqQueue);
+  if (pause === undefined) complete(device, qp.recvCq, cqe);
+  else pause.held.push({ cqn: qp.recvCq, cqe });
 }

@@ -3,13 +3,15 @@
  * end (Q-01), and turned into work. The read pointer moves on with the fetch.
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { allocate, copyOf, viewOf } from "../../../fabric/base/slab.ts";
+import { copyOf, viewOf } from "../../../fabric/base/slab.ts";
 import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { type Device, schedule } from "../state/device.ts";
 import { addWork } from "../state/requester_changes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
+import { isPaused } from "./pause.ts";
+import { joined } from "./ring_move.ts";
 import { advanceRead, fetchWqes, findQueue } from "./queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
@@ -18,7 +20,9 @@ import { createWork } from "../state/outstanding_wqe.ts";
 export function fetchWork(device: Device, qp: QueuePair): void {
   const { sq, requester } = qp;
   const { startsWork, flushesSends } = rights(qp.state);
-  if (!sq.mayHaveMore || sq.busy || sq.paused || !(startsWork || flushesSends)) return;
+  if (!sq.mayHaveMore || sq.busy || isPaused(device, qp.sqQueue) || !(startsWork || flushesSends)) {
+    return;
+  }
   if (requester.work.length >= LIMITS.workPerQueuePair) return;
   const entry = findQueue(device, qp.sqQueue, { kind: "send", qp, life: qp.life });
   if (entry === undefined) sq.busy = true;
@@ -28,7 +32,7 @@ export function fetchWork(device: Device, qp: QueuePair): void {
 /** The queue's information is there: reads the units that are filled, up to the ring's end. */
 export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
   qp.sq.busy = false;
-  if (qp.sq.paused) return;
+  if (isPaused(device, qp.sqQueue)) return;
   qp.sq.mayHaveMore = filledUnits(entry.own, entry.host, entry.depth) > 0;
   if (!qp.sq.mayHaveMore) return;
   qp.sq.busy = true;
@@ -73,11 +77,4 @@ function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
   const work = createWork(wqe, position);
   addWork(qp, work);
   return units ?? 1;
-}
-
-function joined(head: Uint8Array, tail: Uint8Array): Uint8Array<ArrayBuffer> {
-  const bytes = allocate(head.length + tail.length);
-  bytes.set(head);
-  bytes.set(tail, head.length);
-  return bytes;
 }

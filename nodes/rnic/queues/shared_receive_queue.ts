@@ -10,6 +10,7 @@ import { type Device, raiseEvent } from "../state/device.ts";
 import { releaseReceives } from "../state/responder_changes.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
+import { isPaused } from "./pause.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair, SharedReceiveQueue } from "../state/queue_pair.ts";
 import { refuseWaiters, serveReceives } from "./receive_queue.ts";
@@ -51,7 +52,7 @@ export function serveWaiting(device: Device, srq: SharedReceiveQueue): void {
 
 /** Looks how much is posted: for the waiters, and against the limit. */
 export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
-  if (srq.busy) return;
+  if (srq.busy || isPaused(device, srq.srqn)) return;
   const waiter = { kind: "srq", srq, reread: false } as const;
   const entry = findQueue(device, srq.srqn, waiter);
   if (entry === undefined) srq.busy = true;
@@ -69,7 +70,7 @@ export function resumeShared(
 ): void {
   const { srq, reread } = waiter;
   srq.busy = false;
-  if (!isAlive(device, srq)) return;
+  if (!isAlive(device, srq) || isPaused(device, srq.srqn)) return;
   const { own, depth } = entry;
   const filled = filledUnits(own, entry.host, depth);
   const isLow = srq.limit > 0 && srq.fetched.length + filled < srq.limit;

@@ -30,7 +30,7 @@ import { isWaiting } from "../paging/memory_waits.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, restartFrom } from "./requester.ts";
 import { traceWork } from "../trace/requester_trace.ts";
-import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
+import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
 /** Whether a response's PSN can be one: begun to be sent, and not acknowledged long ago. */
@@ -302,7 +302,7 @@ function completeSend(
     opcode: isDone ? "requester" : "requester-error",
     status,
     qpn: qp.qpn,
-    wqeIndex: indexOf(work),
+    wqeIndex: work.index,
     byteCount: plan.localNeed === 0 ? 0 : work.length,
     wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode],
     // P-25: the CQE names what was persisted.

@@ -81,6 +81,10 @@ export function createCounters() {
     cacheHits: 0,
     cacheMisses: 0,
     cacheEvictions: 0,
+    /** Locks of space 2: granted, refused, and of the granted ones those taken back. */
+    locksGranted: 0,
+    locksDenied: 0,
+    locksTakenBack: 0,
     cqes: 0,
     cqeErrors: 0,
     cqOverflows: 0,

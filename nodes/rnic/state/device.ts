@@ -12,9 +12,10 @@ import type {
   PersistencePlan,
   QueueSpaces,
   RnicEvent,
+  RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Counters, DropReason } from "./counters.ts";
-import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { Doorbell, StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
@@ -22,7 +23,7 @@ import type { QueueCache } from "./queue_cache.ts";
 import type { QueuePair, RecvWaiter, SharedReceiveQueue } from "./queue_pair.ts";
 import type { VerifyState } from "./verify_state.ts";
 import type { RegionTable } from "./memory.ts";
-import type { CompletionQueue, QueueLoad } from "./queues.ts";
+import type { CompletionQueue, Pause, QueueLoad } from "./queues.ts";
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
@@ -115,8 +116,13 @@ export interface Device {
   readonly cache: QueueCache;
   /** Q-07: reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
-  /** Q-04: queues whose space 2 the host holds. */
-  readonly locked: Set<number>;
+  /** Q-04, Q-09: queues that are paused, by number. */
+  readonly pauses: Map<number, Pause>;
+  /**
+   * Q-09: the host's pointers of queues that were moved, as the RNIC knows them: older ones in space 3
+   * are about the old ring.
+   */
+  readonly moved: Map<number, StampedPointer>;
   /** Words of host memory that atomics hold. */
   readonly atomicWords: AtomicWords;
   /** Verified writes under way, and what senders' earlier ones were like. */
@@ -145,6 +151,11 @@ export function schedule(device: Device, qp: QueuePair): void {
   if (qp.scheduled) return;
   qp.scheduled = true;
   device.roundRobin.push(qp);
+}
+
+/** Answers a command of the host's driver; the reply leaves behind the writes that it caused. */
+export function sendReply(device: Device, id: number, reply: RnicReply): void {
+  device.out.send(PORTS.rnicBus, { kind: "reply", id, reply }, device.stageAt);
 }
 
 /** Raises an asynchronous event at the host's driver. */

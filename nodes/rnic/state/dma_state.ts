@@ -4,10 +4,11 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fill } from "./paging_state.ts";
-import type { QueueLoad } from "./queues.ts";
+import type { Pause, QueueLoad } from "./queues.ts";
 import type { Space } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
+import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Gather } from "./tx_frame.ts";
 import type { AtomicTurn, PersistRecord, ReadBack } from "./responder_state.ts";
 
@@ -49,6 +50,15 @@ export type Continuation =
     readonly units: number;
   }
   | { readonly kind: "translation"; readonly fill: Fill }
+  /** Space 2 as the host has left it. */
+  | { readonly kind: "space2"; readonly pause: Pause }
+  /** Q-09: unread units that move; `before` are those up to the ring's end, where it is read in two. */
+  | {
+    readonly kind: "ring-units";
+    readonly pause: Pause;
+    readonly move: RingMove;
+    readonly before: Uint8Array | undefined;
+  }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
   | {
@@ -58,6 +68,13 @@ export type Continuation =
     readonly length: number;
   }
   | LsbRead;
+
+/** Q-09: how a ring goes on. */
+export interface RingMove {
+  readonly ring: RingPlace;
+  /** Unread units, from the read pointer on. */
+  readonly units: number;
+}
 
 /** S905: the read that pushes this queue pair's earlier writes out (P-24), and the records that it serves. */
 export interface LsbRead {

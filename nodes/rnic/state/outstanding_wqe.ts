@@ -103,8 +103,9 @@ export interface OutstandingWqe {
   /** Undefined where the fetched bytes are no WQE. */
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
-  /** Ring position of its first unit. */
-  readonly position: number;
+  /** Ring position of its first unit, and what its completion names it by: as the driver wrote it. */
+  position: number;
+  index: number;
   readonly length: number;
   /** Local memory, checked when the work is started; empty where the data is inline. */
   segments: readonly MemorySegment[];
@@ -141,6 +142,7 @@ export function createWork(wqe: SendWqe | undefined, position: number): Outstand
     wqe,
     plan: wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode],
     position,
+    index: wqe?.index ?? position & 0xffff,
     length,
     segments: [],
     started: false,
@@ -161,11 +163,6 @@ export function createWork(wqe: SendWqe | undefined, position: number): Outstand
 
 export function lastPsnOf(work: OutstandingWqe): number {
   return (work.firstPsn + work.packets - 1) & 0xff_ffff;
-}
-
-/** The WQE that the completion names: its ring position as the driver wrote it. */
-export function indexOf(work: OutstandingWqe): number {
-  return work.wqe?.index ?? work.position & 0xffff;
 }
 
 /** What has gone into a message's CRC. */

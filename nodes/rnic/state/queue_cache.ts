@@ -28,8 +28,6 @@ export interface QueueEntry {
   recycled: boolean;
   /** Operations under way that hold on to the entry. */
   pins: number;
-  /** Space 2 was changed: to be read again as soon as no operation pins the entry. */
-  stale: boolean;
   /** The RNIC's own pointer in host memory is behind: it stands at `told` there. */
   dirty: boolean;
   told: number;

@@ -20,7 +20,6 @@ function entry(queue: number, cachedAt = queue): QueueEntry {
     stamp: 0,
     recycled: false,
     pins: 0,
-    stale: false,
     dirty: false,
     told: 0,
     cachedAt,

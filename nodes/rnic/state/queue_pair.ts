@@ -59,8 +59,6 @@ export interface SendQueue {
   /** Units of a WQE whose other units the last fetch did not bring, and their ring position. */
   partial: Uint8Array<ArrayBuffer> | undefined;
   partialPosition: number;
-  /** Q-04, Q-09: nothing is fetched while the queue is locked or being moved. */
-  paused: boolean;
   /** SQ_DRAINED is to be raised when all that was started has completed. */
   drainNotify: boolean;
 }
@@ -112,7 +110,7 @@ interface Identity {
   readonly rqStride: number;
   readonly srq: SharedReceiveQueue | undefined;
   /** The rings, as the driver laid them out. */
-  readonly rings: { sq: RingPlace; readonly rq: RingPlace | undefined };
+  readonly rings: { sq: RingPlace; rq: RingPlace | undefined };
   readonly sendCq: number;
   readonly recvCq: number;
   readonly persistCompletion: "persistence" | "reception";
@@ -197,7 +195,6 @@ function inReset(qpn: number) {
       mayHaveMore: false,
       partial: undefined,
       partialPosition: 0,
-      paused: false,
       drainNotify: false,
     },
     rq: { busy: false, fetched: new Fifo<RecvWqe>(), waiters: new Fifo<RecvWaiter>(), retries: 0 },
@@ -275,10 +272,8 @@ export function enterState(qp: QueuePair, state: "err" | "sqe"): void {
 /** RESET: everything that was under way is forgotten, silently. */
 export function resetQueuePair(queuePair: QueuePair): void {
   const qp = own(queuePair);
-  const { paused } = qp.sq;
   qp.life++;
   Object.assign(qp, inReset(qp.qpn));
-  qp.sq.paused = paused;
 }
 
 /** Whether the peer has all of these ACCESS bits (else NAK 0x61). */
@@ -289,7 +284,7 @@ export function permits(qp: QueuePair, need: number): boolean {
 export interface SharedReceiveQueue {
   /** The queue's number as well. */
   readonly srqn: number;
-  readonly ring: RingPlace;
+  ring: RingPlace;
   readonly stride: number;
   /** Protection domain of its WQEs' memory. */
   readonly pd: number;

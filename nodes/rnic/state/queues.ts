@@ -6,6 +6,7 @@ import type { QueueEntry } from "./queue_cache.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 
 /** What goes on when a queue's information is there. `life` is the queue pair's when it asked. */
 export type Waiter =
@@ -19,7 +20,8 @@ export type Waiter =
     readonly reread: boolean;
   }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
-  | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean };
+  | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean }
+  | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean };
 
 /** A look-up under way. */
 export interface QueueLoad {
@@ -36,6 +38,44 @@ export interface QueueLoad {
   readonly waiters: Waiter[];
   /** Came after the read of space 3 had left, and must not get an older pointer. */
   readonly late: Waiter[];
+}
+
+/**
+ * A queue that is paused (Q-04, Q-09): nothing of it is fetched or written, and its completions are
+ * held. A lock is a pause that the host has asked for.
+ */
+export interface Pause {
+  readonly queue: number;
+  /** Number of the command that is answered next; undefined where none waits. */
+  command: number | undefined;
+  /** What is to be done when the queue is at rest. */
+  task: PauseTask;
+  /**
+   * `drains`: fetches of before are under way. `locked`: the host may write space 2. `works`: the RNIC
+   * carries out the task.
+   */
+  stage: "drains" | "locked" | "works";
+  /** When a lock is taken back; NEVER in other stages. */
+  until: Time;
+  /** The queue's information, held on the chip; undefined until it is there. */
+  entry: QueueEntry | undefined;
+  /** The host may have changed space 2 in memory. */
+  hostWrote: boolean;
+  /** Completions of receives, to be written afterwards. */
+  readonly held: Fifo<HeldCompletion>;
+}
+
+export type PauseTask =
+  | { readonly kind: "lock" }
+  /** Space 2 is read, as the host has left it. */
+  | { readonly kind: "unlock" }
+  /** Bytes of space 2, handed over by the host. */
+  | { readonly kind: "write"; readonly offset: number; readonly data: Uint8Array }
+  | { readonly kind: "move"; readonly ring: RingPlace };
+
+export interface HeldCompletion {
+  readonly cqn: number;
+  readonly cqe: Cqe;
 }
 
 export interface CompletionQueue {

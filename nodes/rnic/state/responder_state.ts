@@ -25,8 +25,8 @@ export interface RequestIn extends PacketIn {
 
 /** A receive WQE on the chip. */
 export interface RecvWqe {
-  /** Ring position. */
-  readonly position: number;
+  /** Ring position, or slot of a shared queue. */
+  position: number;
   readonly sges: readonly Sge[];
 }
 

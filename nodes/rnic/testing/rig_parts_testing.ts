@@ -53,6 +53,7 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
       persistPs: 30_000,
       commandPs: 1_000_000,
       pageFaultPs: 20_000_000,
+      space2LockPs: 100_000_000,
       wqeFetchUnits: 4,
       dmaReadBytes: 512,
       dmaReadsMax: 13,
@@ -124,8 +125,8 @@ export interface Side {
 /** A ring as the fake driver keeps it. */
 export interface Ring {
   readonly queue: number;
-  readonly address: number;
-  readonly depth: number;
+  address: number;
+  depth: number;
   write: number;
   stamp: number;
 }

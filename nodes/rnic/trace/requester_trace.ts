@@ -5,7 +5,7 @@ import { trace } from "./trace.ts";
 import type { Device } from "../state/device.ts";
 import { findRecord } from "../state/persist_records.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
+import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /** Steps of one kind of request, by what the requester does. */
 interface Figure {
@@ -57,7 +57,7 @@ function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
 /** Whose ladder it is: the WQE, and the message's packets; a persistence ACK is about the peer's. */
 function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
-  const place = { wqe: indexOf(work) };
+  const place = { wqe: work.index };
   if (wqe?.opcode === "persistence-ack") {
     return {
       ...place,
@@ -74,7 +74,7 @@ export function traceWork(
   qp: QueuePair,
   { work, stage }: { readonly work: OutstandingWqe; readonly stage: keyof Figure },
 ): void {
-  const name = `${work.wqe?.opcode ?? "malformed WQE"} at ${indexOf(work)}`;
+  const name = `${work.wqe?.opcode ?? "malformed WQE"} at ${work.index}`;
   const texts = {
     start: `${name}: ${work.length} B in ${work.packets} packets`,
     send: `${name} on the wire`,

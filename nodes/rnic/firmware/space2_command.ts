@@ -1,0 +1,76 @@
+/**
+ * Commands that change a queue's space 2 (Q-04, Q-09): by value, under the lock, or with another ring.
+ * The queue is paused meanwhile (`queues/paused_queue.ts`), so that the answer comes later. A refused
+ * one has changed nothing.
+ */
+import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { pauseQueue, releaseLock } from "../queues/paused_queue.ts";
+import type { Device } from "../state/device.ts";
+import { noSuch, refusal } from "./reply.ts";
+
+/** Whether the queue can be paused now: an unknown or paused one cannot. */
+function refusePause(device: Device, queue: number): RnicReply | undefined {
+  if (device.owners[queue] === undefined) return noSuch("queue", queue);
+  const pause = device.pauses.get(queue);
+  if (pause === undefined) return undefined;
+  const found = pause.task.kind === "lock" ? "locked already" : "being changed";
+  return refusal("EBUSY", `Space 2 of queue ${queue} is ${found}`);
+}
+
+export function writeSpace2(
+  device: Device,
+  { queue, offset, data }: CommandOf<"write-space2">,
+  command: number,
+): RnicReply | "later" {
+  const wrong = refusePause(device, queue);
+  if (wrong !== undefined) return wrong;
+  const most = device.store.bytes[2];
+  if (!(offset >= 0) || data.length === 0 || offset + data.length > most) {
+    const range = `[${offset}, ${offset + data.length})`;
+    return refusal("EINVAL", `Bytes ${range} must lie within the entry's ${most}`);
+  }
+  pauseQueue(device, queue, { task: { kind: "write", offset, data }, command });
+  return "later";
+}
+
+export function lockSpace2(
+  device: Device,
+  { queue }: CommandOf<"lock-space2">,
+  command: number,
+): RnicReply | "later" {
+  const wrong = refusePause(device, queue);
+  if (wrong !== undefined) {
+    device.counters.locksDenied++;
+    return wrong;
+  }
+  if (device.store.bytes[2] === 0) {
+    return refusal("EINVAL", "The placement has no field in space 2");
+  }
+  pauseQueue(device, queue, { task: { kind: "lock" }, command });
+  return "later";
+}
+
+export function unlockSpace2(
+  device: Device,
+  { queue }: CommandOf<"unlock-space2">,
+  command: number,
+): RnicReply | "later" {
+  if (device.owners[queue] === undefined) return noSuch("queue", queue);
+  const pause = device.pauses.get(queue);
+  if (pause?.stage !== "locked") {
+    return refusal("EINVAL", `Space 2 of queue ${queue} is not locked, or no longer`);
+  }
+  releaseLock(device, pause, command);
+  return "later";
+}
+
+export function expandQueue(
+  device: Device,
+  { queue, ring }: CommandOf<"expand-queue">,
+  command: number,
+): RnicReply | "later" {
+  const wrong = refusePause(device, queue);
+  if (wrong !== undefined) return wrong;
+  pauseQueue(device, queue, { task: { kind: "move", ring }, command });
+  return "later";
+}

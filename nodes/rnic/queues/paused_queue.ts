@@ -1,0 +1,311 @@
+/**
+ * A queue is paused for a change of its space 2 (Q-04, Q-09): the RNIC lets fetches under way come to
+ * their end, holds the queue's information on the chip, and does what the pause is for. A lock is a
+ * pause that lasts until the host releases it, or its time is over. All other queues go on, those that
+ * complete into the same completion queue too.
+ *
+ * Each task ends with {@link finish} or {@link refuse}; `ring_move.ts` takes another depth or ring over.
+ */
+import {
+  decodeEntry,
+  encodeEntry,
+  type QueueFields,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { dmaRead } from "../dma/dma.ts";
+import { type Device, type QueueOwner, schedule, sendReply } from "../state/device.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { HeldCompletion, Pause, PauseTask } from "../state/queues.ts";
+import { complete, completionsEnd, writePending } from "./completion_queue.ts";
+import { writeSpace2 } from "./install.ts";
+import { findQueue, rereadPointer, spaceAddress } from "./queue_information.ts";
+import { serveReceives } from "./receive_queue.ts";
+import {
+  joined,
+  readUnits,
+  refuseMove,
+  takeRing,
+  type UnitsRead,
+  unitsToMove,
+  writeUnits,
+} from "./ring_move.ts";
+import { fetchWork } from "./send_queue.ts";
+import { lookAtShared, serveWaiting } from "./shared_receive_queue.ts";
+
+type Refusal = Omit<Extract<RnicReply, { readonly status: "error" }>, "status">;
+
+/** Pauses the queue for a task; `command` is answered when it is done. */
+export function pauseQueue(
+  device: Device,
+  queue: number,
+  plan: { readonly task: PauseTask; readonly command: number },
+): void {
+  const { task, command } = plan;
+  const pause: Pause = {
+    queue,
+    command,
+    task,
+    stage: "drains",
+    // A fetch that never ends has failed with its queue pair: the pause is given up then.
+    until: device.now + device.timing.space2LockPs,
+    entry: undefined,
+    hostWrote: false,
+    held: new Fifo<HeldCompletion>(),
+  };
+  device.pauses.set(queue, pause);
+  const owner = device.owners[queue]!;
+  // What waits for a receive does not wait for the host.
+  if (owner.kind === "rq") serveReceives(device, owner.qp);
+  else if (owner.kind === "srq") serveWaiting(device, owner.srq);
+  settle(device, pause);
+}
+
+/** The host releases its lock: what it has written is read. */
+export function releaseLock(device: Device, pause: Pause, command: number): void {
+  pause.task = { kind: "unlock" };
+  pause.hostWrote = true;
+  pause.command = command;
+  pause.stage = "works";
+  pause.until = NEVER;
+  dmaRead(device, {
+    address: spaceAddress(device, pause.queue, 2),
+    length: device.store.bytes[2],
+    continuation: { kind: "space2", pause },
+  });
+}
+
+/** Looks at pauses that wait for fetches under way. Called when a DMA read has completed. */
+export function settlePauses(device: Device): void {
+  for (const pause of device.pauses.values()) if (pause.stage === "drains") settle(device, pause);
+}
+
+function settle(device: Device, pause: Pause): void {
+  if (isBusy(device.owners[pause.queue]!)) return;
+  pause.stage = "works";
+  pause.until = NEVER;
+  const waiter = { kind: "pause", pause, reread: false } as const;
+  const entry = findQueue(device, pause.queue, waiter);
+  if (entry !== undefined) resumePause(device, entry, waiter);
+}
+
+/** Whether a look-up or a fetch is under way. */
+function isBusy(owner: QueueOwner): boolean {
+  switch (owner.kind) {
+    case "sq":
+      return owner.qp.sq.busy;
+    case "rq":
+      return owner.qp.rq.busy;
+    case "srq":
+      return owner.srq.busy;
+    case "cq":
+      return owner.cq.busy;
+  }
+}
+
+/** The queue is at rest and its information there, with a fresh pointer of the host's (`reread`). */
+export function resumePause(
+  device: Device,
+  entry: QueueEntry,
+  waiter: { readonly pause: Pause; readonly reread: boolean },
+): void {
+  const { pause, reread } = waiter;
+  if (device.pauses.get(pause.queue) !== pause) return;
+  if (pause.entry === undefined) {
+    pause.entry = entry;
+    entry.pins++;
+  }
+  const { task } = pause;
+  switch (task.kind) {
+    case "lock":
+      return grant(device, pause);
+    case "unlock":
+      return;
+    case "write": {
+      const bytes = encodeEntry(device.store, 2, entry);
+      bytes.set(task.data, task.offset);
+      return change(device, { pause, entry }, bytes);
+    }
+    case "move":
+      // The pointer known may be older than WQEs that are to be moved.
+      if (!reread) rereadPointer(device, entry, { kind: "pause", pause, reread: true });
+      else move(device, { pause, entry }, task.ring);
+  }
+}
+
+function grant(device: Device, pause: Pause): void {
+  pause.stage = "locked";
+  pause.until = device.stageAt + device.timing.space2LockPs;
+  device.counters.locksGranted++;
+  answer(device, pause, { status: "ok", op: "lock-space2", until: pause.until });
+}
+
+/** Space 2 as the host has left it under its lock; undefined where it could not be read. */
+export function takeSpace2(device: Device, pause: Pause, data: Uint8Array | undefined): void {
+  const { entry, queue } = pause;
+  if (device.pauses.get(queue) !== pause || entry === undefined) return;
+  if (data !== undefined) return change(device, { pause, entry }, data);
+  refuse(device, pause, { errno: "EINVAL", reason: `Space 2 of queue ${queue} cannot be read` });
+}
+
+interface Resting {
+  readonly pause: Pause;
+  readonly entry: QueueEntry;
+}
+
+/** Fields that a placement may have in space 2, and that a queue keeps for its life all the same. */
+const KEPT = ["unitBytes", "wqeAddress", "indexAddress"] as const satisfies (keyof QueueFields)[];
+
+/** New values of space 2: the depth is taken over before the queue goes on, nothing else changes. */
+function change(device: Device, { pause, entry }: Resting, data: Uint8Array): void {
+  const values = decodeEntry(device.store, 2, data);
+  for (const field of KEPT) {
+    const { [field]: found = entry[field] } = values;
+    if (found === entry[field]) continue;
+    const reason = `${field} of queue ${pause.queue} stays ${entry[field]}: found ${found}`;
+    return refuse(device, pause, { errno: "EINVAL", reason });
+  }
+  const { depth = entry.depth } = values;
+  if (depth === entry.depth) return finish(device, { pause, entry }, entry.own);
+  pause.task = { kind: "move", ring: { address: entry.wqeAddress, units: depth } };
+  resumePause(device, entry, { pause, reread: false });
+}
+
+function move(device: Device, { pause, entry }: Resting, ring: RingPlace): void {
+  const wrong = refuseMove(device, entry, ring);
+  if (wrong !== undefined) return refuse(device, pause, wrong);
+  const units = unitsToMove(entry, ring);
+  if (units === 0) return finishMove(device, { pause, entry }, ring);
+  readUnits(device, entry, { pause, move: { ring, units }, before: undefined });
+}
+
+/** Units that move have been read; undefined where the host refused it: nothing changes then. */
+export function takeUnits(
+  device: Device,
+  read: UnitsRead,
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { pause, move: { ring } } = read;
+  const { entry, queue } = pause;
+  if (device.pauses.get(queue) !== pause || entry === undefined) return;
+  if (data === undefined) {
+    const reason = `The WQEs of queue ${queue} cannot be read`;
+    return refuse(device, pause, { errno: "EINVAL", reason });
+  }
+  const bytes = read.before === undefined ? data : joined(read.before, data);
+  if (bytes.length < read.move.units * entry.unitBytes) {
+    return readUnits(device, entry, { ...read, before: bytes });
+  }
+  writeUnits(device, entry, { ring, bytes });
+  finishMove(device, { pause, entry }, ring);
+}
+
+function finishMove(device: Device, { pause, entry }: Resting, ring: RingPlace): void {
+  const read = entry.own;
+  takeRing(device, entry, ring);
+  finish(device, { pause, entry }, read);
+}
+
+/** The queue goes on; `read` is the read pointer before it was moved. */
+function finish(device: Device, { pause, entry }: Resting, read: number): void {
+  const owner = device.owners[pause.queue]!;
+  const written = completionsOf(device, owner) + pause.held.length;
+  const { stamp } = entry;
+  answer(device, pause, { status: "ok", op: "queue-resumed", read, written, stamp });
+  resumeQueue(device, pause);
+}
+
+/** Completions so far of the completion queue that the queue's go to. */
+function completionsOf(device: Device, owner: QueueOwner): number {
+  if (!("qp" in owner)) return 0;
+  const cqn = owner.kind === "sq" ? owner.qp.sendCq : owner.qp.recvCq;
+  return completionsEnd(device.completionQueues.get(cqn)!);
+}
+
+/** The change is refused and the queue goes on as it was; what the host has written is dropped. */
+function refuse(device: Device, pause: Pause, wrong: Refusal): void {
+  if (pause.hostWrote) writeSpace2(device, pause.entry!);
+  answer(device, pause, { status: "error", ...wrong });
+  resumeQueue(device, pause);
+}
+
+function answer(device: Device, pause: Pause, reply: RnicReply): void {
+  if (pause.command !== undefined) sendReply(device, pause.command, reply);
+  pause.command = undefined;
+}
+
+/** The queue's information could not be read: the command is refused, and nothing else changes. */
+export function failPause(device: Device, pause: Pause): void {
+  if (device.pauses.get(pause.queue) !== pause) return;
+  const reason = `The information of queue ${pause.queue} cannot be read`;
+  refuse(device, pause, { errno: "EINVAL", reason });
+}
+
+function resumeQueue(device: Device, { queue, entry, held }: Pause): void {
+  device.pauses.delete(queue);
+  if (entry !== undefined) entry.pins--;
+  for (let next = held.shift(); next !== undefined; next = held.shift()) {
+    complete(device, next.cqn, next.cqe);
+  }
+  const owner = device.owners[queue]!;
+  switch (owner.kind) {
+    case "sq":
+      owner.qp.sq.mayHaveMore = true;
+      fetchWork(device, owner.qp);
+      return schedule(device, owner.qp);
+    case "rq":
+      return serveReceives(device, owner.qp);
+    case "srq":
+      serveWaiting(device, owner.srq);
+      if (owner.srq.limit > 0) lookAtShared(device, owner.srq);
+      return;
+    case "cq":
+      if (!owner.cq.busy && owner.cq.pending.length > 0) writePending(device, owner.cq);
+  }
+}
+
+/**
+ * The queue pair is reset or destroyed: what a paused queue has held of its completions is written, as
+ * slots of a shared receive queue come back with them.
+ */
+export function releaseHeld(device: Device, qp: QueuePair): void {
+  const pause = device.pauses.get(qp.rqQueue);
+  if (pause === undefined) return;
+  const { held } = pause;
+  for (let left = held.length; left > 0; left--) {
+    const next = held.shift()!;
+    if (next.cqe.qpn === qp.qpn) complete(device, next.cqn, next.cqe);
+    else held.push(next);
+  }
+}
+
+/** When the next lock is to be taken back; NEVER without one. */
+export function pausesWakeAt({ pauses }: Device): Time {
+  let earliest = NEVER;
+  if (pauses.size > 0) {
+    for (const { until } of pauses.values()) earliest = Math.min(earliest, until);
+  }
+  return earliest;
+}
+
+/**
+ * Takes back the locks whose time is over (Q-04): what the host has half written is dropped, the old
+ * values stay, and the queue goes on. The host's release comes too late then, and is refused.
+ */
+export function endPauses(device: Device): void {
+  for (const pause of device.pauses.values()) {
+    if (pause.until > device.now) continue;
+    if (pause.stage === "drains") {
+      refuse(device, pause, {
+        errno: "EBUSY",
+        reason: `Queue ${pause.queue} does not come to rest`,
+      });
+      continue;
+    }
+    device.counters.locksTakenBack++;
+    writeSpace2(device, pause.entry!);
+    resumeQueue(device, pause);
+  }
+}

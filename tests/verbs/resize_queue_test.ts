@@ -1,0 +1,179 @@
+/** Queues that get another size in use, by the driver's verbs against the real RNIC. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import type { Cq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
+import { bringUp, connected } from "../support/two_programs.ts";
+
+/** Waits until so many have completed. */
+function* completed(context: ProgramContext, cq: Cq, count: number): Steps<WorkCompletion[]> {
+  const all: WorkCompletion[] = [];
+  while (all.length < count) all.push(...yield* context.device.verbs.waitCompletion(cq));
+  return all;
+}
+
+function upTo(count: number, from = 0): number[] {
+  return Array.from({ length: count }, (_, i) => from + i);
+}
+
+describe("queues that get another size in use", () => {
+  it("Q-09: SQ and RQ grow under traffic, in place and in new memory: all complete once, in order", () => {
+    const SENDS = 180;
+    connected(function* (context, { qp, mr }, table) {
+      const { postSend, resizeQp, sge, must, pollCq } = context.device.verbs;
+      yield* table.get(context, "posted");
+      const done: number[] = [];
+      const sizes = [20, 40, 200];
+      for (let wrId = 0; wrId < SENDS;) {
+        const wrong = yield* postSend(qp, {
+          opcode: "send-immediate",
+          wrId,
+          immediate: wrId,
+          signaled: wrId % 3 === 0,
+          sges: [sge(mr, 0, 8)],
+        });
+        if (wrong === undefined) {
+          wrId++;
+        } else {
+          assert.equal(wrong.errno, "ENOMEM");
+          const maxSendWr = sizes.shift();
+          // In the middle of what is under way: nothing has been polled since the ring was full.
+          if (maxSendWr !== undefined) must(yield* resizeQp(qp, { maxSendWr }));
+          else for (const { wrId } of yield* pollCq(qp.sendCq, 8)) done.push(wrId);
+        }
+      }
+      assert.deepEqual([sizes.length, qp.sq.requestsMax, qp.caps.maxSendWr], [0, 200, 200]);
+      const missing = SENDS / 3 - done.length;
+      done.push(...(yield* completed(context, qp.sendCq, missing)).map(({ wrId }) => wrId));
+      assert.deepEqual(done, upTo(SENDS / 3).map((i) => 3 * i));
+    }, function* (context, { qp, mr }, table) {
+      const { postRecv, resizeQp, resizeCq, must, sge } = context.device.verbs;
+      let posted = 0;
+      function* post(count: number): Steps<void> {
+        for (let i = 0; i < count; i++) {
+          must(yield* postRecv(qp, { wrId: posted++, sges: [sge(mr, 0, 64)] }));
+        }
+      }
+      yield* post(8);
+      assert.equal((yield* postRecv(qp, { sges: [] }))?.errno, "ENOMEM");
+      table.put("posted");
+      const taken: WorkCompletion[] = [];
+      for (const maxRecvWr of [12, 60, 400]) {
+        taken.push(...yield* completed(context, qp.recvCq, 3));
+        must(yield* resizeCq(qp.recvCq, maxRecvWr + 20));
+        must(yield* resizeQp(qp, { maxRecvWr }));
+        yield* post(3);
+      }
+      while (taken.length < SENDS) {
+        if (posted < SENDS) yield* post(1);
+        taken.push(...yield* completed(context, qp.recvCq, 1));
+      }
+      assert.deepEqual(taken.map(({ immData }) => immData), upTo(SENDS), "nothing is lost");
+      assert.deepEqual(taken.map(({ wrId }) => wrId), upTo(SENDS), "RECVs are taken in order");
+    });
+  });
+
+  it("Q-04 (in part), Q-09 (in part): the depth by value and under the lock, in the ring's memory", () => {
+    connected(function* (context, { qp, mr }, table) {
+      const { postSend, storeSpace2, writeSpace2, sge, must } = context.device.verbs;
+      const remote = {
+        va: yield* table.get(context, "va"),
+        rkey: yield* table.get(context, "rkey"),
+      };
+      const { queue } = qp.sq;
+      const depth = (units: number) => ({
+        queue,
+        offset: 0,
+        data: new Uint8Array([0, 0, 0, units]),
+      });
+      const { depth: first, room } = qp.sq;
+      assert.deepEqual([first, room / 64], [64, 64], "a page");
+      const post = (wrId: number) =>
+        postSend(qp, { opcode: "write", wrId, sges: [sge(mr, 0, 8)], remote });
+      const done: number[] = [];
+      function* take(count: number): Steps<void> {
+        done.push(...(yield* completed(context, qp.sendCq, count)).map(({ wrId }) => wrId));
+      }
+      for (let wrId = 0; wrId < 8; wrId++) must(yield* post(wrId));
+      assert.equal((yield* writeSpace2(context.device, depth(128)))?.errno, "EINVAL", "no room");
+      assert.equal((yield* storeSpace2(context.device, depth(4)))?.errno, "EBUSY", "8 are there");
+      assert.equal((yield* writeSpace2(context.device, depth(3)))?.errno, "EBUSY");
+      assert.equal(
+        (yield* storeSpace2(context.device, depth(48)))?.errno,
+        "EINVAL",
+        "no power of 2",
+      );
+      must(yield* storeSpace2(context.device, depth(16)));
+      yield* take(8);
+      assert.equal(qp.sq.depth, 16);
+      for (let wrId = 8; wrId < 48; wrId++) {
+        must(yield* post(wrId));
+        if (wrId % 8 === 3) {
+          must(yield* writeSpace2(context.device, depth(wrId % 3 === 0 ? 32 : 64)));
+        }
+        if (wrId % 8 === 7) yield* take(8);
+      }
+      assert.deepEqual(done, upTo(48));
+      table.put("done");
+    }, function* (context, { mr }, table) {
+      table.put("va", mr.address);
+      table.put("rkey", mr.rkey);
+      yield* table.get(context, "done");
+    });
+  });
+
+  it("Q-09 (in part): a shared receive queue grows and shrinks in use; all that is posted is taken once", () => {
+    const SENDS = 90;
+    connected(function* (context, { connect }, table) {
+      const { postSend, must } = context.device.verbs;
+      const [one, two] = [yield* connect("one"), yield* connect("two")];
+      yield* table.get(context, "posted");
+      for (let i = 0; i < SENDS; i++) {
+        const to = i % 2 === 0 ? one : two;
+        const request = {
+          opcode: "send-immediate",
+          immediate: i,
+          sges: [],
+          signaled: true,
+        } as const;
+        must(yield* postSend(to, request));
+        yield* completed(context, to.sendCq, 1);
+      }
+    }, function* (context, { pd, mr }, table) {
+      const verbs = context.device.verbs;
+      const { createSrq, createCq, createQp, modifySrq, postSrqRecv, querySrq, must, sge } = verbs;
+      const srq = must(yield* createSrq(pd, { maxWr: 4 }));
+      const cq = must(yield* createCq(context.device, { entries: 64 }));
+      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 0, srq } as const;
+      for (const name of ["one", "two"]) {
+        const qp = must(yield* createQp(pd, plan));
+        yield* bringUp(context, table, { qp, side: "right", name });
+      }
+      let posted = 0;
+      function* post(count: number): Steps<void> {
+        for (let i = 0; i < count; i++) {
+          must(yield* postSrqRecv(srq, { wrId: posted++, sges: [sge(mr, 0, 8)] }));
+        }
+      }
+      yield* post(4);
+      table.put("posted");
+      const taken: WorkCompletion[] = [];
+      let more = 4;
+      for (const maxWr of [12, 300, 20]) {
+        taken.push(...yield* completed(context, cq, more));
+        must(yield* modifySrq(srq, { maxWr }));
+        more = Math.min(12, maxWr);
+        yield* post(more);
+      }
+      assert.equal(must(yield* querySrq(srq)).maxWr, 20);
+      assert.equal((yield* modifySrq(srq, { maxWr: 1 }))?.errno, "EBUSY");
+      while (taken.length < SENDS) {
+        if (posted < SENDS) yield* post(1);
+        taken.push(...yield* completed(context, cq, 1));
+      }
+      assert.deepEqual(taken.map(({ immData }) => immData), upTo(SENDS));
+      assert.deepEqual(taken.map(({ wrId }) => wrId).sort((x, y) => x - y), upTo(SENDS));
+    });
+  });
+});
