@@ -4,12 +4,21 @@ import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
 import { pagingStatistics } from "../paging/paging_statistics.ts";
 
+/** Counters that are in a report only where they have counted: runs without such events stay as they were. */
+const WHERE_COUNTED = [
+  "pointerWrites",
+  "doorbellsLost",
+  "doorbellsCoalesced",
+  "doorbellsDropped",
+] as const;
+
 export function statisticsOf(device: Device): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
   // A card of which no lock was asked says nothing about locks.
   if (all["locksGranted"] === 0 && all["locksDenied"] === 0) {
     for (const name of ["locksGranted", "locksDenied", "locksTakenBack"]) delete all[name];
   }
+  for (const name of WHERE_COUNTED) if (all[name] === 0) delete all[name];
   // how many DMA reads of queue information a doorbell costs on average.
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;
