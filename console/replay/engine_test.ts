@@ -10,7 +10,7 @@ import { PLACES } from "./types.ts";
 
 const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
   "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 256KiB, depth: 4 }\n" +
-  "faults: [{ at: 1us, cut: a-rnic/tor, for: 1us }, { at: 320us, kill: b }, { at: 340us, start: b }]\n";
+  "faults: [{ link: a, loss: 1%, from: 1us, until: 2us }, { at: 320us, kill: b }, { at: 340us, start: b }]\n";
 const LOADED: Loaded = { own: {}, inputs: new Map(), replace: (create) => create };
 
 async function engineOf(scenario: string, options: RecordingOptions = {}): Promise<ReplayEngine> {
@@ -33,8 +33,8 @@ describe("ReplayEngine", () => {
     const { kept, ...same } = few.timeline();
     assert.ok(kept.detailFromPs > 260e6, "the first pass has forgotten most of it");
     assert.deepEqual(same, timeline);
-    const [cut] = timeline.faults;
-    assert.deepEqual([cut?.action, cut?.at, cut?.until], ["cut", 1e6, 2e6]);
+    const [loss] = timeline.faults;
+    assert.deepEqual([loss?.action, loss?.at, loss?.until], ["loss", 1e6, 2e6]);
     // To and fro; the last ones are those that the first pass still has.
     for (const us of [255, 215, 320, 8_000]) {
       const at = Math.min(us * 1e6, timeline.endPs);

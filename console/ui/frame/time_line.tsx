@@ -34,7 +34,9 @@ const note = computed(() => {
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
   }
-  if (isKept.value && timeline.value === undefined) return "The run is being replayed …";
+  if (isKept.value && timeline.value === undefined && topology.value !== undefined) {
+    return "The run is being replayed …";
+  }
   if (past.value === "being read") return "What was before this page came is being replayed …";
   return past.value === "unread"
     ? "Shown from when this page came. The replay of what was before takes a core of this machine:"
@@ -245,6 +247,9 @@ export function TimeLine() {
                 const room = (next === undefined ? LEFT + w : x(next.at)) - x(at) - 8;
                 const first = all.findIndex((each) => x(at) - x(each.at) < NEAR);
                 const label = all.slice(first, i + 1).map((each) => each.text).join(", ");
+                // At the end of the line a label has its room on the left.
+                const left = x(at) - (first === 0 ? LEFT : x(all[first - 1]!.at)) - 8;
+                const isLeft = room <= 40 && next === undefined && left > 160;
                 return (
                   <g
                     key={`${at} ${text}`}
@@ -265,9 +270,13 @@ export function TimeLine() {
                       />
                     )}
                     <rect x={x(at) - 1} y={faultsY + 1} width="3" height="14" />
-                    {room > 40 && (
-                      <text x={x(at) + 6} y={faultsY + 12}>
-                        {cut(label, Math.floor(room / 6.5))}
+                    {(room > 40 || isLeft) && (
+                      <text
+                        x={isLeft ? x(all[first]!.at) - 6 : x(at) + 6}
+                        y={faultsY + 12}
+                        text-anchor={isLeft ? "end" : "start"}
+                      >
+                        {cut(label, Math.floor((isLeft ? left : room) / 6.5))}
                       </text>
                     )}
                   </g>

@@ -95,6 +95,15 @@ export function CableSide({ index, rack }: { readonly index: number; readonly ra
                 <td class="num">{count(seen)}</td>
               </tr>
             ))}
+            {now.filter((each) => record.every(({ fault }) => fault !== each.fault)).map((
+              { fault, action, atPs },
+            ) => (
+              <tr key={fault}>
+                <td>{action} from {roughTime(atPs)}</td>
+                <td class="num">–</td>
+                <td class="num">–</td>
+              </tr>
+            ))}
           </tbody>
         </table>
       )}
