@@ -54,6 +54,10 @@ describe("The page's instruments", () => {
     const step = page.getByRole("button", { name: /^S1003/ });
     await step.waitFor(LONG);
     await page.getByText("Promised", { exact: true }).waitFor();
+    const [number, words] = await Promise.all(
+      [".num", ".words"].map(async (part) => (await step.locator(part).boundingBox())!),
+    );
+    assert.ok(number!.x + number!.width <= words!.x, "words stand beside the number of their step");
     await step.click();
     const side = page.getByRole("complementary");
     await side.getByText("sends the RDMA write request").waitFor();
