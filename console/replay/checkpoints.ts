@@ -40,7 +40,9 @@ export function checkName(name: string): string {
 
 /** The checkpoints of a run, or of one of its variants, by their instants. @throws DamagedFileError */
 export function checkpointsIn(directory: string): Checkpoint[] {
-  return namesIn(directory).flatMap((name) => readIfThere(directory, name) ?? []).sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+  return namesIn(directory).flatMap((name) => readIfThere(directory, name) ?? []).sort((x, y) =>
+    x.at - y.at || (x.name < y.name ? -1 : 1)
+  );
 }
 
 /** Names of a run's checkpoints, with the variant's before them where it has several: `ddio_on/c1`. */
@@ -54,9 +56,8 @@ export function checkpointNames(path: string): string[] {
 
 function namesIn(directory: string): string[] {
   const files = ifThere(() => [...Deno.readDirSync(`${directory}/${FOLDER}`)]) ?? [];
-  return files.flatMap(({ name }) =>
-    name.endsWith(SUFFIX) ? [name.slice(0, -SUFFIX.length)] : []
-  ).sort();
+  return files.flatMap(({ name }) => name.endsWith(SUFFIX) ? [name.slice(0, -SUFFIX.length)] : [])
+    .sort();
 }
 
 /** Deletes a checkpoint, also one that is damaged. @throws Refusal where there is none of that name. */

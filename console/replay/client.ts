@@ -131,7 +131,7 @@ export class Replay {
     if (isLive && until !== null && at >= until) await this.#toPresent();
   }
 
-  /** Why nobody knows where the run ended; "" where that is known. */
+  /** Why it is not known where the run ended; "" where it is. */
   get unknownEnd(): string {
     return this.#head.unknownEnd;
   }

@@ -244,7 +244,7 @@ function isPassed({ isOnTheWay, isFinished }: ClockEnd): boolean {
   return isOnTheWay === true && !isFinished;
 }
 
-/** Why nobody can say that the replay is the run to its end; "" where it can be said. */
+/** Why the replay is not proved to be the run to its end; "" where it is. */
 function unknownEnd(end: ClockEnd | undefined): string {
   if (end === undefined) {
     return "its timekeeper was killed within its first second, and has left no digest";

@@ -160,12 +160,17 @@ function nextTerm(path: string): number {
   return term;
 }
 
+/** Files that could not be written when that was last tried. */
+const unwritten = new Set<string>();
+
 function leave(path: string, value: ClockEnd | Settled): void {
   try {
     replaceFile(path, JSON.stringify(value));
+    unwritten.delete(path);
   } catch (error) {
-    // A full disk: a replay of this run has nothing to be compared with, a next timekeeper more to read.
-    console.error(`Cannot write ${path}: ${(error as Error).message}`);
+    // A full disk: a replay of this run has less to be compared with, a next timekeeper more to read. Said once.
+    if (!unwritten.has(path)) console.error(`Cannot write ${path}: ${(error as Error).message}`);
+    unwritten.add(path);
   }
 }
 

@@ -115,7 +115,8 @@ const COLUMNS: readonly Column<Row>[] = [
 async function list(flags: RunsFlags): Promise<void> {
   const { runs: kept, limits } = await keptRuns();
   const runs = kept.map((run): Row => {
-    return { ...run, checkpoints: run.isForeign ? [] : checkpointNames(run.path) };
+    const isReadable = !run.isForeign && run.damage === undefined;
+    return { ...run, checkpoints: isReadable ? checkpointNames(run.path) : [] };
   });
   if (flags.json) print(JSON.stringify(runs));
   else if (runs.length === 0) say(`There are no runs in ${runsDirectory()}`);

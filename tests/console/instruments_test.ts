@@ -13,6 +13,8 @@ const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"))
 const it = itUnless(browserMissing, "The console's page in a browser");
 /** Explorations compute for seconds, and this machine may be busy. */
 const LONG = { timeout: 20_000 };
+/** A rack of processes comes up, and is disturbed. */
+const CAMPAIGN = { timeout: 60_000 };
 
 describe("The page's instruments", () => {
   let rig: BrowserRig;
@@ -54,6 +56,10 @@ describe("The page's instruments", () => {
     const step = page.getByRole("button", { name: /^S1003/ });
     await step.waitFor(LONG);
     await page.getByText("Promised", { exact: true }).waitFor();
+    const [number, words] = await Promise.all(
+      [".num", ".words"].map(async (part) => (await step.locator(part).boundingBox())!),
+    );
+    assert.ok(number!.x + number!.width <= words!.x, "words stand beside the number of their step");
     await step.click();
     const side = page.getByRole("complementary");
     await side.getByText("sends the RDMA write request").waitFor();
@@ -149,6 +155,29 @@ describe("The page's instruments", () => {
     await rig.page.getByText("No campaign has run yet").waitFor();
     await rig.pictures("chaos");
     await rig.accessible("no campaign");
+  });
+
+  it("runs a campaign: what was done to the rack, the verdict, and one round again", async () => {
+    const { page } = rig;
+    await page.getByRole("textbox", { name: "Rounds at most" }).fill("1");
+    await page.getByRole("textbox", { name: "Seed" }).fill("3");
+    await page.getByRole("button", { name: "Begin" }).click();
+    const verdict = page.getByText(/^1 round of seed 3, 1 held, 0 broken, 0 without a result$/);
+    const again = page.getByRole("button", { name: "Do this round again" });
+    const acts = page.locator(".acts-done td:last-child");
+    await verdict.waitFor(CAMPAIGN);
+    await again.waitFor(CAMPAIGN);
+    await page.getByRole("button", { name: /^Round \d+: held$/ }).waitFor();
+    await page.getByText(/^Its record replays to the same digest/).waitFor();
+    const done = await acts.allInnerTexts();
+    assert.ok(done.length > 0, "something was done to the rack");
+    await rig.pictures("campaign");
+    await rig.accessible("a campaign");
+    await again.click();
+    await verdict.waitFor({ ...CAMPAIGN, state: "detached" });
+    await verdict.waitFor(CAMPAIGN);
+    await again.waitFor(CAMPAIGN);
+    assert.deepEqual(await acts.allInnerTexts(), done, "seed and number say what is done");
     assert.deepEqual(rig.errors, []);
   });
 });

@@ -248,6 +248,20 @@ describe("The console's page", () => {
     await rig.accessible("a kept run");
   });
 
+  it("follows a rack that its list of runs does not know to be up yet", async () => {
+    const { page } = rig;
+    await page.route("**/api/v1/runs", async (route) => {
+      const response = await route.fetch(), all = await response.json();
+      const runs = all.runs.map((run: object) => ({ ...run, state: "running" }));
+      await route.fulfill({ response, json: { ...all, runs } });
+    });
+    await page.goto(`${rig.printed.origin}/#/rack?run=${rig.printed.rack}`);
+    await page.reload();
+    await rig.device("a").click();
+    await page.getByRole("button", { name: "Kill a…" }).waitFor();
+    await page.unroute("**/api/v1/runs");
+  });
+
   it("lets a viewer look, and offers nothing that changes the rack", async () => {
     const page = await rig.stranger(rig.printed.viewerUrl);
     await page.locator('[data-device="b"]').click();

@@ -80,5 +80,7 @@ export function whyText(status: Omit<ClockStatus, "driven">): string {
   }
   return slow === undefined
     ? `${time}: it moves, next event at ${formatTime(status.next)}.`
-    : `${time}: it waits for ${slow.partition}, which has been running for ${wallText(slow.sinceMs)}.`;
+    : `${time}: it waits for ${slow.partition}, which has been running for ${
+      wallText(slow.sinceMs)
+    }.`;
 }

@@ -35,7 +35,10 @@ describe("whyText", () => {
 
   it("names the process that time waits for at a pace, too", () => {
     assert.match(whyText({ ...paced, next: 3e6, why: why("absent", 9) }), /the process of b\.$/);
-    assert.match(whyText({ ...paced, next: 3e6, why: why("running", 4_000) }), /for b, .* for 4\.0 s\.$/);
+    assert.match(
+      whyText({ ...paced, next: 3e6, why: why("running", 4_000) }),
+      /for b, .* for 4\.0 s\.$/,
+    );
     assert.match(whyText({ ...paced, next: 3e6, why: why("running", 4) }), /: it moves at a pace/);
   });
 });

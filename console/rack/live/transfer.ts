@@ -243,7 +243,6 @@ async function runProgram(
   }
 }
 
-/** Whether time is held, for example by a user who steps through the transfer. */
 /**
  * Whether the timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper takes no grant of the earlier one any more.
  */

@@ -163,7 +163,7 @@ function shown(row: KeptRun, own: ReadonlySet<string>): api.Run {
     ...(damage !== undefined && { damage }),
     ...(row.isForeign ? NOTHING : summaryOf(path)),
     isOwn: own.has(id),
-    checkpoints: row.isForeign ? [] : checkpointNames(path),
+    checkpoints: row.isForeign || damage !== undefined ? [] : checkpointNames(path),
   };
 }
 

@@ -203,19 +203,6 @@ function firstRun(): string | undefined {
   return own ?? runs.value?.runs.find(({ state }) => state === "up")?.id;
 }
 
-async function readTopology(id: string): Promise<void> {
-  try {
-    if (isKept.peek()) {
-      const found = await api.run(id);
-      if (run.value !== id) return;
-      variants.value = found.variants;
-    }
-    await readVariant(id);
-  } catch (error) {
-    if (run.value === id) trouble.value = (error as Error).message;
-  }
-}
-
 async function readVariant(id: string): Promise<void> {
   const of = variant.peek(), found = await api.topology(id, of);
   if (run.value !== id) return;
@@ -223,10 +210,43 @@ async function readVariant(id: string): Promise<void> {
   topology.value = found;
 }
 
-/** Whether a run is followed live: decided once for a run, when it and the list of runs are known. */
-function isLive(id: string): boolean {
-  const found = runs.value?.runs.find((each) => each.id === id);
-  return found?.state === "up";
+/**
+ * Whether a run is followed live: decided once for a run. The list may be older than its coming up, so that of one that
+ * is not up in it the server is asked. @returns undefined where it is not looked at any more.
+ */
+async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefined> {
+  if (runs.peek()?.runs.find((each) => each.id === id)?.state === "up") return true;
+  const found = await api.run(id);
+  if (signal.aborted) return undefined;
+  if (found.state !== "up") variants.value = found.variants;
+  return found.state === "up";
+}
+
+/** Reads a run, and follows what happens: to it, where its rack is up, and in the list of jobs and runs. */
+async function follow(id: string | undefined, signal: AbortSignal): Promise<void> {
+  let follows = false;
+  try {
+    if (id !== undefined) {
+      const isUp = await isLive(id, signal);
+      if (isUp === undefined) return;
+      follows = isUp;
+      isKept.value = !follows;
+      void readVariant(id).catch((error) => sayTrouble(id, error));
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    isKept.value = true;
+    sayTrouble(id, error);
+  }
+  await followFeed({
+    run: follows ? id : undefined,
+    signal,
+    onMessages: (messages) => batch(() => messages.forEach(take)),
+  });
+}
+
+function sayTrouble(id: string | undefined, error: unknown): void {
+  if (run.peek() === id) trouble.value = (error as Error).message;
 }
 
 /** Reads what there is and follows the run of the address, from the moment somebody is signed in. */
@@ -243,23 +263,14 @@ export function followRack(): void {
     const id = run.peek(), isChanged = variant.value !== undefined && topology.peek() !== undefined;
     if (id === undefined || !isChanged) return;
     topology.value = undefined;
-    void readVariant(id).catch((error) => trouble.value = (error as Error).message);
+    void readVariant(id).catch((error) => sayTrouble(id, error));
   });
   const areKnown = computed(() => runs.value !== undefined);
   effect(() => {
     if (session.value === undefined || !areKnown.value) return;
     const id = run.value, end = new AbortController();
     forget();
-    const follows = id !== undefined && untracked(() => isLive(id));
-    if (id !== undefined) {
-      isKept.value = !follows;
-      void untracked(() => readTopology(id));
-    }
-    void followFeed({
-      run: follows ? id : undefined,
-      signal: end.signal,
-      onMessages: (messages) => batch(() => messages.forEach(take)),
-    });
+    void untracked(() => follow(id, end.signal));
     return () => end.abort();
   });
 }

@@ -1,4 +1,4 @@
-/** What a rack has stopped at, and exactly where: looked for in its past by the replay, whoever gave the order. */
+/** What a rack has stopped at, and exactly where: looked for in its past by the replay, also where another page or a command gave the order. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { EventRow } from "../../replay/types.ts";
