@@ -113,7 +113,7 @@ export function refuseDepth(target: Resizable, depth: number): VerbError | undef
     return verbError("EINVAL", `${maxWr} receives need more than ${depth} units`);
   }
   const { tail, used } = target.ring;
-  if (used === 0 || tail + used <= depth) return undefined;
+  if (used === 0 || (tail + used <= depth && used < depth)) return undefined;
   const last = (tail + used - 1) % ring.depth;
   const reason =
     `WQEs from unit ${tail} to ${last} are outstanding: ${depth} units do not hold them`;

@@ -346,6 +346,19 @@ describe("a change of space 2", () => {
     assert.deepEqual(space2Of(rig.a, queue), { depth: 8, unitBytes: 64 });
   });
 
+  it("Q-09 (in part): a ring is not shrunk to as many units as are filled: full would look empty", () => {
+    const p = pair({}, { depth: 8 });
+    const { rig, a } = p;
+    for (let i = 0; i < 4; i++) post(p, "write", { length: 8 });
+    rig.ring(rig.a, a.sq, "none");
+    const data = new Uint8Array([0, 0, 0, 4]);
+    const command = { op: "write-space2", queue: a.sq.queue, offset: 0, data } as const;
+    const reply = rig.command(rig.a, command);
+    assert.ok(reply.status === "error" && reply.errno === "EBUSY");
+    go(p);
+    assert.equal(statuses(p).length, 4);
+  });
+
   it("Q-09 (in part): survives the cache: the read pointer goes to space 1 first, the new depth is read again", () => {
     const queueCache = { entries: 2, evict: "oldest", amount: 1 } as const;
     const p = pair({ plans: { a: { queueCache } } }, { depth: 16 });

@@ -46,7 +46,8 @@ export function refuseMove(
   if (units >= entry.depth) return undefined;
   const first = oldestOf(device.owners[queue]!) ?? entry.own;
   const length = ringDistance(first, entry.own, entry.depth) + filled(entry);
-  if (length === 0 || first + length <= units) return undefined;
+  // One unit stays free, else a full ring would look empty.
+  if (length === 0 || (first + length <= units && length < units)) return undefined;
   const reason = `WQEs of queue ${queue} reach from unit ${first} to ${first + length - 1}: ` +
     `${units} units do not hold them`;
   return { errno: "EBUSY", reason };
