@@ -52,6 +52,7 @@ export function createDevice(
     sharedReceiveQueues: new Map(),
     owners: [],
     doorbells: new Fifo(),
+    blueFlame: new Map(),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
     locked: new Set(),

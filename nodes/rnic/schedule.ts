@@ -8,7 +8,6 @@ import {
   CQ_ARM_OFFSET,
   decodeCqArm,
   decodeDoorbell,
-  type Doorbell,
   DOORBELL_OFFSET,
 } from "../../fabric/wire/host_bus/queue_information.ts";
 import { isHeldBack } from "./transmit/congestion.ts";
@@ -26,6 +25,9 @@ import { fetchWork } from "./queues/send_queue.ts";
 import { serveWaiting } from "./queues/shared_receive_queue.ts";
 import type { RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import { arm } from "./queues/completion_queue.ts";
+import { placeOfRegister } from "../../fabric/wire/host_bus/blue_flame.ts";
+import { takeCarried, takePiece } from "./queues/blue_flame.ts";
+import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 
 /** A core has written to the BAR. What is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
@@ -39,6 +41,15 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
   } else if (write.offset === CQ_ARM_OFFSET) {
     const request = decodeCqArm(write.data);
     if (request !== undefined) return arm(device, request);
+  } else {
+    const place = placeOfRegister(write.offset);
+    const doorbell = place === undefined ? "refused" : takePiece(device, place, write.data);
+    if (doorbell === undefined) return;
+    if (doorbell !== "refused") {
+      device.counters.doorbells++;
+      device.doorbells.push(doorbell);
+      return;
+    }
   }
   device.counters.doorbellsRefused++;
 }
@@ -71,13 +82,13 @@ function takeTurn(device: Device, qp: QueuePair): boolean {
   return nextRequestFrame(device, qp) || nextReadFrame(device, qp);
 }
 
-function serveDoorbell(device: Device, doorbell: Doorbell): void {
+function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];
   if (owner === undefined) {
     device.counters.doorbellsRefused++;
     return;
   }
-  const waiter = { kind: "doorbell", write: doorbell.write } as const;
+  const waiter = { kind: "doorbell", write: doorbell.write, wqe: doorbell.wqe } as const;
   const entry = findQueue(device, doorbell.queue, waiter);
   if (entry === undefined) return;
   if (doorbell.write === undefined) rereadPointer(device, entry, waiter);
@@ -88,14 +99,17 @@ function serveDoorbell(device: Device, doorbell: Doorbell): void {
 export function resumeDoorbell(
   device: Device,
   entry: QueueEntry,
-  doorbell: { readonly write: Doorbell["write"] },
+  doorbell: DoorbellContent,
 ): void {
   if (doorbell.write !== undefined) acceptPointer(entry, doorbell.write);
   const owner: QueueOwner | undefined = device.owners[entry.queue];
   if (owner?.kind === "sq") {
-    owner.qp.sq.mayHaveMore = true;
-    fetchWork(device, owner.qp);
-    schedule(device, owner.qp);
+    const { qp } = owner;
+    if (!takeCarried(device, entry, { qp, ...doorbell })) {
+      qp.sq.mayHaveMore = true;
+      fetchWork(device, qp);
+    }
+    schedule(device, qp);
   } else if (owner?.kind === "rq") {
     serveReceives(device, owner.qp);
   } else if (owner?.kind === "srq") {

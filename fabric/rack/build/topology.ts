@@ -86,6 +86,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     llc: host.llc,
     queues,
     completion,
+    blueFlame: host.blueFlame,
     timing: host.timing.host,
     ...stuckBitsOf(variant.deviceFaults, name),
     programs: [...services, ...programs],

@@ -63,6 +63,13 @@ export interface WritebackPlan {
   readonly data?: string;
 }
 
+/**
+ * Which WQE a driver sends along with its doorbell, where it is posted alone: one of up to 256 B (mlx5's
+ * default), one with inline data (`MLX5_POST_SEND_PREFER_BF=0`), or none (`MLX5_SHUT_UP_BF=1`).
+ */
+export const BLUE_FLAME = ["on", "inline", "off"] as const;
+export type BlueFlame = typeof BLUE_FLAME[number];
+
 export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
@@ -86,6 +93,7 @@ export interface HostPlan {
   readonly queues: number;
   /** How programs wait for completions by default. */
   readonly completion: "poll" | "interrupt";
+  readonly blueFlame: BlueFlame;
   readonly timing: HostTiming;
   readonly programs: readonly ProgramPlan[];
   /** V-08: cells of SCM with a constant value; absent: none. */

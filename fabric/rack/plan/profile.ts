@@ -14,7 +14,7 @@
  * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
  * NSDI'20 = Yang et al.; Shen = Shen et al., 2023; perftest = perftest logs (ConnectX-3, -5).
  */
-import type { HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
+import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
 
 export interface Profile {
@@ -25,6 +25,8 @@ export interface Profile {
   readonly switch: Pick<SwitchPlan, "latencyPs" | "queueBytes" | "mode">;
   readonly mtu: RnicPlan["mtu"];
   readonly cores: number;
+  /** What the drivers of the RNIC do. */
+  readonly blueFlame: HostPlan["blueFlame"];
   readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
 }
 
@@ -153,6 +155,7 @@ const CLX_OPTANE_CX5: Profile = {
   },
   mtu: 4096,
   cores: 4,
+  blueFlame: "off",
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },

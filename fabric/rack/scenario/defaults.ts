@@ -66,6 +66,7 @@ export function resolveHost(
     dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
     cores: own.cores ?? defaults.cores ?? profile.cores,
     completion: own.completion ?? defaults.completion ?? "poll",
+    blueFlame: own.blueFlame ?? defaults.blueFlame ?? profile.blueFlame,
     queues: own.queues ?? defaults.queues ?? DEFAULT_QUEUES,
     llc: { ...llc, ...(evict === "random" && { evict }) },
     queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),

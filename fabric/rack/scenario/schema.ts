@@ -3,7 +3,7 @@
  * position and what was found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
-import type { HostTiming, RnicTiming } from "../plan/plan.ts";
+import { BLUE_FLAME, type HostTiming, type RnicTiming } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
@@ -228,6 +228,9 @@ export const hostSchema = mapping({
   cores: integer(1, 64).optional().describe("cores of the processor"),
   completion: oneOf(["poll", "interrupt"]).optional().describe(
     "how programs wait: by polling, or woken by an interrupt",
+  ),
+  blueFlame: oneOf(BLUE_FLAME).optional().describe(
+    "whether a WQE posted alone goes to the card with its doorbell: any, one with inline data, none",
   ),
   queues: integer(8, 2 ** 18).optional().describe("queues that the card has room for"),
   llc: renamed({

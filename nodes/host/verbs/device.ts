@@ -120,6 +120,7 @@ export function* initDevice(
     timing: plan.timing,
     completion: plan.completion,
     doorbell: options.doorbell ?? "pointer",
+    blueFlame: options.blueFlame ?? plan.blueFlame,
     inline: options.inline ?? { by: "size", bytes: 220 },
     space1: space1.address,
     space2: space2.address,

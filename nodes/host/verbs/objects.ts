@@ -4,7 +4,7 @@
  * the file that creates an object documents its behaviour.
  */
 import type { Time } from "../../../fabric/base/time.ts";
-import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { BlueFlame, HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
   ACCESS,
@@ -42,6 +42,8 @@ export interface DeviceOptions {
   readonly doorbell?: "number" | "pointer";
   /** the default of queue pairs. Size threshold 220 B by default. */
   readonly inline?: InlineRule;
+  /** Which WQEs go with their doorbell: the default of queue pairs, instead of the host's. */
+  readonly blueFlame?: BlueFlame;
 }
 
 /** State shared by all programs of one host. */
@@ -50,6 +52,7 @@ export interface DeviceState {
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
   readonly inline: InlineRule;
+  readonly blueFlame: BlueFlame;
   /** Virtual addresses of the three spaces of queue information. */
   readonly space1: number;
   readonly space2: number;
@@ -284,6 +287,10 @@ export interface SendRing extends Ring {
   readonly opcodes: WqeOpcode[];
   /** Number of requests posted since the last signaled one: they complete with a later one. */
   unsignaled: number;
+  /** The WQE that was filled last: its segments, and whether its payload is in it. */
+  newest: { readonly bytes: Uint8Array; readonly isInline: boolean } | undefined;
+  /** The BlueFlame buffer that is next. */
+  buffer: 0 | 1;
 }
 
 export interface RecvRing extends Ring {
@@ -316,6 +323,7 @@ export interface QpCaps {
   readonly maxRecvSge: number;
   readonly maxInline: number;
   readonly inline: InlineRule;
+  readonly blueFlame: BlueFlame;
   readonly persistCompletion: "persistence" | "reception";
 }
 

@@ -26,6 +26,7 @@ import {
   storePointer,
   verbError,
 } from "./device.ts";
+import type { BlueFlame } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type {
   Cq,
@@ -56,6 +57,8 @@ export interface QpOptions {
   readonly maxRecvSge?: number;
   /** Q-02; the device's rule by default. */
   readonly inline?: InlineRule;
+  /** Which WQEs, posted alone, go to the RNIC with their doorbell; the device's rule by default. */
+  readonly blueFlame?: BlueFlame;
   /** P-29: when a persistent write completes; `persistence` by default. */
   readonly persistCompletion?: "persistence" | "reception";
   /** Only the GSI requests a number. */
@@ -83,6 +86,7 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
     maxRecvSge: options.maxRecvSge ?? 1,
     maxInline: inline.by === "program" ? MAX_INLINE_BYTES : inline.bytes,
     inline,
+    blueFlame: options.blueFlame ?? device.state.blueFlame,
     persistCompletion: options.persistCompletion ?? "persistence",
   };
 }
@@ -162,6 +166,8 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     units: new Uint8Array(sqDepth),
     opcodes: [],
     unsignaled: 0,
+    newest: undefined,
+    buffer: 0,
   };
   const rq: RecvRing = {
     ...EMPTY_RING,

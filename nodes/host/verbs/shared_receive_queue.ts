@@ -22,7 +22,7 @@ import {
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
-import { postAll } from "./rings.ts";
+import { postAll, ringDoorbell } from "./rings.ts";
 
 /** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
 const SRQ_WR_MAX = 2 ** 15;
@@ -151,5 +151,8 @@ export function postSrqRecv(
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
   const { device, ring } = srq;
-  return postAll(requests, { device, ring, enqueue: (recv) => enqueue(srq, recv) });
+  return postAll(requests, {
+    enqueue: (recv) => enqueue(srq, recv),
+    ring: () => ringDoorbell(device, ring),
+  });
 }

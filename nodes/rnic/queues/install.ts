@@ -11,6 +11,7 @@ import {
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
+import { forgetPieces } from "./blue_flame.ts";
 import { createEntry, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
 
 /** The lowest queue numbers that are free, undefined where there are not as many. */
@@ -110,6 +111,7 @@ export function removeQueue(device: Device, queue: number): void {
 /** Drops what the chip knows of the queue; a look-up under way has no waiter any more. */
 function forgetQueue(device: Device, queue: number): void {
   device.cache.remove(queue);
+  forgetPieces(device, queue);
   const load = device.loads.get(queue);
   if (load === undefined) return;
   load.void = true;

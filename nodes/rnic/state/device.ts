@@ -12,14 +12,13 @@ import type {
   RnicEvent,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Counters, DropReason } from "./counters.ts";
-import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
 import type { QueueCache } from "./queue_cache.ts";
 import type { QueuePair, RecvWaiter, SharedReceiveQueue } from "./queue_pair.ts";
 import type { VerifyState } from "./verify_state.ts";
 import type { RegionTable } from "./memory.ts";
-import type { CompletionQueue, QueueLoad } from "./queues.ts";
+import type { CompletionQueue, QueueLoad, TakenDoorbell, WriteCombined } from "./queues.ts";
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
@@ -95,7 +94,9 @@ export interface Device {
   /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
   /** doorbells not served yet. */
-  readonly doorbells: Fifo<Doorbell>;
+  readonly doorbells: Fifo<TakenDoorbell>;
+  /** BlueFlame buffers that have come in part, by their number. */
+  readonly blueFlame: Map<number, WriteCombined>;
   readonly cache: QueueCache;
   /** reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
