@@ -59,6 +59,7 @@ export function createDevice(
     atomicWords: new Map(),
     verify: createVerifyState({ name, seed: options.seed }),
     roundRobin: new Fifo(),
+    turn: { of: undefined, isWanted: false },
     congestion: createCongestion(plan),
     flips: createFlips(plan, { name, seed: options.seed }),
     deadlines: new Deadlines(0),

@@ -1,8 +1,7 @@
 /**
  * Scheduling module: takes doorbells (Q-06), which are writes into the device's registers, serves them in
- * order, and gives queue pairs with something to send their
- * turn (round robin) of one frame, or of the short ones of a message that share a DMA read, as long as
- * DMA reads and the transmit buffer allow.
+ * order, and gives queue pairs with something to send their turns (`turns.ts`), as long as DMA reads and
+ * the transmit buffer allow.
  */
 import {
   CQ_ARM_OFFSET,
@@ -10,20 +9,16 @@ import {
   decodeDoorbell,
   DOORBELL_OFFSET,
 } from "../../fabric/wire/host_bus/queue_information.ts";
-import { isHeldBack } from "./transmit/congestion.ts";
 import { type Device, type QueueOwner, schedule } from "./state/device.ts";
 import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
-import { LIMITS } from "./state/limits.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
-import type { QueuePair } from "./state/queue_pair.ts";
-import { nextReadFrame } from "./answers/answers.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
-import { nextRequestFrame } from "./requester/requester.ts";
 import { fetchWork } from "./queues/send_queue.ts";
 import { serveWaiting } from "./queues/shared_receive_queue.ts";
 import type { RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
+import { runTurns } from "./turns.ts";
 import { arm } from "./queues/completion_queue.ts";
 import { placeOfRegister } from "../../fabric/wire/host_bus/blue_flame.ts";
 import { takeCarried, takePiece } from "./queues/blue_flame.ts";
@@ -56,30 +51,10 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
 
 /** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {
-  const { congestion, dma, doorbells, roundRobin } = device;
+  const { congestion, dma, doorbells } = device;
   if (congestion?.flow !== undefined) unpark(device, congestion.flow);
   while (doorbells.length > 0 && canRead(dma.gather)) serveDoorbell(device, doorbells.shift()!);
-  while (hasTurns(device)) {
-    const qp = roundRobin.shift()!;
-    qp.scheduled = false;
-    // A queue pair that is slowed down or paused does not keep the others from their turns.
-    if (congestion !== undefined && isHeldBack(device, congestion, qp)) continue;
-    if (takeTurn(device, qp)) schedule(device, qp);
-  }
-}
-
-/** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
-export function hasTurns({ dma, roundRobin, transmitter }: Device): boolean {
-  // Requests and answers have turns in common, so both engines must be able to take one.
-  return roundRobin.length > 0 && canRead(dma.gather) && canRead(dma.responder) &&
-    transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
-}
-
-/** @returns whether the queue pair had a frame to begin: then it may have another. */
-function takeTurn(device: Device, qp: QueuePair): boolean {
-  qp.answersNext = !qp.answersNext;
-  if (qp.answersNext) return nextReadFrame(device, qp) || nextRequestFrame(device, qp);
-  return nextRequestFrame(device, qp) || nextReadFrame(device, qp);
+  runTurns(device);
 }
 
 function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {

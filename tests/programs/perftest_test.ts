@@ -77,6 +77,22 @@ describe("perftest", () => {
     assert.equal(row.iterations, 200);
   });
 
+  it("Q-11: programs share their host's line by their weights", () => {
+    const rack = new SimulatedRack(`
+name: weights
+fabric: { mtu: 4096 }
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: [b, c], run: perftest-server }
+  - { on: a, run: perftest, to: b, test: ib_write_bw, iterations: 240, weight: 3 }
+  - { on: a, run: perftest, to: c, test: ib_write_bw, iterations: 80 }
+`).run();
+    const [heavy, light] = rack.reported("result", "a").map((result) =>
+      onlyRow<Bandwidth>(result as unknown as PerftestResult).averageBytesPerSecond
+    ).sort((x, y) => y - x);
+    assert.ok(Math.abs(heavy! / light! - 3) < 0.06, `${heavy} and ${light}`);
+  });
+
   it("waits for as long as many large messages take", () => {
     const options = ", iterations: 2, depth: 2, size: 8MiB";
     const row = onlyRow<Bandwidth>(run("ib_read_bw", options, ", rate: 1Gbps"));

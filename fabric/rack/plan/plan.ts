@@ -116,6 +116,8 @@ export interface ProgramPlan {
   readonly service: boolean;
   /** It need not end, as it only serves others. */
   readonly serves?: true;
+  /** Share of the line that its queue pairs get beside others of the host, 1 to 255; absent: 1. */
+  readonly weight?: number;
   readonly options: Readonly<Record<string, unknown>>;
   /** The number of the order that started the program from outside; its results carry it. */
   readonly order?: number;

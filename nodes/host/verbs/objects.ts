@@ -90,6 +90,8 @@ export interface DeviceState {
 export interface Device {
   readonly cpu: Cpu;
   readonly state: DeviceState;
+  /** The program's weight: the default of its queue pairs; absent: 1. */
+  readonly weight?: number;
   /** May assign controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
   readonly privileged?: true;
 }
@@ -324,6 +326,7 @@ export interface QpCaps {
   readonly maxInline: number;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;
+  readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
 }
 

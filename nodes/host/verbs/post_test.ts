@@ -48,6 +48,21 @@ function pointerOf(queue: number): { pointer: number; stamp: number } {
 
 beforeEach(() => open());
 
+describe("createQp", () => {
+  it("Q-11: asks for the queue pair's weight, the program's where it has none of its own", () => {
+    const weightOf = (changes: Partial<QpOptions>, program?: number) => {
+      const rings = { maxSendWr: 1, maxRecvWr: 1 };
+      const options: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, ...rings, ...changes };
+      const as = program === undefined ? device : { ...device, weight: program };
+      const made = rig.run(createQp(allocPd(as), options));
+      return "errno" in made ? made.errno : rig.sent("create-qp").at(-1)!.weight;
+    };
+    same([weightOf({}), weightOf({ weight: 3 }), weightOf({}, 7)], [undefined, 3, 7]);
+    equal(weightOf({ weight: 255 }, 7), 255);
+    for (const weight of [0, 256, 1.5, NaN]) equal(weightOf({ weight }), "EINVAL", `${weight}`);
+  });
+});
+
 describe("postSend", () => {
   it("Q-05 (in part): writes the WQE and the write pointer to memory, and rings once for a batch", () => {
     equal(rig.run(postSend(qp, [write(1), write(2)])), undefined);

@@ -108,6 +108,8 @@ export interface Device {
   readonly verify: VerifyState;
   /** Queue pairs with something to send, in turn. */
   readonly roundRobin: Fifo<QueuePair>;
+  /** Whose turn it is, which may go on in a later step, and whether something has scheduled it since. */
+  readonly turn: { of: QueuePair | undefined; isWanted: boolean };
   /** ECN, DCQCN, PFC; undefined where all of it is off. */
   readonly congestion: Congestion | undefined;
   /** V-08: what damages data inside the card; empty where the plan has none. */
@@ -128,6 +130,10 @@ export function drop(device: Device, reason: DropReason): void {
 /** Puts a queue pair into the round robin, where it is not. */
 export function schedule(device: Device, qp: QueuePair): void {
   if (qp.scheduled) return;
+  if (device.turn.of === qp) {
+    device.turn.isWanted = true;
+    return;
+  }
   qp.scheduled = true;
   device.roundRobin.push(qp);
 }

@@ -25,6 +25,8 @@ import type { RigCq, RigQp, RigWqe, Ring } from "./rig_parts_testing.ts";
 export const MEMORY_BYTES = 1 << 22;
 export const RECV_STRIDE = 64;
 const PAGE_BYTES = 4096;
+/** Queues that the queue information has room for. */
+const QUEUES = 256;
 
 export class FakeHost {
   readonly memory: Uint8Array<ArrayBuffer>;
@@ -42,7 +44,7 @@ export class FakeHost {
   readonly log: PcieMessage[] = [];
   /** Reads answered "unsupported request". */
   refuseReads = false;
-  spaces = { queues: 64, space1: 0, space2: 0, space3: 0 };
+  spaces = { queues: QUEUES, space1: 0, space2: 0, space3: 0 };
   nextCommand = 1;
   #top = PAGE_BYTES;
 
@@ -59,10 +61,10 @@ export class FakeHost {
 
   layOutSpaces(): void {
     this.spaces = {
-      queues: 64,
-      space1: this.allocate(64 * SPACE1_BYTES),
-      space2: this.allocate(64 * SPACE2_BYTES),
-      space3: this.allocate(64 * SPACE3_BYTES),
+      queues: QUEUES,
+      space1: this.allocate(QUEUES * SPACE1_BYTES),
+      space2: this.allocate(QUEUES * SPACE2_BYTES),
+      space3: this.allocate(QUEUES * SPACE3_BYTES),
     };
   }
 

@@ -150,6 +150,7 @@ export interface QpOptions {
   readonly pd?: number;
   readonly srq?: RigSrq;
   readonly persistCompletion?: "persistence" | "reception";
+  readonly weight?: number;
 }
 
 /** How a region is made. */
