@@ -21,7 +21,7 @@ import type { RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import { runTurns } from "./turns.ts";
 import { arm } from "./queues/completion_queue.ts";
 import { placeOfRegister } from "../../fabric/wire/host_bus/blue_flame.ts";
-import { takeCarried, takePiece } from "./queues/blue_flame.ts";
+import { forgetPieces, takeCarried, takePiece } from "./queues/blue_flame.ts";
 import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 
 /** A core has written to the BAR. What is no doorbell is counted and ignored. */
@@ -30,6 +30,7 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
     const doorbell = decodeDoorbell(write.data);
     if (doorbell !== undefined) {
       device.counters.doorbells++;
+      forgetPieces(device, doorbell.queue);
       device.doorbells.push(doorbell);
       return;
     }

@@ -36,6 +36,9 @@ export function takePiece(
 ): TakenDoorbell | "refused" | undefined {
   if (buffer >= 2 * LIMITS.queues || at + data.length > BUFFER_BYTES) return "refused";
   if (data.length === 0 || (at | data.length) % WORD_BYTES !== 0) return "refused";
+  // The queue's other buffer had the WQE before this one: what is left there has lost its doorbell, and
+  // would be part of a later WQE.
+  device.blueFlame.delete(buffer ^ 1);
   let collected = device.blueFlame.get(buffer);
   if (collected === undefined) {
     collected = { bytes: allocate(BUFFER_BYTES), words: allocate(WORDS) };
@@ -78,7 +81,10 @@ function takeDoorbell(
   return { queue, write, wqe: bytes.subarray(wqeStart, wqeStart + wqeBytes) };
 }
 
-/** A queue is made anew, or gone: what has come for it is of no use. */
+/**
+ * What has come for a queue is of no use: the queue is made anew, or gone, or its pointer came by another
+ * way, so that the WQE is fetched.
+ */
 export function forgetPieces(device: Device, queue: number): void {
   device.blueFlame.delete(2 * queue);
   device.blueFlame.delete(2 * queue + 1);
@@ -95,14 +101,15 @@ export function takeCarried(
 ): boolean {
   const { qp, wqe, write } = carried;
   if (wqe === undefined || write === undefined) return false;
-  const units = unitsOfWqe(viewOf(wqe));
-  if (units === undefined || !isNext(entry, write, units) || !hasRoom(qp)) {
+  // Whole units, as a fetch brings them: what is not used of the last one does not travel.
+  const units = Math.ceil(wqe.length / WQE_UNIT_BYTES);
+  const bytes = allocate(units * WQE_UNIT_BYTES);
+  bytes.set(wqe);
+  if (unitsOfWqe(viewOf(bytes)) !== units || !isNext(entry, write, units) || !hasRoom(qp)) {
     device.counters.blueFlameFetched++;
     return false;
   }
   device.counters.blueFlameTaken++;
-  const bytes = allocate(units * WQE_UNIT_BYTES);
-  bytes.set(wqe.length > bytes.length ? wqe.subarray(0, bytes.length) : wqe);
   takeWork(device, { qp, entry, units }, bytes);
   return true;
 }
