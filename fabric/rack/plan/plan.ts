@@ -241,6 +241,11 @@ export interface RnicTiming {
   readonly schedulePs: Time;
   /** Sending module: building one frame. */
   readonly sendPs: Time;
+  /**
+   * What reading data by a key takes in the RNIC, beyond the bus and the host: payload of requests, a
+   * READ's data, an atomic's word. Reads overlap.
+   */
+  readonly dataReadPs: Time;
   /** PM module: a decision. */
   readonly persistPs: Time;
   /** Firmware: one control command. */

@@ -47,6 +47,7 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
       receivePs: 70_000,
       schedulePs: 30_000,
       sendPs: 60_000,
+      dataReadPs: 0,
       persistPs: 30_000,
       commandPs: 1_000_000,
       wqeFetchUnits: 4,
