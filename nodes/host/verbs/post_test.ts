@@ -49,7 +49,7 @@ function pointerOf(queue: number): { pointer: number; stamp: number } {
 beforeEach(() => open());
 
 describe("createQp", () => {
-  it("Q-11: asks for the queue pair's weight, the program's where it has none of its own", () => {
+  it("Q-11 (in part): asks for the queue pair's weight, the program's where it has none of its own", () => {
     const weightOf = (changes: Partial<QpOptions>, program?: number) => {
       const rings = { maxSendWr: 1, maxRecvWr: 1 };
       const options: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, ...rings, ...changes };
