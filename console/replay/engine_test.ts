@@ -32,7 +32,7 @@ async function engineOf(
 describe("ReplayEngine", () => {
   it("answers of any instant what it would with all details kept, in bounded memory", async () => {
     const all = await engineOf(SCENARIO),
-      few = await engineOf(SCENARIO, { detailBytes: 600 << 10 });
+      few = await engineOf(SCENARIO, { detailBytes: 512 << 10 });
     const { kept: _, ...timeline } = all.timeline();
     const { kept, ...same } = few.timeline();
     assert.ok(kept.detailFromPs > 260e6, "the first pass has forgotten most of it");

@@ -12,7 +12,7 @@ import type { Program } from "./program_context.ts";
 import type { OpenDevice } from "./verbs.ts";
 
 const BOOT = RIG_TIMING.bootPs;
-const { mmioPs, commandPs } = RIG_TIMING;
+const { mmioPs, storePs, commandPs } = RIG_TIMING;
 
 function plan(run: string, changes: Partial<ProgramPlan> = {}): ProgramPlan {
   return { run, at: 0, service: false, options: {}, ...changes };
@@ -193,6 +193,29 @@ describe("Host bus", () => {
       data,
     });
     assert.deepEqual(times, [BOOT + 1000 + mmioPs]);
+  });
+
+  it("sends write-combined lines one by one, at the price of their stores and one fence", () => {
+    const times: number[] = [];
+    const rig = new HostRig({}, {
+      programs: {
+        *rings(cpu) {
+          const lines = Uint8Array.from({ length: 128 }, (_, i) => i);
+          yield* cpu.writeCombined(0x1000, lines);
+          lines.fill(0);
+          yield* cpu.settle();
+          times.push(cpu.now);
+        },
+      },
+    });
+    rig.run();
+    const left = BOOT + 2 * storePs + mmioPs;
+    assert.deepEqual(times, [left]);
+    const sent = rig.sent.map(({ departAt, message }) => {
+      assert.ok(message.kind === "register-write");
+      return [departAt, message.offset, message.data.length, message.data[0]];
+    });
+    assert.deepEqual(sent, [[left, 0x1000, 64, 0], [left, 0x1040, 64, 64]]);
   });
 
   it("matches replies to commands by their id, in any order", () => {

@@ -145,8 +145,8 @@ export interface OpenDevice extends CmDevice {
 }
 
 /** The same device, bound to a program on another core. */
-export function deviceOn({ state, cm, verbs }: OpenDevice, cpu: Cpu): OpenDevice {
-  return { cpu, state, cm, verbs };
+export function deviceOn({ state, cm, verbs, weight }: OpenDevice, cpu: Cpu): OpenDevice {
+  return { cpu, state, cm, verbs, ...(weight !== undefined && { weight }) };
 }
 
 /**

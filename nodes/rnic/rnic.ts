@@ -20,6 +20,7 @@ import { createJournal, survivePowerFailure } from "./dma/journal.ts";
 import { reportAll } from "./responder/multicast.ts";
 import { forgetPauses, servePauses } from "./transmit/flow_control.ts";
 import { lsbReadDone } from "./persistence/pm_module.ts";
+import type { Continuation } from "./state/dma_state.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
@@ -35,7 +36,8 @@ import {
 import { finishLoad, takeSpace } from "./queues/queue_information.ts";
 import { receiveFrame } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
-import { hasTurns, resumeDoorbell, runSchedule, writeRegister } from "./schedule.ts";
+import { resumeDoorbell, runSchedule, writeRegister } from "./schedule.ts";
+import { hasTurns } from "./turns.ts";
 import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.ts";
 import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
@@ -75,6 +77,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     device.out = out;
     takeInput(device, input);
     if (device.pageEvents.length > 0) raisePageFaults(device);
+    finishDataReads(device);
     runStaged(device);
     do {
       runSchedule(device);
@@ -92,6 +95,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     wakeAt: () =>
       isHeldOff ? NEVER : Math.min(
         device.deadlines.earliest,
+        device.dma.reading.peek()?.at ?? NEVER,
         transmitterWakeAt(device),
         stagedWakeAt(device),
         pageFaultWakeAt(device),
@@ -147,7 +151,7 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
   }
 }
 
-/** A DMA read has completed: what it was for goes on. */
+/** A DMA read has completed. Where the RNIC is done with it, too, what it was for goes on. */
 function takeRead(device: Device, completion: Completion): void {
   const request = takeCompletion(device, completion);
   if (request === undefined) return;
@@ -155,6 +159,29 @@ function takeRead(device: Device, completion: Completion): void {
   if (!isGood) device.counters.dmaErrors++;
   const data = isGood ? completion.data : undefined;
   const { continuation } = request;
+  const { dma, now, timing } = device;
+  const isDataRead = continuation.kind === "payload" || continuation.kind === "atomic";
+  if (isDataRead && timing.dataReadPs > 0) {
+    dma.reading.push({ at: now + timing.dataReadPs, continuation, data });
+  } else {
+    resumeRead(device, continuation, data);
+  }
+}
+
+/** Data reads whose time has come: they take equally long, so the first is the oldest. */
+function finishDataReads(device: Device): void {
+  const { dma: { reading }, now } = device;
+  for (let read = reading.peek(); read !== undefined && read.at <= now; read = reading.peek()) {
+    reading.shift();
+    resumeRead(device, read.continuation, read.data);
+  }
+}
+
+function resumeRead(
+  device: Device,
+  continuation: Continuation,
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
   switch (continuation.kind) {
     case "queue-space":
       return takeQueueSpace(device, continuation, data);

@@ -1,33 +1,30 @@
 /**
  * Scheduling module: takes doorbells (Q-06), which are writes into the device's registers, serves them in
- * order, and gives queue pairs with something to send their
- * turn (round robin) of one frame, or of the short ones of a message that share a DMA read, as long as
- * DMA reads and the transmit buffer allow.
+ * order, and gives queue pairs with something to send their turns (`turns.ts`), as long as DMA reads and
+ * the transmit buffer allow.
  */
 import {
   CQ_ARM_OFFSET,
   decodeCqArm,
   decodeDoorbell,
-  type Doorbell,
   DOORBELL_MESSAGE_OFFSET,
   DOORBELL_OFFSET,
 } from "../../fabric/wire/host_bus/queue_information.ts";
-import { isHeldBack } from "./transmit/congestion.ts";
 import { type Device, type QueueOwner, schedule } from "./state/device.ts";
 import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
-import { LIMITS } from "./state/limits.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
-import type { QueuePair } from "./state/queue_pair.ts";
 import { noticeDoorbell, pushDoorbell } from "./queues/doorbell_space.ts";
-import { nextReadFrame } from "./answers/answers.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
-import { nextRequestFrame } from "./requester/requester.ts";
 import { fetchWork } from "./queues/send_queue.ts";
 import { serveWaiting } from "./queues/shared_receive_queue.ts";
 import type { RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
+import { runTurns } from "./turns.ts";
 import { arm } from "./queues/completion_queue.ts";
+import { placeOfRegister } from "../../fabric/wire/host_bus/blue_flame.ts";
+import { forgetPieces, takeCarried, takePiece } from "./queues/blue_flame.ts";
+import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 
 /** A core has written to the BAR. What is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
@@ -35,6 +32,7 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
   if (isMessage || write.offset === DOORBELL_OFFSET) {
     const doorbell = decodeDoorbell(write.data);
     if (doorbell !== undefined) {
+      forgetPieces(device, doorbell.queue);
       if (!noticeDoorbell(device)) return;
       if (isMessage) serveDoorbell(device, doorbell);
       else pushDoorbell(device, doorbell);
@@ -43,45 +41,35 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
   } else if (write.offset === CQ_ARM_OFFSET) {
     const request = decodeCqArm(write.data);
     if (request !== undefined) return arm(device, request);
+  } else {
+    const place = placeOfRegister(write.offset);
+    const doorbell = place === undefined ? "refused" : takePiece(device, place, write.data);
+    if (doorbell === undefined) return;
+    if (doorbell !== "refused") {
+      if (!noticeDoorbell(device)) return;
+      if (device.doorbellPlan.form === "message") serveDoorbell(device, doorbell);
+      else pushDoorbell(device, doorbell);
+      return;
+    }
   }
   device.counters.doorbellsRefused++;
 }
 
 /** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {
-  const { congestion, dma, doorbells, roundRobin } = device;
+  const { congestion, dma, doorbells } = device;
   if (congestion?.flow !== undefined) unpark(device, congestion.flow);
   while (doorbells.length > 0 && canRead(dma.gather)) serveDoorbell(device, doorbells.shift()!);
-  while (hasTurns(device)) {
-    const qp = roundRobin.shift()!;
-    qp.scheduled = false;
-    // A queue pair that is slowed down or paused does not keep the others from their turns.
-    if (congestion !== undefined && isHeldBack(device, congestion, qp)) continue;
-    if (takeTurn(device, qp)) schedule(device, qp);
-  }
+  runTurns(device);
 }
 
-/** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
-export function hasTurns({ dma, roundRobin, transmitter }: Device): boolean {
-  // Requests and answers have turns in common, so both engines must be able to take one.
-  return roundRobin.length > 0 && canRead(dma.gather) && canRead(dma.responder) &&
-    transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
-}
-
-/** @returns whether the queue pair had a frame to begin: then it may have another. */
-function takeTurn(device: Device, qp: QueuePair): boolean {
-  qp.answersNext = !qp.answersNext;
-  if (qp.answersNext) return nextReadFrame(device, qp) || nextRequestFrame(device, qp);
-  return nextRequestFrame(device, qp) || nextReadFrame(device, qp);
-}
-
-function serveDoorbell(device: Device, doorbell: Doorbell): void {
+function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];
   if (owner === undefined) {
     device.counters.doorbellsRefused++;
     return;
   }
-  const waiter = { kind: "doorbell", write: doorbell.write } as const;
+  const waiter = { kind: "doorbell", write: doorbell.write, wqe: doorbell.wqe } as const;
   const entry = findQueue(device, doorbell.queue, waiter);
   if (entry === undefined) return;
   if (doorbell.write === undefined) rereadPointer(device, entry, waiter);
@@ -92,14 +80,17 @@ function serveDoorbell(device: Device, doorbell: Doorbell): void {
 export function resumeDoorbell(
   device: Device,
   entry: QueueEntry,
-  doorbell: { readonly write: Doorbell["write"] },
+  doorbell: DoorbellContent,
 ): void {
   if (doorbell.write !== undefined) acceptPointer(entry, doorbell.write);
   const owner: QueueOwner | undefined = device.owners[entry.queue];
   if (owner?.kind === "sq") {
-    owner.qp.sq.mayHaveMore = true;
-    fetchWork(device, owner.qp);
-    schedule(device, owner.qp);
+    const { qp } = owner;
+    if (!takeCarried(device, entry, { qp, ...doorbell })) {
+      qp.sq.mayHaveMore = true;
+      fetchWork(device, qp);
+    }
+    schedule(device, qp);
   } else if (owner?.kind === "rq") {
     serveReceives(device, owner.qp);
   } else if (owner?.kind === "srq") {

@@ -43,6 +43,7 @@ export const RNIC_FLOORS: Floors = [
   ["verify/"],
   ["responder/"],
   ["firmware/"],
+  ["turns.ts"],
   ["schedule.ts", "receive.ts"],
   ["upcalls.ts"],
   ["device.ts"],

@@ -54,7 +54,7 @@ function run(of: Run): Ran {
     `
 name: receive-buffers
 seed: 3
-hosts: { a: {}, b: { ${host}, receive: ${receive}, scm: { size: 2MiB } } }
+hosts: { a: {}, b: { ${host}, receive: ${receive}, completion: interrupt, scm: { size: 2MiB } } }
 programs:
   - { on: a, run: put, to: b, file: ${FILE}, method: ${method}, size: ${SIZE}, depth: ${depth} }
 ${more}

@@ -2,6 +2,13 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import {
+  type Addends,
+  pingPongPs,
+  readPs,
+  sumOf,
+} from "../../fabric/rack/plan/profile_sums_testing.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import type { PerftestResult, PerftestRow } from "../../nodes/host/programs/perftest/client.ts";
 import { PERFTEST, PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import { perftestText } from "../../console/reports/perftest_table.ts";
@@ -33,6 +40,13 @@ function onlyRow<Row extends PerftestRow>(result: PerftestResult): Row {
   return result.rows[0] as Row;
 }
 
+function assertAddsUp(found: readonly Time[], addends: Addends): void {
+  const sum = sumOf(addends), parts = addends.map(([what, ps]) => `\n${ps} ps ${what}`);
+  for (const ps of found) {
+    assert.ok(Math.abs(ps - sum) < 0.05 * ps, `${ps} ps, but the sum is ${sum} ps:${parts}`);
+  }
+}
+
 describe("perftest", () => {
   for (const test of PERFTESTS) {
     const kind = PERFTEST[test];
@@ -42,7 +56,7 @@ describe("perftest", () => {
       assert.equal(row.bytes, kind.bytes);
       assert.equal(row.iterations, iterations);
       if (row.measures === "latency") {
-        assert.ok(row.minPs > 1e6 && row.minPs <= row.typicalPs && row.p99Ps <= row.maxPs);
+        assert.ok(row.minPs > 0.9e6 && row.minPs <= row.typicalPs && row.p99Ps <= row.maxPs);
       } else {
         assert.ok(row.averageBytesPerSecond > 1e9);
         // The payload cannot be faster than the link.
@@ -64,6 +78,28 @@ describe("perftest", () => {
     assert.ok(Math.abs(farRead.typicalPs - read.typicalPs - 2 * added) < 0.01 * added);
   });
 
+  for (
+    const [bytes, isInline] of [
+      [2, true],
+      [64, true],
+      [220, true],
+      [221, false],
+      [4096, false],
+    ] as const
+  ) {
+    it(`ib_write_lat of ${bytes} B takes what its parts add up to, within 5 %`, () => {
+      const { minPs, maxPs } = onlyRow<Latency>(
+        run("ib_write_lat", `, size: ${bytes}, iterations: 8`),
+      );
+      assertAddsUp([minPs, maxPs], pingPongPs(bytes, isInline));
+    });
+  }
+
+  it("ib_read_lat takes what its parts add up to, within 5 %", () => {
+    const { typicalPs } = onlyRow<Latency>(run("ib_read_lat", ", size: 256, iterations: 8"));
+    assertAddsUp([typicalPs], readPs(256, "switch"));
+  });
+
   it("measures every size with all: 2 B to 8 MiB", () => {
     const { rows, status } = run("ib_write_bw", ", all: true, iterations: 2, depth: 2");
     assert.equal(status, "done");
@@ -75,6 +111,22 @@ describe("perftest", () => {
   it("uses several queue pairs, each with its own messages", () => {
     const row = onlyRow<Bandwidth>(run("ib_send_bw", ", qps: 4, iterations: 50, size: 4KiB"));
     assert.equal(row.iterations, 200);
+  });
+
+  it("Q-11 (in part): programs share their host's line by their weights", () => {
+    const rack = new SimulatedRack(`
+name: weights
+fabric: { mtu: 4096 }
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: [b, c], run: perftest-server }
+  - { on: a, run: perftest, to: b, test: ib_write_bw, iterations: 240, weight: 3 }
+  - { on: a, run: perftest, to: c, test: ib_write_bw, iterations: 80 }
+`).run();
+    const [heavy, light] = rack.reported("result", "a").map((result) =>
+      onlyRow<Bandwidth>(result as unknown as PerftestResult).averageBytesPerSecond
+    ).sort((x, y) => y - x);
+    assert.ok(Math.abs(heavy! / light! - 3) < 0.06, `${heavy} and ${light}`);
   });
 
   it("waits for as long as many large messages take", () => {

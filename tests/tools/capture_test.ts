@@ -270,7 +270,7 @@ describe("A rack's capture", () => {
 
 const FAULTY = `
 name: faulty
-seed: 3
+seed: 5
 hosts: { a: {}, b: { ddio: off } }
 programs: [{ on: a, run: put, to: b, bytes: 512KiB, size: 8KiB, depth: 8, method: write-read }]
 faults:

@@ -73,6 +73,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     at: program.at,
     service: program.restart === true,
     ...(program.service === true && { serves: true }),
+    ...(program.weight !== undefined && { weight: program.weight }),
     options: { ...regions, ...inItsOwnWords(program) },
   }));
   return {
@@ -87,6 +88,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     queues,
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
     completion,
+    blueFlame: host.blueFlame,
     timing: host.timing.host,
     ...(host.pin === false && { pin: false as const }),
     ...(host.iommu && { iommu: host.iommu }),

@@ -64,6 +64,13 @@ export interface WritebackPlan {
   readonly data?: string;
 }
 
+/**
+ * Which WQE a driver sends along with its doorbell, where it is posted alone: one of up to 256 B (mlx5's
+ * default), one with inline data (`MLX5_POST_SEND_PREFER_BF=0`), or none (`MLX5_SHUT_UP_BF=1`).
+ */
+export const BLUE_FLAME = ["on", "inline", "off"] as const;
+export type BlueFlame = typeof BLUE_FLAME[number];
+
 export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
@@ -89,6 +96,7 @@ export interface HostPlan {
   readonly queuePlan?: QueuePlan;
   /** How programs wait for completions by default. */
   readonly completion: "poll" | "interrupt";
+  readonly blueFlame: BlueFlame;
   readonly timing: HostTiming;
   readonly programs: readonly ProgramPlan[];
   /** Regions are registered for on-demand paging unless their program pins them; absent: pinned. */
@@ -125,6 +133,8 @@ export interface ProgramPlan {
   readonly service: boolean;
   /** It need not end, as it only serves others. */
   readonly serves?: true;
+  /** Share of the line that its queue pairs get beside others of the host, 1 to 255; absent: 1. */
+  readonly weight?: number;
   readonly options: Readonly<Record<string, unknown>>;
   /** The number of the order that started the program from outside; its results carry it. */
   readonly order?: number;
@@ -262,6 +272,11 @@ export interface RnicTiming {
   readonly schedulePs: Time;
   /** Sending module: building one frame. */
   readonly sendPs: Time;
+  /**
+   * What reading data by a key takes in the RNIC, beyond the bus and the host: payload of requests, a
+   * READ's data, an atomic's word. Reads overlap.
+   */
+  readonly dataReadPs: Time;
   /** PM module: a decision. */
   readonly persistPs: Time;
   /** Firmware: one control command. */

@@ -14,7 +14,7 @@
  * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
  * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest logs (ConnectX-3, -5).
  */
-import type { HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
+import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
 
 export interface Profile {
@@ -25,6 +25,8 @@ export interface Profile {
   readonly switch: Pick<SwitchPlan, "latencyPs" | "queueBytes" | "mode">;
   readonly mtu: RnicPlan["mtu"];
   readonly cores: number;
+  /** What the drivers of the RNIC do. */
+  readonly blueFlame: HostPlan["blueFlame"];
   readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
   readonly translations: { readonly entries: number };
 }
@@ -46,21 +48,26 @@ export interface Profile {
  * How an operation comes apart, post → CQE taken. What of a measured sum is left for cores and RNICs
  * is [derived]; how it is split over instructions and modules is a [choice].
  *
- *   core   post 40, a line's store 5 or load 20, uncached store 50, two looks at a CQ 2 · (10 + 20)
- *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50
+ *   core   post 40, a line's store 5 or load 20, fence behind write-combined stores 50, two looks at a CQ
+ *          2 · (10 + 20)
+ *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50, data read by a key 450
+ *
+ * A WQE that is posted alone travels with its doorbell, as drivers send it (BlueFlame), also one whose
+ * data does not; an RNIC that fetches it, as one of a list, needs a DMA read more, 0.46 µs.
  *
  *   WRITE 64 B inline, one switch: 1.3 µs (SoCC'20)
- *     core 185 + RNICs 210 + doorbell 153 + CQE 156 and its IIO 111 + cables 4 · 25 + switch 2 · 150
- *     + serialisation 30 + the ACK behind the data on the bus 6 = 1.25 µs. The WQE travels with the
- *     doorbell here, as drivers send small inline WQEs (BlueFlame, `rocev2.md` §5.2). An RNIC that
- *     fetches it needs a DMA read more, 0.46 µs.
- *   READ of DRAM, direct cable, WQE fetched (RPMA)
+ *     core 195 + RNICs 210 + WQE and doorbell 163 + CQE 156 and its IIO 111 + cables 4 · 25 + switch
+ *     2 · 150 + serialisation 30 + the ACK behind the data on the bus 6 = 1.26 µs
+ *   READ of DRAM, direct cable (RPMA)
  *     256 B 1.86–1.99 µs, 1 KiB 1.98–2.17 µs, 4 KiB 2.79–2.97 µs
- *   Crossing the inline limit: +0.74 … +0.91 µs (perftest)
- *     the WQE and then its payload are fetched: 2 · (30 + 433) + later lines 41 less a line's load 20
+ *   Crossing the inline limit: +0.74 … +0.91 µs (perftest): the payload is fetched
  *
- * `profile_test.ts` has these sums in full. Racks at work have come out 1–5 % above them (READs of
- * 64 KiB, less Optane's 0.20 µs: 10.5 µs, as measured).
+ * With nothing but the round trip over the bus, a READ of 256 B would take 1.47 µs, and the crossing
+ * 0.43 µs: what data costs the RNIC that reads it by a key (check, translation, arbitration) is missing
+ * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB: 0.45.
+ *
+ * `profile_sums_testing.ts` has these sums in full; `tests/programs/perftest_test.ts` holds runs of
+ * `ib_write_lat` and `ib_read_lat` against them, which agree within 5 %.
  */
 const CLX_OPTANE_CX5: Profile = {
   host: {
@@ -123,6 +130,8 @@ const CLX_OPTANE_CX5: Profile = {
     receivePs: 50_000,
     schedulePs: 30_000,
     sendPs: 40_000,
+    // [derived] See above.
+    dataReadPs: 450_000,
     // [choice] A check of opcode or address: like a scheduling step.
     persistPs: 30_000,
     // [derived] NSDI'20, with the host's commandPs.
@@ -170,6 +179,8 @@ const CLX_OPTANE_CX5: Profile = {
   },
   mtu: 4096,
   cores: 4,
+  // rdma-core, `providers/mlx5`: `prefer_bf` is on unless MLX5_POST_SEND_PREFER_BF says otherwise.
+  blueFlame: "on",
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },

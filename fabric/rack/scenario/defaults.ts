@@ -78,6 +78,7 @@ export function resolveHost(
     dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
     cores: own.cores ?? defaults.cores ?? profile.cores,
     completion: own.completion ?? defaults.completion ?? "poll",
+    blueFlame: own.blueFlame ?? defaults.blueFlame ?? profile.blueFlame,
     queues: queues.count ?? DEFAULT_QUEUES,
     ...queuePlanOf(queues),
     llc: { ...llc, ...(evict === "random" && { evict }) },

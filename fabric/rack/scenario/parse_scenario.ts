@@ -138,9 +138,13 @@ function readPrograms(reading: Reading): Draft["programs"] {
   return readList(reading, ["programs"]).flatMap(({ path }) => {
     const section = read(reading, path, programSchema);
     if (section === undefined) return [];
-    const { on, run, at, restart = false, service = false, ...options } = section;
+    const { on, run, at, restart = false, service = false, weight, ...options } = section;
     const checked = readOptions(reading, path, { run, options });
-    const flags = { ...(restart && { restart }), ...(service && { service }) };
+    const flags = {
+      ...(restart && { restart }),
+      ...(service && { service }),
+      ...(weight !== undefined && { weight }),
+    };
     return [{ path, program: { on, run, at: at ?? 0, ...flags, options: checked } }];
   });
 }
@@ -162,7 +166,7 @@ function readOptions(
   }
   checkKeys(reading, path, {
     found: Object.keys(options),
-    known: ["on", "run", "at", "restart", "service", ...Object.keys(words)],
+    known: ["on", "run", "at", "restart", "service", "weight", ...Object.keys(words)],
   });
   const checked: Record<string, unknown> = {};
   for (const [key, { kind, required }] of Object.entries(words)) {
@@ -181,7 +185,7 @@ export function isOwnProgram(run: string): boolean {
 /** One program for each of its hosts; `next` is the next host by name, cyclically. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
-  const { on, run, at, restart, service, options } = program;
+  const { on, run, at, restart, service, weight, options } = program;
   const hosts = on.length === 1 && on[0] === "all" ? sorted : on;
   return hosts.map((host) => {
     const next = sorted[(sorted.indexOf(host) + 1) % sorted.length];
@@ -194,6 +198,7 @@ function expand(program: DraftProgram, names: readonly string[]): ProgramScenari
       at,
       ...(restart && { restart }),
       ...(service && { service }),
+      ...(weight !== undefined && { weight }),
       options: Object.fromEntries(resolved),
     };
   });

@@ -62,7 +62,12 @@ const WRONG: readonly Refusal[] = [
   [
     "an option of another program",
     withLines("programs: [{ on: a, run: list, from: b, dept: 1 }]"),
-    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, from, completion, attempts, pause or idle",
+    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, weight, from, completion, attempts, pause or idle",
+  ],
+  [
+    "a weight of nothing",
+    withLines("programs: [{ on: a, run: put, to: b, weight: 0 }]"),
+    "3: programs[0].weight: found 0, expected a whole number from 1 to 255",
   ],
   [
     "an unknown method",

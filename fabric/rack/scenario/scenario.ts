@@ -88,6 +88,8 @@ export interface ProgramScenario {
   readonly restart?: boolean;
   /** Whether it only serves others: it need not end. Absent: no. */
   readonly service?: boolean;
+  /** Its queue pairs' share of the line beside the host's others. Absent: 1. */
+  readonly weight?: number;
   /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
 }

@@ -3,7 +3,7 @@
  * position and what was found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
-import { type HostTiming, PAGE_FAULT_RULES, type RnicTiming } from "../plan/plan.ts";
+import { BLUE_FLAME, type HostTiming, PAGE_FAULT_RULES, type RnicTiming } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
@@ -372,6 +372,9 @@ export const hostSchema = mapping({
   completion: oneOf(["poll", "interrupt"]).optional().describe(
     "how programs wait: by polling, or woken by an interrupt",
   ),
+  blueFlame: oneOf(BLUE_FLAME).optional().describe(
+    "whether a WQE posted alone goes to the card with its doorbell: any, one with inline data, none",
+  ),
   queues: queuesSchema.optional().describe(
     "queues that the card has room for, or how host and card know their queues",
   ),
@@ -585,6 +588,9 @@ export const programSchema = z.preprocess(
     at: duration.optional().describe("so long after its host's boot, like 200us"),
     restart: flag.optional().describe("whether it starts again at every later boot of its host"),
     service: flag.optional().describe("whether it only serves, so that it need not end"),
+    weight: integer(1, 255).optional().describe(
+      "its queue pairs' share of the line beside the host's others; 1 unless given",
+    ),
   }, { error: "a mapping with on and run" }),
 );
 

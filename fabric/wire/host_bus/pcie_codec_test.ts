@@ -133,7 +133,7 @@ describe("pcieFromArray", () => {
 });
 
 /** The fields that may be absent. */
-const OPTIONAL = new Set(["qpn", "rq", "rqStride", "srq"]);
+const OPTIONAL = new Set(["qpn", "rq", "rqStride", "srq", "weight"]);
 
 /** The object with each of its fields dropped, replaced by what it cannot be, or with one more. */
 function damagesOf(original: object): object[] {

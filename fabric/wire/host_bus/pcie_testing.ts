@@ -23,6 +23,7 @@ export const COMMANDS: readonly RnicCommand[] = [
     recvCq: 1,
     pd: 1,
     persistCompletion: "reception",
+    weight: 3,
   },
   {
     op: "create-qp",

@@ -8,6 +8,7 @@
  */
 import {
   below,
+  type Check,
   type Checked,
   conforms,
   count,
@@ -65,6 +66,11 @@ export function refuseAccess(access: number): string | undefined {
     ? undefined
     : "relaxedOrdering is not honoured: expected access flags without it";
 }
+
+/** Largest share of the line that a queue pair may have, the smallest being 1. */
+export const QP_WEIGHT_MAX = 255;
+const qpWeight: Check<number> = (value): value is number =>
+  isCount(value) && value >= 1 && value <= QP_WEIGHT_MAX;
 
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
 export type QpState = Checked<typeof qpState>;
@@ -197,6 +203,8 @@ const COMMANDS = {
      * P-29: `persistence` completes once; `reception` completes at reception, and again on a RECV.
      */
     persistCompletion: oneOf("persistence", "reception"),
+    /** Its share of the line beside other queue pairs; 1 by default. */
+    weight: { optional: qpWeight },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },

@@ -275,12 +275,17 @@ function segmentsOf(opcode: WqeOpcode, flags: number): readonly Segment[] {
   return SEGMENTS_OF.get(opcode)![(flags & FLAG_UD) === 0 ? "connected" : "datagram"];
 }
 
-/** Units that the WQE takes. */
-export function wqeUnits(wqe: SendWqe): number {
+/** Bytes of the WQE's segments, of 16 B each: what of its units is in use. */
+export function wqeBytes(wqe: SendWqe): number {
   let bytes = CONTROL_BYTES;
   for (const [name, row] of ROWS) if (wqe[name] !== undefined) bytes += row.bytes;
   bytes += wqe.inline === undefined ? 16 * wqe.sges.length : 4 + wqe.inline.length;
-  return Math.max(1, Math.ceil(bytes / WQE_UNIT_BYTES));
+  return Math.ceil(bytes / 16) * 16;
+}
+
+/** Units that the WQE takes. */
+export function wqeUnits(wqe: SendWqe): number {
+  return Math.ceil(wqeBytes(wqe) / WQE_UNIT_BYTES);
 }
 
 /** The bytes of a send WQE, a whole number of units. */

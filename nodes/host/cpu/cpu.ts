@@ -280,6 +280,18 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#account.owed += processingPs;
   }
 
+  *writeCombined(offset: number, lines: Uint8Array<ArrayBuffer>): Steps<void> {
+    const { timing, processingPs } = this.#machine;
+    const count = Math.ceil(lines.length / LINE_BYTES);
+    this.#account.owed += count * timing.storePs + timing.mmioPs - processingPs;
+    const data = copyOf(lines);
+    yield* this.settle();
+    for (let at = 0; at < data.length; at += LINE_BYTES) {
+      this.#machine.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
+    }
+    this.#account.owed += processingPs;
+  }
+
   *command(command: RnicCommand): Steps<RnicReply> {
     if (!isRnicCommand(command)) {
       const found = notPlain(command) ?? JSON.stringify(command) ?? "undefined";

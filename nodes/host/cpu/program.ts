@@ -96,6 +96,11 @@ export interface Cpu {
   ntStore(address: number, bytes: Uint8Array): Steps<void>;
   /** Uncached store into the RNIC's BAR: pays the owed time, then sends the message. */
   registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void>;
+  /**
+   * Stores whole lines into write-combined memory of the RNIC's BAR, then `sfence`: each line is one
+   * message, in the order of addresses, and all are ahead of whatever the program does next.
+   */
+  writeCombined(offset: number, lines: Uint8Array<ArrayBuffer>): Steps<void>;
   /** Control path: sends the command and waits for the firmware's reply. */
   command(command: RnicCommand): Steps<RnicReply>;
 

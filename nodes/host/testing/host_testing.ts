@@ -62,6 +62,7 @@ export function rigPlan(changes: PlanChanges = {}): HostPlan {
     llc: { bytes: 16 * 1024, ways: 4, ddioWays: 2 },
     queues: 16,
     completion: "poll",
+    blueFlame: "off",
     programs: [],
     ...changes,
     timing: { ...RIG_TIMING, ...changes.timing },

@@ -189,6 +189,13 @@ export class VerbsRig implements Cpu {
     yield* this.settle();
   }
 
+  *writeCombined(offset: number, lines: Uint8Array<ArrayBuffer>): Steps<void> {
+    for (let at = 0; at < lines.length; at += 64) {
+      this.registers.push({ offset: offset + at, bytes: lines.slice(at, at + 64) });
+    }
+    yield* this.settle();
+  }
+
   // deno-lint-ignore require-yield -- answered at once
   *command(command: RnicCommand): Steps<RnicReply> {
     this.commands.push(command);

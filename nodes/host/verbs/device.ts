@@ -146,6 +146,7 @@ export function* initDevice(
     doorbell: options.doorbell ?? doorbell.carries,
     doorbellForm: doorbell.form,
     isWatched: doorbell.retryPs !== undefined,
+    blueFlame: options.blueFlame ?? plan.blueFlame,
     inline: options.inline ?? { by: "size", bytes: 220 },
     ...bases.virtual,
     store,

@@ -5,7 +5,7 @@
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
-import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { BlueFlame, HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
   ACCESS,
@@ -44,6 +44,8 @@ export interface DeviceOptions {
   readonly doorbell?: "number" | "pointer";
   /** the default of queue pairs. Size threshold 220 B by default. */
   readonly inline?: InlineRule;
+  /** Which WQEs go with their doorbell: the default of queue pairs, instead of the host's. */
+  readonly blueFlame?: BlueFlame;
 }
 
 /** State shared by all programs of one host. */
@@ -55,6 +57,7 @@ export interface DeviceState {
   /** Whether the driver rings again for what stands still. */
   readonly isWatched: boolean;
   readonly inline: InlineRule;
+  readonly blueFlame: BlueFlame;
   /** Virtual addresses of the three spaces of queue information. */
   readonly space1: number;
   readonly space2: number;
@@ -96,6 +99,8 @@ export interface DeviceState {
 export interface Device {
   readonly cpu: Cpu;
   readonly state: DeviceState;
+  /** The program's weight: the default of its queue pairs; absent: 1. */
+  readonly weight?: number;
   /** May assign controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
   readonly privileged?: true;
 }
@@ -315,6 +320,10 @@ export interface SendRing extends Ring {
   opcodes: WqeOpcode[];
   /** Number of requests posted since the last signaled one: they complete with a later one. */
   unsignaled: number;
+  /** The WQE that was filled last: its segments, and whether its payload is in it. */
+  newest: { readonly bytes: Uint8Array; readonly isInline: boolean } | undefined;
+  /** The BlueFlame buffer that is next. */
+  buffer: 0 | 1;
 }
 
 export interface RecvRing extends Ring {
@@ -348,6 +357,8 @@ export interface QpCaps {
   readonly maxRecvSge: number;
   readonly maxInline: number;
   readonly inline: InlineRule;
+  readonly blueFlame: BlueFlame;
+  readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
 }
 

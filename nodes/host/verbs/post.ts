@@ -11,6 +11,7 @@ import {
   type SendWqe,
   type Sge,
   WQE_UNIT_BYTES,
+  wqeBytes,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
 import { verbError } from "./device.ts";
@@ -30,7 +31,7 @@ import type {
   SendRing,
   VerbError,
 } from "./objects.ts";
-import { postAll } from "./rings.ts";
+import { postAll, ringDoorbell, ringSends } from "./rings.ts";
 
 /** The part of a region that a request uses. */
 export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
@@ -111,6 +112,7 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
     device.cpu.store(sq.address + first * WQE_UNIT_BYTES, bytes.subarray(0, straight));
     device.cpu.store(sq.address, bytes.subarray(straight));
   }
+  sq.newest = { bytes: bytes.subarray(0, wqeBytes(wqe)), isInline: wqe.inline !== undefined };
   sq.units[first] = units;
   sq.opcodes[first] = wqe.opcode;
   sq.write = (first + units - 1) % sq.depth;
@@ -166,7 +168,12 @@ export function postSend(
   requests: SendRequest | readonly SendRequest[],
 ): Steps<PostError | undefined> {
   const { device, sq } = qp;
-  return postAll(requests, { device, ring: sq, enqueue: (request) => enqueueSend(qp, request) });
+  return postAll(requests, {
+    device,
+    queue: sq,
+    enqueue: (request) => enqueueSend(qp, request),
+    ring: (posted) => ringSends(qp, posted),
+  });
 }
 
 function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
@@ -204,7 +211,12 @@ export function postRecv(
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
   const { device, rq } = qp;
-  return postAll(requests, { device, ring: rq, enqueue: (request) => enqueueRecv(qp, request) });
+  return postAll(requests, {
+    device,
+    queue: rq,
+    enqueue: (request) => enqueueRecv(qp, request),
+    ring: () => ringDoorbell(device, rq),
+  });
 }
 
 export interface BindOptions extends MwBindInfo {

@@ -5,6 +5,8 @@ import {
   decodeSpace3,
   DOORBELL_OFFSET,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
+import { placeOfRegister } from "../../../fabric/wire/host_bus/blue_flame.ts";
 import { decodeRecvWqe, decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { createAh } from "./address_handle.ts";
 import { createCq, pollCq } from "./completion_queue.ts";
@@ -46,6 +48,21 @@ function pointerOf(queue: number): { pointer: number; stamp: number } {
 
 beforeEach(() => open());
 
+describe("createQp", () => {
+  it("Q-11 (in part): asks for the queue pair's weight, the program's where it has none of its own", () => {
+    const weightOf = (changes: Partial<QpOptions>, program?: number) => {
+      const rings = { maxSendWr: 1, maxRecvWr: 1 };
+      const options: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, ...rings, ...changes };
+      const as = program === undefined ? device : { ...device, weight: program };
+      const made = rig.run(createQp(allocPd(as), options));
+      return "errno" in made ? made.errno : rig.sent("create-qp").at(-1)!.weight;
+    };
+    same([weightOf({}), weightOf({ weight: 3 }), weightOf({}, 7)], [undefined, 3, 7]);
+    equal(weightOf({ weight: 255 }, 7), 255);
+    for (const weight of [0, 256, 1.5, NaN]) equal(weightOf({ weight }), "EINVAL", `${weight}`);
+  });
+});
+
 describe("postSend", () => {
   it("Q-05 (in part): writes the WQE and the write pointer to memory, and rings once for a batch", () => {
     equal(rig.run(postSend(qp, [write(1), write(2)])), undefined);
@@ -67,6 +84,53 @@ describe("postSend", () => {
     rig.run(postSend(qp, write(1)));
     same(decodeDoorbell(rig.registers[0]!.bytes), { queue: qp.sq.queue });
     equal(pointerOf(qp.sq.queue).pointer, 0);
+  });
+
+  it("BlueFlame: a WQE of up to 256 B that is posted alone goes with its doorbell, as mlx5 has it", () => {
+    /** Lines stored into the queue pair's buffers, 0 where an ordinary doorbell rang. */
+    const linesOf = (
+      requests: SendRequest | readonly SendRequest[],
+      rule: DeviceOptions = { blueFlame: "on" },
+      changes: Partial<QpOptions> = {},
+    ) => {
+      open(rule, changes);
+      equal(rig.run(postSend(qp, requests)), undefined);
+      const places = rig.registers.map(({ offset }) => placeOfRegister(offset));
+      if (places[0] === undefined) return rig.registers.length === 1 ? 0 : NaN;
+      ok(places.every((place) => place?.buffer === 2 * qp.sq.queue));
+      return places.length;
+    };
+    const inline = (bytes: number) => write(1, { sges: [sge(mr, 0, bytes)], inline: true });
+    same([linesOf(write(1)), linesOf(inline(64)), linesOf(inline(220))], [1, 2, 5]);
+    equal(linesOf([write(1), inline(64)]), 0, "a list is fetched");
+    equal(linesOf([write(1), write(2, { inline: true })].slice(0, 1)), 1, "a list of one");
+    same(BLUE_FLAME.map((blueFlame) => linesOf(write(1), { blueFlame })), [
+      1,
+      0,
+      0,
+    ]);
+    same(
+      [linesOf(inline(64), { blueFlame: "inline" }), linesOf(inline(64), { blueFlame: "off" })],
+      [
+        2,
+        0,
+      ],
+    );
+    equal(linesOf(write(1), { blueFlame: "off" }, { blueFlame: "on" }), 1, "a queue pair's own");
+    equal(linesOf(write(1), { blueFlame: "on", doorbell: "number" }), 0, "it has the pointer");
+    const verify = { level: "check" } as const;
+    equal(linesOf({ ...inline(220), opcode: "write-verify", verify }), 0, "272 B are too long");
+  });
+
+  it("BlueFlame: the ring has the WQE and space 3 the pointer before; buffers are used in turn", () => {
+    open({ blueFlame: "on" });
+    rig.run(postSend(qp, write(1)));
+    rig.run(postSend(qp, write(2)));
+    const [first, second] = rig.registers.map(({ offset }) => placeOfRegister(offset)!.buffer % 2);
+    same([first, second], [0, 1]);
+    const line = rig.registers[1]!.bytes;
+    same(decodeSendWqe(line.slice(0, 64)), wqeAt(1));
+    same(decodeDoorbell(line.slice(48).fill(0, 0, 1))!.write, pointerOf(qp.sq.queue));
   });
 
   it("Q-08 (in part): times of one queue's pointers rise strictly, also at one instant", () => {

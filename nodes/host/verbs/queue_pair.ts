@@ -4,11 +4,12 @@
  */
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import type {
-  CqesWritten,
-  QpAttributes,
-  QpState,
-  QpType,
+import {
+  type CqesWritten,
+  QP_WEIGHT_MAX,
+  type QpAttributes,
+  type QpState,
+  type QpType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { MAX_INLINE_BYTES, MAX_SGE, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { endLife } from "./completion_queue.ts";
@@ -26,6 +27,7 @@ import {
   storePointer,
   verbError,
 } from "./device.ts";
+import type { BlueFlame } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type {
@@ -57,8 +59,12 @@ export interface QpOptions {
   readonly maxRecvSge?: number;
   /** Q-02; the device's rule by default. */
   readonly inline?: InlineRule;
+  /** Which WQEs, posted alone, go to the RNIC with their doorbell; the device's rule by default. */
+  readonly blueFlame?: BlueFlame;
   /** P-29: when a persistent write completes; `persistence` by default. */
   readonly persistCompletion?: "persistence" | "reception";
+  /** Share of the line beside the port's other queue pairs, 1 to 255; the program's by default, 1. */
+  readonly weight?: number;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -84,6 +90,8 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
     maxRecvSge: options.maxRecvSge ?? 1,
     maxInline: inline.by === "program" ? MAX_INLINE_BYTES : inline.bytes,
     inline,
+    blueFlame: options.blueFlame ?? device.state.blueFlame,
+    weight: options.weight ?? device.weight ?? 1,
     persistCompletion: options.persistCompletion ?? "persistence",
   };
 }
@@ -102,6 +110,9 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   }
   if (caps.maxSendSge > MAX_SGE || caps.maxRecvSge > MAX_SGE) {
     return verbError("EINVAL", `A work request has at most ${MAX_SGE} elements`);
+  }
+  if (!Number.isInteger(caps.weight) || caps.weight < 1 || caps.weight > QP_WEIGHT_MAX) {
+    return verbError("EINVAL", `A weight is 1 to ${QP_WEIGHT_MAX}: it is ${caps.weight}`);
   }
   if (caps.maxInline > MAX_INLINE_BYTES) {
     return verbError("EINVAL", `At most ${MAX_INLINE_BYTES} B go inline`);
@@ -145,6 +156,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     recvCq: options.recvCq.cqn,
     pd: pd.handle,
     persistCompletion: caps.persistCompletion,
+    ...(caps.weight !== 1 && { weight: caps.weight }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);
@@ -163,6 +175,8 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     units: new Uint8Array(sqDepth),
     opcodes: [],
     unsignaled: 0,
+    newest: undefined,
+    buffer: 0,
   };
   const rq: RecvRing = {
     ...EMPTY_RING,

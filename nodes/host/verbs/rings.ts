@@ -4,6 +4,7 @@
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { BLUE_FLAME_WQE_BYTES, encodeBlueFlame } from "../../../fabric/wire/host_bus/blue_flame.ts";
 import {
   DOORBELL_MESSAGE_OFFSET,
   DOORBELL_OFFSET,
@@ -62,15 +63,17 @@ export function* postAll<Request extends object>(
   requests: Request | readonly Request[],
   to: {
     readonly device: Device;
-    readonly ring: Parameters<typeof ringDoorbell>[1] & { readonly resizing: boolean };
+    readonly queue: Parameters<typeof awaitRing>[1];
     readonly enqueue: (request: Request) => VerbError | undefined;
+    /** Rings for so many new requests. */
+    readonly ring: (posted: number) => Steps<void>;
   },
 ): Steps<PostError | undefined> {
-  const { device, ring, enqueue } = to;
+  const { device, queue, ring, enqueue } = to;
   const list = Array.isArray(requests) ? requests as readonly Request[] : [requests as Request];
   let posted = 0;
   let error: PostError | undefined;
-  yield* awaitRing(device, ring);
+  yield* awaitRing(device, queue);
   for (const request of list) {
     const wrong = enqueue(request);
     if (wrong !== undefined) {
@@ -79,7 +82,7 @@ export function* postAll<Request extends object>(
     }
     posted++;
   }
-  if (posted > 0) yield* ringDoorbell(device, ring);
+  if (posted > 0) yield* ring(posted);
   return error;
 }
 
@@ -104,4 +107,28 @@ export function* repeatDoorbell(
   const doorbell = state.doorbell === "pointer" ? { queue, write: { pointer, stamp } } : { queue };
   const offset = state.doorbellForm === "fifo" ? DOORBELL_OFFSET : DOORBELL_MESSAGE_OFFSET;
   yield* cpu.registerWrite(offset, encodeDoorbell(doorbell));
+}
+
+/** Bytes of a WQE's control segment: one without anything else is not worth the store (mlx5). */
+const CONTROL_BYTES = 16;
+
+/**
+ * Rings for new sends. One that was posted alone goes to the RNIC with its doorbell where the queue
+ * pair's rule has it so (BlueFlame). The ring has it too and the write pointer is stored, as ever: the
+ * RNIC may fetch it. When: rdma-core, `providers/mlx5/qp.c`, `post_send_db`.
+ */
+export function* ringSends(qp: Qp, posted: number): Steps<void> {
+  const { device, sq, caps: { blueFlame } } = qp;
+  const { bytes, isInline } = sq.newest!;
+  // It shares a slab with others, which must not live as long as the queue pair.
+  sq.newest = undefined;
+  const isCarried = posted === 1 && (blueFlame === "on" || (blueFlame === "inline" && isInline)) &&
+    device.state.doorbell === "pointer" && bytes.length > CONTROL_BYTES &&
+    bytes.length <= BLUE_FLAME_WQE_BYTES;
+  if (!isCarried) return yield* ringDoorbell(device, sq);
+  const write = { pointer: sq.write, stamp: storePointer(device, sq, sq.write) };
+  const stores = encodeBlueFlame({ queue: sq.queue, write }, bytes, sq.buffer);
+  sq.buffer = sq.buffer === 0 ? 1 : 0;
+  yield* device.cpu.writeCombined(stores.offset, stores.bytes);
+  if (device.state.isWatched) device.cpu.signal(DOORBELL_RUNG);
 }

@@ -23,7 +23,7 @@ import {
 import type { Steps } from "../cpu/program.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
-import { postAll } from "./rings.ts";
+import { postAll, ringDoorbell } from "./rings.ts";
 
 /** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
 const SRQ_WR_MAX = 2 ** 15;
@@ -186,5 +186,10 @@ export function postSrqRecv(
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
   const { device, ring } = srq;
-  return postAll(requests, { device, ring, enqueue: (recv) => enqueue(srq, recv) });
+  return postAll(requests, {
+    device,
+    queue: ring,
+    enqueue: (recv) => enqueue(srq, recv),
+    ring: () => ringDoorbell(device, ring),
+  });
 }

@@ -7,7 +7,7 @@ import { enqueueSend } from "./post.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Qp, SendRequest, VerbError } from "./objects.ts";
 import { awaitRing } from "./resize_queue.ts";
-import { ringDoorbell } from "./rings.ts";
+import { ringSends } from "./rings.ts";
 
 export interface WorkBatch {
   readonly qp: Qp;
@@ -44,7 +44,7 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
     yield* qp.device.cpu.settle();
     return wrong;
   }
-  if (requests.length > 0) yield* ringDoorbell(qp.device, qp.sq);
+  if (requests.length > 0) yield* ringSends(qp, requests.length);
   return undefined;
 }
 

@@ -26,6 +26,7 @@ export function createDma(readsMax: { readonly responder: number; readonly gathe
     gather: createEngine(responder, gather),
     outstanding: new Array(responder + gather).fill(undefined),
     responderTags: responder,
+    reading: new Fifo(),
     busFreeAt: 0,
   };
 }

@@ -164,7 +164,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (queues === undefined) return noQueueLeft(device);
   const sqQueue = queues[0]!;
   const rqQueue = srq?.srqn ?? queues[1]!;
-  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion } = command;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1 } = command;
   const qpn = command.qpn ?? nextQpn(device);
   const qp = createQueuePair({
     qpn,
@@ -178,6 +178,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     sendCq,
     recvCq,
     persistCompletion,
+    weight,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;

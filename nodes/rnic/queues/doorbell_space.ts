@@ -5,8 +5,8 @@
  * pointer is in space 3 all the same: who rings again is `doorbell_watch.ts` of the host for send
  * queues; for receive queues it is the card, which reads space 3 before it believes one to be empty.
  */
-import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { Device } from "../state/device.ts";
+import type { TakenDoorbell } from "../state/queues.ts";
 
 const PER_MILLION = 1_000_000;
 
@@ -20,7 +20,7 @@ export function noticeDoorbell(device: Device): boolean {
 }
 
 /** Puts a doorbell that was noticed behind those that wait. */
-export function pushDoorbell(device: Device, doorbell: Doorbell): void {
+export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const { counters, doorbells, doorbellPlan: { slots } } = device;
   if (isCoalesced(device, doorbell)) {
     counters.doorbellsCoalesced++;
@@ -34,14 +34,14 @@ export function pushDoorbell(device: Device, doorbell: Doorbell): void {
 /** The queue's entry that waits is written over: the newer pointer comes in the older one's place. */
 function isCoalesced(
   { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } }: Device,
-  doorbell: Doorbell,
+  doorbell: TakenDoorbell,
 ): boolean {
   if (coalescedPpm === 0) return false;
   for (let at = doorbells.first; at < doorbells.end; at++) {
     const pending = doorbells.at(at)!;
     if (pending.queue !== doorbell.queue) continue;
     if (doorbellRng.below(PER_MILLION) >= coalescedPpm) return false;
-    Object.assign(pending, doorbell);
+    Object.assign(pending, { wqe: undefined }, doorbell);
     return true;
   }
   return false;

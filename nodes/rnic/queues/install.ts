@@ -11,6 +11,7 @@ import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { dmaWrite } from "../dma/dma.ts";
+import { forgetPieces } from "./blue_flame.ts";
 import { dropPause } from "./pause.ts";
 import {
   createEntry,
@@ -109,6 +110,7 @@ function forgetQueue(device: Device, queue: number): void {
   dropPause(device, queue);
   device.moved.delete(queue);
   device.cache.remove(queue);
+  forgetPieces(device, queue);
   const load = device.loads.get(queue);
   if (load === undefined) return;
   load.void = true;

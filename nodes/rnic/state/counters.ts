@@ -72,6 +72,9 @@ export function createCounters() {
     doorbellsLost: 0,
     doorbellsCoalesced: 0,
     doorbellsDropped: 0,
+    /** WQEs that came with their doorbell, and those that were fetched all the same. */
+    blueFlameTaken: 0,
+    blueFlameFetched: 0,
     /** DMA reads of queue information, those caused by doorbells apart. */
     queueReads: 0,
     doorbellReads: 0,

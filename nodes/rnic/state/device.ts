@@ -15,7 +15,7 @@ import type {
   RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Counters, DropReason } from "./counters.ts";
-import type { Doorbell, StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
@@ -23,7 +23,7 @@ import type { QueueCache } from "./queue_cache.ts";
 import type { QueuePair, RecvWaiter, SharedReceiveQueue } from "./queue_pair.ts";
 import type { VerifyState } from "./verify_state.ts";
 import type { RegionTable } from "./memory.ts";
-import type { CompletionQueue, Pause, QueueLoad } from "./queues.ts";
+import type { CompletionQueue, Pause, QueueLoad, TakenDoorbell, WriteCombined } from "./queues.ts";
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
@@ -109,10 +109,12 @@ export interface Device {
   /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
   /** doorbells not served yet. */
-  readonly doorbells: Fifo<Doorbell>;
+  readonly doorbells: Fifo<TakenDoorbell>;
   readonly doorbellPlan: DoorbellPlan;
   /** Draws the faults of doorbells. */
   readonly doorbellRng: Rng;
+  /** BlueFlame buffers that have come in part, by their number. */
+  readonly blueFlame: Map<number, WriteCombined>;
   readonly cache: QueueCache;
   /** reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
@@ -129,6 +131,8 @@ export interface Device {
   readonly verify: VerifyState;
   /** Queue pairs with something to send, in turn. */
   readonly roundRobin: Fifo<QueuePair>;
+  /** Whose turn it is, which may go on in a later step, and whether something has scheduled it since. */
+  readonly turn: { of: QueuePair | undefined; isWanted: boolean };
   /** ECN, DCQCN, PFC; undefined where all of it is off. */
   readonly congestion: Congestion | undefined;
   /** V-08: what damages data inside the card; empty where the plan has none. */
@@ -149,6 +153,10 @@ export function drop(device: Device, reason: DropReason): void {
 /** Puts a queue pair into the round robin, where it is not. */
 export function schedule(device: Device, qp: QueuePair): void {
   if (qp.scheduled) return;
+  if (device.turn.of === qp) {
+    device.turn.isWanted = true;
+    return;
+  }
   qp.scheduled = true;
   device.roundRobin.push(qp);
 }

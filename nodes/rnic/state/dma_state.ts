@@ -93,6 +93,13 @@ export interface ReadRequest {
   readonly continuation: Continuation;
 }
 
+/** A read that has completed on the bus, and goes on at `at`; `data` is undefined where it failed. */
+export interface DataRead {
+  readonly at: Time;
+  readonly continuation: Continuation;
+  readonly data: Uint8Array<ArrayBuffer> | undefined;
+}
+
 /** Reads of one kind, which share a limit. */
 export interface ReadEngine {
   readonly freeTags: number[];
@@ -108,6 +115,8 @@ export interface Dma {
   /** Requests on the bus, by tag: the responder's tags come first. */
   readonly outstanding: (ReadRequest | undefined)[];
   readonly responderTags: number;
+  /** Data that the host has sent and the RNIC is not done with (`dataReadPs`). */
+  readonly reading: Fifo<DataRead>;
   /** When the bus has taken the last message handed to it. */
   busFreeAt: Time;
 }

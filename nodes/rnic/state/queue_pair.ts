@@ -114,6 +114,8 @@ interface Identity {
   readonly sendCq: number;
   readonly recvCq: number;
   readonly persistCompletion: "persistence" | "reception";
+  /** Its share of the line beside other queue pairs, 1 to 255. */
+  readonly weight: number;
   /** Place among the device's deadlines. */
   readonly slot: number;
 }
@@ -132,6 +134,8 @@ export interface QueuePair extends Identity {
   readonly responder: Responder;
   /** In the round robin. */
   scheduled: boolean;
+  /** Bytes on the line that it may begin in this round; negative where it began more in the last. */
+  surplus: number;
   /** Requester and responder take turns. */
   answersNext: boolean;
   /** Which way the last WRITE went: distinguishes a SEND that asks from one that answers, for traces. */
@@ -180,7 +184,14 @@ function pathOf(qpn: number, attributes: Attributes): Path {
 }
 
 export function createQueuePair(identity: Identity): QueuePair {
-  return { ...identity, life: 0, ...inReset(identity.qpn), scheduled: false, answersNext: false };
+  return {
+    ...identity,
+    life: 0,
+    ...inReset(identity.qpn),
+    scheduled: false,
+    surplus: 0,
+    answersNext: false,
+  };
 }
 
 /** What a queue pair in RESET knows. */

@@ -1,5 +1,5 @@
 /** Completion queues, and look-ups of queue information that are under way (Q-07). */
-import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { Doorbell, StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { QueueFields } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
@@ -8,9 +8,24 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 
+/** A doorbell that is not served yet, with its WQE where that has come along whole (BlueFlame). */
+export interface TakenDoorbell extends Doorbell {
+  readonly wqe?: Uint8Array<ArrayBuffer>;
+}
+
+/** What has come of a BlueFlame buffer, by its words of 8 B: missing, here, or late. */
+export interface WriteCombined {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly words: Uint8Array;
+}
+
 /** What goes on when a queue's information is there. `life` is the queue pair's when it asked. */
 export type Waiter =
-  | { readonly kind: "doorbell"; readonly write: StampedPointer | undefined }
+  | {
+    readonly kind: "doorbell";
+    readonly write: StampedPointer | undefined;
+    readonly wqe: TakenDoorbell["wqe"];
+  }
   | { readonly kind: "send"; readonly qp: QueuePair; readonly life: number }
   | {
     readonly kind: "recv";
@@ -22,6 +37,9 @@ export type Waiter =
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
   | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean }
   | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean };
+
+/** What a doorbell brought. */
+export type DoorbellContent = Pick<Extract<Waiter, { kind: "doorbell" }>, "write" | "wqe">;
 
 /** A look-up under way. */
 export interface QueueLoad {

@@ -1,7 +1,7 @@
 /** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { OpcodeName, OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -63,6 +63,14 @@ export interface Gather {
 
 export function createLine(): TxOrder {
   return { jobs: new Fifo(), epoch: 0 };
+}
+
+/** FCS, preamble and gap: what a frame takes of the line beyond its captured bytes. */
+const WIRE_OVERHEAD_BYTES = 24;
+
+/** What the frame takes of the line. */
+export function lineBytes({ row, payloadBytes }: TxFrame): number {
+  return frameBytes(row, payloadBytes) + WIRE_OVERHEAD_BYTES;
 }
 
 /** Whether the frame was overtaken by a reset or a restart. */

@@ -51,6 +51,7 @@ it("what happens to a queue pair is written by the functions of this folder", ()
     sendCq: 2,
     recvCq: 2,
     persistCompletion: "persistence",
+    weight: 1,
     slot: 0,
   });
   assert.equal(acceptRequest(qp, 7), 1);

@@ -31,6 +31,8 @@ import type { RigCq, RigQp, RigWqe, Ring } from "./rig_parts_testing.ts";
 export const MEMORY_BYTES = 1 << 22;
 export const RECV_STRIDE = 64;
 const PAGE_BYTES = 4096;
+/** Queues that the queue information has room for. */
+const QUEUES = 256;
 
 export class FakeHost {
   readonly memory: Uint8Array<ArrayBuffer>;
@@ -51,7 +53,7 @@ export class FakeHost {
   /** Reads answered "unsupported request". */
   refuseReads = false;
   store: StoreLayout = DEFAULT_STORE;
-  spaces = { queues: 64, space1: 0, space2: 0, space3: 0 };
+  spaces = { queues: QUEUES, space1: 0, space2: 0, space3: 0 };
   nextCommand = 1;
   #top = PAGE_BYTES;
 
@@ -72,15 +74,15 @@ export class FakeHost {
     const { bytes, layout } = store;
     const [r1, r2, r3] = [bytes[1], bytes[2], bytes[3]];
     if (layout === "record") {
-      const space1 = this.allocate(64 * (r1 + r2 + r3));
-      this.spaces = { queues: 64, space1, space2: space1 + r1, space3: space1 + r1 + r2 };
+      const space1 = this.allocate(QUEUES * (r1 + r2 + r3));
+      this.spaces = { queues: QUEUES, space1, space2: space1 + r1, space3: space1 + r1 + r2 };
       return;
     }
     this.spaces = {
-      queues: 64,
-      space1: this.allocate(64 * r1),
-      space2: this.allocate(64 * r2),
-      space3: this.allocate(64 * r3),
+      queues: QUEUES,
+      space1: this.allocate(QUEUES * r1),
+      space2: this.allocate(QUEUES * r2),
+      space3: this.allocate(QUEUES * r3),
     };
   }
 

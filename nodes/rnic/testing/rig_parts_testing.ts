@@ -50,6 +50,7 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
       receivePs: 70_000,
       schedulePs: 30_000,
       sendPs: 60_000,
+      dataReadPs: 0,
       persistPs: 30_000,
       commandPs: 1_000_000,
       pageFaultPs: 20_000_000,
@@ -157,6 +158,7 @@ export interface QpOptions {
   readonly pd?: number;
   readonly srq?: RigSrq;
   readonly persistCompletion?: "persistence" | "reception";
+  readonly weight?: number;
 }
 
 /** How a region is made. */

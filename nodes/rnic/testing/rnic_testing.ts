@@ -293,6 +293,7 @@ export class Rig {
       pd: options.pd ?? 1,
       persistCompletion: options.persistCompletion ?? "persistence",
       ...(options.qpn !== undefined && { qpn: options.qpn }),
+      ...(options.weight !== undefined && { weight: options.weight }),
     });
     const reply = granted(answer, "create-qp");
     return {

@@ -7,7 +7,7 @@ import { pausedTime } from "../../../fabric/link/pause.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
   countBytes,
   createRateLimiter,
@@ -19,7 +19,7 @@ import {
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { createFlowControl, parkWherePaused } from "./flow_control.ts";
-import type { TxFrame } from "../state/tx_frame.ts";
+import { lineBytes, type TxFrame } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
@@ -129,15 +129,12 @@ export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair
   return true;
 }
 
-/** FCS, preamble and gap: what a frame takes of the line beyond its captured bytes. */
-const WIRE_OVERHEAD_BYTES = 24;
-
 /** A frame was begun: the next one of its queue pair waits as the rate demands. */
 export function countFrame(device: Device, congestion: Congestion, job: TxFrame): void {
   const limiter = reactionOf(congestion, job.qp)?.limiter;
   const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;
   if (limiter === undefined || dcqcn === null) return;
-  const bytes = frameBytes(job.row, job.payloadBytes) + WIRE_OVERHEAD_BYTES;
+  const bytes = lineBytes(job);
   countBytes(limiter, dcqcn, { now: device.now, bytes, lineBps });
 }
 

@@ -20,6 +20,7 @@ import {
   type ControlFrame,
   type Gather,
   isStale,
+  lineBytes,
   type TxFrame,
   type TxOrder,
 } from "../state/tx_frame.ts";
@@ -52,6 +53,7 @@ export function fetchPayload(
     line.jobs.push(job);
     job.failed = failed;
     bytes += job.payloadBytes;
+    job.qp.surplus -= lineBytes(job);
     if (device.congestion !== undefined) countFrame(device, device.congestion, job);
   }
   device.transmitter.bufferedBytes += bytes;
