@@ -15,7 +15,7 @@ import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
-import { noticeDoorbell, pushDoorbell } from "./queues/doorbell_space.ts";
+import { forgetPieces, noticeDoorbell, pushDoorbell } from "./queues/doorbell_space.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
 import { fetchWork } from "./queues/send_queue.ts";
 import { serveWaiting } from "./queues/shared_receive_queue.ts";
@@ -23,7 +23,7 @@ import type { RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import { runTurns } from "./turns.ts";
 import { arm } from "./queues/completion_queue.ts";
 import { placeOfRegister } from "../../fabric/wire/host_bus/blue_flame.ts";
-import { forgetPieces, takeCarried, takePiece } from "./queues/blue_flame.ts";
+import { takeCarried, takePiece } from "./queues/blue_flame.ts";
 import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 
 /** A core has written to the BAR. What is no doorbell is counted and ignored. */

@@ -83,15 +83,6 @@ function takeDoorbell(
 }
 
 /**
- * What has come for a queue is of no use: the queue is made anew, or gone, or its pointer came by another
- * way, so that the WQE is fetched.
- */
-export function forgetPieces(device: Device, queue: number): void {
-  device.blueFlame.delete(2 * queue);
-  device.blueFlame.delete(2 * queue + 1);
-}
-
-/**
  * Takes the WQE that a doorbell has brought, where it is what a fetch would bring now: the next of its
  * queue, and the newest. @returns whether it was taken.
  */

@@ -46,3 +46,12 @@ function isCoalesced(
   }
   return false;
 }
+
+/**
+ * What has come of a WQE with its doorbell (BlueFlame) is of no use: the queue is made anew, or gone, or its pointer came by another
+ * way, so that the WQE is fetched.
+ */
+export function forgetPieces(device: Device, queue: number): void {
+  device.blueFlame.delete(2 * queue);
+  device.blueFlame.delete(2 * queue + 1);
+}

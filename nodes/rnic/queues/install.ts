@@ -11,7 +11,7 @@ import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { dmaWrite } from "../dma/dma.ts";
-import { forgetPieces } from "./blue_flame.ts";
+import { forgetPieces } from "./doorbell_space.ts";
 import { dropPause } from "./pause.ts";
 import {
   createEntry,
