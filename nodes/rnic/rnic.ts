@@ -278,6 +278,7 @@ function fireTimer(device: Device, qp: QueuePair, timer: Timer): void {
     case "receive":
       return retryReceives(device, qp);
     case "pace":
+    case "read":
       return schedule(device, qp);
     case "rate":
       return rateTimer(device, qp);

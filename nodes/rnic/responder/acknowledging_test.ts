@@ -239,6 +239,20 @@ describe("acknowledging", () => {
     assert.deepEqual(statuses(p), ["REM_OP_ERR"]);
   });
 
+  it("a READ that fails while the one before it is on its way takes nothing from that one", () => {
+    const p = pair();
+    for (const length of [30_000, 8, 8]) post(p, "read", { length });
+    p.rig.ring(p.rig.a, p.a.sq);
+    const { host } = p.rig.b;
+    const read = () => host.log.filter(({ kind }) => kind === "memory-read").length;
+    p.rig.run(() => read() === Math.ceil(30_000 / 512));
+    host.refuseReads = true;
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["SUCCESS", "REM_OP_ERR", "WR_FLUSH_ERR"]);
+    assert.equal(counter(p, "a", "timeouts"), 0);
+    assert.equal(names(p, "b").filter((name) => name === "RC RDMA READ RESPONSE ONLY").length, 0);
+  });
+
   it("READs of half of all PSNs are not outstanding at once; one alone cannot be (§3.1)", () => {
     for (
       const [count, length, sent, expected] of [

@@ -126,7 +126,7 @@ function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
     if (job.read !== undefined && job.qp.responder.unsentControl > 0) return;
     line.jobs.shift();
-    if (!job.failed) {
+    if (!job.failed && job.read?.failedPsn === undefined) {
       device.transmitter.data.push(job);
       continue;
     }
