@@ -246,7 +246,7 @@ expect: [magic]
       "seed",
       "until",
     ];
-    const hostKeys = ["ddio", "scm", "llc", "timing", "queueCache", "queues", "services"];
+    const hostKeys = ["ddio", "scm", "llc", "timing", "queues", "services"];
     const programKeys = ["on", "run", "at", "to", "method", "depth", "size"];
     const documents = fc.record({
       name: fc.constant("x"),
