@@ -62,7 +62,7 @@ function play(queues: object, options: object = {}): Record<string, number> {
       }
     },
     { queues, ...options },
-    ACCESS.remoteAtomic,
+    { access: ACCESS.remoteAtomic },
   );
   return rack.simulator.statistics()["a-rnic"]!;
 }

@@ -122,6 +122,7 @@ function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan }
     placement: section.placement ?? QUEUE_PLAN.placement,
     layout: section.layout ?? QUEUE_PLAN.layout,
     readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,
+    lockAnswer: section.lockAnswer ?? QUEUE_PLAN.lockAnswer,
     doorbell: { ...QUEUE_PLAN.doorbell, ...section.doorbell },
   };
   return JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN) ? {} : { queuePlan };

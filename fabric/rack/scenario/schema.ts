@@ -317,6 +317,9 @@ const queuesSchema = orShort(
     readPointer: oneOf(["at-eviction", "batched"]).optional().describe(
       "when the card tells the host what it has taken; batched: at empty, and each quarter of a ring",
     ),
+    lockAnswer: oneOf(["message", "memory"]).optional().describe(
+      "how the card answers a request for the lock of space 2: by message, or in a word of memory",
+    ),
     doorbell: renamed({
       form: ["form", oneOf(["fifo", "message"])],
       carries: ["carries", oneOf(["pointer", "number"])],
