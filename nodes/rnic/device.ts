@@ -75,6 +75,7 @@ export function createDevice(
     flips: createFlips(plan, { name, seed: options.seed }),
     deadlines: new Deadlines(0),
     slots: [],
+    lowestFree: { queue: 0, slot: 0 },
     nextQpn: FIRST_QPN,
     identification: 0,
   };

@@ -140,6 +140,8 @@ export interface Device {
   /** Some per queue pair, see `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
+  /** All numbers of queues and all slots below these are taken. */
+  readonly lowestFree: { queue: number; slot: number };
   nextQpn: number;
   /** IPv4 identification of the next frame. */
   identification: number;
