@@ -65,6 +65,8 @@ export function createDevice(
     blueFlame: new Map(),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
+    contextWaits: new Map(),
+    contextsHeld: new Map(),
     pauses: new Map(),
     moved: new Map(),
     atomicWords: new Map(),

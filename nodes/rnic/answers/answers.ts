@@ -7,6 +7,7 @@ import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import { mayBegin } from "../queues/context.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
 import {
   failAnswers,
@@ -152,6 +153,7 @@ function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
 export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   const read = qp.responder.responses.peek();
   if (read?.kind !== "read" || read.next === read.packets) return false;
+  if (!mayBegin(device, qp, "responder")) return false;
   const { line } = qp.responder;
   const mtu = qp.attributes.pathMtu;
   const offset = read.next * mtu;

@@ -12,6 +12,7 @@ import type { Device, QueueOwner } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { dmaWrite } from "../dma/dma.ts";
+import { forgetContext } from "./context.ts";
 import { forgetPieces } from "./doorbell_space.ts";
 import { dropPause } from "./pause.ts";
 import {
@@ -127,6 +128,7 @@ export function removeQueue(device: Device, queue: number): void {
 /** Drops what the chip knows of the queue; a look-up under way has no waiter any more. */
 function forgetQueue(device: Device, queue: number): void {
   dropPause(device, queue);
+  forgetContext(device, queue);
   device.moved.delete(queue);
   device.cache.remove(queue);
   forgetPieces(device, queue);
