@@ -42,6 +42,12 @@ export const QUEUE_PLAN: QueuePlan = {
   doorbell: { form: "fifo", carries: "pointer" },
 };
 
+/**
+ * Queues of a host: 65 536 queue pairs with two queues each (Q-11), and as many completion queues and
+ * shared receive queues.
+ */
+export const QUEUES_MOST = 2 ** 18;
+
 /** Entries of a cache that a scenario does not name: a choice. */
 export const CACHED_QUEUES = 256;
 

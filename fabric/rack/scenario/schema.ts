@@ -8,7 +8,7 @@ import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
-import { CACHED_QUEUES, type QueueCachePlan } from "../plan/queue_plan.ts";
+import { CACHED_QUEUES, type QueueCachePlan, QUEUES_MOST } from "../plan/queue_plan.ts";
 import {
   PLACEABLE,
   type Placement,
@@ -275,7 +275,6 @@ const placementSchema = orShort(
   },
 );
 
-const QUEUES_MOST = 2 ** 18;
 const queueCount = integer(8, QUEUES_MOST);
 
 /** `oldest`, or the one way that a mapping names. */

@@ -8,6 +8,7 @@ import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import { mayBegin } from "../queues/context.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
 import {
   failAnswers,
@@ -184,6 +185,7 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
     setTimer(device, qp, { timer: "read", time: nextReadAt });
     return false;
   }
+  if (!mayBegin(device, qp, "responder")) return false;
   const mtu = qp.attributes.pathMtu;
   const offset = read.next * mtu;
   if (!hasMemory(device, qp, { read, offset })) return false;

@@ -50,6 +50,16 @@ describe("QueueCache", () => {
     assert.equal(cache.size, 4);
   });
 
+  it("Q-07: exceeds its size only for as long as entries are pinned", () => {
+    const { cache, entries } = filled({ evict: "oldest", amount: 1 });
+    for (const each of entries) each.pins++;
+    assert.deepEqual(cache.insert(entry(4), 4), []);
+    assert.equal(cache.size, 5);
+    for (const each of entries) each.pins--;
+    assert.deepEqual(queues(cache.insert(entry(5), 5)), [0, 1]);
+    assert.equal(cache.size, 4);
+  });
+
   it("Q-07: several-oldest evicts that many at once", () => {
     const { cache } = filled({ evict: "several-oldest", amount: 3 });
     assert.deepEqual(queues(cache.insert(entry(4), 4)), [0, 1, 2]);
