@@ -336,6 +336,7 @@ programs:
     const { checkpoints } = await good("GET /runs/{run}/checkpoints");
     assert.deepEqual(checkpoints, [dead, now]);
     const remove = "DELETE /runs/{run}/checkpoints/{checkpoint}";
+    await refused("422 refused", remove, { checkpoint: "c1" }, { query: "?variant=2" });
     await good(remove, { checkpoint: "c1" });
     assert.match(
       await refused("422 refused", remove, { checkpoint: "c1" }),
