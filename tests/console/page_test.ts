@@ -107,7 +107,7 @@ describe("The console's page", () => {
     await dialog.getByRole("button", { name: "Run until then" }).click();
     await dialog.getByRole("alert").getByText("expected a time").waitFor();
     await dialog.getByRole("combobox").first().fill("b-rnic:persistence-ack");
-    await dialog.getByLabel("The how-many-th").fill("2");
+    await dialog.getByLabel("Which occurrence").fill("2");
     await dialog.getByRole("button", { name: "Run until then" }).click();
     // The text of the step is known to the replay alone.
     const stop = page.locator(".why").getByRole("button", { name: "S1016: persistence ACK of" });
