@@ -1,14 +1,14 @@
 /** Marks of the time line as they are drawn: marks whose strokes would touch are one, so a line has no more than it has room for. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Mark } from "../data/timeline.ts";
-import { cut, plural, time } from "../figures.ts";
+import { plural, time } from "../figures.ts";
 
 /** Width of a stroke, in px. */
 export const STROKE = 3;
 /** Marks as close as this, in px, share a label. */
 const NEAR = 6;
 /** So many are named where more are together. */
-const NAMED = 3;
+const NAMED = 8;
 /** Less room than this, in px, is too little for a label. */
 const ROOM_LEAST = 40;
 /** A letter takes so many px. */
@@ -56,9 +56,10 @@ export function drawnMarks(
     while (place - groups[first]!.x >= NEAR) first++;
     const room = (groups[i + 1]?.x ?? right) - place - 8;
     const before = place - (first === 0 ? left : groups[first - 1]!.x) - 8;
-    // At the end of the line a label has its room on the left.
-    const isLeft = room <= ROOM_LEAST && i === groups.length - 1 && before > 4 * ROOM_LEAST;
-    const near = groups.slice(first, i + 1).flatMap(({ marks }) => marks);
+    const near = namesOf(groups.slice(first, i + 1).flatMap(({ marks }) => marks));
+    // At the end of the line a label that does not fit has its room on the left.
+    const fits = LETTER * near.length <= room;
+    const isLeft = !fits && i === groups.length - 1 && before > Math.max(room, 4 * ROOM_LEAST);
     const ends = own.flatMap(({ to }) => to === undefined ? [] : [x(to)]);
     const [one] = own as [Mark], last = own.at(-1)!;
     const when = one.at === last.at
@@ -74,10 +75,15 @@ export function drawnMarks(
       label: room <= ROOM_LEAST && !isLeft ? null : {
         x: isLeft ? groups[first]!.x - 6 : place + 6,
         isLeft,
-        text: cut(namesOf(near), Math.floor((isLeft ? before : room) / LETTER)),
+        text: begunIn(near, Math.floor((isLeft ? before : room) / LETTER)),
       },
     };
   });
+}
+
+/** As much of a list as there is room for. */
+function begunIn(text: string, letters: number): string {
+  return text.length <= letters ? text : `${text.slice(0, letters - 1)}…`;
 }
 
 function namesOf(marks: readonly Mark[]): string {
