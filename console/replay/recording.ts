@@ -21,6 +21,7 @@ import type { ReplayJob } from "./job.ts";
 import { countBefore, Numbers } from "./log_arrays.ts";
 import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
 import { isOfQueue, QueueCounts } from "./queue_counts.ts";
+import type { Spool } from "./spool.ts";
 import { StepLog } from "./step_log.ts";
 import { WireRecord } from "./wire_record.ts";
 
@@ -30,6 +31,8 @@ export interface Loaded {
   readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
   /** Watches nodes that run own programs. */
   readonly replace: (create: CreateNode) => CreateNode;
+  /** Has what writes have written; absent: that is kept in memory. */
+  readonly spool?: Spool;
 }
 
 export interface Sample {
@@ -98,6 +101,7 @@ export class Recording {
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
   readonly #detailBytes: number;
+  readonly #spool: Spool | undefined;
   /** Ends of slices since {@link detailFrom}, and the events by then. */
   #slices: (readonly [end: Time, events: number])[] = [];
   #notesForgotten = 0;
@@ -112,6 +116,7 @@ export class Recording {
     const { plan, orders } = job;
     this.job = job;
     this.#detailBytes = detailBytes;
+    this.#spool = loaded.spool;
     this.lives = livesOf(plan, plan.faults);
     this.wire = new WireRecord(plan);
     this.#finder = OperationFinder.of(plan);
@@ -300,7 +305,7 @@ export class Recording {
   ): void {
     const write: DeclaredWrite = {
       ...{ by, id: note.id, node, on: note.on, issuedAt: time },
-      landing: new Landing(note.at, note.bytes),
+      landing: new Landing(note.at, note.bytes, this.#spool),
       ...{ visibleAt: Infinity, claimedAt: Infinity, promisedAt: Infinity },
     };
     this.#writes.set(`${by} ${note.id}`, write);
