@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -86,6 +87,10 @@ describe("ReplayEngine", () => {
     while (recording.advance(NEVER));
     const { writes } = recording.memory.get("b")!;
     assert.equal(writes.reduce((sum, { landing }) => sum + landing.heldBytes, 0), 0);
+    const notes = recording.notes.filter(({ note }) => note.kind === "writes");
+    const ownBytes = ({ note }: TimedRecord) =>
+      Object.getOwnPropertyDescriptor(note, "bytes")!.value?.length ?? 0;
+    assert.equal(notes.reduce((sum, each) => sum + ownBytes(each), 0), 0);
     assert.equal(spool.bytes.kept, writes.reduce((sum, { landing }) => sum + landing.length, 0));
     assert.ok(spool.bytes.kept >= 256 << 10, `${spool.bytes.kept} B`);
     const answers = async (engine: ReplayEngine) => {

@@ -291,18 +291,19 @@ export class Recording {
         this.reports.push({ time, node, topic, value, order: this.#order++ });
       }
     } else if (seen.kind === "note") {
-      const { by, note } = seen;
+      const { by } = seen;
+      const note = seen.note.kind === "writes"
+        ? this.#declared({ time, node, by, note: seen.note })
+        : seen.note;
       this.notes.push({ time, node, by, note, order: this.#order++ });
-      if (note.kind === "writes") this.#declare({ time, node, by, note });
-      else if (note.kind === "visible" || note.kind === "persistent") {
-        this.#confirm({ time, by, note });
-      }
+      if (note.kind === "visible" || note.kind === "persistent") this.#confirm({ time, by, note });
     }
   }
 
-  #declare(
+  /** The note of a write, whose bytes are where the write has them. */
+  #declared(
     { time, node, by, note }: { time: Time; node: string; by: string; note: WritesRecord },
-  ): void {
+  ): WritesRecord {
     const write: DeclaredWrite = {
       ...{ by, id: note.id, node, on: note.on, issuedAt: time },
       landing: new Landing(note.at, note.bytes, this.#spool),
@@ -310,6 +311,13 @@ export class Recording {
     };
     this.#writes.set(`${by} ${note.id}`, write);
     this.memory.get(note.on)?.declare(write);
+    const { landing } = write;
+    return {
+      ...note,
+      get bytes() {
+        return landing.bytes;
+      },
+    };
   }
 
   #confirm({ time, by, note }: { time: Time; by: string; note: WriteRecord }): void {
