@@ -53,6 +53,8 @@ const PICTURES = Deno.env.get("RACKMESH_TEST_PICTURES");
 
 /** For the page to show something: far longer than it takes on an idle machine. */
 const SHOWN_MS = 30_000;
+/** For a console: all tests of a file, on a machine that is busy. */
+const FILE_MS = 900_000;
 
 async function printedBy(command: RunningCommand): Promise<Printed> {
   let isOver = false;
@@ -96,7 +98,7 @@ export class BrowserRig {
   static async open(args: readonly string[]): Promise<BrowserRig> {
     const commands = await CommandRig.open();
     const command = commands.start(["console", "--json", "--viewer", ...args], {
-      withinMs: 180_000,
+      withinMs: FILE_MS,
     });
     try {
       const printed = await printedBy(command);
@@ -183,7 +185,7 @@ export class BrowserRig {
   async consoleAgain(): Promise<string> {
     const { port } = new URL(this.printed.origin);
     this.#command = this.commands.start(["console", "--json", "--port", port], {
-      withinMs: 180_000,
+      withinMs: FILE_MS,
     });
     return (await printedBy(this.#command)).url;
   }

@@ -18,6 +18,7 @@ import {
 } from "../data/timeline.ts";
 import { count, cut, roughTime, time } from "../figures.ts";
 import { instant, lookAt, run, selection } from "../state.ts";
+import { byNumber } from "../rack/layout.ts";
 import { drawnMarks, STROKE } from "./marks.ts";
 
 interface Span {
@@ -54,7 +55,8 @@ function rowsOf(): string[] {
     : chosen?.kind === "queue pair"
     ? [chosen.device]
     : [];
-  const hosts = rack.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const hosts = rack.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name)
+    .sort(byNumber);
   const hit = hosts.filter((name) => {
     const spans = powerSpans(name);
     return spans.length !== 1 || spans[0]!.to !== Infinity;

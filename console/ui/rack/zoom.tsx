@@ -63,14 +63,14 @@ export function Zoomed(
     if (focus === undefined || area.value === undefined) return;
     const { x, y, scale } = area.value;
     const isShown = focus.x >= x && focus.x + focus.w <= x + w / scale &&
-      focus.y >= y && focus.y + focus.h <= y + h / scale;
+      focus.y >= y && focus.y + focus.h <= y + room / scale;
     if (isShown) return;
     area.value = {
       scale,
       x: focus.x + focus.w / 2 - w / scale / 2,
-      y: focus.y + focus.h / 2 - h / scale / 2,
+      y: focus.y + focus.h / 2 - room / scale / 2,
     };
-  }, [focus?.x, focus?.y]);
+  }, [focus?.x, focus?.y, w, h]);
 
   /** Buttons go to what is selected, or to the middle. */
   function target(): { x: number; y: number } {
