@@ -6,10 +6,8 @@ import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatTime } from "../../fabric/base/time.ts";
+import type { Unit } from "../plot/chart.ts";
 import type { RunReport } from "../reports/method_report.ts";
-
-/** Of a number in a report, by its name: `Ps` ends a time, `Bps` a rate in bit/s. */
-export type Unit = "ps" | "b/s" | "B" | "B/s" | "/s" | "";
 
 export interface ReportPoint {
   readonly keys: Readonly<Record<string, string>>;

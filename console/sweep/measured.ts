@@ -1,7 +1,8 @@
 /** The points of several runs with what tells them apart: by the values that varied, and within a run. */
 import { parseTime } from "../../fabric/base/time.ts";
 import { parseRate, parseSize } from "../../fabric/rack/plan/units.ts";
-import { pointsOf, type ReportPoint, type Unit } from "./figures.ts";
+import type { Unit } from "../plot/chart.ts";
+import { pointsOf, type ReportPoint } from "./figures.ts";
 import type { RunReport } from "../reports/method_report.ts";
 
 /** Something in which points differ. */

@@ -1,6 +1,6 @@
 /** What a sweep or several runs have measured, as a table and as comma-separated values. */
 import { type Column, tableText } from "../reports/table.ts";
-import { figureText, leadingOf, labelOfFigure } from "./figures.ts";
+import { figureText, leadingOf, shortName } from "./figures.ts";
 import { type Measured, type MeasuredPoint, medianOf } from "./measured.ts";
 
 interface Row {
@@ -9,6 +9,17 @@ interface Row {
 }
 
 const SEED = "seed";
+/** As `rack run` heads them. */
+const TITLES: Readonly<Record<string, string>> = {
+  "latencyPs.median": "median",
+  "latencyPs.p99": "p99",
+  throughputBps: "throughput",
+  requestsPerMessage: "requests",
+  packetsPerMessage: "packets",
+  bytesPerMessage: "bytes",
+  "cpuPs.requester": "cpu req",
+  "cpuPs.responder": "cpu resp",
+};
 
 /**
  * A row for each value of everything but the seed: medians over the seeds, with the least and the greatest of `y`.
@@ -27,7 +38,7 @@ export function sweepTable(measured: Measured, y: string | undefined): string {
   const columns: Column<Row>[] = [
     ...shown.map((name) => ({ title: name, value: ({ at }: Row) => at[name] })),
     ...figures.flatMap((figure, i) => [
-      cell(labelOfFigure(figure), figure, medianOf),
+      cell(TITLES[figure] ?? shortName(figure), figure, medianOf),
       ...(isOverSeeds && i === 0
         ? [
           cell("least", figure, (values) => Math.min(...values)),
