@@ -161,6 +161,7 @@ function lines(
   const x = scaledX(chart, numbers);
   const panels = panelsOf(chart), fx = panels.length > 1;
   const up = { x: (point: ChartPoint) => Number(point.x) / x.size, y: valueOf(size) };
+  const ticksY = isLog ? { ticks: 5 } : { tickSpacing: 45 };
   const marginLeft = 20 + 8 * shortNumber(Math.ceil(most)).length;
   const node = plotOf(document, {
     width,
@@ -177,7 +178,7 @@ function lines(
     y: { type: isLog ? "log" : "linear", nice: true, zero: !isLog },
     ...(fx && { fx: { domain: panels, padding: 0.08 } }),
     marks: [
-      Plot.gridY({ stroke: GRID, strokeOpacity: 1 }),
+      Plot.gridY({ stroke: GRID, strokeOpacity: 1, ...ticksY }),
       Plot.axisX({
         label: x.label,
         labelAnchor: "center",
@@ -192,7 +193,7 @@ function lines(
         labelArrow: "none",
         tickFormat: shortNumber,
         fontSize: TEXT_PX,
-        ...(isLog ? { ticks: 5 } : { tickSpacing: 45 }),
+        ...ticksY,
       }),
       ...(fx ? [panelTitles(chart)] : []),
       Plot.frame({ stroke: "#999999", anchor: "bottom" }),
@@ -239,6 +240,7 @@ function dots(
   const panels = panelsOf(chart), fx = panels.length > 1;
   const height = words.length * ROW_PX + (fx ? 96 : 78);
   const value = valueOf(size);
+  const ticksX = isLog ? { ticks: 5 } : { tickSpacing: most >= 1000 ? 70 : 50 };
   const node = plotOf(document, {
     width,
     height,
@@ -250,12 +252,12 @@ function dots(
     y: { type: "point", domain: [...words], padding: 0.5 },
     ...(fx && { fx: { domain: panels, padding: 0.08 } }),
     marks: [
-      Plot.gridX({ stroke: GRID, strokeOpacity: 1 }),
+      Plot.gridX({ stroke: GRID, strokeOpacity: 1, ...ticksX }),
       Plot.ruleY(words, { stroke: GRID, strokeDasharray: "1 3" }),
       Plot.axisX({
         ...{ label, labelAnchor: "center", labelArrow: "none", labelOffset: 38 },
         ...{ tickFormat: shortNumber, fontSize: TEXT_PX },
-        ...(isLog ? { ticks: 5 } : { tickSpacing: most >= 1000 ? 70 : 50 }),
+        ...ticksX,
       }),
       Plot.axisY({ label: chart.x.label, labelArrow: "none", tickSize: 0, fontSize: TEXT_PX }),
       ...(fx ? [panelTitles(chart)] : []),

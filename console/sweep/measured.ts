@@ -55,10 +55,35 @@ export function measuredOf(
   // `ddio` of a row says what `hosts.b.ddio` has said.
   const isSaid = (key: string) =>
     names.some((name) => points.every(({ at }) => at[key] === undefined || at[key] === at[name]));
+  const isAlike = (one: string, other: string) => {
+    const pairs = new Set(points.map(({ at }) => JSON.stringify([at[one], at[other]])));
+    const values = (name: string) => new Set(points.map(({ at }) => at[name])).size;
+    return pairs.size === values(one) && pairs.size === values(other);
+  };
   const within = keys.filter((key) => !isSaid(key))
-    .map((name) => ({ name, values: [...new Set(points.map(({ at }) => at[name] ?? ""))] }))
-    .filter(({ values }) => values.length > 1);
-  return { dimensions: [...varied, ...within].map(dimensionOf), points, missing };
+    .map((name) => ({ name, values: inOrder(new Set(points.map(({ at }) => at[name] ?? "")), name) }))
+    .filter(({ values }) => values.length > 1)
+    // Of two that say the same, as where each host writes to the next one, the first.
+    .filter(({ name }, i, all) => !all.slice(0, i).some((other) => isAlike(other.name, name)));
+  const dimensions = [...varied, ...within].map(dimensionOf);
+  const places = dimensions.map(({ name, values }) =>
+    [name, new Map(values.map((value, i) => [value, i]))] as const
+  );
+  points.sort((one, other) => {
+    for (const [name, place] of places) {
+      const apart = (place.get(one.at[name] ?? "") ?? 0) - (place.get(other.at[name] ?? "") ?? 0);
+      if (apart !== 0) return apart;
+    }
+    return 0;
+  });
+  return { dimensions, points, missing };
+}
+
+/** Hosts by their names, numbers in them as numbers; anything else as it came. */
+function inOrder(values: ReadonlySet<string>, name: string): string[] {
+  if (name !== "from" && name !== "to") return [...values];
+  const keyOf = (host: string) => host.replace(/\d+/g, (digits) => digits.padStart(6, "0"));
+  return [...values].sort((one, other) => keyOf(one) < keyOf(other) ? -1 : 1);
 }
 
 function dimensionOf(
