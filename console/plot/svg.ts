@@ -25,7 +25,9 @@ const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
 /** Of a letter, of the size of its text, on average: what is measured by it has room to spare. */
 const LETTER = 0.56;
 
-const WIDTH = 760, PANEL_HEIGHT = 330, ROW_PX = 30;
+const WIDTH = 760, PANEL_HEIGHT = 330;
+/** Of a word: series are apart in it, so that none hides another. */
+const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
 /** More values on an axis have ticks at round numbers instead. */
 const TICKS_MAX = 10;
@@ -133,11 +135,22 @@ function scaledY(chart: Chart) {
   const all = chart.series.flatMap(({ points }) => points);
   const most = Math.max(...all.map(({ y, greatest = y }) => greatest));
   const least = Math.min(...all.map(({ y, least = y }) => least));
-  const { size, suffix } = measureOf(chart.y.unit, most);
-  const label = suffix === "" ? chart.y.label : `${chart.y.label} (${suffix})`;
   // Over two decades a line from zero would hide the small ones.
   const isLog = least > 0 && most / least >= 100 && chart.isCurve !== true;
-  return { size, label, isLog, most: most / size };
+  const { size, suffix } = measureOf(chart.y.unit, isLog ? least : most);
+  const label = suffix === "" ? chart.y.label : `${chart.y.label} (${suffix})`;
+  const ticks = isLog ? decades(least / size, most / size) : undefined;
+  return { size, label, most: most / size, ticks };
+}
+
+/** 1, 2, 5, 10, 20 … around these numbers; of many decades their begins only. */
+function decades(least: number, most: number): number[] {
+  const first = Math.floor(Math.log10(least)), last = Math.ceil(Math.log10(most));
+  const steps = last - first > 3 ? [1] : [1, 2, 5];
+  const all = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i))
+    .flatMap((decade) => steps.map((step) => Number((step * decade).toPrecision(1))));
+  const from = all.findLastIndex((tick) => tick <= least), to = all.findIndex((tick) => tick >= most);
+  return all.slice(Math.max(0, from), to + 1);
 }
 
 function plotOf(document: Document, options: Plot.PlotOptions): Figure {
@@ -157,11 +170,11 @@ function lines(
   chart: Chart,
   { width, numbers }: { readonly width: number; readonly numbers: readonly number[] },
 ): Drawn {
-  const { size, label, isLog, most } = scaledY(chart);
+  const { size, label, most, ticks } = scaledY(chart);
   const x = scaledX(chart, numbers);
   const panels = panelsOf(chart), fx = panels.length > 1;
   const up = { x: (point: ChartPoint) => Number(point.x) / x.size, y: valueOf(size) };
-  const ticksY = isLog ? { ticks: 5 } : { tickSpacing: 45 };
+  const ticksY = ticks === undefined ? { tickSpacing: 45 } : { ticks };
   const marginLeft = 20 + 8 * shortNumber(Math.ceil(most)).length;
   const node = plotOf(document, {
     width,
@@ -174,8 +187,8 @@ function lines(
     inset: chart.isCurve ? 0 : 8,
     insetBottom: 0,
     insetTop: 0,
-    x: { type: x.isLog ? "log" : "linear", ...(x.isLog && { base: x.base }), nice: !x.isLog },
-    y: { type: isLog ? "log" : "linear", nice: true, zero: !isLog },
+    x: { type: x.isLog ? "log" : "linear", ...(x.isLog && { base: x.base }), nice: !x.isLog, zero: chart.isCurve === true },
+    y: scaleOf(ticks),
     ...(fx && { fx: { domain: panels, padding: 0.08 } }),
     marks: [
       Plot.gridY({ stroke: GRID, strokeOpacity: 1, ...ticksY }),
@@ -236,11 +249,13 @@ function dots(
   chart: Chart,
   { width, words }: { readonly width: number; readonly words: readonly string[] },
 ): Drawn {
-  const { size, label, isLog, most } = scaledY(chart);
+  const { size, label, most, ticks } = scaledY(chart);
   const panels = panelsOf(chart), fx = panels.length > 1;
-  const height = words.length * ROW_PX + (fx ? 96 : 78);
+  const names = [...new Set(chart.series.map(({ name }) => name))];
+  const apart = (name: string) => APART_PX * (names.indexOf(name) - (names.length - 1) / 2);
+  const height = words.length * (ROW_PX + APART_PX * names.length) + (fx ? 96 : 78);
   const value = valueOf(size);
-  const ticksX = isLog ? { ticks: 5 } : { tickSpacing: most >= 1000 ? 70 : 50 };
+  const ticksX = ticks === undefined ? { tickSpacing: most >= 1000 ? 70 : 50 } : { ticks };
   const node = plotOf(document, {
     width,
     height,
@@ -248,7 +263,7 @@ function dots(
     marginRight: 18,
     marginTop: fx ? 40 : 22,
     marginBottom: 44,
-    x: { type: isLog ? "log" : "linear", zero: !isLog, nice: true },
+    x: scaleOf(ticks),
     y: { type: "point", domain: [...words], padding: 0.5 },
     ...(fx && { fx: { domain: panels, padding: 0.08 } }),
     marks: [
@@ -264,14 +279,15 @@ function dots(
       Plot.frame({ stroke: "#999999", anchor: "bottom" }),
       ...chart.series.flatMap((series) => {
         const inPanel = fx ? { fx: () => series.panel } : {};
-        const own = { x: value, y: (point: ChartPoint) => point.x, ...inPanel };
+        const dy = apart(series.name);
+        const own = { x: value, y: (point: ChartPoint) => point.x, ...inPanel, dy };
         const spread = series.points.filter(({ least }) => least !== undefined);
         const stroke = COLOURS[series.colour % COLOURS.length]!;
         return [
           ...(spread.length > 0
             ? [
               Plot.ruleY(spread, {
-                ...{ ...inPanel, y: own.y, stroke, strokeWidth: 1.4, marker: "tick" as const },
+                ...{ ...inPanel, dy, y: own.y, stroke, strokeWidth: 1.4, marker: "tick" as const },
                 x1: ({ least }) => least / size,
                 x2: ({ greatest }) => greatest / size,
                 ariaLabel: () => `spread: ${nameOf(chart, series)}`,
@@ -284,6 +300,12 @@ function dots(
     ],
   });
   return { node, height, yOf: () => 0 };
+}
+
+function scaleOf(ticks: readonly number[] | undefined): Plot.ScaleOptions {
+  return ticks === undefined
+    ? { type: "linear", nice: true, zero: true }
+    : { type: "log", domain: [ticks[0]!, ticks.at(-1)!] };
 }
 
 function valueOf(size: number): (point: ChartPoint) => number {

@@ -50,7 +50,7 @@ export function chartOf(
   const series = [...groups.values()].map((own): Series => {
     const { at } = own[0]!;
     return {
-      name: by.map(({ name }) => `${wordFor(name)}${at[name] ?? "–"}`).join(", "),
+      name: seriesName(Object.fromEntries(by.map(({ name }) => [name, at[name] ?? "–"]))),
       panel: panel === undefined ? "" : at[panel.name] ?? "–",
       ...styles(at),
       points: chartPoints(own, { x, figure }),
@@ -75,6 +75,11 @@ export function chartOf(
     series,
     caption: [...spread, ...caption],
   };
+}
+
+/** `depth 4, DDIO on`. */
+export function seriesName(values: Readonly<Record<string, string>>): string {
+  return Object.entries(values).map(([name, value]) => `${wordFor(name)}${value}`).join(", ");
 }
 
 /** `DDIO on`, but a method needs no word before its name. */

@@ -1,7 +1,9 @@
 /** How the latencies of runs are distributed: of every operation, from a replay of the run. */
+import { seriesName } from "./choose.ts";
 import type { Chart, ChartPoint, Series } from "../plot/chart.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { Replay } from "../replay/client.ts";
+import { toldApart } from "./kept.ts";
 import { findRun } from "../rack/live/racks.ts";
 import { readReport, variantsOf } from "../reports/run_summary.ts";
 
@@ -16,7 +18,10 @@ export interface DistributionOptions {
 
 export interface Latencies {
   readonly run: string;
+  /** "" where it has one only. */
   readonly variant: string;
+  /** By the words in which the scenarios of the runs differ. */
+  readonly values: Readonly<Record<string, string>>;
   /** From the first step of an operation to the program's last one, ascending. */
   readonly latenciesPs: readonly number[];
 }
@@ -30,12 +35,13 @@ export async function latenciesOf(
   { signal, onProgress }: DistributionOptions = {},
 ): Promise<Latencies[]> {
   const rows = await Promise.all(ids.map((id) => findRun(id, "The run")));
-  const parts = rows.flatMap(({ id, path, mark }) => {
-    const variants = variantsOf(path);
-    return (variants.length === 0 ? [""] : variants).map((variant) => ({ id, mark, variant }));
+  const { values } = toldApart(rows);
+  const parts = rows.flatMap(({ id, path }, i) => {
+    const variants = variantsOf(path), own = values[i]!;
+    return (variants.length === 0 ? [""] : variants).map((variant) => ({ id, own, variant }));
   });
   const found: Latencies[] = [];
-  for (const [i, { id, mark, variant }] of parts.entries()) {
+  for (const [i, { id, own, variant }] of parts.entries()) {
     const title = `replaying ${id}${variant === "" ? "" : `, ${variant}`}`;
     const target = { run: id, ...(variant !== "" && { variant }) };
     const show = (share: number) => onProgress?.(title, (i + share) / parts.length);
@@ -43,7 +49,7 @@ export async function latenciesOf(
     const replay = await Replay.open(target, { ...(signal && { signal }) });
     try {
       const latenciesPs = await operationsOf(replay);
-      found.push({ run: mark || id, variant, latenciesPs });
+      found.push({ run: id, variant, values: own, latenciesPs });
     } finally {
       await replay.close();
     }
@@ -72,14 +78,20 @@ export function distributionChart(
   { title, caption }: { readonly title: string; readonly caption: readonly string[] },
 ): Chart {
   const measured = all.filter(({ latenciesPs }) => latenciesPs.length > 0);
-  const runs = new Set(measured.map(({ run }) => run)).size;
-  const series = measured.map(({ run, variant, latenciesPs }, i): Series => ({
-    name: [...(runs > 1 ? [run] : []), ...(variant === "" ? [] : [wordsOf(variant)])].join(", "),
-    panel: "",
-    colour: i % 8,
-    dash: Math.floor(i / 8),
-    points: curveOf(latenciesPs),
-  }));
+  const runs = [...new Set(measured.map(({ run }) => run))];
+  const variants = [...new Set(measured.map(({ variant }) => variant))];
+  const series = measured.map(({ run, variant, values, latenciesPs }): Series => {
+    const own = variant === "" ? [] : [wordsOf(variant)];
+    const one = runs.indexOf(run), other = variants.indexOf(variant);
+    const [colour, dash] = variants.length > 1 ? [other, one] : [one, 0];
+    return {
+      name: [...(runs.length > 1 ? [seriesName(values)] : []), ...own].join(", "),
+      panel: "",
+      colour: colour % 8,
+      dash: dash + Math.floor(colour / 8),
+      points: curveOf(latenciesPs),
+    };
+  });
   const count = measured.reduce((sum, { latenciesPs }) => sum + latenciesPs.length, 0);
   return {
     title: `Latency of ${count} operations: ${title}`,

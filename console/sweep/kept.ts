@@ -15,6 +15,8 @@ export interface KeptMeasured {
   readonly seeds: readonly string[];
   /** Of a sweep, which has it on record; a run does not say which commit made it. */
   readonly commit: string | null;
+  /** By which the figures, or the comparison, are made again. */
+  readonly command: string;
   /** Names of the runs, or of the sweep. */
   readonly runs: readonly string[];
 }
@@ -48,11 +50,11 @@ function readSweep(path: string): Sweep | undefined {
 
 /** What a sweep has measured. Combinations that did not run are no part of it. */
 export function measuredSweep(sweep: Sweep): KeptMeasured {
-  const { run, scenario, seed, commit, varied, combinations } = sweep;
+  const { run, scenario, seed, commit, command, varied, combinations } = sweep;
   const ended = combinations.filter(({ state }) => state === "done" || state === "failed");
   const seeds = varied.find(({ places }) => places.includes("seed"))?.values ?? [String(seed)];
   const measured = measuredOf(ended, varied);
-  return { measured, scenarios: [scenario], seeds, commit, runs: [run] };
+  return { measured, scenarios: [scenario], seeds, commit, command, runs: [run] };
 }
 
 interface KeptRun {
@@ -62,46 +64,58 @@ interface KeptRun {
 }
 
 function measuredRuns(rows: readonly KeptRun[]): KeptMeasured {
-  const runs = rows.map(({ id, path, mark }) => {
+  const reports = rows.map(({ id, path }) => {
     const report = readReport(path);
-    if (report === undefined) {
-      const expected = "one that has ended with a report";
-      throw refusal("The run", { found: `${id}, which has left no report`, expected });
-    }
-    const variants = variantsOf(path), [first] = variants;
-    const text = textIfThere(`${path}${first === undefined ? "" : `/${first}`}/scenario.yaml`);
-    const words = wordsIn(text === undefined ? {} : readYaml(text, "").source.data);
-    // What a run has several of, its points say themselves.
-    const said = variants.length > 1 ? /\.(ddio|method)$/ : /^$/;
-    const own = [...words].filter(([path]) => !said.test(path));
-    return { name: mark || id, report, words: new Map(own) };
+    if (report !== undefined) return report;
+    const expected = "one that has ended with a report";
+    throw refusal("The run", { found: `${id}, which has left no report`, expected });
   });
-  const paths = [...new Set(runs.flatMap(({ words }) => [...words.keys()]))];
-  const different = paths.filter((path) =>
-    new Set(runs.map(({ words }) => words.get(path))).size > 1
-  ).slice(0, DIFFERENT_MAX);
-  const keys = runs.map(({ words }) => JSON.stringify(different.map((path) => words.get(path))));
-  const isUnique = different.length > 0 && new Set(keys).size === runs.length;
-  const names = isUnique ? different : [...different, "run"];
-  const measurements = runs.map(({ name, report, words }): Measurement => ({
-    values: Object.fromEntries(
-      names.map((path) => [path, path === "run" ? name : words.get(path) ?? "–"]),
-    ),
+  const { names, values } = toldApart(rows);
+  const measurements = reports.map((report, i): Measurement => ({
+    values: values[i]!,
     report,
     error: report.checks.filter(({ holds }) => !holds)
       .map(({ name, detail }) => `${name}: ${detail}`).join("; "),
   }));
   const varied = names.map((name) => ({
     name,
-    values: [...new Set(measurements.map(({ values }) => values[name]!))],
+    values: [...new Set(values.map((own) => own[name]!))],
   }));
   return {
     measured: measuredOf(measurements, varied),
-    scenarios: [...new Set(runs.map(({ report }) => report.scenario))],
-    seeds: [...new Set(runs.map(({ report }) => String(report.seed)))],
+    scenarios: [...new Set(reports.map(({ scenario }) => scenario))],
+    seeds: [...new Set(reports.map(({ seed }) => String(seed)))],
     commit: null,
+    command: `rack plot ${rows.map(({ id }) => id).join(" ")}`,
     runs: rows.map(({ id }) => id),
   };
+}
+
+/** The words in which the scenarios of runs differ, with their values; their names where that is not enough. */
+export function toldApart(rows: readonly KeptRun[]): {
+  readonly names: readonly string[];
+  readonly values: readonly Readonly<Record<string, string>>[];
+} {
+  const words = rows.map(({ path }) => {
+    const variants = variantsOf(path), [first] = variants;
+    const text = textIfThere(`${path}${first === undefined ? "" : `/${first}`}/scenario.yaml`);
+    // What a run has several of, its points say themselves.
+    const said = variants.length > 1 ? /\.(ddio|method)$/ : /^$/;
+    const all = wordsIn(text === undefined ? {} : readYaml(text, "").source.data);
+    return new Map([...all].filter(([path]) => !said.test(path)));
+  });
+  const paths = [...new Set(words.flatMap((own) => [...own.keys()]))];
+  const different = paths.filter((path) => new Set(words.map((own) => own.get(path))).size > 1)
+    .slice(0, DIFFERENT_MAX);
+  const keys = words.map((own) => JSON.stringify(different.map((path) => own.get(path))));
+  const isEnough = different.length > 0 && new Set(keys).size === rows.length;
+  const names = isEnough ? different : [...different, "run"];
+  const values = rows.map(({ id, mark }, i) =>
+    Object.fromEntries(
+      names.map((name) => [name, name === "run" ? mark || id : words[i]!.get(name) ?? "–"]),
+    )
+  );
+  return { names, values };
 }
 
 /** Every single word of a scenario by its path. */

@@ -1,5 +1,6 @@
 /** Runs every combination of a sweep, each in a process of its own, several at a time. */
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
+import { optionWords, quoted } from "../base/command_line.ts";
 import { writeWhole } from "../base/files.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { v8Flags } from "../base/v8_flags.ts";
@@ -33,6 +34,8 @@ export interface Sweep {
   /** The scenario's; it may be what varies. */
   readonly seed: number;
   readonly commit: string | null;
+  /** By which it is made again. */
+  readonly command: string;
   readonly varied: readonly {
     readonly name: string;
     readonly places: readonly string[];
@@ -111,6 +114,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     scenario: all.scenario,
     seed: all.seed,
     commit: commitHere() ?? null,
+    command: commandOf(scenario, options),
     varied: all.varied.map(({ name, places, values }) => ({
       name,
       places: places.map(formatPath),
@@ -122,6 +126,11 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
   };
   writeWhole(`${path}/${SWEEP_FILE}`, JSON.stringify(sweep));
   return sweep;
+}
+
+function commandOf(scenario: string, { vary, input }: SweepOptions): string {
+  const varied = vary.map((text) => `--vary ${quoted(text)}`);
+  return ["rack sweep", quoted(scenario), ...varied, ...optionWords({ input })].join(" ");
 }
 
 const NOTHING = { report: null, directory: null } as const;

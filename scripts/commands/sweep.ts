@@ -122,7 +122,6 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   const kept = measuredSweep(sweep);
   const done = combinations.filter(({ state }) => state === "done").length;
   const failed = combinations.filter(({ state }) => state === "failed").length;
-  const command = ["rack sweep", quoted(scenario), ...vary.map((text) => `--vary ${quoted(text)}`)];
   if (failed > 0) Deno.exitCode = EXIT.failed;
   const isWhole = interruptedCode() === undefined;
   const { dimensions, points } = kept.measured;
@@ -138,27 +137,24 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   // A name that is none is refused here: by then it has been said how to go on.
   await show(kept, {
     flags: isWhole ? flags : { ...flags, plot: undefined, csv: undefined },
-    command: [...command, ...optionWords({ input })].join(" "),
     document: { ...sweep, dimensions, points },
   });
 }
 
 async function plotIt(runs: readonly string[], flags: PlotFlags): Promise<void> {
   checkOutputs(flags);
-  const command = ["rack plot", ...runs.map(quoted)].join(" ");
-  if (flags.distribution) return await distribution(runs, { flags, command });
+  if (flags.distribution) return await distribution(runs, flags);
   const kept = await measureKept(runs);
   const { measured: { dimensions, points }, scenarios, seeds } = kept;
   const document = { runs: kept.runs, scenarios, seeds, dimensions, points };
-  await show(kept, { flags, command, document });
+  await show(kept, { flags, document });
 }
 
 /** A table or a document on stdout, and the files. @throws Refusal for a name that is none. */
 async function show(
   kept: KeptMeasured,
-  { flags, command, document }: {
+  { flags, document }: {
     readonly flags: PictureFlags;
-    readonly command: string;
     readonly document: unknown;
   },
 ): Promise<void> {
@@ -173,7 +169,7 @@ async function show(
   }
   const { x, y, by } = flags;
   if (plot === undefined) return;
-  const words = optionWords({ x, y, by }), made = [command, ...words].join(" ");
+  const words = optionWords({ x, y, by }), made = [kept.command, ...words].join(" ");
   const chart = chartOf(measured, {
     choice: choiceOf(flags),
     title: scenarios.join(", "),
@@ -185,9 +181,8 @@ async function show(
 
 async function distribution(
   runs: readonly string[],
-  { flags, command }: { readonly flags: PlotFlags; readonly command: string },
+  { plot, csv, json }: PlotFlags,
 ): Promise<void> {
-  const { plot, csv, json } = flags;
   const progress = new Progress({ quiet: json === true });
   const all = await latenciesOf(runs, {
     signal: onInterrupt("ending the replay"),
@@ -210,6 +205,7 @@ async function distribution(
   }
   if (plot === undefined) return;
   const about = await aboutRuns(runs);
+  const command = ["rack plot", ...runs.map(quoted), "--distribution"].join(" ");
   const caption = captionOf({
     ...about,
     commit: commitHere() ?? null,
