@@ -320,7 +320,7 @@ function panelTitles({ panelLabel }: Chart): Plot.Markish {
   return Plot.axisFx({
     anchor: "top",
     label: null,
-    tickFormat: (panel: string) => `${panelLabel} ${panel}`,
+    tickFormat: (panel: string) => `${panelLabel} ${panel}`.trim(),
     fontSize: TEXT_PX,
     fontWeight: "bold",
   });

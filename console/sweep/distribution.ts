@@ -10,6 +10,7 @@ import { readReport, variantsOf } from "../reports/run_summary.ts";
 const PAGE = 1_000;
 /** Of a curve; the first and the last operation are always among them. */
 const POINTS_MAX = 400;
+const PANELS_MAX = 3, COLOURS = 8;
 
 export interface DistributionOptions {
   readonly signal?: AbortSignal;
@@ -80,15 +81,18 @@ export function distributionChart(
   const measured = all.filter(({ latenciesPs }) => latenciesPs.length > 0);
   const runs = [...new Set(measured.map(({ run }) => run))];
   const variants = [...new Set(measured.map(({ variant }) => variant))];
+  // Many curves: those of a run in a panel of its own.
+  const isApart = runs.length > 1 && variants.length > 1 && runs.length <= PANELS_MAX;
   const series = measured.map(({ run, variant, values, latenciesPs }): Series => {
-    const own = variant === "" ? [] : [wordsOf(variant)];
+    const ofRun = runs.length > 1 ? seriesName(values) : "";
+    const ofVariant = variant === "" ? "" : wordsOf(variant);
     const one = runs.indexOf(run), other = variants.indexOf(variant);
-    const [colour, dash] = variants.length > 1 ? [other, one] : [one, 0];
+    const [colour, dash] = variants.length > 1 ? [other, isApart ? 0 : one] : [one, 0];
     return {
-      name: [...(runs.length > 1 ? [seriesName(values)] : []), ...own].join(", "),
-      panel: "",
-      colour: colour % 8,
-      dash: dash + Math.floor(colour / 8),
+      name: [isApart ? "" : ofRun, ofVariant].filter((text) => text !== "").join(", "),
+      panel: isApart ? ofRun : "",
+      colour: colour % COLOURS,
+      dash: dash + Math.floor(colour / COLOURS),
       points: curveOf(latenciesPs),
     };
   });

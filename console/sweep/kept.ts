@@ -4,6 +4,7 @@ import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { jsonIfThere, textIfThere } from "../base/files.ts";
 import { findRun } from "../rack/live/racks.ts";
+import type { RunReport } from "../reports/method_report.ts";
 import { readReport, variantsOf } from "../reports/run_summary.ts";
 import { type Measured, measuredOf, type Measurement } from "./measured.ts";
 import { type Sweep, SWEEP_FILE } from "./run_sweep.ts";
@@ -53,8 +54,17 @@ export function measuredSweep(sweep: Sweep): KeptMeasured {
   const { run, scenario, seed, commit, command, varied, combinations } = sweep;
   const ended = combinations.filter(({ state }) => state === "done" || state === "failed");
   const seeds = varied.find(({ places }) => places.includes("seed"))?.values ?? [String(seed)];
-  const measured = measuredOf(ended, varied);
+  const measured = measuredOf(
+    ended.map((each) => each.report === null ? each : { ...each, error: brokenIn(each.report) }),
+    varied,
+  );
   return { measured, scenarios: [scenario], seeds, commit, command, runs: [run] };
+}
+
+/** The names of the checks that do not hold; "" where all do. Their findings are too long for a table. */
+function brokenIn({ checks }: RunReport): string {
+  const broken = checks.filter(({ holds }) => !holds);
+  return broken.length === 0 ? "" : `FAIL ${broken.map(({ name }) => name).join(", ")}`;
 }
 
 interface KeptRun {
@@ -74,8 +84,7 @@ function measuredRuns(rows: readonly KeptRun[]): KeptMeasured {
   const measurements = reports.map((report, i): Measurement => ({
     values: values[i]!,
     report,
-    error: report.checks.filter(({ holds }) => !holds)
-      .map(({ name, detail }) => `${name}: ${detail}`).join("; "),
+    error: brokenIn(report),
   }));
   const varied = names.map((name) => ({
     name,

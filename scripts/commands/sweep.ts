@@ -4,6 +4,7 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { optionWords, quoted } from "../../console/base/command_line.ts";
 import { commitHere } from "../../console/base/version.ts";
 import { countOf } from "../../console/checks/finding.ts";
+import { labelOf } from "../../console/sweep/combinations.ts";
 import { captionOf } from "../../console/sweep/caption.ts";
 import { chartOf, type Choice, figureOf } from "../../console/sweep/choose.ts";
 import { aboutRuns, distributionChart, latenciesOf } from "../../console/sweep/distribution.ts";
@@ -123,6 +124,9 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   const done = combinations.filter(({ state }) => state === "done").length;
   const failed = combinations.filter(({ state }) => state === "failed").length;
   if (failed > 0) Deno.exitCode = EXIT.failed;
+  for (const { state, values, error } of combinations) {
+    if (state === "failed") say(`FAIL ${labelOf(values)}: ${error}`);
+  }
   const isWhole = interruptedCode() === undefined;
   const { dimensions, points } = kept.measured;
   const left = combinations.length - done - failed;
@@ -191,14 +195,12 @@ async function distribution(
   const rows = all.flatMap(({ run, variant, latenciesPs }) =>
     latenciesPs.map((latency) => [run, variant, latency].join(","))
   );
+  const lines = all.map(({ run, variant, latenciesPs }) => {
+    const count = countOf(latenciesPs.length, "operation");
+    return [run, variant, count].filter((text) => text !== "").join(": ");
+  });
   if (json) print(JSON.stringify(all));
-  else {for (const { run, variant, latenciesPs } of all) {
-      print(
-        [run, variant, countOf(latenciesPs.length, "operation")].filter((text) => text !== "").join(
-          ": ",
-        ),
-      );
-    }}
+  else for (const line of lines) print(line);
   if (csv !== undefined) {
     await writeText(csv, ["run,variant,latencyPs", ...rows].join("\r\n") + "\r\n");
     say(`figures ${csv}`);
@@ -206,11 +208,7 @@ async function distribution(
   if (plot === undefined) return;
   const about = await aboutRuns(runs);
   const command = ["rack plot", ...runs.map(quoted), "--distribution"].join(" ");
-  const caption = captionOf({
-    ...about,
-    commit: commitHere() ?? null,
-    command: `${command} --distribution`,
-  });
+  const caption = captionOf({ ...about, commit: commitHere() ?? null, command });
   await writePlot(plot, distributionChart(all, { title: about.scenarios.join(", "), caption }));
   say(`picture ${plot}`);
 }
