@@ -96,12 +96,22 @@ export function svgOf(chart: Chart): string {
     "font-family": FONT,
     "font-size": TEXT_PX,
     fill: INK,
+    color: INK,
   });
   const title = element(document, "title", {});
   title.textContent = chart.title;
   const ground = element(document, "rect", { width: WIDTH, height, fill: "white" });
   root.append(title, ground, plot.node, ...texts, caption);
-  return `${root.outerHTML}\n`;
+  return `${withOwnIds(root.outerHTML)}\n`;
+}
+
+/** The library numbers its markers through all pictures of a process. */
+function withOwnIds(svg: string): string {
+  const known = new Map<string, string>();
+  return svg.replace(/\bplot-marker-\d+/g, (id) => {
+    if (!known.has(id)) known.set(id, `end-${known.size + 1}`);
+    return known.get(id)!;
+  });
 }
 
 /** A name of the legend, with the last point of its series in the last panel. */
@@ -156,12 +166,13 @@ function decades(least: number, most: number): number[] {
 function plotOf(document: Document, options: Plot.PlotOptions): Figure {
   const node = Plot.plot({
     document: document as never,
-    style: { fontFamily: FONT, fontSize: `${TEXT_PX}px`, color: INK, background: "white" },
     ...options,
   }) as unknown as Figure;
   // Its style sheet is for a page; as a file of its own the picture has what it needs in attributes.
   for (const style of node.querySelectorAll("style")) style.remove();
-  for (const name of ["class", "style"]) node.removeAttribute(name);
+  for (const name of ["class", "style", "fill", "font-family", "font-size"]) {
+    node.removeAttribute(name);
+  }
   return node;
 }
 
@@ -189,7 +200,7 @@ function lines(
     insetTop: 0,
     x: { type: x.isLog ? "log" : "linear", ...(x.isLog && { base: x.base }), nice: !x.isLog, zero: chart.isCurve === true },
     y: scaleOf(ticks),
-    ...(fx && { fx: { domain: panels, padding: 0.08 } }),
+    ...(fx && { fx: { domain: panels, padding: 0.1 } }),
     marks: [
       Plot.gridY({ stroke: GRID, strokeOpacity: 1, ...ticksY }),
       Plot.axisX({
@@ -198,13 +209,14 @@ function lines(
         labelArrow: "none",
         labelOffset: 38,
         ...(x.ticks !== undefined && { ticks: x.ticks }),
-        tickFormat: x.format,
+        text: x.format,
         fontSize: TEXT_PX,
       }),
       Plot.axisY({
         label,
         labelArrow: "none",
-        tickFormat: shortNumber,
+        // As a format, numbers between decades would stay without text.
+        text: shortNumber,
         fontSize: TEXT_PX,
         ...ticksY,
       }),
@@ -265,13 +277,13 @@ function dots(
     marginBottom: 44,
     x: scaleOf(ticks),
     y: { type: "point", domain: [...words], padding: 0.5 },
-    ...(fx && { fx: { domain: panels, padding: 0.08 } }),
+    ...(fx && { fx: { domain: panels, padding: 0.1 } }),
     marks: [
       Plot.gridX({ stroke: GRID, strokeOpacity: 1, ...ticksX }),
       Plot.ruleY(words, { stroke: GRID, strokeDasharray: "1 3" }),
       Plot.axisX({
         ...{ label, labelAnchor: "center", labelArrow: "none", labelOffset: 38 },
-        ...{ tickFormat: shortNumber, fontSize: TEXT_PX },
+        ...{ text: shortNumber, fontSize: TEXT_PX },
         ...ticksX,
       }),
       Plot.axisY({ label: chart.x.label, labelArrow: "none", tickSize: 0, fontSize: TEXT_PX }),

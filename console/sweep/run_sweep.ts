@@ -155,6 +155,7 @@ async function runOne(
       job: { scenario: `${path}/${row.scenario}`, base, directory, input } satisfies CombinationJob,
       programs: [`combination ${row.number}`],
       flags: flags(),
+      runDirectory: directory,
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress,
     });

@@ -22,6 +22,8 @@ export interface Asked<Progress> {
   readonly flags?: readonly string[];
   /** The folder in which it runs. */
   readonly directory?: string;
+  /** The directory of its run, by which it is found; default: the folder in which it runs. */
+  readonly runDirectory?: string;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Ends the process; the work then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -40,10 +42,10 @@ export async function askConfined<Answer, Progress = never>(
   { module, job, programs, onProgress, signal, stopped, flags, ...rights }: Asked<Progress>,
 ): Promise<Answer> {
   signal?.throwIfAborted();
-  const { directory } = rights;
+  const { directory, runDirectory = directory } = rights;
   const who = programs.join(", ");
   // The last word says whose process it is.
-  const words = directory === undefined ? [] : [`${directory}/run.json`];
+  const words = runDirectory === undefined ? [] : [`${runDirectory}/run.json`];
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", ...flags ?? flagsOf(rights), fromFileUrl(projectFile(module)), ...words],
     ...(directory !== undefined && { cwd: directory }),
