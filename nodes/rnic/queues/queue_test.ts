@@ -112,9 +112,10 @@ describe("queue information", () => {
     const timing = { ...rnicPlan("a").timing, gatherReadsMax: 1 };
     const plan = { queuePlan: { ...QUEUE_PLAN, doorbell }, timing };
     const p = pair(new Rig({ plans: { a: plan } }));
-    // A fetch, during which the others wait.
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq, "number");
+    // The card has read the pointer, and waits for the answer, so that the next doorbells wait.
+    p.rig.run(() => p.rig.a.host.log.at(-1)?.kind === "memory-read");
     write(p, 8);
     p.rig.ring(p.rig.a, p.a.sq, "pointer");
     write(p, 16);
