@@ -71,9 +71,15 @@ export function runSchedule(device: Device): void {
   runTurns(device);
 }
 
+/**
+ * A doorbell for a queue that there is none of, or of a queue pair in RESET, is dropped and counted: its pointer
+ * is of an earlier life. One for a queue in error is served (*own*: the document would drop it, too). What is
+ * posted in ERR has to complete with WR_FLUSH_ERR (IBTA, the state diagram of queue pairs), and the doorbell is
+ * how the card learns that there is something; nothing is executed by it.
+ */
 function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];
-  if (owner === undefined) {
+  if (owner === undefined || ("qp" in owner && owner.qp.state === "reset")) {
     device.counters.doorbellsRefused++;
     return;
   }

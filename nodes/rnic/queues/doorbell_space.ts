@@ -48,6 +48,18 @@ function isCoalesced(
 }
 
 /**
+ * The queue begins a new life or is gone: doorbells of the old one that wait are dropped, and counted. They
+ * would tell the new one of WQEs that are not there.
+ */
+export function dropDoorbells({ doorbells, counters }: Device, queue: number): void {
+  for (let left = doorbells.length; left > 0; left--) {
+    const doorbell = doorbells.shift()!;
+    if (doorbell.queue === queue) counters.doorbellsRefused++;
+    else doorbells.push(doorbell);
+  }
+}
+
+/**
  * What has come of a WQE with its doorbell (BlueFlame) is of no use: the queue is made anew, or gone, or its pointer came by another
  * way, so that the WQE is fetched.
  */

@@ -11,7 +11,7 @@ import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { dmaWrite } from "../dma/dma.ts";
-import { forgetPieces } from "./doorbell_space.ts";
+import { dropDoorbells, forgetPieces } from "./doorbell_space.ts";
 import { dropPause } from "./pause.ts";
 import {
   createEntry,
@@ -116,8 +116,12 @@ function forgetQueue(device: Device, queue: number): void {
   device.moved.delete(queue);
   device.cache.remove(queue);
   forgetPieces(device, queue);
+  dropDoorbells(device, queue);
   const load = device.loads.get(queue);
   if (load === undefined) return;
+  for (const { kind } of [...load.waiters, ...load.late]) {
+    if (kind === "doorbell") device.counters.doorbellsRefused++;
+  }
   load.void = true;
   device.loads.delete(queue);
 }
