@@ -13,7 +13,7 @@ import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { dmaWrite } from "../dma/dma.ts";
 import { forgetContext } from "./context.ts";
-import { forgetPieces } from "./doorbell_space.ts";
+import { dropDoorbells, forgetPieces } from "./doorbell_space.ts";
 import { dropPause } from "./pause.ts";
 import {
   createEntry,
@@ -50,6 +50,11 @@ export function leaveSlot({ slots, lowestFree }: Device, { slot }: QueuePair): v
   lowestFree.slot = Math.min(lowestFree.slot, slot);
 }
 
+/** where a queue's pointers lie: of the classic scheme the host's, which the card reads from there. */
+function indexAddress(device: Device, queue: number): number {
+  return spaceAddress(device, queue, device.scheme === "classic" ? 3 : 1);
+}
+
 interface NewQueue {
   readonly queue: number;
   readonly ring: RingPlace;
@@ -73,7 +78,7 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
     kind,
     owner: "qp" in owner ? owner.qp.qpn : queue,
     wqeAddress: ring.address,
-    indexAddress: spaceAddress(device, queue, 1),
+    indexAddress: indexAddress(device, queue),
     depth,
     unitBytes,
     state,
@@ -132,8 +137,12 @@ function forgetQueue(device: Device, queue: number): void {
   device.moved.delete(queue);
   device.cache.remove(queue);
   forgetPieces(device, queue);
+  dropDoorbells(device, queue);
   const load = device.loads.get(queue);
   if (load === undefined) return;
+  for (const { kind } of [...load.waiters, ...load.late]) {
+    if (kind === "doorbell") device.counters.doorbellsRefused++;
+  }
   load.void = true;
   device.loads.delete(queue);
 }
