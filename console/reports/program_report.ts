@@ -2,6 +2,7 @@
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
+import { isInQueueTable } from "./queue_report.ts";
 import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
@@ -26,7 +27,9 @@ interface BulkRow extends Omit<ProgramResult, "value"> {
 /** Tables of the bulk transfers and of the logs, then a line or a few for each other program. */
 export function programText(results: readonly ProgramResult[]): string[] {
   const bulk = results.filter(isBulk).toSorted((x, y) => order(x) < order(y) ? -1 : 1);
-  const others = results.filter((result) => !isBulk(result) && !isInLogTables(result));
+  const others = results.filter((result) =>
+    !isBulk(result) && !isInLogTables(result) && !isInQueueTable(result)
+  );
   const tables = [...(bulk.length > 0 ? [bulkTable(bulk)] : []), ...logTables(results)];
   return [...tables, ...others.map(lineOf)];
 }

@@ -191,7 +191,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     qps: { kind: "queue-pairs" },
     messages: { kind: "count" },
     order: { kind: "order" },
-    begin: { kind: "microseconds", as: "beginUs" },
     ...TRANSFER,
   },
   "many-queues-server": { bytes: { kind: "bytes" } },

@@ -30,13 +30,7 @@ import type { Cq, Mr, Pd, Qp, Srq } from "../verbs/objects.ts";
 import { postRecv, postSend, sge } from "../verbs/post.ts";
 import { destroyQp } from "../verbs/queue_pair.ts";
 import { createSrq } from "../verbs/shared_receive_queue.ts";
-import {
-  countOption,
-  microsecondsOption,
-  type Options,
-  textOption,
-  wordOption,
-} from "./common/options.ts";
+import { countOption, type Options, textOption, wordOption } from "./common/options.ts";
 import { type LatencySummary, outcomeOf, summarize } from "./common/summary.ts";
 import type { ProgramContext } from "../program_context.ts";
 
@@ -100,7 +94,10 @@ interface Control {
   readonly mr: Mr;
 }
 
-/** The service. Option: `bytes` of the buffer that all writers share (64 KiB). */
+/**
+ * The service: one client after the other, so that none disturbs another's figures. Option: `bytes` of the
+ * buffer that all write into (64 KiB).
+ */
 export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Steps<void> {
   const bytes = countOption(options, "bytes", { least: 64, otherwise: 64 * 1024 });
   const listener = must(listen(device, SERVICE));
@@ -114,8 +111,9 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
     const done = yield* waitCompletion(controlCq, { also: listening(listener) });
     for (const { status, opcode, qpNum, byteLen } of done) {
       const session = sessions.get(qpNum);
-      if (opcode !== "recv" || status !== "SUCCESS" || session === undefined) continue;
-      yield* answerChunk(device, ends, session, byteLen);
+      if (opcode === "recv" && status === "SUCCESS" && session !== undefined) {
+        session.asked = byteLen;
+      }
     }
     for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
       if (event.kind === "request") {
@@ -125,11 +123,16 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
         yield* close(sessions, event.endpoint);
       }
     }
+    // The others wait until it is gone: each client has this host for itself.
+    const [first] = sessions.values();
+    if (first !== undefined && first.asked > 0) yield* answerChunk(device, ends, first);
   }
 }
 
 interface Session extends Control {
   readonly made: Qp[];
+  /** Bytes of the chunk that the client has sent and that was not answered; else 0. */
+  asked: number;
 }
 
 function* open(
@@ -154,13 +157,14 @@ function* open(
       must(yield* postRecv(qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
     },
   });
-  return refused(connection) ? undefined : { connection, cq: controlCq, mr, made: [] };
+  return refused(connection) ? undefined : { connection, cq: controlCq, mr, made: [], asked: 0 };
 }
 
 /** Makes a queue pair for each of the client's, and says their numbers. */
-function* answerChunk(device: CmDevice, ends: Ends, session: Session, bytes: number): Steps<void> {
+function* answerChunk(device: CmDevice, ends: Ends, session: Session): Steps<void> {
   const { connection, mr, made } = session;
-  const theirs = readNumbers(device.cpu, mr, bytes / NUMBER_BYTES);
+  const theirs = readNumbers(device.cpu, mr, session.asked / NUMBER_BYTES);
+  session.asked = 0;
   const ours: number[] = [];
   for (const qpn of theirs) {
     const qp = yield* makeQp(ends, 1);
@@ -184,7 +188,7 @@ function* close(sessions: Map<number, Session>, endpoint: Connection["endpoint"]
 /**
  * The program. Options: `to`; `qps`, a number of queue pairs or a list of them, each with a row; `size` of a
  * message (64 B), `messages` of a row (4096), `depth` of them outstanding over all queue pairs (16), `order` in
- * which queue pairs are used (round-robin, random, zipf), `beginUs` of the first message. Reports `result`.
+ * which queue pairs are used (round-robin, random, zipf). Reports `result`.
  */
 export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<void> {
   const job = jobOf(options);
@@ -203,8 +207,6 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
     const qps: Qp[] = [];
     for (const count of job.qps) {
       yield* makeUpTo(device, { ends, control, depth: job.depth }, qps, count);
-      // Connections are set up while the cables are idle.
-      if (cpu.now < job.beginPs) yield* cpu.sleep(job.beginPs - cpu.now);
       rows.push(yield* measure(cpu, job, { qps: qps.slice(0, count), cq: ends.cq, mr, place }));
       cpu.report("progress", { written: rows.length / job.qps.length, messages: 1 });
     }
@@ -243,7 +245,6 @@ function jobOf(options: Options) {
     messages: countOption(options, "messages", { least: 1, otherwise: 4096 }),
     depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
     order: wordOption(options, "order", { words: QUEUE_ORDERS, otherwise: "round-robin" }),
-    beginPs: microsecondsOption(options, "beginUs", 0),
   };
 }
 
