@@ -14,6 +14,8 @@ interface BulkResult {
   readonly to: string;
   readonly messageBytes: number;
   readonly depth: number;
+  /** Of the program; absent: none was given, it is 1. */
+  readonly weight?: number;
   readonly messages: number;
   readonly throughputBps: number;
   readonly partsBps: readonly number[];
@@ -47,6 +49,7 @@ function order({ variant, node, value }: BulkRow): string {
 
 function bulkTable(rows: readonly BulkRow[]): string {
   const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
+  const isWeighted = rows.some(({ value }) => value.weight !== undefined);
   return tableText(
     columnsOf<BulkRow>(
       hasVariants && { title: "run", value: ({ variant }) => variant },
@@ -56,6 +59,7 @@ function bulkTable(rows: readonly BulkRow[]): string {
       { title: "depth", value: ({ value }) => value.depth },
       { title: "messages", value: ({ value }) => value.messages },
       rateColumn("Gb/s", ({ value }) => value.throughputBps),
+      ...(isWeighted ? shareColumns(rows) : []),
       rateColumn("slowest 10th", ({ value }) => Math.min(...value.partsBps)),
       rateColumn("fastest 10th", ({ value }) => Math.max(...value.partsBps)),
       ...latencyColumns<BulkRow>(({ value }) => value.latencyPs),
@@ -63,6 +67,22 @@ function bulkTable(rows: readonly BulkRow[]): string {
     ),
     rows,
   );
+}
+
+/**
+ * Weights, and shares of what their host's transfers sent in all. Within their time: what is left at its end
+ * comes when others have ended.
+ */
+function shareColumns(rows: readonly BulkRow[]): Column<BulkRow>[] {
+  const sent = ({ value }: BulkRow) => value.partsBps.reduce((sum, part) => sum + part, 0);
+  const share = (row: BulkRow) => {
+    const beside = rows.filter(({ node, variant }) => node === row.node && variant === row.variant);
+    return sent(row) / beside.reduce((sum, each) => sum + sent(each), 0);
+  };
+  return [
+    { title: "weight", value: ({ value }) => value.weight ?? 1 },
+    { title: "share", value: share, text: (row) => `${(100 * share(row)).toFixed(1)} %` },
+  ];
 }
 
 function rateColumn(title: string, value: (row: BulkRow) => number): Column<BulkRow> {
