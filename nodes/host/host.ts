@@ -27,6 +27,7 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
+import { newestPointer } from "./memory/newest_pointer.ts";
 import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
@@ -301,7 +302,8 @@ export class Host implements Node, Machine<ThreadContext> {
 
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
     this.#counts.registerWrites++;
-    this.#send({ kind: "register-write", offset, data });
+    const stored = newestPointer(this, offset, data);
+    this.#send({ kind: "register-write", offset, data, ...(stored !== undefined && { stored }) });
   }
 
   sendCommand(command: RnicCommand): number | RnicReply {

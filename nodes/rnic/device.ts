@@ -44,6 +44,7 @@ export function createDevice(
     stageAt: 0,
     spaces: undefined,
     store: layOut(queuePlan.placement, queuePlan.layout),
+    scheme: queuePlan.scheme,
     readPointer: queuePlan.readPointer,
     persistence: { flow: 1, flush: "read", noSnoop: false },
     journal: undefined,

@@ -48,8 +48,7 @@ import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
-import type { QueueLoad, Waiter } from "./state/queues.ts";
-import type { Space } from "../../fabric/wire/host_bus/queue_placement.ts";
+import type { LookUpPart, QueueLoad, Waiter } from "./state/queues.ts";
 import { createDevice } from "./device.ts";
 
 /**
@@ -216,7 +215,7 @@ function resumeRead(
 
 function takeQueueSpace(
   device: Device,
-  read: { readonly load: QueueLoad; readonly part: Space | "record" },
+  read: { readonly load: QueueLoad; readonly part: LookUpPart },
   data: Uint8Array<ArrayBuffer> | undefined,
 ): void {
   const { load } = read;

@@ -19,6 +19,12 @@ export interface DoorbellPlan {
 
 /** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
+  /**
+   * How the card comes to know the host's pointer. `three-space`: it lies in space 3 with its time, or comes
+   * with the doorbell, and the newer one counts (Q-08). `classic`: the baseline of Q-10. The card reads the
+   * pointer's address, then the pointer; the doorbell has the queue's number only.
+   */
+  readonly scheme: "three-space" | "classic";
   readonly placement: Placement;
   /** Whether each space has an area of its own, or a queue's three parts lie together (Q-07). */
   readonly layout: "areas" | "record";
@@ -33,6 +39,7 @@ export interface QueuePlan {
 
 /** What a plan without one means. */
 export const QUEUE_PLAN: QueuePlan = {
+  scheme: "three-space",
   placement: PLACEMENTS.default,
   layout: "areas",
   readPointer: "at-eviction",

@@ -1,4 +1,5 @@
 /** Consistency checks across several values of a scenario; each reports all its problems. */
+import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
@@ -106,6 +107,11 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
       formatSize(host.dramBytes)
     } of DRAM`;
     report([...path, "scm"], { found, expected });
+  }
+  const { scheme, doorbell } = host.queuePlan ?? QUEUE_PLAN;
+  if (scheme === "classic" && doorbell.carries === "pointer") {
+    const expected = "number, as the classic scheme has no pointer in its doorbells";
+    report([...path, "queues", "doorbell", "carries"], { found: "pointer", expected });
   }
   if (host.queues * QUEUE_BYTES > host.dramBytes) {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;

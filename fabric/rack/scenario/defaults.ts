@@ -119,13 +119,21 @@ function translationsOf(
 
 /** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
+  const { scheme = QUEUE_PLAN.scheme } = section;
   const queuePlan: QueuePlan = {
+    scheme,
     placement: section.placement ?? QUEUE_PLAN.placement,
     layout: section.layout ?? QUEUE_PLAN.layout,
     readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,
-    doorbell: { ...QUEUE_PLAN.doorbell, ...section.doorbell },
+    doorbell: {
+      ...QUEUE_PLAN.doorbell,
+      ...(scheme === "classic" && { carries: "number" as const }),
+      ...section.doorbell,
+    },
   };
-  return JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN) ? {} : { queuePlan };
+  // A host that names its scheme is one to be compared: its card reports stale pointers, be it none.
+  const isDefault = JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN);
+  return isDefault && section.scheme === undefined ? {} : { queuePlan };
 }
 
 /** `queues.cache` counts where both are given: `checks.ts` refuses that in one section. */

@@ -190,6 +190,11 @@ const WRONG: readonly Refusal[] = [
     '4: hosts.b.queues.placement: found "both-in-2", expected default, pointer-in-3, both-in-3 or a mapping',
   ],
   [
+    "Q-10: a pointer in doorbells of the classic scheme",
+    hostWith("{ queues: { scheme: classic, doorbell: { carries: pointer } } }"),
+    "4: hosts.b.queues.doorbell.carries: found pointer, expected number, as the classic scheme has no pointer in its doorbells",
+  ],
+  [
     "Q-07: two ways of eviction",
     hostWith("{ queues: { cache: { evict: { oldest: 2, random: 2 } } } }"),
     "4: hosts.b.queues.cache.evict: found a mapping, expected one of oldest, olderThan and random",

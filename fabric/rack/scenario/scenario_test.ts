@@ -64,6 +64,15 @@ hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3 } }, c: { queues:
     });
     assert.deepEqual([a!.queues, b!.queues, c!.queues], [1024, 64, 32]);
     assert.equal(c!.queueCache.entries, 0);
+    const planned = (queues: string) =>
+      parseScenario(hostWith(`{ queues: ${queues} }`), FILE).hosts[1]!.queuePlan;
+    assert.deepEqual(planned("{ scheme: classic }"), {
+      ...QUEUE_PLAN,
+      scheme: "classic",
+      doorbell: { form: "fifo", carries: "number" },
+    });
+    assert.deepEqual(planned("{ scheme: three-space }"), QUEUE_PLAN, "one to be compared");
+    assert.equal(planned("{ layout: areas }"), undefined);
     const ways: readonly [string, string, number][] = [
       ["oldest", "oldest", 1],
       ["{ oldest: 4 }", "several-oldest", 4],

@@ -309,6 +309,9 @@ const evictSchema = orShort(
 const queuesSchema = orShort(
   mapping({
     count: queueCount.optional().describe("queues that the card has room for"),
+    scheme: oneOf(["three-space", "classic"]).optional().describe(
+      "how the card knows the host's pointers; classic: as today, by an address that it reads first",
+    ),
     placement: placementSchema.optional().describe(
       "which space holds which field of queue information: a rule by name, or fields' spaces",
     ),

@@ -63,6 +63,12 @@ export class QueueGuard {
     return address < this.#end && address + length > this.#from;
   }
 
+  /** Where the time of a queue's newest pointer lies; undefined of a queue that there is none of. */
+  stampAddress(queue: number): number | undefined {
+    if (queue >= this.#queues) return undefined;
+    return fieldAddress(this.#store, this.#bases, { queue, field: "stamp" });
+  }
+
   /** A core is about to store for a program. @throws AddressFault where a rule forbids it. */
   checkStore(
     address: number,

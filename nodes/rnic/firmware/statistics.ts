@@ -19,6 +19,10 @@ export function statisticsOf(device: Device): Record<string, number> {
     for (const name of ["locksGranted", "locksDenied", "locksTakenBack"]) delete all[name];
   }
   for (const name of WHERE_COUNTED) if (all[name] === 0) delete all[name];
+  // told, be it 0, where the scenario has schemes to compare, and wherever there was one.
+  if (all["stalePointers"] === 0 && device.plan.queuePlan === undefined) {
+    delete all["stalePointers"];
+  }
   // how many DMA reads of queue information a doorbell costs on average.
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;

@@ -79,7 +79,7 @@ describe("postedReceives", () => {
     stamp: 0,
     recycled: false,
     pins: 0,
-    stale: false,
+    rung: false,
     dirty: false,
     told: 0,
     cachedAt: 0,

@@ -41,7 +41,7 @@ function isCoalesced(
     const pending = doorbells.at(at)!;
     if (pending.queue !== doorbell.queue) continue;
     if (doorbellRng.below(PER_MILLION) >= coalescedPpm) return false;
-    Object.assign(pending, { wqe: undefined }, doorbell);
+    Object.assign(pending, { wqe: undefined, write: undefined, stored: undefined }, doorbell);
     return true;
   }
   return false;

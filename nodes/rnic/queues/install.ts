@@ -49,6 +49,11 @@ export function leaveSlot({ slots, lowestFree }: Device, { slot }: QueuePair): v
   lowestFree.slot = Math.min(lowestFree.slot, slot);
 }
 
+/** where a queue's pointers lie: of the classic scheme the host's, which the card reads from there. */
+function indexAddress(device: Device, queue: number): number {
+  return spaceAddress(device, queue, device.scheme === "classic" ? 3 : 1);
+}
+
 interface NewQueue {
   readonly queue: number;
   readonly ring: RingPlace;
@@ -72,7 +77,7 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
     kind,
     owner: "qp" in owner ? owner.qp.qpn : queue,
     wqeAddress: ring.address,
-    indexAddress: spaceAddress(device, queue, 1),
+    indexAddress: indexAddress(device, queue),
     depth,
     unitBytes,
     state,

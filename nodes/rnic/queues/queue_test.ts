@@ -8,10 +8,11 @@ import {
   SPACE1_BYTES,
   SPACE2_BYTES,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { Pair } from "../testing/pair_testing.ts";
-import type { Side } from "../testing/rig_parts_testing.ts";
+import { rnicPlan, type Side } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 
 function pair(rig = new Rig(), qp: Parameters<Rig["connect"]>[0] = {}): Pair {
@@ -104,6 +105,24 @@ describe("queue information", () => {
     p.rig.toRnic(p.rig.a, { kind: "register-write", offset: 0x123, data: new Uint8Array(8) });
     p.rig.run();
     assert.equal(p.rig.a.rnic.statistics()["doorbellsRefused"], 3);
+  });
+
+  it("Q-06: a doorbell with the number only that is written over one with the pointer has the pointer read", () => {
+    const doorbell = { form: "fifo", carries: "pointer", coalescedPpm: 999_999 } as const;
+    const timing = { ...rnicPlan("a").timing, gatherReadsMax: 1 };
+    const plan = { queuePlan: { ...QUEUE_PLAN, doorbell }, timing };
+    const p = pair(new Rig({ plans: { a: plan } }));
+    write(p, 0);
+    p.rig.ring(p.rig.a, p.a.sq, "number");
+    // The card has read the pointer, and waits for the answer, so that the next doorbells wait.
+    p.rig.run(() => p.rig.a.host.log.at(-1)?.kind === "memory-read");
+    write(p, 8);
+    p.rig.ring(p.rig.a, p.a.sq, "pointer");
+    write(p, 16);
+    p.rig.ring(p.rig.a, p.a.sq, "number");
+    p.rig.run();
+    assert.equal(p.rig.a.rnic.statistics()["doorbellsCoalesced"], 1);
+    assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 3);
   });
 
   it("Q-07 (in part): a queue that is not cached is read from the three spaces, its pointer written back", () => {

@@ -72,6 +72,8 @@ export function createCounters() {
     doorbellsLost: 0,
     doorbellsCoalesced: 0,
     doorbellsDropped: 0,
+    /** Doorbells handled with an older pointer than the host had stored when it rang. */
+    stalePointers: 0,
     /** WQEs that came with their doorbell, and those that were fetched all the same. */
     blueFlameTaken: 0,
     blueFlameFetched: 0,

@@ -88,6 +88,7 @@ export interface Device {
   spaces: QueueSpaces | undefined;
   /** Where the fields of queue information lie in them. */
   readonly store: StoreLayout;
+  readonly scheme: QueuePlan["scheme"];
   readonly readPointer: QueuePlan["readPointer"];
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */

@@ -26,6 +26,8 @@ export interface QueueEntry {
   stamp: Time;
   /** Q-08: a unit may have held two WQEs already. True where that is not known. */
   recycled: boolean;
+  /** Q-10, classic scheme: a doorbell was handled since the pointer was read, and looked at no newer one. */
+  rung: boolean;
   /** Operations under way that hold on to the entry. */
   pins: number;
   /** The RNIC's own pointer in host memory is behind: it stands at `told` there. */

@@ -19,6 +19,7 @@ function entry(queue: number, cachedAt = queue): QueueEntry {
     host: 15,
     stamp: 0,
     recycled: false,
+    rung: false,
     pins: 0,
     dirty: false,
     told: 0,

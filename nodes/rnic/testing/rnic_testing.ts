@@ -371,7 +371,8 @@ export class Rig {
     const data = encodeDoorbell(
       bell === "pointer" ? { queue: ring.queue, write } : { queue: ring.queue },
     );
-    this.toRnic(side, { kind: "register-write", offset: DOORBELL_OFFSET, data });
+    const note = bell === "number" && { stored: write.stamp };
+    this.toRnic(side, { kind: "register-write", offset: DOORBELL_OFFSET, data, ...note });
   }
 
   send(side: Side, qp: RigQp, wqe: RigWqe): number {
