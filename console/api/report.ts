@@ -40,6 +40,7 @@ export const check = z.object({
 const queueRow = z.object({
   variant: z.string(),
   node: name,
+  scheme: z.enum(["three-space", "classic"]),
   placement: z.string(),
   layout: z.string(),
   cache: z.string().describe("entries of the card's cache, and what makes room in it"),

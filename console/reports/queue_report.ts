@@ -19,6 +19,7 @@ export interface QueueRow {
   readonly variant: string;
   /** The card. */
   readonly node: string;
+  readonly scheme: QueuePlan["scheme"];
   readonly placement: string;
   readonly layout: string;
   /** `64, oldest`: entries of the card's cache, and what makes room in it. */
@@ -105,11 +106,12 @@ export function isInQueueTable({ value }: { readonly value: unknown }): boolean 
 }
 
 function ofCard(variant: string, { host, queues, queueCache, queuePlan = QUEUE_PLAN }: Card) {
-  const { placement, layout } = queuePlan;
+  const { scheme, placement, layout } = queuePlan;
   const queueBytes = recordBytes(layOut(placement, layout));
   return {
     variant,
     node: rnicName(host),
+    scheme,
     placement: nameOf(placement),
     layout,
     cache: cacheText(queueCache),
@@ -185,6 +187,7 @@ export function queueTable(rows: readonly QueueRow[]): string {
     columnsOf<QueueRow>(
       isSeveral(({ variant }) => variant) && { title: "run", value: ({ variant }) => variant },
       { title: "card", value: ({ node }) => node },
+      { title: "scheme", value: ({ scheme }) => scheme },
       { title: "placement", value: ({ placement }) => placement },
       isSeveral(({ layout }) => layout) && { title: "layout", value: ({ layout }) => layout },
       { title: "cache", value: ({ cache }) => cache },

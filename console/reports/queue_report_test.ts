@@ -12,6 +12,7 @@ const COUNTERS = {
   cacheMisses: 5,
   cacheEvictions: 0,
   queuePairs: 3,
+  stalePointers: 0,
 };
 const LATENCY = { count: 4, min: 1e6, median: 2e6, p99: 3e6, max: 4e6, mean: 2e6 };
 
@@ -52,6 +53,7 @@ describe("queueRows", () => {
     assert.deepEqual(row, {
       variant: "x",
       node: "a-rnic",
+      scheme: "three-space",
       placement: "both-in-3",
       layout: "areas",
       cache: "32, oldest",
@@ -61,7 +63,7 @@ describe("queueRows", () => {
       cacheHits: 20,
       cacheMisses: 5,
       cacheEvictions: 0,
-      stalePointers: null,
+      stalePointers: 0,
       // 32 B of space 1, 16 B of space 2 and of space 3.
       queueBytes: 64,
       storeBytes: 6_400,
@@ -90,6 +92,7 @@ describe("queueRows", () => {
     const [head, , first] = queueTable(rows).split("\n");
     assert.deepEqual(head!.split(/ {2,}/), [
       "card",
+      "scheme",
       "placement",
       "cache",
       "QPs",
