@@ -82,9 +82,12 @@ describe("queueRows", () => {
       messageBytes: 64,
       rows: [{ ...row, qps: 1, counters }, { ...row, qps: 16, counters }],
     };
-    const rows = rowsOf("{ a: { queues: { layout: record } }, b: { queues: { layout: record } } }", {
-      results: [{ node: "a", value }],
-    });
+    const rows = rowsOf(
+      "{ a: { queues: { layout: record } }, b: { queues: { layout: record } } }",
+      {
+        results: [{ node: "a", value }],
+      },
+    );
     assert.deepEqual(rows.map(({ node, qps }) => [node, qps]), [["a-rnic", 1], ["a-rnic", 16]]);
     assert.deepEqual([rows[0]!.messagesPerSecond, rows[0]!.throughputBps], [1e6, 512e6]);
     assert.equal(isInQueueTable({ value }), true);

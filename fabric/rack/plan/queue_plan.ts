@@ -35,6 +35,8 @@ export interface QueuePlan {
    */
   readonly readPointer: "at-eviction" | "batched";
   readonly doorbell: DoorbellPlan;
+  /** Asynchronous events come as entries of a queue; absent: each as a message of its own. */
+  readonly events?: "queue";
 }
 
 /** What a plan without one means. */

@@ -331,6 +331,9 @@ const queuesSchema = orShort(
     }).optional().describe(
       "form and content of doorbells, room for them, when the driver rings again, and their faults",
     ),
+    events: oneOf(["message", "queue"]).optional().describe(
+      "how the card tells asynchronous events: each by itself, or as entries of an event queue",
+    ),
     cache: orShort(
       mapping({
         entries: integer(0, QUEUES_MOST).optional().describe("queues that it holds"),
