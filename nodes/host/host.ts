@@ -69,6 +69,11 @@ export interface HostOptions {
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
   /** Runs beside the programs from the opening of the device on. */
   readonly watch?: (device: OpenDevice) => Steps<void>;
+  /** Takes the card's events from their queue, from the opening of the device on. */
+  readonly serveEvents?: (
+    device: OpenDevice,
+    deliver: (event: RnicEvent) => void,
+  ) => Steps<void>;
   /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
   /** Takes back what a program that has ended has made. @returns whether nothing is left. */
@@ -357,8 +362,11 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
-    const { watch } = this.options;
-    if (watch !== undefined) this.#watch(device, watch);
+    const { watch, serveEvents } = this.options;
+    if (watch !== undefined) this.#beside(device, "doorbell-watch", watch);
+    if (serveEvents !== undefined) {
+      this.#beside(device, "events", (own) => serveEvents(own, (event) => this.#event(event)));
+    }
     const { pressure } = this.#plan;
     if (pressure !== undefined) this.#pageThread.press(pressure, this.#bootedAt);
     this.#servePages();
@@ -369,15 +377,16 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#reopen();
   }
 
-  #watch(device: OpenDevice, watch: NonNullable<HostOptions["watch"]>): void {
+  /** Runs a thread of the driver beside the programs. */
+  #beside(device: OpenDevice, name: string, run: (device: OpenDevice) => Steps<void>): void {
     this.#processor.add({
-      name: "doorbell-watch",
+      name,
       driver: true,
       serves: true,
       startAt: this.now,
-      start: (account) => watch(deviceOn(device, this.#cpu("doorbell-watch", account))),
+      start: (account) => run(deviceOn(device, this.#cpu(name, account))),
       onReturn: () => {},
-      onFailure: (error) => this.#failed("doorbell-watch", error),
+      onFailure: (error) => this.#failed(name, error),
     });
   }
 

@@ -58,6 +58,7 @@ export function createDevice(
     queuePairs: new Map(),
     multicast: new Map(),
     completionQueues: new Map(),
+    eventQueue: undefined,
     sharedReceiveQueues: new Map(),
     owners: [],
     doorbells: new Fifo(),

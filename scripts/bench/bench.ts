@@ -14,6 +14,7 @@ import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./page.ts";
 import { putText, writeTables } from "./put_table.ts";
+import { measureQueues } from "./queues.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -29,7 +30,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "q"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -52,6 +53,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
+  if (wanted.has("q")) figures.push(...measureQueues({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
@@ -110,7 +112,7 @@ const command = new Command("bench")
   .option("--write", "put the tables of (l) and (m) into bench/RESULTS.md, with --only lm")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), q (queues, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

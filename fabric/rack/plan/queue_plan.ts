@@ -37,6 +37,8 @@ export interface QueuePlan {
   /** how the RNIC answers a request for a lock: by message, or in a word of host memory. */
   readonly lockAnswer: "message" | "memory";
   readonly doorbell: DoorbellPlan;
+  /** Asynchronous events come as entries of a queue; absent: each as a message of its own. */
+  readonly events?: "queue";
 }
 
 /** What a plan without one means. */

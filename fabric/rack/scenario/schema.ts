@@ -23,11 +23,13 @@ import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.t
 import {
   CRC_MAKERS,
   EXPECTATIONS,
+  MANY_QUEUES_MAX,
   type MethodName,
   METHODS,
   type OptionKind,
   POLICIES,
   PUT_METHODS,
+  QUEUE_ORDERS,
   SERVICES,
   UPDATES,
 } from "../plan/vocabulary.ts";
@@ -332,6 +334,9 @@ const queuesSchema = orShort(
     }).optional().describe(
       "form and content of doorbells, room for them, when the driver rings again, and their faults",
     ),
+    events: oneOf(["message", "queue"]).optional().describe(
+      "how the card tells asynchronous events: each by itself, or as entries of an event queue",
+    ),
     cache: orShort(
       mapping({
         entries: integer(0, QUEUES_MOST).optional().describe("queues that it holds"),
@@ -537,6 +542,10 @@ const flag = leaf(
   (value) => typeof value === "boolean" ? value : undefined,
 );
 
+const QUEUE_PAIRS_EXPECTED =
+  `a number of queue pairs from 1 to ${MANY_QUEUES_MAX}, or a list of different ones`;
+const QUEUE_PAIRS_SHAPE = { type: "integer", minimum: 1, maximum: MANY_QUEUES_MAX };
+
 /** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
@@ -557,6 +566,19 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "message-bytes": size(8, MIB),
   "bytes": size(1, GIB),
   "count": integer(1, Number.MAX_SAFE_INTEGER),
+  "queue-pairs": leaf(
+    QUEUE_PAIRS_EXPECTED,
+    { anyOf: [QUEUE_PAIRS_SHAPE, { type: "array", items: QUEUE_PAIRS_SHAPE, minItems: 1 }] },
+    (value) => {
+      const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+      const isRight = list.length > 0 && new Set(list).size === list.length &&
+        list.every((each) =>
+          Number.isInteger(each) && (each as number) >= 1 && (each as number) <= MANY_QUEUES_MAX
+        );
+      return isRight ? value as number | number[] : undefined;
+    },
+  ),
+  "order": oneOf(QUEUE_ORDERS),
   "microseconds": leaf("a time with its unit, like 200us", DURATION_SHAPE, (value) => {
     const ps = parseDuration(value);
     return ps === undefined ? undefined : ps / PS_PER_US;

@@ -12,6 +12,7 @@ export const COMMANDS: readonly RnicCommand[] = [
     persistence: { flow: 2, flush: "cpu", noSnoop: true },
   },
   { op: "create-cq", ring, vector: null },
+  { op: "set-event-queue", cqn: 3 },
   { op: "create-cq", ring, vector: 3 },
   {
     op: "create-qp",

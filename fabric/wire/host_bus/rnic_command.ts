@@ -181,6 +181,8 @@ const COMMANDS = {
    */
   "resize-cq": { cqn: count, ring, taken: count, stamp: count },
   "destroy-cq": { cqn: count },
+  /** Asynchronous events become entries of this completion queue, instead of messages of their own. */
+  "set-event-queue": { cqn: count },
   /** A shared receive queue: its WQEs have `stride` bytes. */
   "create-srq": { ring, stride: count, pd: count },
   /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */

@@ -35,6 +35,7 @@ import {
   type QueuePair,
   resetQueuePair,
 } from "../state/queue_pair.ts";
+import { setEventQueue } from "../queues/event_queue.ts";
 import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
@@ -69,6 +70,8 @@ const COMMANDS: {
   "create-cq": createCq,
   "resize-cq": resizeCq,
   "destroy-cq": destroyCq,
+  "set-event-queue": (device, command) =>
+    setEventQueue(device, command) ?? noSuch("completion queue", command.cqn),
   "create-srq": createSrq,
   "modify-srq": modifySrq,
   "query-srq": querySrq,

@@ -48,6 +48,8 @@ export type QueueOwner =
  * the function that does it, at once and inside the call.
  */
 export interface Upcalls {
+  /** The driver has given the card an event queue. */
+  readonly queueEvent: (device: Device, event: RnicEvent) => void;
   /** A receive WQE is on the chip for the first waiter. */
   readonly giveReceive: (
     device: Device,
@@ -113,6 +115,8 @@ export interface Device {
   /** IPv4 group → its UD queue pairs in the order of attaching; no group without one. */
   readonly multicast: Map<number, readonly QueuePair[]>;
   readonly completionQueues: Map<number, CompletionQueue>;
+  /** Where asynchronous events go; undefined: to the driver, each as a message. */
+  eventQueue: CompletionQueue | undefined;
   readonly sharedReceiveQueues: Map<number, SharedReceiveQueue>;
   /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
@@ -181,5 +185,6 @@ export function sendReply(device: Device, id: number, reply: RnicReply): void {
 
 /** Raises an asynchronous event at the host's driver. */
 export function raiseEvent(device: Device, event: RnicEvent): void {
+  if (device.eventQueue !== undefined) return device.up.queueEvent(device, event);
   device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
 }
