@@ -184,8 +184,9 @@ const CLX_OPTANE_CX5: Profile = {
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
-  // [derived] NSDI'19: a ConnectX-5 has about 2 MB of memory for state of all kinds. Half of it for
-  // translations of 8 B (mlx5: an MTT entry) is a [choice]: 512 MiB in pages of 4 KiB.
+  // [choice] 1 MiB of entries of 8 B (Linux, mlx5: `umem_dma_to_mtt`): 512 MiB in pages of 4 KiB. NSDI'19 is
+  // said to give a ConnectX-5 2 MB for state of all kinds; neither that paper nor a manufacturer's number could
+  // be opened. What queues take of a card's memory: `CACHED_QUEUES`.
   translations: { entries: 2 ** 17 },
 };
 
