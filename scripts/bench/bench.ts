@@ -30,7 +30,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "q"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "p"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -57,11 +57,11 @@ async function bench(flags: Flags): Promise<void> {
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
   const logFailure = wanted.has("l") ? measureLogFailure(seed) : [];
-  const cliffs = wanted.has("q") ? measureCliffs({ seed, quick }) : [];
+  const cliffs = wanted.has("p") ? measureCliffs({ seed, quick }) : [];
   const tables = [
     ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
     ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
-    ...(wanted.has("q") ? [cliffsTable(cliffs)] : []),
+    ...(wanted.has("p") ? [cliffsTable(cliffs)] : []),
   ];
   if (flags.write) await writeTables(tables);
   if (flags.json) {
@@ -110,10 +110,10 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less precise")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
-  .option("--write", "put the tables of (l), (m) and (q) into bench/RESULTS.md, with --only lmq")
+  .option("--write", "put the tables of (l), (m) and (p) into bench/RESULTS.md, with --only lmp")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), q (the card's caches, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

@@ -1,5 +1,5 @@
 /**
- * (q) How a card slows down where its caches are too small (Q-07, Q-11): messages a second of virtual
+ * (p) How a card slows down where its caches are too small (Q-07, Q-11): messages a second of virtual
  * time against the number of queue pairs, by both layouts of queue information, and against registered
  * memory. Exact, in one process.
  */

@@ -120,6 +120,10 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5, with the same software
     // around it. The rest is the device that the page comes from.
     majorFaultPs: 57_500_000,
+    // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM (Exploring and
+    // Evaluating Real-world CXL, arXiv 2405.14209, of which a summary could be opened). That it is 3 times the
+    // 81 ns here is a [choice].
+    pluggedLoadPs: 243_000,
     // [table] Neugebauer: an access that misses the IOTLB takes 227 to 294 ns more; the middle.
     iotlbMissPs: 260_000,
     // [choice] A real boot time has no meaning for RDMA; short, so that a ladder begins early.

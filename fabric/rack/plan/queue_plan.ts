@@ -17,8 +17,18 @@ export interface DoorbellPlan {
   readonly coalescedPpm?: number;
 }
 
+/**
+ * Q-03, where queue information lies. `host`: in the host's memory, which the card reads by DMA. `node`: in
+ * memory plugged into the node, a CXL memory expander: cores and the card reach it through the host as they
+ * reach DRAM, caches included, and what misses them takes longer (`pluggedLoadPs`). Both die with the host.
+ */
+export const QUEUE_STORES = ["host", "node"] as const;
+export type QueueStore = typeof QUEUE_STORES[number];
+
 /** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
+  /** Absent: `host`. */
+  readonly store?: Exclude<QueueStore, "host">;
   readonly placement: Placement;
   /** Whether each space has an area of its own, or a queue's three parts lie together (Q-07). */
   readonly layout: "areas" | "record";

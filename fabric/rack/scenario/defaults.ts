@@ -119,7 +119,9 @@ function translationsOf(
 
 /** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
+  const { store = "host" } = section;
   const queuePlan: QueuePlan = {
+    ...(store !== "host" && { store }),
     placement: section.placement ?? QUEUE_PLAN.placement,
     layout: section.layout ?? QUEUE_PLAN.layout,
     readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,

@@ -27,6 +27,7 @@ export class QueueGuard {
   readonly #store: StoreLayout;
   #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
   #queues = 0;
+  #ranges: ReturnType<typeof storeRanges> = [];
   /** All of queue information lies within these physical addresses. */
   #from = 0;
   #end = 0;
@@ -43,6 +44,7 @@ export class QueueGuard {
     if (command.op === "init") {
       const { queues, ...bases } = command.spaces;
       const ranges = storeRanges(this.#store, bases, queues);
+      this.#ranges = ranges;
       this.#bases = bases;
       this.#queues = queues;
       this.#from = Math.min(...ranges.map(({ from }) => from));
@@ -56,6 +58,12 @@ export class QueueGuard {
   /** The lock of a queue's space 2 is given back. */
   unlocked(queue: number): void {
     this.#holders.delete(queue);
+  }
+
+  /** Whether queue information lies there: not what is between its spaces. */
+  holds(address: number): boolean {
+    if (!this.mayTouch(address, 1)) return false;
+    return this.#ranges.some(({ from, end }) => address >= from && address < end);
   }
 
   /** Whether an access may touch queue information: few do. */
