@@ -146,11 +146,16 @@ export class Host implements Node, Machine<ThreadContext> {
     this.timing = timing;
     this.options = options;
     this.map = new AddressMap(plan);
-    const { placement, layout } = plan.queuePlan ?? QUEUE_PLAN;
-    this.guard = new QueueGuard(layOut(placement, layout));
+    const { placement, layout, store } = plan.queuePlan ?? QUEUE_PLAN;
+    const guard = new QueueGuard(layOut(placement, layout));
+    this.guard = guard;
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
-    this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
+    this.memory = new MemorySystem(plan, image, {
+      log: memoryLog,
+      random,
+      ...(store === "node" && { isPlugged: (address) => guard.holds(address) }),
+    });
     const { iommu } = plan;
     this.iommu = iommu && new Iommu({
       iotlb: iommu.iotlb,

@@ -123,6 +123,10 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5, with the same software
     // around it. The rest is the device that the page comes from.
     majorFaultPs: 57_500_000,
+    // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM (Exploring and
+    // Evaluating Real-world CXL, arXiv 2405.14209, of which a summary could be opened). That it is 3 times the
+    // 81 ns here is a [choice].
+    pluggedLoadPs: 243_000,
     // [table] Neugebauer: an access that misses the IOTLB takes 227 to 294 ns more; the middle.
     iotlbMissPs: 260_000,
     // [choice] A real boot time has no meaning for RDMA; short, so that a ladder begins early.
@@ -187,8 +191,9 @@ const CLX_OPTANE_CX5: Profile = {
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
-  // [derived] NSDI'19: a ConnectX-5 has about 2 MB of memory for state of all kinds. Half of it for
-  // translations of 8 B (mlx5: an MTT entry) is a [choice]: 512 MiB in pages of 4 KiB.
+  // [choice] 1 MiB of entries of 8 B (Linux, mlx5: `umem_dma_to_mtt`): 512 MiB in pages of 4 KiB. NSDI'19 is
+  // said to give a ConnectX-5 2 MB for state of all kinds; neither that paper nor a manufacturer's number could
+  // be opened. What queues take of a card's memory: `CACHED_QUEUES`.
   translations: { entries: 2 ** 17 },
 };
 

@@ -17,6 +17,14 @@ export interface DoorbellPlan {
   readonly coalescedPpm?: number;
 }
 
+/**
+ * Q-03, where queue information lies. `host`: in the host's memory, which the card reads by DMA. `node`: in
+ * memory plugged into the node, a CXL memory expander: cores and the card reach it through the host as they
+ * reach DRAM, caches included, and what misses them takes longer (`pluggedLoadPs`). Both die with the host.
+ */
+export const QUEUE_STORES = ["host", "node"] as const;
+export type QueueStore = typeof QUEUE_STORES[number];
+
 /** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
   /**
@@ -25,6 +33,8 @@ export interface QueuePlan {
    * pointer's address, then the pointer; the doorbell has the queue's number only.
    */
   readonly scheme: "three-space" | "classic";
+  /** Absent: `host`. */
+  readonly store?: Exclude<QueueStore, "host">;
   readonly placement: Placement;
   /** Whether each space has an area of its own, or a queue's three parts lie together (Q-07). */
   readonly layout: "areas" | "record";
@@ -57,8 +67,13 @@ export const QUEUE_PLAN: QueuePlan = {
  */
 export const QUEUES_MOST = 2 ** 18;
 
-/** Entries of a cache that a scenario does not name: a choice. */
-export const CACHED_QUEUES = 256;
+/**
+ * Entries of a cache that a scenario does not name. [choice] Two queues for each of 2048 connections: a
+ * commercial RNIC's message rate is 47 % lower "when there are a few thousand connections" (A Scalable
+ * RDMA Network Interface Card with Efficient Cache Management, ISCAS'23, abstract, which does not name the card).
+ * No manufacturer's document with a ConnectX-5's number could be opened.
+ */
+export const CACHED_QUEUES = 4096;
 
 /** Ways of giving up entries of a full cache of queue information (Q-07). */
 export interface QueueCachePlan {

@@ -118,9 +118,10 @@ function translationsOf(
 
 /** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
-  const { scheme = QUEUE_PLAN.scheme } = section;
+  const { scheme = QUEUE_PLAN.scheme, store = "host" } = section;
   const queuePlan: QueuePlan = {
     scheme,
+    ...(store !== "host" && { store }),
     placement: section.placement ?? QUEUE_PLAN.placement,
     layout: section.layout ?? QUEUE_PLAN.layout,
     readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,

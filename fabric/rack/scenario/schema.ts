@@ -8,7 +8,12 @@ import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
-import { CACHED_QUEUES, type QueueCachePlan, QUEUES_MOST } from "../plan/queue_plan.ts";
+import {
+  CACHED_QUEUES,
+  QUEUE_STORES,
+  type QueueCachePlan,
+  QUEUES_MOST,
+} from "../plan/queue_plan.ts";
 import {
   PLACEABLE,
   type Placement,
@@ -314,6 +319,9 @@ const queuesSchema = orShort(
     ),
     placement: placementSchema.optional().describe(
       "which space holds which field of queue information: a rule by name, or fields' spaces",
+    ),
+    store: oneOf(QUEUE_STORES).optional().describe(
+      "where queue information lies: in the host's memory, or in memory plugged into the node (CXL)",
     ),
     layout: oneOf(["areas", "record"]).optional().describe(
       "areas: each space by itself, three reads for a queue; record: a queue's together, one read",

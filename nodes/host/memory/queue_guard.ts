@@ -29,6 +29,7 @@ export class QueueGuard {
   readonly #store: StoreLayout;
   #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
   #queues = 0;
+  #ranges: ReturnType<typeof storeRanges> = [];
   /** All of queue information lies within these physical addresses. */
   #from = 0;
   #end = 0;
@@ -54,6 +55,7 @@ export class QueueGuard {
     if (command.op === "init") {
       const { queues, ...bases } = command.spaces;
       const ranges = storeRanges(this.#store, bases, queues);
+      this.#ranges = ranges;
       this.#bases = bases;
       this.#queues = queues;
       this.#from = Math.min(...ranges.map(({ from }) => from));
@@ -63,6 +65,12 @@ export class QueueGuard {
     } else if (command.op === "lock-space2" && reply.op === "lock-space2") {
       this.#holders.set(command.queue, { program, until: reply.until });
     }
+  }
+
+  /** Whether queue information lies there: not what is between its spaces. */
+  holds(address: number): boolean {
+    if (!this.mayTouch(address, 1)) return false;
+    return this.#ranges.some(({ from, end }) => address >= from && address < end);
   }
 
   /** Whether an access may touch queue information: few do. */

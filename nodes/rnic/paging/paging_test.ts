@@ -1,6 +1,7 @@
 import { deepEqual as same, equal, match, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
+import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
@@ -242,6 +243,49 @@ describe("the cache of translations", () => {
     ok(Math.abs(small! - full!) < 2, `flat as long as all fit: ${small} and ${full} ns`);
     ok(beyond! > full! + 50, `a miss costs a read of host memory: ${beyond} against ${full} ns`);
     ok(Math.abs(far! - beyond!) < 5, `flat again when all miss: ${far} and ${beyond} ns`);
+  });
+
+  it("entries in host memory are 8 B: the page with its rights in the lowest bits, 0 where it is not there", () => {
+    const p = coldPair("b", { entries: 8 });
+    const { rig, to: { key, address, va } } = p;
+    const frame = BigInt(address - va % PAGE);
+    const entries = () => {
+      const { data } = rig.b.host.log.findLast(({ kind }) =>
+        kind === "memory-write"
+      ) as MemoryWrite;
+      const view = new DataView(data.buffer, data.byteOffset, data.length);
+      return Array.from({ length: data.length / 8 }, (_, i) => view.getBigUint64(8 * i));
+    };
+    // Of a region that was registered now.
+    same(entries(), new Array(8).fill(0n));
+    const first = { op: "map-pages", key, first: 0, pages: [Number(frame)] } as const;
+    equal(rig.command(rig.b, { ...first, writable: false }).status, "ok");
+    same(entries(), [frame + 1n]);
+    equal(rig.command(rig.b, { ...first, writable: true }).status, "ok");
+    same(entries(), [frame + 3n]);
+    equal(rig.command(rig.b, { op: "invalidate-pages", key, first: 0, count: 1 }).status, "ok");
+    same(entries(), [0n]);
+    // Pinned memory has both rights.
+    const pinned = rig.register(rig.b, { length: PAGE, va: 0x9_0000_0000 });
+    same(entries(), [BigInt(pinned.address) + 3n]);
+  });
+
+  it("a region that goes in the middle of a message has no translations that would be looked up", () => {
+    const translations = { entries: 8, evict: "lru" } as const;
+    const p = pair({ plans: { b: { translations } } });
+    const { rig } = p;
+    rig.register(rig.b, { length: 8 * PAGE, va: 0x9_0000_0000 });
+    let sent = 0;
+    rig.fate = (from) => from === "a" && ++sent === 2 ? { delayPs: 20_000_000 } : "pass";
+    post(p, "write", { length: 2 * MTU });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => counter(p, "b", "requestsIn") === 1);
+    rig.runFor(3_000_000);
+    const misses = counter(p, "b", "translationMisses");
+    equal(rig.command(rig.b, { op: "deregister-mr", key: p.to.key }).status, "ok");
+    rig.run();
+    same(statuses(p), ["REM_ACCESS_ERR"]);
+    equal(counter(p, "b", "translationMisses"), misses);
   });
 
   it("evict: fifo: misses where the least recently used would not be given up", () => {

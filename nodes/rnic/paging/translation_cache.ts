@@ -4,8 +4,8 @@
  * needed. As long as all tables fit, no memory is asked for and nothing can miss.
  *
  * Sources: an entry is 8 B with the rights to read and write in its lowest bits (Linux, mlx5: `umem_dma_to_mtt`);
- * tables lie in memory that the driver gives the firmware on demand (mlx5: MANAGE_PAGES); a miss is a
- * dependent PCIe read (Monga et al., SOSP'21).
+ * the driver gives the firmware pages of host memory on demand (mlx5: MANAGE_PAGES), that tables lie there is
+ * a choice; a miss is a dependent PCIe read (Monga et al., SOSP'21).
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
