@@ -13,6 +13,7 @@ import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
+import { receiveHint } from "./hints/receive_hint.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 
@@ -35,7 +36,8 @@ export function receiveFrame(device: Device, frame: Frame): void {
     (qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row }));
   if (reason !== undefined) return drop(device, reason);
   noteMark(device, qp!, { packet, row });
-  if (row.direction === "response") receiveResponse(device, qp!, { packet, row });
+  if (row.operation === "hint") receiveHint(device, qp!, packet);
+  else if (row.direction === "response") receiveResponse(device, qp!, { packet, row });
   else {
     // What is no request of a known operation has not passed the checks above.
     const operation = operationOf(row)!;

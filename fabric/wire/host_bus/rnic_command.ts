@@ -205,6 +205,8 @@ const COMMANDS = {
     persistCompletion: oneOf("persistence", "reception"),
     /** Its share of the line beside other queue pairs; 1 by default. */
     weight: { optional: qpWeight },
+    /** H-09: whether it takes part in hints; the firmware's policy by default. */
+    hints: { optional: flag },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },

@@ -142,6 +142,11 @@ export function isOnChip(paging: Paging, table: TranslationTable, line: number):
   return true;
 }
 
+/** Whether the line is on the chip, without a use of it. */
+export function holdsLine({ cached }: Paging, table: TranslationTable, line: number): boolean {
+  return cached.has(numberOf(table, line));
+}
+
 /** Has the line read, where that is not under way, for an access that waits for it. */
 export function fetchLine(
   device: Device,

@@ -116,6 +116,8 @@ interface Identity {
   readonly persistCompletion: "persistence" | "reception";
   /** Its share of the line beside other queue pairs, 1 to 255. */
   readonly weight: number;
+  /** H-09: the program asks for hints, or wants none; absent: the firmware's policy decides. */
+  readonly hints?: boolean | undefined;
   /** Place among the device's deadlines. */
   readonly slot: number;
 }

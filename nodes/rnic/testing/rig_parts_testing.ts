@@ -159,6 +159,7 @@ export interface QpOptions {
   readonly srq?: RigSrq;
   readonly persistCompletion?: "persistence" | "reception";
   readonly weight?: number;
+  readonly hints?: boolean;
 }
 
 /** How a region is made. */
