@@ -2,6 +2,7 @@
  * Lays a program (`program_testing.ts`) out on the rig of two RNICs: queue pairs, memory, windows,
  * receives. `program_play_testing.ts` plays it.
  */
+import type { HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import type { DemandOptions } from "./demand_testing.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -155,6 +156,8 @@ export interface Paged {
   readonly rule: PageFaultRule;
   readonly entries: number;
   readonly demand?: DemandOptions;
+  /** Both cards send hints and take them. */
+  readonly hints?: HintPlan;
 }
 
 /** `hostSeed` is about the hosts' leisure only: it changes no outcome. */
@@ -167,6 +170,7 @@ export function prepare(program: Program, hostSeed = 0, paged?: Paged): Run {
     ...(paged !== undefined && {
       pageFault: paged.rule,
       translations: { entries: paged.entries, evict: "lru" as const },
+      ...(paged.hints && { hints: paged.hints }),
     }),
   };
   const rig = new Rig({
