@@ -90,7 +90,7 @@ function checkLeafSpine(draft: Draft, report: Report): void {
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
-  const { llc, queueCache, timing } = host;
+  const { hints, llc, queueCache, timing } = host;
   if (llc.ddioWays > llc.ways) {
     const expected = `at most ${llc.ways}, the LLC's ways`;
     report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
@@ -117,6 +117,10 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
   ) {
     const expected = `at most ${queueCache.entries}, the cache's entries`;
     report([...path, "queueCache", "count"], { found: String(queueCache.amount), expected });
+  }
+  if (hints !== undefined && hints.batch !== "adaptive" && hints.batch > hints.depth) {
+    const expected = `at most ${hints.depth}, the depth`;
+    report([...path, "hints", "batch"], { found: String(hints.batch), expected });
   }
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;

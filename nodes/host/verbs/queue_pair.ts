@@ -65,6 +65,8 @@ export interface QpOptions {
   readonly persistCompletion?: "persistence" | "reception";
   /** Share of the line beside the port's other queue pairs, 1 to 255; the program's by default, 1. */
   readonly weight?: number;
+  /** H-09: whether its requests are announced to the peer, and the peer's are prepared for; the card's policy by default. */
+  readonly hints?: boolean;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -157,6 +159,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     pd: pd.handle,
     persistCompletion: caps.persistCompletion,
     ...(caps.weight !== 1 && { weight: caps.weight }),
+    ...(options.hints !== undefined && { hints: options.hints }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);

@@ -1,6 +1,7 @@
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { PORTS } from "../../../fabric/node.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -486,6 +487,22 @@ describe("a responder that gets hints", () => {
     go(p);
     same(statuses(p), SUCCESSES(8));
     ok(isCopied(p, 8));
+  });
+
+  it("H-24: a card that loses its power in the middle of a hint forgets it, and the other goes on", () => {
+    for (const dead of ["a", "b"] as const) {
+      const p = cold({ a: { follow: "after-ack", patiencePs: 50 * US } });
+      const { rig } = p;
+      writes(p, 2);
+      rig.ring(rig.a, p.a.sq);
+      rig.run(() => counter(p, "b", "hintsIn") > 0);
+      rig.link(rig[dead], PORTS.rnicBus, false);
+      rig.run();
+      equal(rig.b.rnic.statistics()["hintsIn"], dead === "b" ? 0 : 1, "all of it is forgotten");
+      // The request waits for the answer no longer than its patience, then its retries run out.
+      if (dead === "b") same(statuses(p), ["RETRY_EXC_ERR", "WR_FLUSH_ERR"]);
+      equal(counter(p, "a", "hintsUnanswered"), dead === "b" ? 1 : 0);
+    }
   });
 
   /** `a` sends a hint of its own making. */
