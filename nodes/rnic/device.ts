@@ -67,6 +67,8 @@ export function createDevice(
     blueFlame: new Map(),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
+    contextWaits: new Map(),
+    contextsHeld: new Map(),
     pauses: new Map(),
     moved: new Map(),
     atomicWords: new Map(),
@@ -77,6 +79,7 @@ export function createDevice(
     flips: createFlips(plan, { name, seed: options.seed }),
     deadlines: new Deadlines(0),
     slots: [],
+    lowestFree: { queue: 0, slot: 0 },
     nextQpn: FIRST_QPN,
     identification: 0,
   };

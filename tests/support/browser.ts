@@ -72,7 +72,7 @@ export class BrowserRig {
   /** What went wrong in any page: exceptions, and what the content security policy has refused. */
   readonly errors: string[] = [];
   readonly #browser: Browser;
-  readonly #command: RunningCommand;
+  #command: RunningCommand;
   #isEnded = false;
 
   private constructor(
@@ -171,6 +171,21 @@ export class BrowserRig {
     }
     await this.page.setViewportSize(SIZES[0]);
     await this.page.emulateMedia({ colorScheme: "dark" });
+  }
+
+  /** `kill -9` of the console: its rack stays up. */
+  async killConsole(): Promise<void> {
+    this.#command.kill("SIGKILL");
+    await this.#command.ended;
+  }
+
+  /** A console again, at the same address. @returns what signs in to it. */
+  async consoleAgain(): Promise<string> {
+    const { port } = new URL(this.printed.origin);
+    this.#command = this.commands.start(["console", "--json", "--port", port], {
+      withinMs: 180_000,
+    });
+    return (await printedBy(this.#command)).url;
   }
 
   /** Ctrl-C: the console ends, with its rack. */

@@ -12,7 +12,7 @@ const ROUNDS = 20, BURST = 4;
  * the sums tell whether one was lost or doubled, their order whether one came before another.
  * @returns what the requester's card counted.
  */
-function play(queues: object, timing: object = {}): Record<string, number> {
+function play(queues: object, options: object = {}): Record<string, number> {
   const rack = connected(
     function* (context, { qp, mr, connect }, table) {
       const { postSend, waitCompletion, sge, must } = context.device.verbs;
@@ -61,8 +61,8 @@ function play(queues: object, timing: object = {}): Record<string, number> {
         assert.equal(context.cpu.load(words.address + 8 * i, 1)[0], BURST * ROUNDS, "added up");
       }
     },
-    { queues, timing: { rnic: timing } },
-    ACCESS.remoteAtomic,
+    { queues, ...options },
+    { access: ACCESS.remoteAtomic },
   );
   return rack.simulator.statistics()["a-rnic"]!;
 }
@@ -73,8 +73,10 @@ describe("doorbells", () => {
   for (const form of ["fifo", "message"]) {
     for (const carries of ["pointer", "number"]) {
       it(`Q-06: as ${form} with the ${carries}, cached or not, all that is posted is done once and in order`, () => {
-        for (const cache of [{ entries: 64 }, "none"]) {
-          const counts = play({ cache, doorbell: { form, carries } });
+        for (
+          const [cache, blueFlame] of [[{ entries: 64 }, "off"], ["none", "off"], ["none", "on"]]
+        ) {
+          const counts = play({ cache, doorbell: { form, carries } }, { blueFlame });
           assert.equal(counts["doorbellsRefused"], 0);
           if (cache !== "none") {
             const perDoorbell = counts["dmaReadsPerDoorbell"]!;
@@ -97,7 +99,8 @@ describe("doorbells", () => {
   }
 
   it("Q-06: a doorbell that finds the doorbell space full is dropped, and rung for again", () => {
-    const slow = { gatherReadsMax: 1 };
+    // WQEs that come with their doorbells are served at once: none would wait.
+    const slow = { blueFlame: "off", timing: { rnic: { gatherReadsMax: 1 } } };
     const full = play({ readPointer: "batched", doorbell: { ...RETRY, slots: 1 } }, slow);
     assert.ok(full["doorbellsDropped"]! > 20, `${full["doorbellsDropped"]} were dropped`);
     const doorbell = { ...RETRY, slots: 8, coalesced: "50%" };

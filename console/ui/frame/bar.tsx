@@ -250,7 +250,7 @@ export function Bar() {
           <button
             type="button"
             title="Heals every cable, starts every device (h)"
-            disabled={!isUp.value}
+            disabled={!isUp.value || connection.value.state === "interrupted"}
             onClick={healAll}
           >
             heal all

@@ -277,7 +277,8 @@ export interface RnicTiming {
   readonly sendPs: Time;
   /**
    * What reading data by a key takes in the RNIC, beyond the bus and the host: payload of requests, a
-   * READ's data, an atomic's word. Reads overlap.
+   * READ's data, an atomic's word. They overlap, but for READs of one queue pair, which are begun this
+   * long after each other.
    */
   readonly dataReadPs: Time;
   /** PM module: a decision. */

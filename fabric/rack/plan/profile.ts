@@ -12,7 +12,8 @@
  * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees it);
  * MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2;
  * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
- * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest logs (ConnectX-3, -5).
+ * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest
+ * logs (ConnectX-3, -5; READs of one queue pair: -6, openucx/ucx issue 8852).
  */
 import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
@@ -50,7 +51,7 @@ export interface Profile {
  *
  *   core   post 40, a line's store 5 or load 20, fence behind write-combined stores 50, two looks at a CQ
  *          2 · (10 + 20)
- *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50, data read by a key 450
+ *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50, data read by a key 400
  *
  * A WQE that is posted alone travels with its doorbell, as drivers send it (BlueFlame), also one whose
  * data does not; an RNIC that fetches it, as one of a list, needs a DMA read more, 0.46 µs.
@@ -64,7 +65,9 @@ export interface Profile {
  *
  * With nothing but the round trip over the bus, a READ of 256 B would take 1.47 µs, and the crossing
  * 0.43 µs: what data costs the RNIC that reads it by a key (check, translation, arbitration) is missing
- * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB: 0.45.
+ * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB. Small READs
+ * of one queue pair follow each other by 0.39 µs, however many are outstanding (a perftest log, ConnectX-6:
+ * 2.55 million a second, 2 B to 128 B): the same work, done for one at a time. 0.40 fits all of them.
  *
  * `profile_sums_testing.ts` has these sums in full; `tests/programs/perftest_test.ts` holds runs of
  * `ib_write_lat` and `ib_read_lat` against them, which agree within 5 %.
@@ -131,7 +134,7 @@ const CLX_OPTANE_CX5: Profile = {
     schedulePs: 30_000,
     sendPs: 40_000,
     // [derived] See above.
-    dataReadPs: 450_000,
+    dataReadPs: 400_000,
     // [choice] A check of opcode or address: like a scheduling step.
     persistPs: 30_000,
     // [derived] NSDI'20, with the host's commandPs.

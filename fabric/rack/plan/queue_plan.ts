@@ -28,6 +28,8 @@ export interface QueuePlan {
    * leaves the cache.
    */
   readonly readPointer: "at-eviction" | "batched";
+  /** how the RNIC answers a request for a lock: by message, or in a word of host memory. */
+  readonly lockAnswer: "message" | "memory";
   readonly doorbell: DoorbellPlan;
 }
 
@@ -36,8 +38,15 @@ export const QUEUE_PLAN: QueuePlan = {
   placement: PLACEMENTS.default,
   layout: "areas",
   readPointer: "at-eviction",
+  lockAnswer: "message",
   doorbell: { form: "fifo", carries: "pointer" },
 };
+
+/**
+ * Queues of a host: 65 536 queue pairs with two queues each (Q-11), and as many completion queues and
+ * shared receive queues.
+ */
+export const QUEUES_MOST = 2 ** 18;
 
 /** Entries of a cache that a scenario does not name: a choice. */
 export const CACHED_QUEUES = 256;

@@ -90,7 +90,7 @@ function checkLeafSpine(draft: Draft, report: Report): void {
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
-  const { hints, llc, queueCache, timing } = host;
+  const { hints, llc, timing } = host;
   if (llc.ddioWays > llc.ways) {
     const expected = `at most ${llc.ways}, the LLC's ways`;
     report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
@@ -110,13 +110,6 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
   if (host.queues * QUEUE_BYTES > host.dramBytes) {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
     report([...path, "queues"], { found: String(host.queues), expected });
-  }
-  if (
-    queueCache.entries > 0 && queueCache.evict !== "older-than" &&
-    queueCache.amount > queueCache.entries
-  ) {
-    const expected = `at most ${queueCache.entries}, the cache's entries`;
-    report([...path, "queueCache", "count"], { found: String(queueCache.amount), expected });
   }
   if (hints !== undefined && hints.batch !== "adaptive" && hints.batch > hints.depth) {
     const expected = `at most ${hints.depth}, the depth`;

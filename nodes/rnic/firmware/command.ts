@@ -36,7 +36,7 @@ import {
   type QueuePair,
   resetQueuePair,
 } from "../state/queue_pair.ts";
-import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
+import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
@@ -193,11 +193,6 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
 }
 
-function freeSlot(device: Device): number {
-  const slot = device.slots.indexOf(undefined);
-  return slot < 0 ? device.slots.length : slot;
-}
-
 /** Numbers are not used again soon, so that a late packet finds no queue pair. */
 function nextQpn(device: Device): number {
   while (device.queuePairs.has(device.nextQpn)) device.nextQpn = following(device.nextQpn);
@@ -275,7 +270,7 @@ function destroyQp(device: Device, { qpn }: CommandOf<"destroy-qp">): RnicReply 
   unbindWindowsOf(device.regions, qp);
   const reply = emptied(device, qp);
   device.queuePairs.delete(qpn);
-  device.slots[qp.slot] = undefined;
+  leaveSlot(device, qp);
   device.completionQueues.get(qp.sendCq)!.users--;
   device.completionQueues.get(qp.recvCq)!.users--;
   removeQueue(device, qp.sqQueue);

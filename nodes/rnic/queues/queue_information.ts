@@ -104,9 +104,8 @@ function startLoad(
 
 /** A doorbell without pointer, or a second look, came after a store that the read may have missed. */
 function needsFreshPointer(waiter: Waiter): boolean {
-  return waiter.kind === "doorbell"
-    ? waiter.write === undefined
-    : waiter.kind !== "send" && waiter.reread;
+  if (waiter.kind === "doorbell") return waiter.write === undefined;
+  return waiter.kind !== "send" && waiter.kind !== "context" && waiter.reread;
 }
 
 function readPart(device: Device, load: QueueLoad, part: Space | "record"): void {

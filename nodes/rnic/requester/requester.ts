@@ -18,6 +18,7 @@ import {
   takeCpuAck,
   takeProbe,
 } from "../state/requester_changes.ts";
+import { mayBegin } from "../queues/context.ts";
 import { mayStart, mustPause } from "../queues/credit.ts";
 import type { RareHeaders, TxFrame } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -64,10 +65,17 @@ function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   else fail(device, qp, { work, status: fault });
 }
 
+/** Whether there is work to look at: the card needs the context to tell whether it may go. */
+function hasWork({ requester }: QueuePair): boolean {
+  const work = requester.work.at(requester.cursor);
+  return requester.probes.length > 0 || (work !== undefined && work.failure === undefined);
+}
+
 function nextInTurn(device: Device, qp: QueuePair): boolean {
   const { requester } = qp;
   if (device.hints !== undefined) lookAhead(device, device.hints, qp);
   if (!rights(qp.state).sends || requester.rnrWaiting) return false;
+  if (hasWork(qp) && !mayBegin(device, qp, "requester")) return false;
   const probe = takeProbe(qp);
   if (probe !== undefined) {
     // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.

@@ -83,6 +83,8 @@ export function createCounters() {
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,
+    /** Of the misses those of packets, received or sent; their hits are not counted. */
+    contextMisses: 0,
     cacheEvictions: 0,
     /** Locks of space 2: granted, refused, and of the granted ones those taken back. */
     locksGranted: 0,
@@ -117,6 +119,8 @@ export type DropReason =
   | "q-key"
   | "psn-ahead"
   | "stalled-too-many"
+  /** So many wait for their queue pair's context. */
+  | "context-too-many"
   | "stale-duplicate"
   | "no-recv"
   /** Its page is not there: it comes again (RC), or does not. */

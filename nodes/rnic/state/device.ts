@@ -19,11 +19,18 @@ import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_informa
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
-import type { QueueCache } from "./queue_cache.ts";
+import type { QueueCache, QueueEntry } from "./queue_cache.ts";
 import type { QueuePair, RecvWaiter, SharedReceiveQueue } from "./queue_pair.ts";
 import type { VerifyState } from "./verify_state.ts";
 import type { RegionTable } from "./memory.ts";
-import type { CompletionQueue, Pause, QueueLoad, TakenDoorbell, WriteCombined } from "./queues.ts";
+import type {
+  CompletionQueue,
+  ContextWait,
+  Pause,
+  QueueLoad,
+  TakenDoorbell,
+  WriteCombined,
+} from "./queues.ts";
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
@@ -121,6 +128,9 @@ export interface Device {
   readonly cache: QueueCache;
   /** Q-07: reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
+  /** Q-07: what waits for a context, and contexts held for the turn of their queue pair, by queue. */
+  readonly contextWaits: Map<number, ContextWait>;
+  readonly contextsHeld: Map<number, QueueEntry>;
   /** Q-04, Q-09: queues that are paused, by number. */
   readonly pauses: Map<number, Pause>;
   /**
@@ -143,6 +153,8 @@ export interface Device {
   /** Some per queue pair, see `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
+  /** All numbers of queues and all slots below these are taken. */
+  readonly lowestFree: { queue: number; slot: number };
   nextQpn: number;
   /** IPv4 identification of the next frame. */
   identification: number;

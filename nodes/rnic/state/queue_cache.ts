@@ -64,7 +64,13 @@ export class QueueCache {
 
   /** Caches the entry. @returns what had to go, to be written back. */
   insert(entry: QueueEntry, now: Time): QueueEntry[] {
-    const evicted = this.#entries.size < this.#plan.entries ? [] : this.#makeRoom(now);
+    const evicted: QueueEntry[] = [];
+    // More than one goes where pinned entries have made the cache exceed its size.
+    while (this.#entries.size >= this.#plan.entries) {
+      const gone = this.#makeRoom(now);
+      if (gone.length === 0) break;
+      evicted.push(...gone);
+    }
     this.#entries.set(entry.queue, entry);
     entry.place = this.#places.length;
     this.#places.push(entry);

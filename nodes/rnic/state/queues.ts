@@ -3,6 +3,8 @@ import type { Doorbell, StampedPointer } from "../../../fabric/wire/host_bus/que
 import type { QueueFields } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
+import type { PacketIn } from "./responder_state.ts";
+import type { ControlFrame } from "./tx_frame.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -36,7 +38,21 @@ export type Waiter =
   }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
   | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean }
-  | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean };
+  | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean }
+  | { readonly kind: "context"; readonly wait: ContextWait };
+
+/** What waits for half of a queue pair's context, in the order in which it came (Q-07). */
+export interface ContextWait {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly queue: number;
+  /** Packets that were received. */
+  readonly packets: PacketIn[];
+  /** ACKs, NAKs and answers in a header that are to be sent. */
+  readonly controls: ControlFrame[];
+  /** The queue pair has data frames to begin. */
+  wantsTurn: boolean;
+}
 
 /** What a doorbell brought. */
 export type DoorbellContent = Pick<Extract<Waiter, { kind: "doorbell" }>, "write" | "wqe">;
@@ -64,8 +80,8 @@ export interface QueueLoad {
  */
 export interface Pause {
   readonly queue: number;
-  /** Number of the command that is answered next; undefined where none waits. */
-  command: number | undefined;
+  /** The command that is answered next, or the word of host memory; undefined where none waits. */
+  asker: Asker | undefined;
   /** What is to be done when the queue is at rest. */
   task: PauseTask;
   /**
@@ -82,6 +98,9 @@ export interface Pause {
   /** Completions of receives, to be written afterwards. */
   readonly held: Fifo<HeldCompletion>;
 }
+
+/** Who is told of a pause's outcome: a command, or, for a lock, a word of host memory (Q-04). */
+export type Asker = { readonly command: number } | { readonly answerAt: number };
 
 export type PauseTask =
   | { readonly kind: "lock" }
