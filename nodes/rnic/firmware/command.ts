@@ -2,7 +2,7 @@
  * Control path (firmware): one small function per command of the driver. A refused command changes
  * nothing and its reply has what was found and what was expected.
  */
-import { offerHints } from "../hints/agree.ts";
+import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -242,8 +242,8 @@ function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
   releaseHeld(device, qp);
+  if (device.hints !== undefined) leaveHints(device.hints, qp);
   resetQueuePair(qp);
-  device.hints?.ends.delete(qp);
 }
 
 /** How far the queue pair's completions of the life that has ended reach. */

@@ -17,9 +17,28 @@ const ASKED_MAX = 3;
 const ASK_AGAIN_PS = 100 * PS_PER_US;
 
 /** Whether the queue pair takes part at all: its program's word, else the firmware's policy. */
-function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean {
-  // The operation code is of RC; what UC and UD have is in the README.
-  return type === "rc" && (hints ?? plan.queuePairs === "all");
+export function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean {
+  if (type === "ud" || hints === "off") return false;
+  return hints !== undefined || plan.queuePairs === "all";
+}
+
+/**
+ * By whom the queue pair's hints go (H-08): by the carrier of all queue pairs with that peer (figure 8), where
+ * there is one, else by itself (figure 7). Undefined where the peer there wants none.
+ */
+export function carrierOf(hints: Hints, qp: QueuePair): Sender | undefined {
+  const carrier = hints.carriers.get(qp.path.address) ?? qp;
+  // The operation code is of RC: UC has hints by a carrier alone.
+  if (carrier.type !== "rc" || !rights(carrier.state).sends) return undefined;
+  const end = hints.ends.get(carrier);
+  if (end === undefined || end.life !== carrier.life || !end.agreed) return undefined;
+  return { hints, qp: carrier, end };
+}
+
+/** The queue pair is gone, or starts anew. */
+export function leaveHints({ ends, carriers }: Hints, qp: QueuePair): void {
+  ends.delete(qp);
+  if (carriers.get(qp.path.address) === qp) carriers.delete(qp.path.address);
 }
 
 /** The queue pair's end in this life, made anew where that is another one; undefined where it has none. */
@@ -33,18 +52,23 @@ export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
 }
 
 /**
- * What would help here now: pages of memory that is not pinned, translations that do not all fit on the chip.
+ * What would help here now: pages of memory that is not pinned, translations that do not all fit on the chip,
+ * contexts that do not. A queue pair's own hint needs its context as the request does: only a carrier's is of use.
  */
-function wantedKinds({ paging }: Device, { plan }: Hints): number {
+export function wantedKinds(device: Device, { plan, carriers }: Hints): number {
+  const { paging, queuePairs, plan: { queueCache } } = device;
+  const isCrowded = carriers.size > 0 && 2 * queuePairs.size > queueCache.entries;
   const kinds = (paging.onDemand > 0 ? HINT_KINDS.prefetch : 0) |
-    (paging.lines > paging.capacityLines ? HINT_KINDS.warmUp : 0);
+    (paging.lines > paging.capacityLines || isCrowded ? HINT_KINDS.warmUp : 0);
   return kinds & plan.kinds;
 }
 
 /** The queue pair is in RTS: its peer is told what is wanted here, and asked for the same. */
 export function offerHints(device: Device, hints: Hints, qp: QueuePair): void {
   const end = endOf(hints, qp);
-  if (end !== undefined) ask(device, { hints, qp, end });
+  if (end === undefined || qp.type !== "rc") return;
+  if (qp.hints === "carrier") hints.carriers.set(qp.path.address, qp);
+  ask(device, { hints, qp, end });
 }
 
 function ask(device: Device, sender: Sender): void {

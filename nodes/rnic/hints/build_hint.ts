@@ -28,7 +28,7 @@ export interface WorkElement {
 const KINDS_OF: Readonly<Record<HintOperation, number>> = {
   "read": HINT_KINDS.prefetch | HINT_KINDS.warmUp,
   "write": HINT_KINDS.prefetch | HINT_KINDS.warmUp,
-  "send": HINT_KINDS.receive,
+  "send": HINT_KINDS.receive | HINT_KINDS.warmUp,
   "fetch-add": HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic,
   "compare-swap": HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic,
 };

@@ -33,17 +33,24 @@ const PLANS: readonly Partial<HintPlan>[] = [
 interface Wanted {
   readonly seed: number;
   readonly hints: Partial<HintPlan>;
+  readonly carrier?: boolean;
   readonly fault: (run: Run) => Fault;
 }
 
 /** Plays a program with hints over memory on demand; it must end as without, over pinned memory. */
-function played({ seed, hints, fault }: Wanted): Run {
+function played({ seed, hints, fault, carrier = false }: Wanted): Run {
   // A long retry counter: what a page takes to come is no loss of the network.
   const program = { ...randomProgram(seed), timeout: 9 };
   const rule = PAGE_FAULT_RULES[seed % PAGE_FAULT_RULES.length]!;
   const demand = { rng: rngFor(seed, "hints"), takeOneIn: 12, servicePs: 500_000 };
   const entries = 16 + 8 * (seed % 8);
-  const run = prepare(program, 0, { rule, entries, demand, hints: { ...HINT_PLAN, ...hints } });
+  const run = prepare(program, 0, {
+    rule,
+    entries,
+    demand,
+    carrier,
+    hints: { ...HINT_PLAN, ...hints },
+  });
   withFaults(run, fault(run));
   play(run);
   checkSame(run, runFaultless(program));
@@ -72,6 +79,8 @@ describe("any program of verbs, with hints", () => {
         return played({
           seed,
           hints,
+          // Every other program has one queue pair carry the hints of all.
+          carrier: seed % 2 === 1,
           fault: () => (_, { bytes }) =>
             hintOf(packetOf(bytes)) === undefined ? "pass" : FATES[rng.below(FATES.length)]!,
         });

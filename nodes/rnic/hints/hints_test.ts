@@ -21,6 +21,7 @@ import {
   statuses,
 } from "../testing/pair_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import { connectUc } from "../testing/unreliable_testing.ts";
 import type { QpOptions } from "../testing/rig_parts_testing.ts";
 
 const MTU = 1024, PAGE = 4096;
@@ -34,7 +35,7 @@ interface Options {
   readonly pinned?: boolean;
   readonly pageFault?: PageFaultRule;
   readonly entries?: number;
-  readonly qp?: QpOptions & { readonly hints?: boolean };
+  readonly qp?: QpOptions;
 }
 
 interface Cold extends Pair {
@@ -318,11 +319,11 @@ describe("H-09: who takes part", () => {
     writes(quiet, 2);
     go(quiet);
     same([...messages(quiet, "a"), ...messages(quiet, "b")], []);
-    const asking = cold({ a: policy, b: policy, qp: { hints: true } });
+    const asking = cold({ a: policy, b: policy, qp: { hints: "on" } });
     writes(asking, 2);
     go(asking);
     ok(batches(asking).length > 0);
-    const refusing = cold({ qp: { hints: false } });
+    const refusing = cold({ qp: { hints: "off" } });
     writes(refusing, 2);
     go(refusing);
     same([...messages(refusing, "a"), ...messages(refusing, "b")], []);
@@ -538,6 +539,126 @@ describe("a responder that gets hints", () => {
     const bth = { opcode: OPCODE["VENDOR HINT"], padCount: -payload.length & 3 };
     inject(p, "b", changed(own, { hintEth, payload, bth }));
   }
+});
+
+describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
+  const QPS = 8;
+
+  /** Queue pairs between the two cards, more than a cache of contexts holds, and one that carries hints. */
+  function carried(
+    options: {
+      readonly carrier?: boolean;
+      readonly type?: "rc" | "uc";
+      readonly a?: Partial<HintPlan>;
+      readonly pinned?: boolean;
+    } = {},
+  ) {
+    const { carrier = true, type = "rc", a = {}, pinned = false } = options;
+    const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
+    const hints = { ...HINT_PLAN, kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp };
+    const rig = new Rig({
+      plans: { a: { hints: { ...hints, ...a } }, b: { hints, queueCache, pageFault: "pause" } },
+    });
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const driver = new DemandDriver(rig, rig.b, {});
+    const target = { length: PAIR_BYTES, access: EVERY_ACCESS };
+    const to = pinned ? rig.register(rig.b, target) : driver.register(target);
+    rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+    rig.fill(rig.b, to, () => 0xee);
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const pairs = Array.from(
+      { length: QPS },
+      (): Pair => ({
+        rig,
+        ...(type === "uc" ? connectUc(rig, { pathMtu: MTU }) : rig.connect({ attributes })),
+        from,
+        to,
+      }),
+    );
+    const carrying = carrier ? rig.connect({ hints: "carrier", attributes }) : undefined;
+    rig.run();
+    return { rig, pairs, carrying, p: pairs[0]! };
+  }
+
+  /** A WRITE of each queue pair into a page of its own; all doorbells ring at once. */
+  function writeAll(pairs: readonly Pair[]): void {
+    for (const [i, each] of pairs.entries()) post(each, "write", { at: i * PAGE, length: 64 });
+    for (const each of pairs) each.rig.ring(each.rig.a, each.a.sq);
+    pairs[0]!.rig.run();
+  }
+
+  const announced = (p: Pair) =>
+    packets(p, "a").flatMap((packet) => {
+      const message = hintOf(packet);
+      return message?.type === "announce" ? [{ packet, message }] : [];
+    });
+
+  it("H-05: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
+    const { pairs, carrying, p } = carried();
+    writeAll(pairs);
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    const sent = announced(p);
+    ok(sent.every(({ packet }) => packet.bth.destQpn === carrying!.b.qpn));
+    const groups = sent.flatMap(({ message }) => message.groups);
+    same(
+      groups.map(({ sourceQpn, destQpn }) => `${sourceQpn} ${destQpn}`).sort(),
+      pairs.map(({ a, b }) => `${a.qpn} ${b.qpn}`).sort(),
+    );
+    equal(counter(p, "b", "hintPagesAsked"), QPS);
+    equal(counter(p, "b", "hintsUnknownQp"), 0);
+    ok(isCopied(p, QPS));
+  });
+
+  it("H-06: work of all of them waits for the one answer", () => {
+    const { pairs, p } = carried({ a: { follow: "after-ack" } });
+    writeAll(pairs);
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    equal(counter(p, "b", "pageStallPs"), 0);
+    equal(counter(p, "a", "hintsPrepared"), announced(p).length);
+    ok(isCopied(p, QPS));
+  });
+
+  it("H-21: contexts that are not on the chip are read before their requests come", () => {
+    const run = (carrier: boolean) => {
+      const { pairs, p } = carried({ carrier, pinned: true, a: { follow: "after-ack" } });
+      // Making queue pairs has put the contexts of the first of them out of the cache.
+      for (const each of pairs.slice(0, 4)) post(each, "write", { length: 64 });
+      for (const each of pairs.slice(0, 4)) each.rig.ring(each.rig.a, each.a.sq);
+      p.rig.run();
+      for (const each of pairs.slice(0, 4)) same(statuses(each), ["SUCCESS"]);
+      return p;
+    };
+    const [hinted, plain] = [run(true), run(false)];
+    ok(counter(plain, "b", "contextMisses") >= 3, `${counter(plain, "b", "contextMisses")}`);
+    ok(counter(hinted, "b", "hintContextsUseful") >= 3);
+    ok(counter(hinted, "b", "contextMisses") < counter(plain, "b", "contextMisses"));
+  });
+
+  it("[0113]: UC has its hints by the carrier, and loses no packet to a page that is not there", () => {
+    const { pairs, p } = carried({ type: "uc", a: { follow: "after-ack" } });
+    writeAll(pairs);
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    ok(isCopied(p, QPS), "what comes for a page that is not there is lost");
+    const without = carried({ type: "uc", carrier: false });
+    writeAll(without.pairs);
+    ok(!isCopied(without.p, QPS));
+    same(announced(without.p), []);
+  });
+
+  it("H-24: where one end carries none, it has its own alone", () => {
+    const { rig, p } = carried({ carrier: false });
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const a = rig.createQp(rig.a, { hints: "carrier" });
+    const b = rig.createQp(rig.b, { hints: "on" });
+    rig.bringUp(rig.a, a, { qpn: b.qpn, attributes });
+    rig.bringUp(rig.b, b, { qpn: a.qpn, attributes });
+    rig.run();
+    post(p, "write", { length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    equal(counter(p, "b", "hintsUnknownQp"), 1);
+    equal(counter(p, "b", "hintPagesAsked"), 0);
+  });
 });
 
 describe("H-02: adaptive batches", () => {

@@ -17,7 +17,7 @@ import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { askAgain } from "./agree.ts";
+import { askAgain, carrierOf } from "./agree.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
 
@@ -31,8 +31,11 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life || !rights(qp.state).startsWork) return;
   const sender = { hints, qp, end };
-  if (end.agreed === undefined) askAgain(device, sender);
-  if (end.agreed === undefined || end.agreed === 0) return;
+  const carrier = carrierOf(hints, qp);
+  if (carrier === undefined) {
+    if (end.agreed === undefined && qp.type === "rc") askAgain(device, sender);
+    return;
+  }
   const { cursor, work } = qp.requester;
   const until = Math.min(work.end, cursor + hints.plan.depth);
   const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
@@ -40,8 +43,31 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
     if (until - from < end.batch && isMoreComing && from !== cursor) return;
-    announce(device, sender, { from, until: Math.min(until, from + end.batch) });
+    announce(device, carrier, [
+      { ...sender, from, until: Math.min(until, from + end.batch) },
+      ...carrier.qp === qp ? [] : workOfOthers(sender),
+    ]);
   }
+}
+
+/** Work elements [from, until) of a queue pair. */
+interface Span extends Sender {
+  readonly from: number;
+  readonly until: number;
+}
+
+/** H-02, H-05: what waits in the other queue pairs of the same responder goes along. */
+function workOfOthers({ hints, qp }: Sender): Span[] {
+  const spans: Span[] = [];
+  for (const [other, end] of hints.ends) {
+    if (other === qp || end.life !== other.life || !rights(other.state).startsWork) continue;
+    if (other.path.address !== qp.path.address) continue;
+    const { cursor, work } = other.requester;
+    const from = Math.max(end.lookedTo, cursor);
+    const until = Math.min(work.end, cursor + hints.plan.depth, from + end.batch);
+    if (from < until) spans.push({ hints, qp: other, end, from, until });
+  }
+  return spans;
 }
 
 /** Whether the work element, which is next, may be started as far as hints are concerned. */
@@ -73,45 +99,54 @@ function forgetStarted({ qp, end: { batches } }: Sender): void {
   }
 }
 
-/** Sends one hint about the work elements [from, until), as several messages where a packet is too short. */
-function announce(
-  device: Device,
-  sender: Sender,
-  { from, until }: { readonly from: number; readonly until: number },
-): void {
-  const { hints, qp, end } = sender;
+/**
+ * Sends one hint about work elements of one or several queue pairs, as several messages where a packet is too
+ * short. The first span is of the queue pair whose turn it is.
+ */
+function announce(device: Device, carrier: Sender, spans: readonly Span[]): void {
+  const { hints } = carrier;
   const { counters, plan } = hints;
-  forgetStarted(sender);
-  end.lookedTo = until;
-  const elements = elementsOf(qp, from, until);
-  const groups = groupElements(elements, end.agreed!);
+  const elements: WorkElement[] = [];
+  for (const { qp, end, from, until, ...rest } of spans) {
+    forgetStarted({ ...rest, qp, end });
+    end.lookedTo = until;
+    // A queue pair's own hint brings the context that its SENDs will need.
+    elements.push(
+      ...elementsOf(qp, from, until).filter(({ operation }) =>
+        operation !== "send" || carrier.qp !== qp
+      ),
+    );
+  }
+  const groups = groupElements(elements, carrier.end.agreed!);
   if (groups.length === 0) return;
   const answer = plan.follow === "after-ack" || plan.batch === "adaptive";
-  const unanswered = new Set<number>();
-  for (const part of splitGroups(groups, qp.attributes.pathMtu)) {
+  const sequences: number[] = [];
+  for (const part of splitGroups(groups, carrier.qp.attributes.pathMtu)) {
     const sequence = takeSequence(hints);
     const kinds = kindsOf(part);
     const type = "announce", reason = "none";
-    sendHint(device, sender, { type, kinds, reason, sequence, answer, groups: part });
-    if (answer) unanswered.add(sequence);
+    sendHint(device, carrier, { type, kinds, reason, sequence, answer, groups: part });
+    if (answer) sequences.push(sequence);
     counters.hintsSent++;
   }
   counters.hintElements += elements.length;
-  hold(device, sender, { first: from, end: until, unanswered });
+  for (const [i, span] of spans.entries()) {
+    hold(device, span, { carrier: carrier.qp, leads: i === 0, unanswered: new Set(sequences) });
+  }
 }
 
 /** H-06: the work elements of a hint wait for the delay, or for its answer. */
 function hold(
   device: Device,
-  { hints, qp, end }: Sender,
-  work: Pick<Batch, "first" | "end" | "unanswered">,
+  { hints, qp, end, from, until }: Span,
+  hint: Pick<Batch, "carrier" | "leads" | "unanswered">,
 ): void {
   const { follow, delayPs, patiencePs } = hints.plan;
   const waitPs = follow === "at-once" ? 0 : follow === "delay" ? delayPs : patiencePs;
-  // Of a started element the hint comes late: nothing of it is held.
   const held = waitPs > 0;
-  if (!held && work.unanswered.size === 0) return;
-  const batch: Batch = { ...work, startAt: held ? device.now + waitPs : NEVER, held };
+  if (!held && hint.unanswered.size === 0) return;
+  const startAt = held ? device.now + waitPs : NEVER;
+  const batch: Batch = { ...hint, first: from, end: until, startAt, held };
   end.batches.push(batch);
   if (held) hints.holds.push({ at: batch.startAt, qp, life: qp.life, batch });
 }
@@ -124,7 +159,7 @@ export function endHolds(device: Device, hints: Hints): void {
     const { qp, life, batch } = next;
     if (life !== qp.life || !batch.held) continue;
     batch.held = false;
-    if (plan.follow === "after-ack") noteSilence(hints, qp, batch);
+    if (plan.follow === "after-ack" && batch.leads) noteSilence(hints, batch);
     schedule(device, qp);
   }
 }
@@ -140,29 +175,53 @@ export function holdsWakeAt({ holds }: Hints): Time {
   return next?.at ?? NEVER;
 }
 
-function noteSilence(hints: Hints, qp: QueuePair, batch: Batch): void {
-  const end = hints.ends.get(qp)!;
-  hints.counters.hintsUnanswered += batch.unanswered.size;
-  batch.unanswered.clear();
-  if (++end.silences >= SILENCES_MAX) end.agreed = 0;
+function noteSilence(hints: Hints, { carrier, unanswered }: Batch): void {
+  hints.counters.hintsUnanswered += unanswered.size;
+  const end = hints.ends.get(carrier);
+  if (end !== undefined && ++end.silences >= SILENCES_MAX) end.agreed = 0;
 }
 
-/** H-22: the peer has prepared itself for a hint of this queue pair, or has not. */
+/** H-22: the peer has prepared itself for a hint that went by this queue pair, or has not. */
 export function takeAnswer(device: Device, sender: Sender, message: HintMessage): void {
   const { hints, qp, end } = sender;
-  const { type, reason, sequence, kinds } = message;
-  const batch = end.batches.find(({ unanswered }) => unanswered.has(sequence));
+  const { type, reason, kinds } = message;
+  let isKnown = false;
+  for (
+    const [announced, its] of hints.carriers.get(qp.path.address) === qp
+      ? hints.ends
+      : [[qp, end] as const]
+  ) {
+    if (
+      its.life === announced.life &&
+      endWait(device, { ...sender, qp: announced, end: its }, { message, carrier: qp })
+    ) isKnown = true;
+  }
   // A duplicate, or one about a hint that is forgotten.
-  if (batch === undefined) return;
-  batch.unanswered.delete(sequence);
+  if (!isKnown) return;
   end.silences = 0;
   if (type === "prepared") hints.counters.hintsPrepared++;
   else hints.counters.hintsRefused++;
   if (reason === "not-wanted") end.agreed = kinds & hints.plan.kinds;
+}
+
+/** Work of a queue pair that was announced need not wait any more. @returns whether it was. */
+function endWait(
+  device: Device,
+  { hints, qp, end }: Sender,
+  { message, carrier }: { readonly message: HintMessage; readonly carrier: QueuePair },
+): boolean {
+  const { type, sequence } = message;
+  const batch = end.batches.find((each) =>
+    each.carrier === carrier && each.unanswered.has(sequence)
+  );
+  if (batch === undefined) return false;
+  batch.unanswered.delete(sequence);
   if (hints.plan.batch === "adaptive") adapt(end, { batch, type, cursor: qp.requester.cursor });
-  if (batch.unanswered.size > 0 || !batch.held) return;
-  batch.held = false;
-  schedule(device, qp);
+  if (batch.unanswered.size === 0 && batch.held) {
+    batch.held = false;
+    schedule(device, qp);
+  }
+  return true;
 }
 
 /** H-02: batches grow while hints are in time, and shrink where they come late or are refused. */

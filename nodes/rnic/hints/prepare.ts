@@ -12,16 +12,18 @@ import {
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
 import { askForPages } from "../paging/page_requests.ts";
-import { fetchLine, holdsLine } from "../paging/translation_cache.ts";
+import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
-import { chargeKey, release } from "../state/hints/charges.ts";
+import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import type { Charge, Hints, Preparation } from "../state/hints/hint_state.ts";
 import type { Region } from "../state/memory.ts";
 import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
-import { permits } from "../state/queue_pair.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
+import { rights } from "../state/life_cycle.ts";
+import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
-import { wordOf } from "./agree.ts";
+import { takesPart, wantedKinds, wordOf } from "./agree.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
@@ -93,32 +95,54 @@ export function takeAnnouncement(
   else answer(device, hints, { ...preparation, reason: "quota" });
 }
 
-function takeGroup(device: Device, task: Task, { destQpn, sourceQpn, entries }: HintGroup): void {
-  const { qp, hints } = task;
-  // Each queue pair carries its own hints (figure 7).
-  if (destQpn !== qp.qpn || sourceQpn !== qp.attributes.destQpn) {
-    hints.counters.hintsUnknownQp++;
+function takeGroup(device: Device, task: Task, group: HintGroup): void {
+  const target = targetOf(device, task, group);
+  if (target === undefined) {
+    task.hints.counters.hintsUnknownQp++;
     return refuse(task, "unknown-qp");
   }
-  for (const entry of entries) {
-    takeEntry(device, task, entry);
+  for (const entry of group.entries) {
+    takeEntry(device, task, { target, entry });
     task.position++;
   }
 }
 
+/**
+ * The queue pair of a group: the one that carries its own hints (figure 7), or, where both ends are carriers
+ * (figure 8), one that is connected with a queue pair of the same peer.
+ */
+function targetOf(
+  device: Device,
+  { hints, qp, requester }: Task,
+  { destQpn, sourceQpn }: HintGroup,
+): QueuePair | undefined {
+  const target = destQpn === qp.qpn || qp.hints !== "carrier" ? qp : device.queuePairs.get(destQpn);
+  if (target === undefined || target.qpn !== destQpn || !takesPart(hints, target)) return undefined;
+  const isTheirs = target.path.address === requester && target.attributes.destQpn === sourceQpn;
+  return isTheirs && rights(target.state).takesRequests ? target : undefined;
+}
+
 /** H-20: does only what is needed, and what the element may ask for. */
-function takeEntry(device: Device, task: Task, entry: HintEntry): void {
-  const { hints: { plan, counters }, qp, end } = task;
-  const kinds = entry.kinds & plan.kinds & (HINT_KINDS.prefetch | HINT_KINDS.warmUp);
+function takeEntry(
+  device: Device,
+  task: Task,
+  { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
+): void {
+  const { hints: { plan, counters }, end } = task;
+  const isUntagged = entry.operation === "send";
+  const known = isUntagged ? HINT_KINDS.warmUp : HINT_KINDS.prefetch | HINT_KINDS.warmUp;
+  const kinds = entry.kinds & plan.kinds & known;
+  if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, target);
+  if (isUntagged && kinds !== 0) return;
   if (kinds === 0) {
     counters.hintsNotWanted++;
     return refuse(task, "not-wanted");
   }
   const { need, rights } = NEEDS[entry.operation];
   const { rkey: key, va, length } = entry;
-  const region = need === 0 || length === 0 || !permits(qp, need)
+  const region = length === 0 || !permits(target, need)
     ? undefined
-    : remoteRegion(device, qp, { key, va, length, need });
+    : remoteRegion(device, target, { key, va, length, need });
   if (region === undefined || isVerdict(region)) {
     counters.hintsNoAccess++;
     end.refusedKeys++;
@@ -177,6 +201,15 @@ function askForWanted(device: Device, { hints: { counters }, wanted }: Task): vo
   counters.hintPageRequests += device.paging.counters.pageFaults - before;
 }
 
+/** H-21: has the context read that the queue pair's requests will need, where it is not on the chip. */
+function warmQueuePair(device: Device, task: Task, target: QueuePair): void {
+  const queue = missingContext(device, target);
+  if (queue === undefined) return;
+  if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
+  task.hints.counters.hintContextsFetched++;
+  warmContext(device, target, queue);
+}
+
 /** Has lines of translations read that are not on the chip. */
 function warmUp(device: Device, task: Task, { region: { table }, first, last }: Span): void {
   const { paging } = device;
@@ -184,8 +217,10 @@ function warmUp(device: Device, task: Task, { region: { table }, first, last }: 
   const end = Math.floor(last / ENTRIES_PER_LINE);
   for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
     if (holdsLine(paging, table, line)) continue;
-    if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
-    task.hints.counters.hintLinesFetched++;
+    if (!isComing(paging, table, line)) {
+      if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
+      task.hints.counters.hintLinesFetched++;
+    }
     fetchLine(device, { table, line }, task.lines);
   }
 }
@@ -203,11 +238,9 @@ function charge(
   if (known !== undefined && task.fresh.has(known)) return true;
   // The same again, as the host has taken it back meanwhile.
   if (known !== undefined) waste(hints, known);
-  const count = charged.get(requester) ?? 0;
-  // A chip full of translations for one requester is none for the others.
-  const most = kind === "page"
-    ? plan.quota
-    : Math.min(plan.quota, device.paging.capacityLines >> 1);
+  const account = accountOf({ kind, requester });
+  const count = charged.get(account) ?? 0;
+  const most = Math.min(plan.quota, roomFor(device, kind));
   if (count >= most) {
     hints.counters.hintsOverQuota++;
     refuse(task, "quota");
@@ -217,15 +250,21 @@ function charge(
   if (kind === "page") hints.counters.hintPagesAsked++;
   task.fresh.add(added);
   charges.set(key, added);
-  charged.set(requester, count + 1);
+  charged.set(account, count + 1);
   hints.byTime.push(added);
   return true;
+}
+
+/** A chip full of translations or contexts for one requester has none for the others: half of it, at most. */
+function roomFor({ paging, plan }: Device, kind: Charge["kind"]): number {
+  if (kind === "page") return Infinity;
+  return (kind === "line" ? paging.capacityLines : plan.queueCache.entries) >> 1;
 }
 
 function waste(hints: Hints, charge: Charge): void {
   release(hints, charge);
   if (charge.kind === "page") hints.counters.hintPagesWasted++;
-  else hints.counters.hintLinesWasted++;
+  else if (charge.kind === "line") hints.counters.hintLinesWasted++;
 }
 
 /** What was fetched long ago, and not used, counts against its requester no more. */
@@ -274,6 +313,6 @@ function answer(device: Device, hints: Hints, preparation: Preparation): void {
   if (end === undefined || end.life !== qp.life) return;
   const type = reason === "none" ? "prepared" : "refused";
   // With it the peer is told which kinds are wanted: some other ones may be.
-  const kinds = reason === "not-wanted" ? hints.wanted : 0;
+  const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
   sendHint(device, { hints, qp, end }, wordOf(hints, { type, reason, sequence, kinds }));
 }

@@ -147,6 +147,11 @@ export function holdsLine({ cached }: Paging, table: TranslationTable, line: num
   return cached.has(numberOf(table, line));
 }
 
+/** Whether the line is being read. */
+export function isComing({ fills }: Paging, table: TranslationTable, line: number): boolean {
+  return fills.has(numberOf(table, line));
+}
+
 /** Has the line read, where that is not under way, for an access that waits for it. */
 export function fetchLine(
   device: Device,

@@ -6,16 +6,24 @@ import type { Charge, Hints } from "./hint_state.ts";
 const PAGES_END = 2 ** 27;
 
 /** A page of a table, or a line of it, as a number. */
-export function chargeKey({ id }: TranslationTable, kind: Charge["kind"], place: number): number {
+export function chargeKey({ id }: TranslationTable, kind: "page" | "line", place: number): number {
   return (2 * id + (kind === "page" ? 0 : 1)) * PAGES_END + place;
 }
 
 /** It is used, or counts no more: its requester may have another. */
 export function release({ charges, charged }: Hints, charge: Charge): void {
   charges.delete(charge.key);
-  const left = charged.get(charge.requester)! - 1;
-  if (left === 0) charged.delete(charge.requester);
-  else charged.set(charge.requester, left);
+  const account = accountOf(charge);
+  const left = charged.get(account)! - 1;
+  if (left === 0) charged.delete(account);
+  else charged.set(account, left);
+}
+
+const KINDS = ["page", "line", "context"] as const;
+
+/** What a requester has had fetched of a kind is counted for itself. */
+export function accountOf({ kind, requester }: Pick<Charge, "kind" | "requester">): number {
+  return requester * KINDS.length + KINDS.indexOf(kind);
 }
 
 /** A request accesses a page: what a hint has done for it is told apart (H-30). */
@@ -43,4 +51,17 @@ export function redeemLine(hints: Hints, table: TranslationTable, line: number):
   if (charge === undefined) return;
   release(hints, charge);
   hints.counters.hintLinesUseful++;
+}
+
+/** A queue's information, which is half of a context, as a number. */
+export function contextKey(queue: number): number {
+  return -1 - queue;
+}
+
+/** A packet finds its context on the chip. */
+export function redeemContext(hints: Hints, queue: number): void {
+  const charge = hints.charges.get(contextKey(queue));
+  if (charge === undefined) return;
+  release(hints, charge);
+  hints.counters.hintContextsUseful++;
 }

@@ -17,6 +17,8 @@ export interface Hints {
   readonly line: TxOrder;
   /** Queue pairs that take part, from RTS on. */
   readonly ends: Map<QueuePair, HintEnd>;
+  /** H-08, figure 8: by the peer's address. */
+  readonly carriers: Map<number, QueuePair>;
   /** Work that waits for its time, by that time: all wait equally long. */
   readonly holds: Fifo<Hold>;
   /** Kinds that are wanted (H-09), as of the last step. */
@@ -27,7 +29,7 @@ export interface Hints {
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
   readonly charges: Map<number, Charge>;
   readonly byTime: Fifo<Charge>;
-  /** H-24: by requester's address. */
+  /** H-24: how many of them, by `accountOf`. */
   readonly charged: Map<number, number>;
   readonly counters: HintCounters;
 }
@@ -61,6 +63,10 @@ export interface HintEnd {
 export interface Batch {
   readonly first: number;
   readonly end: number;
+  /** That the hint went by. */
+  readonly carrier: QueuePair;
+  /** The hint was sent for this queue pair's work, and others' went along (H-05). */
+  readonly leads: boolean;
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
   /** When they may start; earlier where all messages are answered. */
@@ -88,10 +94,10 @@ export interface Preparation {
   readonly lines: MemoryWait;
 }
 
-/** A page or a line of translations that was fetched for a hint. */
+/** A page, a line of translations or a context that was fetched for a hint. */
 export interface Charge {
   readonly key: number;
-  readonly kind: "page" | "line";
+  readonly kind: "page" | "line" | "context";
   readonly requester: number;
   readonly until: Time;
   /** Place of its element in the hint: the first may stall, later ones should not (H-30). */
@@ -130,6 +136,8 @@ export interface HintCounters {
   hintPagesWasted: number;
   hintLinesUseful: number;
   hintLinesWasted: number;
+  hintContextsFetched: number;
+  hintContextsUseful: number;
 }
 
 export function createHints(plan: HintPlan | undefined): Hints | undefined {
@@ -138,6 +146,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     plan,
     line: createLine(),
     ends: new Map(),
+    carriers: new Map(),
     holds: new Fifo(),
     wanted: 0,
     nextSequence: 0,
@@ -170,6 +179,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintPagesWasted: 0,
       hintLinesUseful: 0,
       hintLinesWasted: 0,
+      hintContextsFetched: 0,
+      hintContextsUseful: 0,
     },
   };
 }
