@@ -33,7 +33,7 @@ export interface HintPlan {
 /** What a scenario does not name: choices. The patience is beyond a page fault's 475 us (Yang et al., NSDI'20). */
 export const HINT_PLAN: HintPlan = {
   queuePairs: "all",
-  kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp,
+  kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.receive,
   depth: 32,
   batch: 8,
   follow: "at-once",

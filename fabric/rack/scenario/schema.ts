@@ -362,6 +362,7 @@ export type QueuesSection = z.output<typeof queuesSchema>;
 const KINDS_OF_HINTS = {
   "prefetch": HINT_KINDS.prefetch,
   "warm-up": HINT_KINDS.warmUp,
+  "receive": HINT_KINDS.receive,
 } as const satisfies Record<string, number>;
 const HINT_WORDS = Object.keys(KINDS_OF_HINTS) as (keyof typeof KINDS_OF_HINTS)[];
 

@@ -58,7 +58,7 @@ export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
 export function wantedKinds(device: Device, { plan, carriers }: Hints): number {
   const { paging, queuePairs, plan: { queueCache } } = device;
   const isCrowded = carriers.size > 0 && 2 * queuePairs.size > queueCache.entries;
-  const kinds = (paging.onDemand > 0 ? HINT_KINDS.prefetch : 0) |
+  const kinds = (paging.onDemand > 0 ? HINT_KINDS.prefetch | HINT_KINDS.receive : 0) |
     (paging.lines > paging.capacityLines || isCrowded ? HINT_KINDS.warmUp : 0);
   return kinds & plan.kinds;
 }

@@ -299,7 +299,7 @@ describe("H-09: who takes part", () => {
     const p = cold({ pinned: true });
     const region = p.driver.register({ length: PAGE, access: EVERY_ACCESS, va: 0x9_0000_0000 });
     p.rig.run();
-    equal(messages(p, "b").at(-1)!.kinds, HINT_KINDS.prefetch);
+    equal(messages(p, "b").at(-1)!.kinds, HINT_KINDS.prefetch | HINT_KINDS.receive);
     post(p, "write", { length: 64, remote: { va: BigInt(region.va), rkey: region.key } });
     go(p);
     equal(batches(p).length, 1);
@@ -402,6 +402,47 @@ describe("a responder that gets hints", () => {
     equal(counter(plain, "b", "translationMisses"), 8);
     equal(counter(hinted, "b", "hintLinesUseful"), 8);
     equal(counter(hinted, "b", "translationMisses"), 0);
+  });
+
+  it("H-21: receives are set aside for the count of untagged messages, with their memory", () => {
+    const run = (a: Partial<HintPlan> | "none", posted = 6, b: Partial<HintPlan> = {}) => {
+      const p = cold({ a, b });
+      for (let i = 0; i < posted; i++) {
+        const address = p.to.va + i * PAGE;
+        p.rig.recv(p.rig.b, p.b, [{ address, length: 128, lkey: p.to.key }], "pointer");
+      }
+      p.rig.run();
+      for (let i = 0; i < 6; i++) post(p, "send", { at: i * PAGE, length: 64 });
+      p.rig.ring(p.rig.a, p.a.sq);
+      p.rig.runFor(400 * US);
+      return p;
+    };
+    const [hinted, plain] = [run({ follow: "after-ack", batch: 6 }), run("none")];
+    for (const p of [hinted, plain]) {
+      same(statuses(p), SUCCESSES(6));
+      ok(isCopied(p, 6));
+      const places = p.rig.poll(p.rig.b, p.b.recvCq).map(({ wqeIndex }) => wqeIndex);
+      same(places, [0, 1, 2, 3, 4, 5], "in their order");
+    }
+    ok(counter(plain, "b", "pageFaultRnrNaks") > 5);
+    equal(counter(hinted, "b", "rnrNaksOut"), 0);
+    equal(counter(hinted, "b", "hintReceives"), 6);
+    const entries = messages(hinted, "a").flatMap(({ groups }) => groups.flatMap((g) => g.entries));
+    ok(
+      entries.every(({ operation, va, length }) =>
+        operation === "send" && va === 0n && length === 0
+      ),
+    );
+    equal(entries.reduce((sum, entry) => sum + entry.messages, 0), 6);
+    // H-22: the memory of one alone is brought in, and that is said.
+    const little = run({ follow: "after-ack", batch: 6 }, 6, { quota: 1 });
+    ok(messages(little, "b").some(({ reason }) => reason === "quota"));
+    same(statuses(little), SUCCESSES(6));
+    // Receives that are not posted are not waited for: the ACK comes, and SENDs meet what they meet without.
+    const few = run({ follow: "after-ack", batch: 6 }, 2);
+    equal(counter(few, "b", "hintReceives"), 2);
+    same(statuses(few), SUCCESSES(2));
+    ok(counter(few, "b", "rnrNaksOut") > 0);
   });
 
   it("H-22: a refusal has its reason, and changes nothing of the queue pair", () => {

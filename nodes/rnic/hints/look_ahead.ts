@@ -110,12 +110,7 @@ function announce(device: Device, carrier: Sender, spans: readonly Span[]): void
   for (const { qp, end, from, until, ...rest } of spans) {
     forgetStarted({ ...rest, qp, end });
     end.lookedTo = until;
-    // A queue pair's own hint brings the context that its SENDs will need.
-    elements.push(
-      ...elementsOf(qp, from, until).filter(({ operation }) =>
-        operation !== "send" || carrier.qp !== qp
-      ),
-    );
+    elements.push(...elementsOf(qp, from, until));
   }
   const groups = groupElements(elements, carrier.end.agreed!);
   if (groups.length === 0) return;

@@ -16,7 +16,8 @@ import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import type { Charge, Hints, Preparation } from "../state/hints/hint_state.ts";
-import type { Region } from "../state/memory.ts";
+import type { MemorySegment, Region } from "../state/memory.ts";
+import { lookAtReceives, setAside } from "./receives.ts";
 import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -49,6 +50,7 @@ interface Task extends Sender {
   /** What was counted for this hint. */
   readonly fresh: Set<Charge>;
   readonly lines: MemoryWait;
+  readonly receivers: Set<QueuePair>;
   /** Place of the element that is looked at. */
   position: number;
   /** The first that was found (H-22). */
@@ -67,32 +69,29 @@ export function takeAnnouncement(
   if (end.refusedKeys >= REFUSED_KEYS_MAX) return;
   forgetOld(device, hints);
   const requester = packet.sourceAddress;
-  const lines: MemoryWait = {
-    kind: "request",
-    qp,
-    life: qp.life,
-    since: device.now,
-    missing: 0,
-    pages: [],
-  };
-  const task: Task = {
-    ...sender,
-    requester,
-    pages: [],
-    wanted: [],
-    fresh: new Set(),
-    lines,
-    position: 0,
-    reason: "none",
-  };
+  const task = newTask(device, sender, requester);
   for (const group of message.groups) takeGroup(device, task, group);
   askForWanted(device, task);
   if (!message.answer) return;
   const preparation = { ...task, life: qp.life, sequence: message.sequence };
   const waiting = hints.preparing.filter((each) => each.requester === requester).length;
-  if (isDone(device, preparation)) return answer(device, hints, preparation);
+  if (isDone(device, hints, preparation)) return answer(device, hints, preparation);
   if (waiting < PREPARING_MAX) hints.preparing.push(preparation);
   else answer(device, hints, { ...preparation, reason: "quota" });
+}
+
+function newTask({ now }: Device, sender: Sender, requester: number): Task {
+  const { qp } = sender;
+  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), receivers: new Set<QueuePair>() };
+  const lines: MemoryWait = {
+    kind: "request",
+    qp,
+    life: qp.life,
+    since: now,
+    missing: 0,
+    pages: [],
+  };
+  return { ...sender, ...none, requester, lines, position: 0, reason: "none" };
 }
 
 function takeGroup(device: Device, task: Task, group: HintGroup): void {
@@ -130,9 +129,9 @@ function takeEntry(
 ): void {
   const { hints: { plan, counters }, end } = task;
   const isUntagged = entry.operation === "send";
-  const known = isUntagged ? HINT_KINDS.warmUp : HINT_KINDS.prefetch | HINT_KINDS.warmUp;
-  const kinds = entry.kinds & plan.kinds & known;
+  const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
   if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, target);
+  if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
   if (isUntagged && kinds !== 0) return;
   if (kinds === 0) {
     counters.hintsNotWanted++;
@@ -148,14 +147,54 @@ function takeEntry(
     end.refusedKeys++;
     return refuse(task, "no-access");
   }
-  const from = Number(va) - region.pageBase;
-  const span = {
-    region,
-    first: Math.floor(from / region.pageBytes),
-    last: Math.floor((from + length - 1) / region.pageBytes),
-  };
+  const span = spanOf(region, Number(va), length);
   if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
   if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+}
+
+const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp;
+const FOR_UNTAGGED = HINT_KINDS.receive | HINT_KINDS.warmUp;
+
+/** H-21: receives for the count of untagged messages. */
+function takeCount(
+  device: Device,
+  { hints, requester, position, receivers }: Task,
+  { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
+): void {
+  const { messages } = entry;
+  if (!setAside(hints, target, { messages, requester, position })) return;
+  receivers.add(target);
+  serveReceivers(device, hints);
+}
+
+/** Looks at receives that are set aside. Called in every step, while there are any. */
+export function serveReceivers(device: Device, hints: Hints): void {
+  for (const [qp, ahead] of hints.receiving) {
+    const end = hints.ends.get(qp);
+    if (ahead.life !== qp.life || end === undefined) {
+      hints.receiving.delete(qp);
+      continue;
+    }
+    if (ahead.wanted === 0) continue;
+    const { requester, position, pages } = ahead;
+    const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
+    const bringIn = (segments: readonly MemorySegment[]) => {
+      for (const { region, va, length } of segments) {
+        prefetch(device, task, { ...spanOf(region, va, length), rights: 2 });
+      }
+    };
+    lookAtReceives(device, hints, { qp, ahead, bringIn });
+    askForWanted(device, task);
+    if (task.reason !== "none") ahead.reason = task.reason;
+  }
+}
+
+/** Pages of a range. */
+function spanOf(region: Region, va: number, length: number): Span {
+  const from = va - region.pageBase;
+  const { pageBytes } = region;
+  const last = Math.floor((from + length - 1) / pageBytes);
+  return { region, first: Math.floor(from / pageBytes), last };
 }
 
 interface Span {
@@ -288,7 +327,7 @@ export function answerPrepared(device: Device, hints: Hints): void {
   for (let i = 0; i < preparing.length;) {
     const each = preparing[i]!;
     const isOver = each.life !== each.qp.life;
-    if (!isOver && !isDone(device, each)) {
+    if (!isOver && !isDone(device, hints, each)) {
       i++;
       continue;
     }
@@ -298,8 +337,17 @@ export function answerPrepared(device: Device, hints: Hints): void {
 }
 
 /** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
-function isDone({ paging }: Device, { pages, lines }: Preparation): boolean {
-  if (lines.missing > 0) return false;
+function isDone(device: Device, hints: Hints, preparation: Preparation): boolean {
+  const { pages, lines, receivers } = preparation;
+  if (lines.missing > 0 || !areThere(device, pages)) return false;
+  for (const qp of receivers) {
+    const ahead = hints.receiving.get(qp);
+    if (ahead !== undefined && (ahead.wanted > 0 || !areThere(device, ahead.pages))) return false;
+  }
+  return true;
+}
+
+function areThere({ paging }: Device, pages: readonly WantedPage[]): boolean {
   return pages.every(({ table, page, rights }) =>
     table.demand![page]!.rights >= rights || table.demand![page]!.asked === 0 ||
     !paging.tables.has(table)
@@ -308,7 +356,9 @@ function isDone({ paging }: Device, { pages, lines }: Preparation): boolean {
 
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, sequence, reason } = preparation;
+  const { qp, sequence, receivers } = preparation;
+  const receives = [...receivers].map((each) => hints.receiving.get(each)?.reason ?? "none");
+  const reason = [preparation.reason, ...receives].find((each) => each !== "none") ?? "none";
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life) return;
   const type = reason === "none" ? "prepared" : "refused";

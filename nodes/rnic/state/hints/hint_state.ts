@@ -26,6 +26,8 @@ export interface Hints {
   nextSequence: number;
   /** Preparations whose end a requester wants to know (H-22). */
   readonly preparing: Preparation[];
+  /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
+  readonly receiving: Map<QueuePair, ReceiveAhead>;
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
   readonly charges: Map<number, Charge>;
   readonly byTime: Fifo<Charge>;
@@ -92,6 +94,24 @@ export interface Preparation {
   readonly pages: readonly WantedPage[];
   /** Lines of translations: done when none is missing. */
   readonly lines: MemoryWait;
+  /** Queue pairs of whose receives it speaks. */
+  readonly receivers: Set<QueuePair>;
+}
+
+/** Untagged messages that were announced, and the receive WQEs that are to take them (H-21). */
+export interface ReceiveAhead {
+  readonly life: number;
+  readonly requester: number;
+  /** Place of the element in its hint. */
+  readonly position: number;
+  /** Receive WQEs, by number, that are on the chip and were looked at, and how many more are wanted. */
+  looked: number;
+  wanted: number;
+  /** The ring was looked at for more. */
+  isFetching: boolean;
+  /** Pages of their memory, and why some were not asked for. */
+  readonly pages: WantedPage[];
+  reason: HintReason;
 }
 
 /** A page, a line of translations or a context that was fetched for a hint. */
@@ -138,6 +158,8 @@ export interface HintCounters {
   hintLinesWasted: number;
   hintContextsFetched: number;
   hintContextsUseful: number;
+  /** Receive WQEs whose memory was looked at. */
+  hintReceives: number;
 }
 
 export function createHints(plan: HintPlan | undefined): Hints | undefined {
@@ -151,6 +173,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     wanted: 0,
     nextSequence: 0,
     preparing: [],
+    receiving: new Map(),
     charges: new Map(),
     byTime: new Fifo(),
     charged: new Map(),
@@ -181,6 +204,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintLinesWasted: 0,
       hintContextsFetched: 0,
       hintContextsUseful: 0,
+      hintReceives: 0,
     },
   };
 }
