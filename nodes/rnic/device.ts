@@ -8,6 +8,7 @@ import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
 import { createDma } from "./dma/dma.ts";
 import { createRegionTable } from "./dma/memory_region.ts";
+import { createHints } from "./state/hints/hint_state.ts";
 import { createPaging } from "./state/paging_state.ts";
 import { Fifo } from "../../fabric/base/fifo.ts";
 import { QueueCache } from "./state/queue_cache.ts";
@@ -55,6 +56,7 @@ export function createDevice(
     regions: createRegionTable(),
     paging: createPaging(plan),
     pageEvents: new Fifo(),
+    hints: createHints(plan.hints),
     queuePairs: new Map(),
     multicast: new Map(),
     completionQueues: new Map(),

@@ -13,6 +13,7 @@ import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
+import { receiveHint } from "./hints/receive_hint.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 import { mayTake } from "./queues/context.ts";
@@ -46,7 +47,8 @@ export function receiveFrame(device: Device, frame: Frame): void {
 function takePacket(device: Device, qp: QueuePair, input: PacketIn): void {
   const { packet, row } = input;
   noteMark(device, qp, { packet, row });
-  if (row.direction === "response") receiveResponse(device, qp, { packet, row });
+  if (row.operation === "hint") receiveHint(device, qp, packet);
+  else if (row.direction === "response") receiveResponse(device, qp, { packet, row });
   else {
     // What is no request of a known operation has not passed the checks above.
     receiveRequest(device, qp, { ...input, operation: operationOf(row)! });

@@ -44,6 +44,8 @@ import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
+import { serveHints } from "./hints/serve_hints.ts";
+import { holdsWakeAt } from "./hints/look_ahead.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
@@ -77,6 +79,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     device.out = out;
     takeInput(device, input);
     if (device.pageEvents.length > 0) raisePageFaults(device);
+    if (device.hints !== undefined) serveHints(device, device.hints);
     finishDataReads(device);
     runStaged(device);
     do {
@@ -100,6 +103,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         stagedWakeAt(device),
         pageFaultWakeAt(device),
         pausesWakeAt(device),
+        device.hints === undefined ? NEVER : holdsWakeAt(device.hints),
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),

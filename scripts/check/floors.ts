@@ -43,6 +43,7 @@ export const RNIC_FLOORS: Floors = [
   ["paging/"],
   ["queues/"],
   ["transmit/"],
+  ["hints/"],
   ["requester/"],
   ["answers/"],
   ["persistence/"],

@@ -4,6 +4,7 @@
  */
 import type { Time } from "../../base/time.ts";
 import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
+import type { HintPlan } from "./hint_plan.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
 
 export interface RackPlan {
@@ -153,6 +154,8 @@ export interface RnicPlan {
   /** What becomes of a request for a page that is not there; `PAGE_FAULTS` has what each does. */
   readonly pageFault: PageFaultRule;
   readonly timing: RnicTiming;
+  /** Absent: the card neither sends nor takes hints. */
+  readonly hints?: HintPlan;
   readonly congestion?: RnicCongestionPlan;
   /**
    * The card's writes into persistent memory survive a power failure of its host (domain `wsp`): it

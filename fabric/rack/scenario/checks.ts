@@ -91,7 +91,7 @@ function checkLeafSpine(draft: Draft, report: Report): void {
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
-  const { llc, timing } = host;
+  const { hints, llc, timing } = host;
   if (llc.ddioWays > llc.ways) {
     const expected = `at most ${llc.ways}, the LLC's ways`;
     report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
@@ -116,6 +116,10 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
   if (host.queues * QUEUE_BYTES > host.dramBytes) {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
     report([...path, "queues"], { found: String(host.queues), expected });
+  }
+  if (hints !== undefined && hints.batch !== "adaptive" && hints.batch > hints.depth) {
+    const expected = `at most ${hints.depth}, the depth`;
+    report([...path, "hints", "batch"], { found: String(hints.batch), expected });
   }
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;

@@ -8,6 +8,7 @@ import {
   type QueueCachePlan,
   type QueuePlan,
 } from "../plan/queue_plan.ts";
+import { HINT_PLAN, type HintPlan } from "../plan/hint_plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { FabricSection, HostSection, QueuesSection } from "./schema.ts";
@@ -63,6 +64,7 @@ export function resolveHost(
   const leaf = own.leaf ?? defaults.leaf;
   const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
   const pressure = own.pressure ?? defaults.pressure;
+  const hints = own.hints === undefined ? defaults.hints : own.hints;
   const verifyHistory = own.verifyHistory === undefined
     ? defaults.verifyHistory
     : own.verifyHistory;
@@ -90,6 +92,7 @@ export function resolveHost(
     ...((own.pin ?? defaults.pin) === false && { pin: false as const }),
     ...(iommu && { iommu: { ...IOMMU, ...iommu } }),
     ...(pressure && { pressure: { ...PRESSURE, ...pressure } }),
+    ...(hints && { hints: hintsOf(hints) }),
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
@@ -98,6 +101,13 @@ export function resolveHost(
       rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
     },
   };
+}
+
+function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
+  const plan = { ...HINT_PLAN, ...given, ...send };
+  // A batch that nobody has named is as long as is looked ahead.
+  const isGiven = given.batch !== undefined || plan.batch === "adaptive";
+  return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
 }
 
 function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {

@@ -8,6 +8,7 @@ import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
+import { HINT_BATCH, type HintPlan } from "../plan/hint_plan.ts";
 import {
   CACHED_QUEUES,
   QUEUE_STORES,
@@ -23,6 +24,7 @@ import {
   type QueueField,
   type Space,
 } from "../../wire/host_bus/queue_placement.ts";
+import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
 import {
@@ -372,6 +374,45 @@ const queuesSchema = orShort(
 );
 export type QueuesSection = z.output<typeof queuesSchema>;
 
+/** H-04: kinds of hints, by the scenario's words. */
+const KINDS_OF_HINTS = {
+  "prefetch": HINT_KINDS.prefetch,
+  "warm-up": HINT_KINDS.warmUp,
+  "receive": HINT_KINDS.receive,
+} as const satisfies Record<string, number>;
+const HINT_WORDS = Object.keys(KINDS_OF_HINTS) as (keyof typeof KINDS_OF_HINTS)[];
+
+const hintKinds = leaf(
+  `a list of ${listOf(HINT_WORDS)}, each once`,
+  { type: "array", minItems: 1, uniqueItems: true, items: { enum: HINT_WORDS } },
+  (value) => {
+    if (!Array.isArray(value) || value.length === 0) return undefined;
+    const known = HINT_WORDS.filter((word) => value.includes(word));
+    if (known.length !== value.length) return undefined;
+    return known.reduce((bits, word) => bits | KINDS_OF_HINTS[word], 0);
+  },
+);
+
+/** H-06: `at-once`, `after-ack`, or a time. */
+const hintSend = leaf(
+  "at-once, after-ack, or a time > 0 with its unit, like 1us",
+  { anyOf: [{ enum: ["at-once", "after-ack"] }, textLike(POSITIVE, TIME_UNITS)] },
+  (value): Pick<HintPlan, "follow"> & Partial<Pick<HintPlan, "delayPs">> | undefined => {
+    if (value === "at-once" || value === "after-ack") return { follow: value };
+    const delayPs = parseDuration(value) || undefined;
+    return delayPs === undefined ? undefined : { follow: "delay", delayPs };
+  },
+);
+
+const hintBatch = leaf(
+  `adaptive, or a whole number from 1 to ${HINT_BATCH.most}`,
+  { anyOf: [{ enum: ["adaptive"] }, { type: "integer", minimum: 1, maximum: HINT_BATCH.most }] },
+  (value): HintPlan["batch"] | undefined => {
+    if (value === "adaptive") return value;
+    return Number.isSafeInteger(value) ? within(value as number, 1, HINT_BATCH.most) : undefined;
+  },
+);
+
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
   ddio: oneOf(["on", "off", "both"]).optional().describe(
@@ -423,6 +464,18 @@ export const hostSchema = mapping({
     times: ["times", integer(1, 100_000)],
     pages: ["pages", integer(1, 2 ** 20)],
   }).optional().describe("the host takes pages of on-demand regions back, now and then"),
+  hints: switchable({
+    queuePairs: ["queuePairs", oneOf(["all", "asked"])],
+    kinds: ["kinds", hintKinds],
+    depth: ["depth", integer(1, 256)],
+    batch: ["batch", hintBatch],
+    send: ["send", hintSend],
+    patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
+    quota: ["quota", integer(1, 2 ** 20)],
+    quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
+  }).optional().describe(
+    "the card announces coming requests to peers that want it, and prepares for those of its peers",
+  ),
   verifyHistory: switchable({
     thresholdPpm: ["threshold", successRate],
     samples: ["samples", integer(1, 65_536)],

@@ -2,6 +2,7 @@
  * Control path (firmware): one small function per command of the driver. A refused command changes
  * nothing and its reply has what was found and what was expected.
  */
+import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -167,7 +168,8 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (queues === undefined) return noQueueLeft(device);
   const sqQueue = queues[0]!;
   const rqQueue = srq?.srqn ?? queues[1]!;
-  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1 } = command;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1, hints } =
+    command;
   const qpn = command.qpn ?? nextQpn(device);
   const qp = createQueuePair({
     qpn,
@@ -182,6 +184,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     recvCq,
     persistCompletion,
     weight,
+    hints,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;
@@ -242,6 +245,7 @@ function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
   releaseHeld(device, qp);
+  if (device.hints !== undefined) leaveHints(device.hints, qp);
   resetQueuePair(qp);
 }
 
@@ -257,6 +261,7 @@ function startWork(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);
   schedule(device, qp);
+  if (device.hints !== undefined) offerHints(device, device.hints, qp);
 }
 
 function destroyQp(device: Device, { qpn }: CommandOf<"destroy-qp">): RnicReply {

@@ -2,6 +2,7 @@
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
+import { hintStatistics } from "../hints/hint_statistics.ts";
 import { pagingStatistics } from "../paging/paging_statistics.ts";
 
 /** Counters that are in a report only where they have counted: runs without such events stay as they were. */
@@ -40,5 +41,6 @@ export function statisticsOf(device: Device): Record<string, number> {
     ...congestionStatistics(device),
     ...flipStatistics(device.flips),
     ...pagingStatistics(device),
+    ...hintStatistics(device),
   };
 }

@@ -142,6 +142,16 @@ export function isOnChip(paging: Paging, table: TranslationTable, line: number):
   return true;
 }
 
+/** Whether the line is on the chip, without a use of it. */
+export function holdsLine({ cached }: Paging, table: TranslationTable, line: number): boolean {
+  return cached.has(numberOf(table, line));
+}
+
+/** Whether the line is being read. */
+export function isComing({ fills }: Paging, table: TranslationTable, line: number): boolean {
+  return fills.has(numberOf(table, line));
+}
+
 /** Has the line read, where that is not under way, for an access that waits for it. */
 export function fetchLine(
   device: Device,

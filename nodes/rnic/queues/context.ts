@@ -10,6 +10,7 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { ContextWait } from "../state/queues.ts";
+import { redeemContext } from "../state/hints/charges.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 import type { ControlFrame } from "../state/tx_frame.ts";
 import { findQueue } from "./queue_information.ts";
@@ -23,18 +24,42 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
 
 /** @returns what waits for the context, undefined where it is on the chip. */
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
-  const { cache, contextWaits, counters } = device;
+  const { cache, contextWaits, counters, hints } = device;
   const queue = queueOf(qp, half);
   const waiting = contextWaits.get(queue);
   if (waiting !== undefined) return waiting;
   const entry = cache.find(queue);
-  if (entry !== undefined && !(cache.isAbsent && entry.pins === 0)) return undefined;
+  if (entry !== undefined && !(cache.isAbsent && entry.pins === 0)) {
+    if (hints !== undefined) redeemContext(hints, queue);
+    return undefined;
+  }
   counters.contextMisses++;
+  return readContext(device, qp, queue);
+}
+
+function readContext(device: Device, qp: QueuePair, queue: number): ContextWait {
+  const { contextWaits } = device;
   const { life } = qp;
   const wait = { qp, life, queue, packets: [], controls: [], wantsTurn: false };
   contextWaits.set(queue, wait);
   findQueue(device, queue, { kind: "context", wait });
   return wait;
+}
+
+/**
+ * H-21: the queue whose information a request to the queue pair will need, where it is not on the chip and
+ * not on its way; undefined where nothing is to be done.
+ */
+export function missingContext(device: Device, qp: QueuePair): number | undefined {
+  const { cache, contextWaits } = device;
+  const queue = queueOf(qp, "responder");
+  const isKnown = contextWaits.has(queue) || cache.isAbsent || cache.find(queue) !== undefined;
+  return isKnown ? undefined : queue;
+}
+
+/** Has a context read that {@link missingContext} named: no packet waits for it yet. */
+export function warmContext(device: Device, qp: QueuePair, queue: number): void {
+  readContext(device, qp, queue);
 }
 
 /** Whether a packet may be taken now: else it is kept until the context is there, or dropped. */

@@ -35,6 +35,7 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { Dma, Journal } from "./dma_state.ts";
+import type { Hints } from "./hints/hint_state.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
 /** Whose queue a queue number is. */
@@ -111,6 +112,8 @@ export interface Device {
   readonly paging: Paging;
   /** Page faults that the firmware is about to raise, by time. */
   readonly pageEvents: Fifo<DueEvent>;
+  /** Undefined where the card takes no part in hints. */
+  readonly hints: Hints | undefined;
   readonly queuePairs: Map<number, QueuePair>;
   /** IPv4 group → its UD queue pairs in the order of attaching; no group without one. */
   readonly multicast: Map<number, readonly QueuePair[]>;

@@ -294,6 +294,7 @@ export class Rig {
       persistCompletion: options.persistCompletion ?? "persistence",
       ...(options.qpn !== undefined && { qpn: options.qpn }),
       ...(options.weight !== undefined && { weight: options.weight }),
+      ...(options.hints !== undefined && { hints: options.hints }),
     });
     const reply = granted(answer, "create-qp");
     return {

@@ -239,11 +239,19 @@ function sendData(device: Device, job: TxFrame): void {
   const { qp, row } = job;
   const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
-  counters[job.work?.plan.counter ?? "readResponsesOut"]++;
+  const isHint = job.work === undefined && job.read === undefined;
+  if (!isHint) counters[job.work?.plan.counter ?? "readResponsesOut"]++;
   if (job.read !== undefined) noteMsnSent(qp, job.read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
+  if (isHint) return countHint(device, frame);
   device.up.frameSent(device, job, { packet, row, frame });
+}
+
+function countHint({ hints }: Device, { length }: Uint8Array): void {
+  const { counters } = hints!;
+  counters.hintFramesOut++;
+  counters.hintBytesOut += length;
 }
 
 const ACK_ROWS = {
