@@ -37,7 +37,7 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
 
 /** What a measure may be at all. */
 const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
-  // Details of 512 MiB and what comes anew while their older half is forgotten, the heap, the rack's own memory.
+  // Twice details of 256 MiB, for now and for an earlier instant, the heap, the rack's own memory, times of events.
   "replay MB": 1_200,
 };
 
