@@ -28,9 +28,9 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "verbs objects": 0,
   // Of the last client of a service, by the size of its messages.
   "allocated KiB": 256,
-  // Of a page: the time line has a mark for each of the rack's power failures and faults.
+  // Of a page: it knows the rack's power failures and faults, and has as many marks of them as there is room for.
   "heap MB": 8,
-  "DOM nodes": 5_000,
+  "DOM nodes": 2_500,
   // It keeps more and more of a run, up to what it may: see MOST.
   "replay MB": Infinity,
 };
