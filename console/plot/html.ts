@@ -2,7 +2,8 @@
 import { type Chart, withUnit } from "./chart.ts";
 import { svgOf } from "./svg.ts";
 
-const STYLE = `body{margin:2rem auto;max-width:780px;font:14px Helvetica,Arial,sans-serif;color:#222}
+const STYLE =
+  `body{margin:2rem auto;max-width:780px;font:14px Helvetica,Arial,sans-serif;color:#222}
 svg{max-width:100%;height:auto}
 table{border-collapse:collapse;margin-top:1rem}
 th,td{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #ddd}

@@ -159,7 +159,8 @@ function decades(least: number, most: number): number[] {
   const steps = last - first > 3 ? [1] : [1, 2, 5];
   const all = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i))
     .flatMap((decade) => steps.map((step) => Number((step * decade).toPrecision(1))));
-  const from = all.findLastIndex((tick) => tick <= least), to = all.findIndex((tick) => tick >= most);
+  const from = all.findLastIndex((tick) => tick <= least),
+    to = all.findIndex((tick) => tick >= most);
   return all.slice(Math.max(0, from), to + 1);
 }
 
@@ -198,7 +199,12 @@ function lines(
     inset: chart.isCurve ? 0 : 8,
     insetBottom: 0,
     insetTop: 0,
-    x: { type: x.isLog ? "log" : "linear", ...(x.isLog && { base: x.base }), nice: !x.isLog, zero: chart.isCurve === true },
+    x: {
+      type: x.isLog ? "log" : "linear",
+      ...(x.isLog && { base: x.base }),
+      nice: !x.isLog,
+      zero: chart.isCurve === true,
+    },
     y: scaleOf(ticks),
     ...(fx && { fx: { domain: panels, padding: 0.1 } }),
     marks: [
@@ -350,7 +356,9 @@ function dotOf(chart: Chart, series: Series, channels: object): Plot.Markish {
     const at = typeof x === "number" ? withUnit(unit, x) : x;
     const range = least === undefined || greatest === undefined
       ? ""
-      : ` (${withUnit(chart.y.unit, least)} to ${withUnit(chart.y.unit, greatest)}, ${count} values)`;
+      : ` (${withUnit(chart.y.unit, least)} to ${
+        withUnit(chart.y.unit, greatest)
+      }, ${count} values)`;
     const name = nameOf(chart, series);
     return `${name}, ${chart.x.label} ${at}: ${withUnit(chart.y.unit, y)}${range}`;
   };
@@ -390,7 +398,11 @@ function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
     base: isPowers || isSize ? 2 : 10,
     size,
     label: suffix === "" ? x.label : `${x.label} (${suffix})`,
-    ticks: hasRoom && isCurve !== true ? sorted.map((value) => value / size) : isLog ? 6 : undefined,
+    ticks: hasRoom && isCurve !== true
+      ? sorted.map((value) => value / size)
+      : isLog
+      ? 6
+      : undefined,
     format: (value: number) => isSize ? withUnit("B", value) : shortNumber(value),
   };
 }

@@ -143,7 +143,9 @@ describe("svgOf", () => {
     const ticks = labels(root, "x").slice(0, 4);
     assert.deepEqual(ticks.map(({ text }) => text), ["1", "2", "5", "10"]);
     for (const panel of ["off", "on"]) {
-      const [least, most] = all(root, `[aria-label="points: DDIO ${panel}"]`).map((each) => placeOf(each));
+      const [least, most] = all(root, `[aria-label="points: DDIO ${panel}"]`).map((each) =>
+        placeOf(each)
+      );
       near(least![0], ticks[0]!.at, "1 µs");
       near(most![0], between(ticks, 900, Math.log), "900 µs");
       near(least![1], axis[0]!.at, "write-read");
@@ -164,7 +166,10 @@ describe("pageOf", () => {
     const page = pageOf(CHART);
     assert.match(page, /^<!doctype html>/);
     assert.match(page, /<title>Median latency by depth: &lt;pair><\/title>/);
-    assert.match(page, /<td>write-flush<\/td><td>1<\/td><td>1 µs<\/td><td>500 ns<\/td><td>1\.5 µs<\/td><td>3<\/td>/);
+    assert.match(
+      page,
+      /<td>write-flush<\/td><td>1<\/td><td>1 µs<\/td><td>500 ns<\/td><td>1\.5 µs<\/td><td>3<\/td>/,
+    );
     assert.equal(/<script|https?:\/\/(?!www\.w3\.org)/.test(page), false);
   });
 });

@@ -19,6 +19,7 @@ export function captionOf(
 
 /** `1 to 10` where they follow each other. */
 function rangeOf(seeds: readonly string[]): string {
-  const isRange = seeds.length > 2 && seeds.every((seed, i) => Number(seed) === Number(seeds[0]) + i);
+  const isRange = seeds.length > 2 &&
+    seeds.every((seed, i) => Number(seed) === Number(seeds[0]) + i);
   return isRange ? `${seeds[0]} to ${seeds.at(-1)}` : seeds.join(", ");
 }

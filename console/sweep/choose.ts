@@ -44,9 +44,13 @@ export function chartOf(
   }
   const { x, by, panel } = sidesOf(measured, choice);
   const styles = stylesOf(by);
-  const groups = Map.groupBy(points, ({ at }) => JSON.stringify([...by, panel].map((dimension) =>
-    dimension === undefined ? "" : at[dimension.name] ?? ""
-  )));
+  const groups = Map.groupBy(
+    points,
+    ({ at }) =>
+      JSON.stringify(
+        [...by, panel].map((dimension) => dimension === undefined ? "" : at[dimension.name] ?? ""),
+      ),
+  );
   const series = [...groups.values()].map((own): Series => {
     const { at } = own[0]!;
     return {

@@ -88,13 +88,16 @@ describe("pointsOf", () => {
         { node: "a", variant: "pair", value: { message: "no", stack: "at x" } },
       ],
     }));
-    assert.deepEqual(points.map(({ keys: { program, method, ddio, bytes, from } }) =>
-      [program, method, ddio, bytes, from].join()
-    ), [
-      "append,write-flush,on,,a",
-      "perftest,,,2,a",
-      "perftest,,,64,a",
-    ]);
+    assert.deepEqual(
+      points.map(({ keys: { program, method, ddio, bytes, from } }) =>
+        [program, method, ddio, bytes, from].join()
+      ),
+      [
+        "append,write-flush,on,,a",
+        "perftest,,,2,a",
+        "perftest,,,64,a",
+      ],
+    );
     assert.equal(points[0]!.figures["told"], 9);
     assert.equal(points[2]!.figures["typicalPs"], 20);
     assert.equal(points[0]!.figures["congestion.tor.ecnMarked"], 5);
@@ -129,14 +132,18 @@ describe("chartOf", () => {
     assert.equal(title, "Median latency by depth: pair");
     assert.deepEqual(x, { label: "depth", unit: "", numbers: DEPTHS });
     assert.deepEqual(y, { label: "Median latency", unit: "ps" });
-    assert.deepEqual(series.map(({ name }) => name), [
-      "DDIO off, write-read",
-      "DDIO off, write-flush",
-      "DDIO on, write-read",
-      "DDIO on, write-flush",
-    ].toSorted((one, other) =>
-      series.findIndex(({ name }) => name === one) - series.findIndex(({ name }) => name === other)
-    ));
+    assert.deepEqual(
+      series.map(({ name }) => name),
+      [
+        "DDIO off, write-read",
+        "DDIO off, write-flush",
+        "DDIO on, write-read",
+        "DDIO on, write-flush",
+      ].toSorted((one, other) =>
+        series.findIndex(({ name }) => name === one) -
+        series.findIndex(({ name }) => name === other)
+      ),
+    );
     const flush = series.find(({ name }) => name === "DDIO on, write-flush")!;
     assert.deepEqual(flush.points[1], {
       ...{ x: 4, y: 8_102, least: 8_101, greatest: 8_103, count: 3 },
@@ -159,10 +166,14 @@ describe("chartOf", () => {
 
   it("draws the seed only where nothing else varies, and knows sizes, times and rates as numbers", () => {
     const of = (name: string, values: readonly string[]) =>
-      chart({}, values.map((value, i) => ({
-        ...{ values: { [name]: value }, error: "" },
-        report: reportOf([{ method: "write-read", median: 1_000 + i }]),
-      })), [{ name, values: [...values] }]).x;
+      chart(
+        {},
+        values.map((value, i) => ({
+          ...{ values: { [name]: value }, error: "" },
+          report: reportOf([{ method: "write-read", median: 1_000 + i }]),
+        })),
+        [{ name, values: [...values] }],
+      ).x;
     assert.deepEqual(of("seed", ["1", "2"]), { label: "seed", unit: "", numbers: [1, 2] });
     assert.deepEqual(of("programs[0].size", ["64", "4KiB"]), {
       ...{ label: "size", unit: "B", numbers: [64, 4096] },
@@ -205,10 +216,17 @@ describe("chartOf", () => {
 describe("sweepTable", () => {
   it("has a row for all seeds together, and says in it what failed in which", () => {
     const measurements = swept().map((each, i) =>
-      i === 1 ? { ...each, error: "FAIL objects-are-whole" } : i === 17 ? { ...each, report: null, error: "No end" } : each
+      i === 1
+        ? { ...each, error: "FAIL objects-are-whole" }
+        : i === 17
+        ? { ...each, report: null, error: "No end" }
+        : each
     );
     const lines = sweepTable(measuredOf(measurements, VARIED), "latencyPs.median").split("\n");
-    assert.match(lines[0]!, /^depth +hosts\.b\.ddio +method +median +least +greatest +of +p99 +thr/);
+    assert.match(
+      lines[0]!,
+      /^depth +hosts\.b\.ddio +method +median +least +greatest +of +p99 +thr/,
+    );
     assert.equal(lines.filter((line) => /^ +\d/.test(line)).length, 13);
     assert.match(lines[2]!, /^ +1 +off +write-read +1\.002 ns +1\.001 ns +1\.003 ns +3 /);
     assert.match(lines[2]!, /seed 2: FAIL objects-are-whole$/);

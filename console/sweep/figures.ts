@@ -58,15 +58,19 @@ function runFigures({ virtualPs, events, congestion }: RunReport): Record<string
 /** `persist-opcode, ddio off` as what a point is told apart by; of an only variant nothing. */
 function keysOfVariant(variant: string, { scenario }: RunReport): Record<string, string> {
   if (variant === scenario) return {};
-  return Object.fromEntries(variant.split(", ").map((part) => {
-    if (part.startsWith("ddio ")) return ["ddio", part.slice("ddio ".length)];
-    return [(PUT_METHODS as readonly string[]).includes(part) ? "method" : "variant", part];
-  }));
+  return Object.fromEntries(
+    variant.split(", ").map((part) => {
+      if (part.startsWith("ddio ")) return ["ddio", part.slice("ddio ".length)];
+      return [(PUT_METHODS as readonly string[]).includes(part) ? "method" : "variant", part];
+    }),
+  );
 }
 
 function textsIn(value: Readonly<Record<string, unknown>>): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+    Object.entries(value).filter((entry): entry is [string, string] =>
+      typeof entry[1] === "string"
+    ),
   );
 }
 

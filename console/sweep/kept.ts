@@ -129,7 +129,11 @@ export function toldApart(rows: readonly KeptRun[]): {
 
 /** Every single word of a scenario by its path. */
 function wordsIn(value: unknown, path: Path = []): Map<string, string> {
-  const parts = Array.isArray(value) ? [...value.keys()] : isMapping(value) ? Object.keys(value) : [];
+  const parts = Array.isArray(value)
+    ? [...value.keys()]
+    : isMapping(value)
+    ? Object.keys(value)
+    : [];
   if (parts.length === 0 && path.length > 0) return new Map([[formatPath(path), String(value)]]);
   return new Map(
     parts.flatMap((part) => [

@@ -61,7 +61,10 @@ export function measuredOf(
     return pairs.size === values(one) && pairs.size === values(other);
   };
   const within = keys.filter((key) => !isSaid(key))
-    .map((name) => ({ name, values: inOrder(new Set(points.map(({ at }) => at[name] ?? "")), name) }))
+    .map((name) => ({
+      name,
+      values: inOrder(new Set(points.map(({ at }) => at[name] ?? "")), name),
+    }))
     .filter(({ values }) => values.length > 1)
     // Of two that say the same, as where each host writes to the next one, the first.
     .filter(({ name }, i, all) => !all.slice(0, i).some((other) => isAlike(other.name, name)));

@@ -54,14 +54,26 @@ describe("placesOf", () => {
   it("refuses a name of several places with the candidates, and one of none with the nearest", () => {
     for (
       const [name, message] of [
-        ["depth", "a word that stands at 2 places: expected programs[1].depth or programs[2].depth" +
-          ", or programs[*].depth for all"],
-        ["queues", "a word that could stand at 4 places: expected defaults.queues, " +
-          "hosts.a.queues, hosts.s1..s8.queues or hosts.v.queues"],
+        [
+          "depth",
+          "a word that stands at 2 places: expected programs[1].depth or programs[2].depth" +
+          ", or programs[*].depth for all",
+        ],
+        [
+          "queues",
+          "a word that could stand at 4 places: expected defaults.queues, " +
+          "hosts.a.queues, hosts.s1..s8.queues or hosts.v.queues",
+        ],
         ["dept", "no word of this scenario: expected depth"],
-        ["wholly-unknown", "no word of this scenario: expected a word of the scenario, or its path"],
-        ["programs[9].depth", 'a path with "9": expected an item of programs by its number, ' +
-          "from 0 to 3"],
+        [
+          "wholly-unknown",
+          "no word of this scenario: expected a word of the scenario, or its path",
+        ],
+        [
+          "programs[9].depth",
+          'a path with "9": expected an item of programs by its number, ' +
+          "from 0 to 3",
+        ],
         ["programs[*].mtu", "no word of this scenario: expected a path in which * has something"],
         ["hosts..ddio", "no path: expected one such as hosts.b.ddio"],
       ] as const
