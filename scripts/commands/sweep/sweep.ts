@@ -12,7 +12,7 @@ import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
 
 interface SweepFlags extends PictureFlags {
-  readonly vary: readonly string[];
+  readonly vary?: readonly string[];
   readonly input?: string;
   readonly jobs?: string;
   readonly limit?: string;
@@ -29,8 +29,7 @@ export function addSweep(program: Command): void {
     .option(
       "--vary <name=values>",
       "a word of the scenario, and its values: depth=1,4,16; again for another",
-      (text: string, before: readonly string[]) => [...before, text],
-      [],
+      (text: string, before: readonly string[] = []) => [...before, text],
     )
     .option("--input <file>", "the file that `put` writes")
     .option("--jobs <n>", "combinations at a time; else as many as there are cores")
@@ -50,7 +49,7 @@ Example:
 }
 
 async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
-  const { vary, input, plot, csv, json: quiet = false } = flags;
+  const { vary = [], input, plot, csv, json: quiet = false } = flags;
   checkOutputs({ plot, csv });
   const limit = whole("--limit", flags.limit ?? String(LIMIT_MS / 1_000), {
     least: 1,
