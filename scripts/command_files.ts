@@ -34,7 +34,8 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   },
   { commands: ["trace"], load: async () => (await import("./commands/trace.ts")).addTrace },
   { commands: ["explore"], load: async () => (await import("./commands/explore.ts")).addExplore },
-  { commands: ["sweep", "plot"], load: async () => (await import("./commands/sweep.ts")).addSweep },
+  { commands: ["sweep"], load: async () => (await import("./commands/sweep/sweep.ts")).addSweep },
+  { commands: ["plot"], load: async () => (await import("./commands/sweep/plot.ts")).addPlot },
   {
     commands: ["perftest"],
     load: async () => (await import("./commands/perftest.ts")).addPerftest,
