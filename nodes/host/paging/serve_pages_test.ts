@@ -40,6 +40,7 @@ class Machine {
   /** What happens while the thread waits: for the card, or for time to pass. */
   onCommand: (command: RnicCommand) => void = () => {};
   onSleep: () => void = () => {};
+  onCharge: () => void = () => {};
   now = 0;
 
   constructor(pages = 4) {
@@ -59,7 +60,10 @@ class Machine {
       get now() {
         return machine.now;
       },
-      charge: (ps: number) => void (machine.now += ps),
+      charge(ps: number): void {
+        machine.now += ps;
+        machine.onCharge();
+      },
       settle: nothing,
       *sleep(ps: number): Steps<void> {
         yield* nothing();
@@ -232,5 +236,45 @@ describe("servePages", () => {
     machine.fault({ first: 0, count: 1, ahead: 3 });
     // A page that was kept elsewhere takes 57.5 us: after 100 us the card is told what is there.
     assert.deepEqual(spans(machine.commands), ["map 0+1", "map 1+2", "map 3+1"]);
+  });
+
+  it("keeps what the card asks of a region whose registration the program has not seen yet", () => {
+    const machine = new Machine();
+    const key = KEY + 4;
+    const event = { key, first: 0, count: 1, ahead: 0, write: true } as const;
+    machine.pager.fault({ type: "PAGE_FAULT", ...event });
+    machine.run();
+    assert.deepEqual(machine.commands, []);
+    const { address } = machine.buffer;
+    machine.pager.demand(key, machine.buffer, { address, length: PAGE, writable: true });
+    machine.run();
+    assert.deepEqual(spans(machine.commands), ["map 0+1"], "the card asks once");
+  });
+
+  it("maps nothing of a region that has gone while its page was brought in", () => {
+    const machine = new Machine();
+    machine.take(0);
+    machine.commands.length = 0;
+    machine.onCharge = () => machine.pager.forget(KEY);
+    machine.fault({ first: 0, count: 1 });
+    assert.deepEqual(machine.commands, []);
+    const frames = [0, 1, 2, 3].map((page) => machine.frame(page));
+    const reached = frames.filter((frame) => machine.iommu.translate(frame, 8) !== undefined);
+    assert.deepEqual(reached, [], "nor can a device reach its memory");
+  });
+
+  it("drops what a card has asked for that has failed, and gives the advice of programs all the same", () => {
+    const machine = new Machine();
+    const { pager } = machine;
+    pager.fault({ type: "PAGE_FAULT", key: KEY, first: 0, count: 1, ahead: 0, write: true });
+    const done = pager.take({ address: machine.at(1), length: PAGE }, true);
+    pager.reset();
+    const { address, length } = machine.buffer;
+    // The number is another region's of the next card.
+    pager.demand(KEY, machine.buffer, { address, length, writable: true });
+    machine.run();
+    assert.deepEqual(machine.commands, []);
+    assert.deepEqual(machine.signals, [done]);
+    assert.ok(!machine.isThere(1));
   });
 });
