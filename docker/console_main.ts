@@ -29,8 +29,4 @@ try {
   say(message);
   Deno.exit(code ?? EXIT.internal);
 }
-// The rack's credentials are in its directory. Racks that jobs bring up have brokers of their own.
-for (const name of Object.keys(Deno.env.toObject())) {
-  if (name.startsWith("RACKMESH_NATS_") || name === VIEWER_PASSWORD) Deno.env.delete(name);
-}
-await import("../scripts/rack.ts");
+await import("./rack_main.ts");

@@ -6,7 +6,9 @@
 #   - `docker kill` of a host's container is its power failure, `docker start` its return: everything
 #     confirmed is in the SCM on its volume, the rest of the rack goes on, and the run can be replayed;
 #   - the console in its container shows the rack and drives it: power without the Docker socket, cables, time,
-#     replay and a campaign, for an operator and for no viewer.
+#     replay and a campaign, for an operator and for no viewer;
+#   - a checkpoint of it, and any instant, is brought up again as a rack of processes in the console's container,
+#     every device with the run's digest: by the API and by the command.
 # Takes away all that it made.  Exit code: 0 proved; 1 not; 2 there is nothing to prove it on.
 #   docker/prove.sh [--base IMAGE --nats-image IMAGE] [--keep]
 # --base, --nats-image: public images instead of a base made of this machine's files
@@ -305,6 +307,19 @@ api() {
     }' -- "$1" "$2" "http://127.0.0.1:$console_port$3" "${@:4}"
 }
 
+# ended JOB: waits for the end of a job of the console.
+ended() {
+  local deadline=$((SECONDS + 240))
+  until [ "$(api "$key" GET "/api/v1/jobs/$1" '/running|ending/.test(r.job.state)')" = false ]; do
+    [ "$SECONDS" -lt "$deadline" ] || die "$1 does not end: $(api "$key" GET "/api/v1/jobs/$1" 'JSON.stringify(r)')"
+    sleep 0.5
+  done
+}
+# The command `rack` in the console's container.
+in_console() {
+  compose exec -T console rack "$@" 2>>"$work/in_console.log" </dev/null
+}
+
 make page persist_pair "${cell[@]}" --input "$work/large.bin"
 run=$(sed -n 's/^COMPOSE_PROJECT_NAME=//p' "$project/.env")
 key=$(sed -n 's/^RACKMESH_CONSOLE_KEY=//p' "$project/.env")
@@ -355,6 +370,10 @@ check "console: the container of b runs, its device does not" \
     'r.processes.filter(({ alive }) => !alive).map(({ name }) => name).join()')" "true b"
 check "console: start" \
   "$(api "$key" POST "$rack_api/power" 'r.nodes + " " + (r.atPs > 0)' '{"action":"start","node":"b"}')" "b true"
+# A kill, a return and two faults of a cable are on record: all that has to be repeated. The digest of a device
+# is not known before the instant at which it has lost its power: so a little later.
+api "$key" POST "$rack_api/time" status '{"order":"step","events":100}' >/dev/null
+cut=$(api "$key" POST "/api/v1/runs/$run/checkpoints" 'r.atPs + "ps " + r.digest' '{"name":"cut"}')
 check "console: pace" \
   "$(api "$key" POST "$rack_api/time" r.clock.psPerSecond '{"order":"pace","psPerSecond":1000000000}')" 1000000000
 check "console: go on" "$(api "$key" POST "$rack_api/time" r.clock.paused '{"order":"resume"}')" false
@@ -377,17 +396,27 @@ check "console: the rack is Docker's to take down" \
   "$(api "$key" POST "/api/v1/runs/$run/down" r.error.kind)" refused
 job=$(api "$key" POST /api/v1/jobs r.id \
   '{"kind":"chaos","scenario":{"shipped":"persist_pair"},"method":"persist-opcode","ddio":"off","rounds":2}')
-deadline=$((SECONDS + 240))
-until [ "$(api "$key" GET "/api/v1/jobs/$job" '/running|ending/.test(r.job.state)')" = false ]; do
-  [ "$SECONDS" -lt "$deadline" ] || die "the campaign does not end: $(api "$key" GET "/api/v1/jobs/$job" 'JSON.stringify(r)')"
-  sleep 0.5
-done
+ended "$job"
 check "console: a campaign of two rounds" \
   "$(api "$key" GET "/api/v1/jobs/$job" '[r.job.state, r.result.campaign.held, r.result.campaign.broken].join(" ")')" \
   "done 2 0"
 check "console: its runs are in the list beside the rack" \
   "$(api "$key" GET /api/v1/runs 'r.runs.map(({ id, state }) => id.replace(/-.*/, "") + " " + state).sort().join(", ")')" \
   "chaos kept, persist up"
+in_console checkpoint "$run" --list --json >"$work/checkpoints.json"
+check "the command in the console's container has the checkpoint that the API has made" \
+  "$(json "$work/checkpoints.json" 'r.checkpoints.map((c) => c.atPs + "ps " + c.digest).join()')" "$cut"
+job=$(api "$key" POST /api/v1/jobs r.id "{\"kind\":\"resume\",\"run\":\"$run\",\"at\":\"cut\"}")
+ended "$job"
+check "console: as it stood there, as processes, with the digest of every device" \
+  "$(api "$key" GET "/api/v1/jobs/$job" '[r.job.state, r.result.atPs + "ps", r.result.digest].join(" ")')" "done $cut"
+resumed=$(api "$key" GET "/api/v1/jobs/$job" r.result.run)
+check "console: time stands there, and goes on by order" \
+  "$(api "$key" POST "/api/v1/racks/$resumed/time" "r.clock.virtualPs > ${cut%ps *}" '{"order":"step","events":100}')" true
+in_console down --run "$resumed" >/dev/null || die "rack down: $(cat "$work/in_console.log")"
+in_console resume "$run" --at "${cut% *}" --json >"$work/resumed.json" ||
+  die "rack resume: $(cat "$work/in_console.log")"
+check "the same by the command, at that time" "$(json "$work/resumed.json" 'r.atPs + "ps " + r.digest')" "$cut"
 take_down
 
 exit "$failed"

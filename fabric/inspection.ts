@@ -91,11 +91,16 @@ export const LATENCY_BOUNDS_PS: readonly number[] = [
   PS_PER_S,
 ];
 
+/** perftest's, whose methods are its tests; of a ping-pong, a latency is half of a round trip, as in its table. */
+export const PERFTEST_OPERATION = "perftest";
+
 /** What the programs of a host have measured of one operation by one method, since the host's power-on. */
 export interface OperationFigures {
   /** `put`, `get`, or as an own program names it; and the method by which it is done. */
   readonly operation: string;
   readonly method: string;
+  /** Of a message, where each size has figures of its own. */
+  readonly bytes?: number;
   readonly count: number;
   /** Sum of all latencies. */
   readonly sumPs: number;

@@ -22,6 +22,8 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   "log-read": ["log/log_read.ts", "logRead"],
   bulk: ["bulk.ts", "bulk"],
   sink: ["bulk.ts", "sink"],
+  "many-queues": ["many_queues.ts", "manyQueues"],
+  "many-queues-server": ["many_queues.ts", "manyQueuesServer"],
   perftest: ["perftest/client.ts", "perftest"],
   "perftest-server": ["perftest/server.ts", "perftestServer"],
 };

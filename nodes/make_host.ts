@@ -13,6 +13,7 @@ import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
 import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";
+import { serveEvents } from "./host/verbs/event_queue.ts";
 import { watchDoorbells } from "./host/verbs/doorbell_watch.ts";
 
 /** The inputs of creating a plan's nodes. */
@@ -70,6 +71,7 @@ export function makeHost(
     ...(retryPs !== undefined && {
       watch: (device: OpenDevice) => watchDoorbells(device, retryPs),
     }),
+    ...(config.queuePlan?.events === "queue" && { serveEvents }),
     onEvent: handleEvent,
   });
 }

@@ -34,6 +34,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   },
   { commands: ["trace"], load: async () => (await import("./commands/trace.ts")).addTrace },
   { commands: ["explore"], load: async () => (await import("./commands/explore.ts")).addExplore },
+  { commands: ["sweep", "plot"], load: async () => (await import("./commands/sweep.ts")).addSweep },
   {
     commands: ["perftest"],
     load: async () => (await import("./commands/perftest.ts")).addPerftest,

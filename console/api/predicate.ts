@@ -18,7 +18,9 @@ const step = z.string().max(STEP_LETTERS_MAX).superRefine((text, context) => {
 }).describe("`S907`, `persistence-ack`, or `/psn 7`: a step of which the text has this part");
 
 export const node = name.describe("the device; default: any");
-const count = z.number().int().min(1).max(COUNT_MAX).describe("the how-many-th time; default 1");
+const count = z.number().int().min(1).max(COUNT_MAX).describe(
+  "which occurrence; default 1, the first",
+);
 
 export const predicate: z.ZodType<Predicate> = z.strictObject({
   step,

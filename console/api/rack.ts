@@ -180,7 +180,9 @@ export const device = z.object({
   kind: nodeKind,
   life: number.describe("the number of its present or last life, from 0"),
   hasPower: z.boolean(),
-  reachedPs: time.describe("every event of its process before this has happened"),
+  reachedPs: timeOrNever.describe(
+    "every event of its process before this has happened; null: every one that there is",
+  ),
   counters: z.record(z.string(), number),
   ports: z.array(z.object({ port: number, peer: name, up: z.boolean(), busyUntilPs: number })),
   programs: z.array(z.object({
@@ -195,6 +197,7 @@ export const device = z.object({
   operations: z.array(z.object({
     operation: z.string(),
     method: z.string(),
+    bytes: number.optional().describe("of a message, where each size has figures of its own"),
     count: number,
     sumPs: number,
     buckets: z.array(number).describe(

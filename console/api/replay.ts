@@ -316,7 +316,7 @@ export const findQuery = query.extend({
   atPs: whole.optional().describe("steps before this instant; default: all"),
   step: predicateText,
   node: node.optional(),
-  count: whole.min(1).max(COUNT_MAX).optional().describe("the how-many-th time; default 1"),
+  count: whole.min(1).max(COUNT_MAX).optional().describe("which occurrence; default 1, the first"),
 });
 export const compareQuery = query.extend({
   with: name.describe("the other run"),

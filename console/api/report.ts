@@ -37,6 +37,27 @@ export const check = z.object({
   detail: z.string().describe("the violation; empty where the check holds"),
 }).meta({ id: "Check" });
 
+const queueRow = z.object({
+  variant: z.string(),
+  node: name,
+  scheme: z.enum(["three-space", "classic"]),
+  placement: z.string(),
+  layout: z.string(),
+  cache: z.string().describe("entries of the card's cache, and what makes room in it"),
+  qps: z.number(),
+  doorbells: z.number(),
+  dmaReadsPerDoorbell: z.number(),
+  cacheHits: z.number(),
+  cacheMisses: z.number(),
+  cacheEvictions: z.number(),
+  stalePointers: z.number().nullable(),
+  queueBytes: z.number().describe("of one queue's information"),
+  storeBytes: z.number().describe("of all that the card has room for"),
+  latencyPs: latencies.nullable(),
+  messagesPerSecond: z.number().nullable(),
+  throughputBps: z.number().nullable(),
+}).meta({ id: "QueueRow" });
+
 export const report = z.object({
   run: z.string(),
   scenario: z.string(),
@@ -56,6 +77,7 @@ export const report = z.object({
   })),
   faults: z.array(z.record(z.string(), z.unknown())),
   deviceFaults: z.array(z.record(z.string(), z.unknown())),
+  queues: z.array(queueRow).optional(),
   results: z.array(z.object({ node: name, variant: z.string(), value: z.unknown() })),
   refused: z.array(z.record(z.string(), z.unknown())),
   inexact: z.array(z.object({ variant: z.string(), why: z.string() })).optional(),

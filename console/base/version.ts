@@ -11,7 +11,8 @@ export function versionText(): string {
   }Deno ${Deno.version.deno})`;
 }
 
-function commitHere(): string | undefined {
+/** The commit of a clone, twelve digits; undefined elsewhere, and without git. */
+export function commitHere(): string | undefined {
   // Without this check, git would look in the folders above and find another repository.
   if (!isThere(`${ROOT}/.git`)) return undefined;
   return ifThere(() => {

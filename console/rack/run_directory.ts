@@ -53,6 +53,12 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   }
 }
 
+/** A directory for a run that is a part of something else, which keeps it or removes it. */
+export async function runDirectoryAt(path: string): Promise<NewRun> {
+  await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+  return { id: path.replace(/.*\//, ""), path, removed: [] };
+}
+
 /** Prefix of directories that are being created or removed. */
 const UNFINISHED = ".";
 

@@ -15,7 +15,7 @@ import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { keepInputs, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
-import { beforeRun, createRunDirectory, type NewRun } from "./run_directory.ts";
+import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
 import { stallText } from "./stall_text.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
@@ -39,6 +39,8 @@ interface VariantRunOptions extends RunManner {
   readonly trace?: boolean;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
+  /** A folder that is not there yet; default: a new one among the kept runs. */
+  readonly directory?: string | undefined;
   /** Called before any process starts. */
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
   /** Called when time has not moved for a while, with the processes that it waits for. */
@@ -121,7 +123,10 @@ export async function runVariants(
 ) {
   const { variant: { name, seed, capture }, base } = given[0]!;
   const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall } = options;
-  const created = await createRunDirectory(name), { id, path, removed } = created;
+  const created = options.directory === undefined
+    ? await createRunDirectory(name)
+    : await runDirectoryAt(options.directory);
+  const { id, path, removed } = created;
   const files = captureFiles({ flags: options, scenario: capture, base, directory: path });
   const prepared = await beforeRun(created, async () => {
     await makeRoomFor(files);

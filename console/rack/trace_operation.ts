@@ -9,7 +9,7 @@ import {
   type TraceLine,
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
-import { ifThere, isThere, jsonIn } from "../base/files.ts";
+import { ifThere, isThere, jsonIn, textIfThere } from "../base/files.ts";
 import { findRun } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
 import { readRunFile } from "./run_directory.ts";
@@ -70,8 +70,8 @@ export async function traceOfRun(run: string, choice: VariantChoice): Promise<Tr
 function linesIn(folder: string): TraceLine[] {
   const all = [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
     const path = `${folder}/${name}`;
-    // The last line may be incomplete where a process was killed.
-    const lines = Deno.readTextFileSync(path).split("\n").slice(0, -1);
+    // The last line may be incomplete where a process was killed. Of one in a container there may be no file yet.
+    const lines = (textIfThere(path) ?? "").split("\n").slice(0, -1);
     return lines.map((line, i) => jsonIn<TraceLine>(line, `${path}:${i + 1}`));
   });
   // Stable sort: each device's lines keep their order.

@@ -51,6 +51,8 @@ export class Replay {
   readonly #target: ReplayTarget;
   readonly #onProgress: ReplayOptions["onProgress"];
   readonly #child: Deno.ChildProcess;
+  /** A file for the process alone, which takes its name away. */
+  readonly #spool: string;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #calls = new Map<number, Waiting>();
   #opening: Waiting | undefined;
@@ -63,7 +65,12 @@ export class Replay {
   #end: RackError | undefined;
   #isThere = true;
 
-  private constructor(target: ReplayTarget, head: ReplayHead, { onProgress }: ReplayOptions) {
+  private constructor(
+    target: ReplayTarget,
+    head: ReplayHead,
+    { onProgress, spool }: ReplayOptions & { readonly spool: string },
+  ) {
+    this.#spool = spool;
     this.#target = target;
     this.#head = head;
     this.#onProgress = onProgress;
@@ -71,8 +78,9 @@ export class Replay {
     this.#child = new Deno.Command(Deno.execPath(), {
       args: [
         "run",
-        ...flagsOf({ reads: "all" }),
+        ...flagsOf({ reads: "all", writes: [spool.replaceAll(",", ",,")] }),
         fromFileUrl(projectFile("console/replay/main.ts")),
+        spool,
         // The last word says whose process it is.
         `${directory}/run.json`,
       ],
@@ -96,7 +104,8 @@ export class Replay {
     const read = noneRead();
     const source = options.source ?? await openSource(target, read);
     signal?.throwIfAborted();
-    const replay = new Replay(target, source.head, options);
+    const spool = await Deno.makeTempFile({ prefix: "rackmesh-replay-" });
+    const replay = new Replay(target, source.head, { ...options, spool });
     replay.#read = read;
     const end = () => void replay.close();
     signal?.addEventListener("abort", end);
@@ -208,6 +217,8 @@ export class Replay {
     if (this.#isThere) this.#child.kill("SIGKILL");
     await this.#child.status;
     await this.#input.abort().catch(() => {});
+    // Of a process that has not come to take it.
+    await Deno.remove(this.#spool).catch(() => {});
   }
 
   async #open({ head, orders }: ReplaySource): Promise<void> {

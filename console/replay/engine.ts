@@ -215,7 +215,9 @@ export class ReplayEngine {
       faults: [...power, ...links].filter(({ at }) => at < this.#recording.reached)
         .sort((x, y) => x.at - y.at),
       orders: orders.map(({ time: at, host, counter: order, program: { run, options } }) => {
-        const { content: _, ...rest } = options;
+        // Content is read when it is asked for.
+        const names = Object.keys(options).filter((name) => name !== "content");
+        const rest = Object.fromEntries(names.map((name) => [name, options[name]]));
         return { at, host, order, program: run, options: rest };
       }),
     };

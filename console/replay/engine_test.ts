@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import type { TimedRecord } from "../../fabric/audit.ts";
+import { NEVER } from "../../fabric/base/time.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { ReplayEngine } from "./engine.ts";
 import type { ReplayJob } from "./job.ts";
-import type { Loaded, RecordingOptions } from "./recording.ts";
+import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
+import { Spool } from "./spool.ts";
 import { PLACES } from "./types.ts";
 
 const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
@@ -18,15 +21,19 @@ async function engineOf(
   options: RecordingOptions = {},
   { orders = [], until = null }: Partial<Pick<ReplayJob, "orders" | "until">> = {},
 ): Promise<ReplayEngine> {
+  const engine = new ReplayEngine({ ...jobOf(scenario), orders, until }, LOADED, options);
+  await engine.run(until, () => {});
+  return engine;
+}
+
+function jobOf(scenario: string): ReplayJob {
   const plan = makePlan(variants(parseScenario(scenario, "test.yaml"))[0]!);
   const job: Omit<ReplayJob, "runFile"> = {
-    ...{ run: "test", variant: "", plan, orders, known: [], until },
+    ...{ run: "test", variant: "", plan, orders: [], known: [], until: null },
     ...{ unknownEnd: "", isLive: false },
   };
   // Only the process reads the run file.
-  const engine = new ReplayEngine(job as ReplayJob, LOADED, options);
-  await engine.run(until, () => {});
-  return engine;
+  return job as ReplayJob;
 }
 
 describe("ReplayEngine", () => {
@@ -69,6 +76,34 @@ describe("ReplayEngine", () => {
     assert.equal(await few.find({ ...query, atPs: counted!.time }), null);
     await assert.rejects(few.find({ step: "no-step" }), /"no-step": expected one of S201–S214, /);
     await assert.rejects(few.find({ step: "nak", node: "c" }), /device "c": expected one of a, /);
+  });
+
+  it("holds no byte of a write that has landed or was lost: it reads them where they are kept", async () => {
+    const path = await Deno.makeTempFile();
+    using file = await Deno.open(path, { read: true, write: true });
+    await Deno.remove(path);
+    const spool = new Spool(file, 16 << 10), loaded = { ...LOADED, spool };
+    const recording = new Recording(jobOf(SCENARIO), loaded, {});
+    while (recording.advance(NEVER));
+    const { writes } = recording.memory.get("b")!;
+    assert.equal(writes.reduce((sum, { landing }) => sum + landing.heldBytes, 0), 0);
+    const notes = recording.notes.filter(({ note }) => note.kind === "writes");
+    const ownBytes = ({ note }: TimedRecord) =>
+      Object.getOwnPropertyDescriptor(note, "bytes")!.value?.length ?? 0;
+    assert.equal(notes.reduce((sum, each) => sum + ownBytes(each), 0), 0);
+    assert.equal(spool.bytes.kept, writes.reduce((sum, { landing }) => sum + landing.length, 0));
+    assert.ok(spool.bytes.kept >= 256 << 10, `${spool.bytes.kept} B`);
+    const answers = async (engine: ReplayEngine) => {
+      await engine.run(null, () => {});
+      const range = { host: "b", from: 64 << 10, to: 160 << 10 };
+      return await Promise.all([255e6, 320e6, 345e6].map((at) => engine.memory(at, range)));
+    };
+    const job = jobOf(SCENARIO);
+    assert.deepEqual(
+      await answers(new ReplayEngine(job, loaded)),
+      await answers(new ReplayEngine(job, LOADED)),
+    );
+    assert.ok(spool.bytes.cached <= 16 << 10, `${spool.bytes.cached} B in memory`);
   });
 
   it("lists the latest thousand orders in a time line, and says how many were before them", async () => {

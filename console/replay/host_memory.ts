@@ -183,13 +183,15 @@ export class HostMemory {
       if (!touches(line, passage.landing) || isIn(bytes, offset, passage.arrivesAt)) continue;
       fill(cells, line, passage.landing, this.#stationOf(passage));
     }
-    for (const write of this.writesIn(line, line + LINE_BYTES)) {
-      const { landing, issuedAt } = write, { offset, bytes } = landing;
-      const isOpen = this.#open.has(write);
-      if (!isOpen || isIn(bytes, offset, issuedAt)) {
-        // The latest one that has left its bytes here.
-        const isHere = holds(seen, line, { bytes, offset });
-        if (isHere) mark(cells, line, landing, write);
+    for (const write of this.#latestIn(line, seen)) {
+      const { landing, issuedAt } = write;
+      if (!this.#open.has(write)) {
+        mark(cells, line, landing, write);
+        continue;
+      }
+      const { offset, bytes } = landing;
+      if (isIn(bytes, offset, issuedAt)) {
+        if (holds(seen, line, landing)) mark(cells, line, landing, write);
         continue;
       }
       const passage = this.#passages.find(({ landing: other }) =>
@@ -208,6 +210,28 @@ export class HostMemory {
         });}
     }
     return { at: line, pieces: piecesOf(line, cells), torn: isTorn(cells) };
+  }
+
+  /**
+   * Writes that are on their way to a line, and the latest of the others that have left their bytes in it: an earlier one
+   * whose bytes are all those of a later one, too, is left out. Oldest first.
+   */
+  #latestIn(line: number, seen: Uint8Array): DeclaredWrite[] {
+    const found: DeclaredWrite[] = [], isTaken = new Uint8Array(LINE_BYTES);
+    for (const write of this.writesIn(line, line + LINE_BYTES).reverse()) {
+      if (this.#open.has(write)) {
+        found.push(write);
+        continue;
+      }
+      const { landing } = write, from = Math.max(landing.offset, line) - line;
+      const to = Math.min(landing.end, line + LINE_BYTES) - line;
+      // What has been written again and again is not read back as often.
+      const isCovered = isTaken.subarray(from, to).every((taken) => taken === 1);
+      if (isCovered || !holds(seen, line, landing)) continue;
+      isTaken.fill(1, from, to);
+      found.push(write);
+    }
+    return found.reverse();
   }
 
   /** Where a line is of which nothing is on its way. @param since when it became durable. */

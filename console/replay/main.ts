@@ -6,12 +6,14 @@ import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { giveUpRights, loadOwnPrograms, readInputs } from "../../nodes/files.ts";
+import { RackError } from "../base/rack_error.ts";
 import { explain } from "../rack/failure.ts";
 import { framed, framesOf } from "../rack/own/frames.ts";
 import { watchLoops } from "../rack/own/loop_watch.ts";
 import { ReplayEngine } from "./engine.ts";
 import type { ReplayHead } from "./job.ts";
 import type { Loaded } from "./recording.ts";
+import { Spool, spooled } from "./spool.ts";
 import type { ReplayProgress } from "./types.ts";
 import { METHODS, type ReplayReply, type ReplayRequest } from "./protocol.ts";
 
@@ -19,14 +21,24 @@ async function main(): Promise<void> {
   // The parent ends this process in order; a terminal sends SIGINT to both.
   Deno.addSignalListener("SIGINT", () => {});
   let engine: ReplayEngine | undefined, loaded: Loaded | undefined;
-  const orders: SimulatedOrder[] = [];
+  const orders: SimulatedOrder[] = [], spool = takeSpool();
+  let trouble: RackError | undefined;
   for await (const frame of framesOf(Deno.stdin.readable)) {
     const request = frame as ReplayRequest;
     try {
-      if (request.kind === "orders") orders.push(...request.orders);
-      else if (request.kind === "open") {
+      if (request.kind === "orders") {
+        try {
+          for (const order of request.orders) orders.push(spooled(order, spool));
+        } catch (error) {
+          // Who has sent them waits for what is to be made of them.
+          trouble ??= new RackError(
+            `The replay cannot keep what was put: ${(error as Error).message}`,
+          );
+        }
+      } else if (request.kind === "open") {
+        if (trouble !== undefined) throw trouble;
         const job = { ...request.head, orders: [...orders] };
-        loaded ??= await load(job);
+        loaded ??= await load(job, spool);
         const onProgress = (progress: ReplayProgress) => say({ kind: "progress", progress });
         if (engine?.canExtend(job)) await engine.extend(job, onProgress);
         else {
@@ -50,14 +62,24 @@ async function main(): Promise<void> {
   Deno.exit(EXIT.done);
 }
 
-async function load({ runFile, plan }: ReplayHead): Promise<Loaded> {
+/** Where the client has made a file for this process alone: it loses its name at once, and goes with the process. */
+function takeSpool(): Spool {
+  const [path] = Deno.args;
+  const file = Deno.openSync(path!, { read: true, write: true });
+  Deno.removeSync(path!);
+  return new Spool(file);
+}
+
+async function load({ runFile, plan }: ReplayHead, spool: Spool): Promise<Loaded> {
   const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
   const inputs = readInputs(runFile, hosts);
   const isOwn = Object.keys(runFile.programs).length > 0;
   const loops = isOwn ? await watchLoops() : undefined;
   await giveUpRights(runFile.directory);
+  await Deno.permissions.revoke({ name: "write", path: Deno.args[0]! });
   const own = await loadOwnPrograms(runFile);
   return {
+    spool,
     inputs,
     own,
     replace: (create) => loops?.steps(create, plan, own) ?? create,

@@ -8,28 +8,52 @@ import { LINE_BYTES } from "../explore/history.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { LineLog } from "./line_log.ts";
 import { Numbers } from "./log_arrays.ts";
+import type { Spool } from "./spool.ts";
 
 const PAGE_BYTES = 4_096;
 
 /** Bytes for SCM, of which each line is in memory at some time. */
 export class Landing {
   readonly offset: number;
-  readonly bytes: Uint8Array;
+  readonly length: number;
   /** When all of it was in memory; Infinity where it never was. */
   doneAt: Time = Infinity;
+  #bytes: Uint8Array | undefined;
+  /** Where the spool has the bytes, once they are not held here. */
+  #place = 0;
+  readonly #spool: Spool | undefined;
   #left: number;
   /** 1 for lines that are in memory; undefined when all are. */
   #seen: Uint8Array | undefined;
 
-  constructor(offset: number, bytes: Uint8Array) {
+  /** @param spool has the bytes when nothing of them is on its way any more; undefined: they stay in memory. */
+  constructor(offset: number, bytes: Uint8Array, spool?: Spool) {
     this.offset = offset;
-    this.bytes = bytes;
+    this.length = bytes.length;
+    this.#bytes = bytes;
+    this.#spool = spool;
     this.#left = Math.ceil((offset + bytes.length) / LINE_BYTES) - Math.floor(offset / LINE_BYTES);
     this.#seen = new Uint8Array(this.#left);
   }
 
+  get bytes(): Uint8Array {
+    return this.#bytes ?? this.#spool!.look(this.#place, this.length);
+  }
+
   get end(): number {
-    return this.offset + this.bytes.length;
+    return this.offset + this.length;
+  }
+
+  /** Bytes that it holds itself. */
+  get heldBytes(): number {
+    return this.#bytes?.length ?? 0;
+  }
+
+  /** Nothing of it is on its way any more. */
+  settle(): void {
+    if (this.#spool === undefined || this.#bytes === undefined) return;
+    this.#place = this.#spool.keep(this.#bytes);
+    this.#bytes = undefined;
   }
 
   /** Memory has `data` at `from`. @returns whether that was the last of it. */
@@ -50,6 +74,7 @@ export class Landing {
     if (this.#left > 0) return false;
     this.doneAt = at;
     this.#seen = undefined;
+    this.settle();
     return true;
   }
 
@@ -140,7 +165,7 @@ export class MemoryRecord implements MemoryLog {
 
   pass(passage: Passage): void {
     this.passages.push(passage);
-    this.#passedBytes += passage.landing.bytes.length;
+    this.#passedBytes += passage.landing.length;
     this.#open.push(passage.landing);
   }
 
@@ -168,7 +193,7 @@ export class MemoryRecord implements MemoryLog {
   forgetBefore(at: Time): void {
     this.lines = this.lines.since(at);
     this.passages = this.passages.filter(({ landing }) => landing.doneAt >= at);
-    this.#passedBytes = this.passages.reduce((sum, { landing }) => sum + landing.bytes.length, 0);
+    this.#passedBytes = this.passages.reduce((sum, { landing }) => sum + landing.length, 0);
     this.#forgetQueued(at);
   }
 
@@ -193,6 +218,7 @@ export class MemoryRecord implements MemoryLog {
   /** The host begins another life. */
   beginLife(at: Time): void {
     this.lines.beginLife(at);
+    for (const landing of this.#open) landing.settle();
     this.#open = [];
   }
 

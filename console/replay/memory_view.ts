@@ -192,7 +192,7 @@ function addRange(
 
 function promisedBytes({ writes }: MemoryRecord, at: Ps): number {
   return writes.reduce((sum, { promisedAt, landing }) => {
-    return promisedAt < at ? sum + landing.bytes.length : sum;
+    return promisedAt < at ? sum + landing.length : sum;
   }, 0);
 }
 

@@ -21,6 +21,7 @@ import type { ReplayJob } from "./job.ts";
 import { countBefore, Numbers } from "./log_arrays.ts";
 import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
 import { isOfQueue, QueueCounts } from "./queue_counts.ts";
+import type { Spool } from "./spool.ts";
 import { StepLog } from "./step_log.ts";
 import { WireRecord } from "./wire_record.ts";
 
@@ -30,6 +31,8 @@ export interface Loaded {
   readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
   /** Watches nodes that run own programs. */
   readonly replace: (create: CreateNode) => CreateNode;
+  /** Has what writes have written; absent: that is kept in memory. */
+  readonly spool?: Spool;
 }
 
 export interface Sample {
@@ -98,6 +101,7 @@ export class Recording {
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
   readonly #detailBytes: number;
+  readonly #spool: Spool | undefined;
   /** Ends of slices since {@link detailFrom}, and the events by then. */
   #slices: (readonly [end: Time, events: number])[] = [];
   #notesForgotten = 0;
@@ -112,6 +116,7 @@ export class Recording {
     const { plan, orders } = job;
     this.job = job;
     this.#detailBytes = detailBytes;
+    this.#spool = loaded.spool;
     this.lives = livesOf(plan, plan.faults);
     this.wire = new WireRecord(plan);
     this.#finder = OperationFinder.of(plan);
@@ -286,25 +291,33 @@ export class Recording {
         this.reports.push({ time, node, topic, value, order: this.#order++ });
       }
     } else if (seen.kind === "note") {
-      const { by, note } = seen;
+      const { by } = seen;
+      const note = seen.note.kind === "writes"
+        ? this.#declared({ time, node, by, note: seen.note })
+        : seen.note;
       this.notes.push({ time, node, by, note, order: this.#order++ });
-      if (note.kind === "writes") this.#declare({ time, node, by, note });
-      else if (note.kind === "visible" || note.kind === "persistent") {
-        this.#confirm({ time, by, note });
-      }
+      if (note.kind === "visible" || note.kind === "persistent") this.#confirm({ time, by, note });
     }
   }
 
-  #declare(
+  /** The note of a write, whose bytes are where the write has them. */
+  #declared(
     { time, node, by, note }: { time: Time; node: string; by: string; note: WritesRecord },
-  ): void {
+  ): WritesRecord {
     const write: DeclaredWrite = {
       ...{ by, id: note.id, node, on: note.on, issuedAt: time },
-      landing: new Landing(note.at, note.bytes),
+      landing: new Landing(note.at, note.bytes, this.#spool),
       ...{ visibleAt: Infinity, claimedAt: Infinity, promisedAt: Infinity },
     };
     this.#writes.set(`${by} ${note.id}`, write);
     this.memory.get(note.on)?.declare(write);
+    const { landing } = write;
+    return {
+      ...note,
+      get bytes() {
+        return landing.bytes;
+      },
+    };
   }
 
   #confirm({ time, by, note }: { time: Time; by: string; note: WriteRecord }): void {

@@ -58,7 +58,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
   const { id, path, directory } = await placeOf(target);
   const runFile = readRunFile(directory);
   if (runFile === undefined) {
-    throw refusal("run", { found: `${id} has no run file`, expected: "a run that has begun" });
+    throw refusal("", { found: `${id} has no run file`, expected: "a run that has begun" });
   }
   if (target.checkpoint !== undefined) {
     const checkpoint = readCheckpoint(directory, target.checkpoint);
@@ -70,7 +70,7 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
   const inexact = inexactIn(directory);
   if (inexact.length > 0) {
     const found = `${id} cannot be replayed exactly: ${inexact.join("; ")}`;
-    throw refusal("run", { found, expected: "a run of which all is known" });
+    throw refusal("", { found, expected: "a run of which all is known" });
   }
   checkInputs(runFile, id);
   const whole = { runFile, directory };
@@ -133,7 +133,7 @@ function checkInputs({ inputs }: RunFile, id: string): void {
     if (isThere(path)) continue;
     const found = `${id} was given ${path}, which is not there any more`;
     const expected = `that file: a run keeps copies of ${formatSize(INPUT_BYTES_MAX)} at most`;
-    throw refusal("run", { found, expected });
+    throw refusal("", { found, expected });
   }
 }
 

@@ -10,6 +10,7 @@ import { type Column, columnsOf, latencyColumns, tableText, timeColumn } from ".
 import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
+import type { QueueRow } from "./queue_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Refused } from "../rack/refused.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
@@ -32,6 +33,8 @@ export interface RunReport {
   readonly congestion: readonly CongestionRow[];
   readonly faults: readonly FaultRow[];
   readonly deviceFaults: readonly DeviceFaultRow[];
+  /** What queues cost their cards (Q-11); absent where none is of interest. */
+  readonly queues?: readonly QueueRow[];
   /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }

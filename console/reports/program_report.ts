@@ -2,6 +2,7 @@
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
+import { isInQueueTable } from "./queue_report.ts";
 import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
@@ -13,6 +14,8 @@ interface BulkResult {
   readonly to: string;
   readonly messageBytes: number;
   readonly depth: number;
+  /** Of the program; absent: none was given, it is 1. */
+  readonly weight?: number;
   readonly messages: number;
   readonly throughputBps: number;
   readonly partsBps: readonly number[];
@@ -26,7 +29,9 @@ interface BulkRow extends Omit<ProgramResult, "value"> {
 /** Tables of the bulk transfers and of the logs, then a line or a few for each other program. */
 export function programText(results: readonly ProgramResult[]): string[] {
   const bulk = results.filter(isBulk).toSorted((x, y) => order(x) < order(y) ? -1 : 1);
-  const others = results.filter((result) => !isBulk(result) && !isInLogTables(result));
+  const others = results.filter((result) =>
+    !isBulk(result) && !isInLogTables(result) && !isInQueueTable(result)
+  );
   const tables = [...(bulk.length > 0 ? [bulkTable(bulk)] : []), ...logTables(results)];
   return [...tables, ...others.map(lineOf)];
 }
@@ -44,6 +49,7 @@ function order({ variant, node, value }: BulkRow): string {
 
 function bulkTable(rows: readonly BulkRow[]): string {
   const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
+  const isWeighted = rows.some(({ value }) => value.weight !== undefined);
   return tableText(
     columnsOf<BulkRow>(
       hasVariants && { title: "run", value: ({ variant }) => variant },
@@ -53,6 +59,7 @@ function bulkTable(rows: readonly BulkRow[]): string {
       { title: "depth", value: ({ value }) => value.depth },
       { title: "messages", value: ({ value }) => value.messages },
       rateColumn("Gb/s", ({ value }) => value.throughputBps),
+      ...(isWeighted ? shareColumns(rows) : []),
       rateColumn("slowest 10th", ({ value }) => Math.min(...value.partsBps)),
       rateColumn("fastest 10th", ({ value }) => Math.max(...value.partsBps)),
       ...latencyColumns<BulkRow>(({ value }) => value.latencyPs),
@@ -60,6 +67,22 @@ function bulkTable(rows: readonly BulkRow[]): string {
     ),
     rows,
   );
+}
+
+/**
+ * Weights, and shares of what their host's transfers sent in all. Within their time: what is left at its end
+ * comes when others have ended.
+ */
+function shareColumns(rows: readonly BulkRow[]): Column<BulkRow>[] {
+  const sent = ({ value }: BulkRow) => value.partsBps.reduce((sum, part) => sum + part, 0);
+  const share = (row: BulkRow) => {
+    const beside = rows.filter(({ node, variant }) => node === row.node && variant === row.variant);
+    return sent(row) / beside.reduce((sum, each) => sum + sent(each), 0);
+  };
+  return [
+    { title: "weight", value: ({ value }) => value.weight ?? 1 },
+    { title: "share", value: share, text: (row) => `${(100 * share(row)).toFixed(1)} %` },
+  ];
 }
 
 function rateColumn(title: string, value: (row: BulkRow) => number): Column<BulkRow> {

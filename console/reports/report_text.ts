@@ -4,6 +4,7 @@ import { countOf } from "../checks/finding.ts";
 import { congestionTable } from "./congestion_report.ts";
 import { deviceFaultTable } from "./device_fault_report.ts";
 import { faultTable } from "./fault_report.ts";
+import { queueTable } from "./queue_report.ts";
 import { programText } from "./program_report.ts";
 import { refusedText } from "../rack/refused.ts";
 import { reportTable, type RunReport } from "./method_report.ts";
@@ -11,7 +12,7 @@ import { verifiedTable } from "./verified_report.ts";
 
 /** Results of programs and effects of faults: tables, and a line for each failure. */
 export function figuresText(report: RunReport): string[] {
-  const { methods, congestion, faults, deviceFaults, results } = report;
+  const { methods, congestion, faults, deviceFaults, queues = [], results } = report;
   return [
     ...(methods.length > 0 ? [reportTable(methods)] : []),
     ...methods.filter(({ error }) => error !== null).map(
@@ -22,6 +23,7 @@ export function figuresText(report: RunReport): string[] {
     ...(faults.length > 0 ? [faultTable(faults)] : []),
     ...(deviceFaults.length > 0 ? [deviceFaultTable(deviceFaults)] : []),
     ...(methods.some(({ verified }) => verified !== undefined) ? [verifiedTable(methods)] : []),
+    ...(queues.length > 0 ? [queueTable(queues)] : []),
     ...programText(results),
   ];
 }

@@ -5,6 +5,7 @@ import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
+import { queueRows } from "./queue_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
 import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
 import { checksOf, type JudgedVariant } from "./run_checks.ts";
@@ -49,6 +50,7 @@ export function summarise(
   const inexact = outcomes.flatMap(({ one, outcome }) =>
     (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
   );
+  const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   return {
     run: id,
     scenario: plan.scenario,
@@ -67,6 +69,7 @@ export function summarise(
     deviceFaults: outcomes.flatMap(({ one, outcome }) =>
       deviceFaultRows(one.label, { plan: one.plan, finals: outcome.finals })
     ),
+    ...(queues.length > 0 && { queues }),
     results: otherResults(outcomes),
     refused: outcomes.flatMap(({ one, outcome }) =>
       outcome.refused.map((row) => ({ variant: one.label, ...row }))

@@ -55,7 +55,8 @@ export function chosenText(text: string, options: RunTextOptions): string {
   return dumped(chosen);
 }
 
-function dumped(data: Mapping): string {
+/** The text of a scenario's data. */
+export function dumped(data: Mapping): string {
   return dump(data, {
     schema: CORE_SCHEMA,
     flowLevel: 2,

@@ -3,7 +3,11 @@
  * for counters). Counters begin anew with a device's power, as Prometheus expects of a restart.
  */
 import { Counter, Gauge, type Metric, Registry } from "prom-client";
-import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../fabric/inspection.ts";
+import {
+  LATENCY_BOUNDS_PS,
+  type OperationFigures,
+  PERFTEST_OPERATION,
+} from "../../fabric/inspection.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
@@ -81,21 +85,29 @@ function metricsIn(registry: Registry) {
     promised: counter(
       "promised_bytes_total",
       "Bytes of which a program was told that they persist, by a confirmation that promises it.",
-      [...node, "operation", "method"],
+      [...node, "operation", "method", "bytes"],
     ),
-    latency: latencyHistogram(registry),
+    latency: histogram(registry, {
+      name: "rackmesh_operation_latency_seconds",
+      help: "Virtual time from an operation's post to its last completion.",
+    }),
+    perftest: histogram(registry, {
+      name: "rackmesh_perftest_latency_seconds",
+      help: "Virtual time of a message of perftest: in a ping-pong, half of its round trip.",
+    }),
   };
 }
 
 /** A histogram whose buckets the hosts have counted: prom-client's own counts what it observes itself. */
-function latencyHistogram(registry: Registry) {
-  const name = "rackmesh_operation_latency_seconds";
+function histogram(
+  registry: Registry,
+  { name, help }: { readonly name: string; readonly help: string },
+) {
   const values: {
     readonly metricName: string;
     readonly labels: Readonly<Record<string, string | number>>;
     readonly value: number;
   }[] = [];
-  const help = "Virtual time from an operation's post to its last completion.";
   const metric = { name, help, get: () => ({ name, help, type: "histogram", values }) };
   registry.registerMetric(metric as unknown as Metric<string>);
   return {
@@ -167,8 +179,13 @@ async function collect(
     }
     for (const each of device?.operations ?? []) {
       const { operation, method, promisedBytes } = each;
-      metrics.latency.add({ ...labels, operation, method }, each);
-      metrics.promised.inc({ ...labels, operation, method }, promisedBytes);
+      const size = each.bytes === undefined ? {} : { bytes: `${each.bytes}` };
+      if (operation === PERFTEST_OPERATION) {
+        metrics.perftest.add({ ...labels, test: method, ...size }, each);
+        continue;
+      }
+      metrics.latency.add({ ...labels, operation, method, ...size }, each);
+      metrics.promised.inc({ ...labels, operation, method, ...size }, promisedBytes);
     }
   }
 }

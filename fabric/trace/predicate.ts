@@ -22,7 +22,7 @@ export interface Predicate {
   readonly step: string;
   /** The device; absent: any. */
   readonly node?: string;
-  /** The how-many-th time, of all devices that are meant together. Default: 1. */
+  /** Which occurrence is meant, counted over all devices that are meant together. Default: 1, the first. */
   readonly count?: number;
 }
 
@@ -143,15 +143,30 @@ export function matcherOf(
   return (on, done) => names.has(done.step) && done.busy === undefined && isOn(on);
 }
 
-/** `b-rnic sends the persistence acknowledgement (S907), time 20` */
+/** `b-rnic sends the persistence acknowledgement (S907), for the 20th time` */
 export function predicateText({ step, node = "any device", count = 1 }: Predicate): string {
   const number = documentText(step);
   const what = step.startsWith("/")
     ? `a step of ${node} says "${step.slice(1)}"`
     : number !== undefined
     ? `${node} ${number} (${step})`
-    : STEP_WORDS[step]?.text.replace("@", node) ?? `${node} takes ${step}`;
-  return count === 1 ? what : `${what}, time ${count}`;
+    : wordText(step, node);
+  return what + occurrenceText(count);
+}
+
+/** With the numbers of the documents, where the word stands for steps that have some. */
+function wordText(word: string, node: string): string {
+  const { text, steps = [] } = STEP_WORDS[word] ?? { text: `@ takes ${word}` };
+  const said = text.replace("@", node);
+  return steps.length === 0 ? said : `${said} (${steps.join(" or ")})`;
+}
+
+/** `, for the 20th time`; "" for the first. */
+export function occurrenceText(count: number): string {
+  if (count === 1) return "";
+  const isTeen = Math.floor(count / 10) % 10 === 1;
+  const ending = isTeen ? "th" : ["th", "st", "nd", "rd"][count % 10] ?? "th";
+  return `, for the ${count}${ending} time`;
 }
 
 /** `b-rnic:S907 or 10 ms`: as it is typed. */

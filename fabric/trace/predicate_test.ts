@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { matcherOf, parseGoal, predicateProblem, predicateText } from "./predicate.ts";
+import { documentSteps, documentText } from "./trace_figures.ts";
 
 describe("parseGoal", () => {
   it("reads times, numbers of the documents, words and texts, on a device or any", () => {
@@ -58,7 +59,15 @@ describe("matcherOf", () => {
     );
     assert.deepEqual([isSend("a", does("S310")), isSend("a", does("S323"))], [true, false]);
     assert.equal(matcherOf({ step: "send-send" })("a", does("S323")), true);
-    assert.equal(matcherOf({ step: "persistence-ack" })("a", does("S1016")), true);
+  });
+
+  it("takes every persistence acknowledgement that the documents name for one", () => {
+    const isAck = matcherOf({ step: "persistence-ack" });
+    const named = documentSteps().filter((step) =>
+      documentText(step)!.includes("persistence acknowledgement")
+    );
+    assert.deepEqual(documentSteps().filter((step) => isAck("a", does(step))), named);
+    assert.deepEqual(named, ["S907", "S1016"]);
   });
 
   it("asks for the device, and for a part of the text", () => {
@@ -78,12 +87,20 @@ describe("matcherOf", () => {
 describe("predicateText", () => {
   it("is a sentence", () => {
     const says = (step: string, rest: object = {}) => predicateText({ step, ...rest });
-    assert.equal(says("persistence-ack", { node: "b-rnic" }), "b-rnic sends a persistence ACK");
+    assert.equal(
+      says("persistence-ack", { node: "b-rnic" }),
+      "b-rnic sends a persistence ACK (S907 or S1016)",
+    );
     assert.equal(says("qp-err"), "a queue pair of any device enters ERR");
     assert.equal(
       says("S907", { count: 20 }),
-      "any device sends the persistence acknowledgement (S907), time 20",
+      "any device sends the persistence acknowledgement (S907), for the 20th time",
     );
     assert.equal(says("/psn 7"), 'a step of any device says "psn 7"');
+    const occurrences = [1, 2, 3, 11, 12, 13, 21, 112].map((count) => says("nak", { count }));
+    assert.deepEqual(occurrences.map((text) => text.replace(/^.*NAK(, for the )?/, "")), [
+      ...["", "2nd time", "3rd time", "11th time", "12th time", "13th time", "21st time"],
+      "112th time",
+    ]);
   });
 });

@@ -27,6 +27,7 @@ import { Iio } from "./memory/iio.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
+import { newestPointer } from "./memory/newest_pointer.ts";
 import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
@@ -68,6 +69,11 @@ export interface HostOptions {
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
   /** Runs beside the programs from the opening of the device on. */
   readonly watch?: (device: OpenDevice) => Steps<void>;
+  /** Takes the card's events from their queue, from the opening of the device on. */
+  readonly serveEvents?: (
+    device: OpenDevice,
+    deliver: (event: RnicEvent) => void,
+  ) => Steps<void>;
   /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
   /** Takes back what a program that has ended has made. @returns whether nothing is left. */
@@ -140,11 +146,16 @@ export class Host implements Node, Machine<ThreadContext> {
     this.timing = timing;
     this.options = options;
     this.map = new AddressMap(plan);
-    const { placement, layout } = plan.queuePlan ?? QUEUE_PLAN;
-    this.guard = new QueueGuard(layOut(placement, layout));
+    const { placement, layout, store } = plan.queuePlan ?? QUEUE_PLAN;
+    const guard = new QueueGuard(layOut(placement, layout));
+    this.guard = guard;
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
-    this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
+    this.memory = new MemorySystem(plan, image, {
+      log: memoryLog,
+      random,
+      ...(store === "node" && { isPlugged: (address) => guard.holds(address) }),
+    });
     const { iommu } = plan;
     this.iommu = iommu && new Iommu({
       iotlb: iommu.iotlb,
@@ -301,7 +312,8 @@ export class Host implements Node, Machine<ThreadContext> {
 
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
     this.#counts.registerWrites++;
-    this.#send({ kind: "register-write", offset, data });
+    const stored = newestPointer(this, offset, data);
+    this.#send({ kind: "register-write", offset, data, ...(stored !== undefined && { stored }) });
   }
 
   sendCommand(command: RnicCommand): number | RnicReply {
@@ -355,8 +367,11 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #opened(device: OpenDevice): void {
     this.#device = device;
-    const { watch } = this.options;
-    if (watch !== undefined) this.#watch(device, watch);
+    const { watch, serveEvents } = this.options;
+    if (watch !== undefined) this.#beside(device, "doorbell-watch", watch);
+    if (serveEvents !== undefined) {
+      this.#beside(device, "events", (own) => serveEvents(own, (event) => this.#event(event)));
+    }
     const { pressure } = this.#plan;
     if (pressure !== undefined) this.#pageThread.press(pressure, this.#bootedAt);
     this.#servePages();
@@ -367,15 +382,16 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#reopen();
   }
 
-  #watch(device: OpenDevice, watch: NonNullable<HostOptions["watch"]>): void {
+  /** Runs a thread of the driver beside the programs. */
+  #beside(device: OpenDevice, name: string, run: (device: OpenDevice) => Steps<void>): void {
     this.#processor.add({
-      name: "doorbell-watch",
+      name,
       driver: true,
       serves: true,
       startAt: this.now,
-      start: (account) => watch(deviceOn(device, this.#cpu("doorbell-watch", account))),
+      start: (account) => run(deviceOn(device, this.#cpu(name, account))),
       onReturn: () => {},
-      onFailure: (error) => this.#failed("doorbell-watch", error),
+      onFailure: (error) => this.#failed(name, error),
     });
   }
 

@@ -74,6 +74,7 @@ export function hostStatistics(
     scmResidentBytes: scm.residentBytes,
     dramResidentBytes: dram.residentBytes,
     dramAllocatedBytes: map.allocatedBytes,
+    ...(memory.pluggedLoads > 0 && { pluggedLoads: memory.pluggedLoads }),
     ...pagingStatistics(pages, paging),
     ...(iommu && {
       iotlbHits: iommu.hits,

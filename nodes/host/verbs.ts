@@ -23,6 +23,7 @@ import {
   getCqEvent,
 } from "./verbs/comp_channel.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import { openEventQueue } from "./verbs/event_queue.ts";
 import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
 import {
@@ -62,7 +63,7 @@ import {
 } from "./verbs/queue_pair.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
-import type { DeviceOptions } from "./verbs/objects.ts";
+import type { Device, DeviceOptions } from "./verbs/objects.ts";
 
 const verbs = {
   allocPd,
@@ -176,6 +177,7 @@ export function* openDevice(
     const { card } = cpu;
     try {
       const state = yield* initDevice(cpu, plan, options);
+      yield* openEvents({ cpu, state }, plan);
       const cm: CmState = { agent, gsi: yield* openGsi({ cpu, state }) };
       return { cpu, state, cm, verbs };
     } catch (error) {
@@ -183,6 +185,11 @@ export function* openDevice(
     }
     while (cpu.card === undefined) yield* cpu.waitSignal(SIGNALS.busUp, NEVER);
   }
+}
+
+function* openEvents(device: Device, plan: HostPlan): Steps<void> {
+  if (plan.queuePlan?.events !== "queue") return;
+  device.state.eventQueue = yield* openEventQueue(device);
 }
 
 /**
@@ -215,6 +222,7 @@ export function* reopenDevice(
     Object.assign(state, opened, { nextVector, epoch: epoch + 1 });
     // Freed only now: the failed card's last writes have arrived.
     for (const address of before.values()) cpu.free({ address });
+    yield* openEvents(device, plan);
     // Programs may use QP 1 meanwhile: the earlier one refuses posts, but it exists.
     cm.gsi = yield* openGsi(device, cm.gsi);
   } catch (error) {

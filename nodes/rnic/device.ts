@@ -8,6 +8,7 @@ import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
 import { createDma } from "./dma/dma.ts";
 import { createRegionTable } from "./dma/memory_region.ts";
+import { createHints } from "./state/hints/hint_state.ts";
 import { createPaging } from "./state/paging_state.ts";
 import { Fifo } from "../../fabric/base/fifo.ts";
 import { QueueCache } from "./state/queue_cache.ts";
@@ -44,6 +45,7 @@ export function createDevice(
     stageAt: 0,
     spaces: undefined,
     store: layOut(queuePlan.placement, queuePlan.layout),
+    scheme: queuePlan.scheme,
     readPointer: queuePlan.readPointer,
     persistence: { flow: 1, flush: "read", noSnoop: false },
     journal: undefined,
@@ -54,9 +56,11 @@ export function createDevice(
     regions: createRegionTable(),
     paging: createPaging(plan),
     pageEvents: new Fifo(),
+    hints: createHints(plan.hints),
     queuePairs: new Map(),
     multicast: new Map(),
     completionQueues: new Map(),
+    eventQueue: undefined,
     sharedReceiveQueues: new Map(),
     owners: [],
     doorbells: new Fifo(),
@@ -65,6 +69,8 @@ export function createDevice(
     blueFlame: new Map(),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
+    contextWaits: new Map(),
+    contextsHeld: new Map(),
     pauses: new Map(),
     moved: new Map(),
     atomicWords: new Map(),
@@ -75,6 +81,7 @@ export function createDevice(
     flips: createFlips(plan, { name, seed: options.seed }),
     deadlines: new Deadlines(0),
     slots: [],
+    lowestFree: { queue: 0, slot: 0 },
     nextQpn: FIRST_QPN,
     identification: 0,
   };

@@ -13,8 +13,12 @@ import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
+import { receiveHint } from "./hints/receive_hint.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
+import { mayTake } from "./queues/context.ts";
+import type { QueuePair } from "./state/queue_pair.ts";
+import type { PacketIn } from "./state/responder_state.ts";
 
 /** A frame has arrived at the network port. */
 export function receiveFrame(device: Device, frame: Frame): void {
@@ -34,12 +38,30 @@ export function receiveFrame(device: Device, frame: Frame): void {
   const reason = checkDestination(device, packet) ??
     (qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row }));
   if (reason !== undefined) return drop(device, reason);
-  noteMark(device, qp!, { packet, row });
-  if (row.direction === "response") receiveResponse(device, qp!, { packet, row });
+  const input = { packet, row, frame: frame.bytes };
+  const when = mayTake(device, qp!, input);
+  if (when === "now") takePacket(device, qp!, input);
+  else if (when === "too many") drop(device, "context-too-many");
+}
+
+function takePacket(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { packet, row } = input;
+  noteMark(device, qp, { packet, row });
+  if (row.operation === "hint") receiveHint(device, qp, packet);
+  else if (row.direction === "response") receiveResponse(device, qp, { packet, row });
   else {
     // What is no request of a known operation has not passed the checks above.
-    const operation = operationOf(row)!;
-    receiveRequest(device, qp!, { packet, row, frame: frame.bytes, operation });
+    receiveRequest(device, qp, { ...input, operation: operationOf(row)! });
+  }
+}
+
+/** The context is there that these packets of a queue pair have waited for. */
+export function takePackets(device: Device, qp: QueuePair, inputs: readonly PacketIn[]): void {
+  for (const input of inputs) {
+    // It may be in another state by now.
+    const reason = checkQueuePair(qp, input);
+    if (reason === undefined) takePacket(device, qp, input);
+    else drop(device, reason);
   }
 }
 

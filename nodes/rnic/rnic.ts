@@ -33,8 +33,9 @@ import {
   takeSpace2,
   takeUnits,
 } from "./queues/paused_queue.ts";
+import { takeWaiting } from "./queues/context.ts";
 import { finishLoad, takeSpace } from "./queues/queue_information.ts";
-import { receiveFrame } from "./receive.ts";
+import { receiveFrame, takePackets } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
 import { resumeDoorbell, runSchedule, writeRegister } from "./schedule.ts";
 import { hasTurns } from "./turns.ts";
@@ -43,13 +44,14 @@ import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
+import { serveHints } from "./hints/serve_hints.ts";
+import { holdsWakeAt } from "./hints/look_ahead.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
-import type { QueueLoad, Waiter } from "./state/queues.ts";
-import type { Space } from "../../fabric/wire/host_bus/queue_placement.ts";
+import type { ContextWait, LookUpPart, QueueLoad, Waiter } from "./state/queues.ts";
 import { createDevice } from "./device.ts";
 
 /**
@@ -77,6 +79,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     device.out = out;
     takeInput(device, input);
     if (device.pageEvents.length > 0) raisePageFaults(device);
+    if (device.hints !== undefined) serveHints(device, device.hints);
     finishDataReads(device);
     runStaged(device);
     do {
@@ -100,6 +103,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         stagedWakeAt(device),
         pageFaultWakeAt(device),
         pausesWakeAt(device),
+        device.hints === undefined ? NEVER : holdsWakeAt(device.hints),
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),
@@ -216,7 +220,7 @@ function resumeRead(
 
 function takeQueueSpace(
   device: Device,
-  read: { readonly load: QueueLoad; readonly part: Space | "record" },
+  read: { readonly load: QueueLoad; readonly part: LookUpPart },
   data: Uint8Array<ArrayBuffer> | undefined,
 ): void {
   const { load } = read;
@@ -244,11 +248,23 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
       return resumeShared(device, entry, waiter);
     case "pause":
       return resumePause(device, entry, waiter);
+    case "context":
+      return resumeContext(device, entry, waiter.wait);
     case "cq":
       if (resumeCompletion(device, entry, waiter) === "overflow") {
         failQueuePairsOf(device, waiter.cq);
       }
   }
+}
+
+/** What waited for a queue pair's context goes on: what it owes first, as that was owed first. */
+function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait): void {
+  const wait = takeWaiting(device, waiting, entry);
+  if (wait === undefined) return;
+  const { qp, controls, packets, wantsTurn } = wait;
+  for (const frame of controls) device.transmitter.control.push(frame);
+  takePackets(device, qp, packets);
+  if (wantsTurn) schedule(device, qp);
 }
 
 /** The queue's information cannot be had: a doorbell is refused, a queue pair fails. */
@@ -265,6 +281,10 @@ function failWaiter(device: Device, waiter: Waiter): void {
       return failShared(device, waiter.srq);
     case "pause":
       return failPause(device, waiter.pause);
+    case "context":
+      device.contextWaits.delete(waiter.wait.queue);
+      if (waiter.wait.life === waiter.wait.qp.life) failFatally(device, waiter.wait.qp);
+      return;
     case "cq":
       waiter.cq.overflowed = true;
       failQueuePairsOf(device, waiter.cq);
@@ -278,6 +298,7 @@ function fireTimer(device: Device, qp: QueuePair, timer: Timer): void {
     case "receive":
       return retryReceives(device, qp);
     case "pace":
+    case "read":
       return schedule(device, qp);
     case "rate":
       return rateTimer(device, qp);

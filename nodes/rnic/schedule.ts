@@ -14,7 +14,13 @@ import { type Device, type QueueOwner, schedule } from "./state/device.ts";
 import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
-import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
+import {
+  acceptPointer,
+  findQueue,
+  needsPointer,
+  rereadPointer,
+} from "./queues/queue_information.ts";
+import { observeHandled } from "./queues/stale_pointers.ts";
 import { forgetPieces, noticeDoorbell, pushDoorbell } from "./queues/doorbell_space.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
 import { fetchWork } from "./queues/send_queue.ts";
@@ -34,8 +40,10 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
     if (doorbell !== undefined) {
       forgetPieces(device, doorbell.queue);
       if (!noticeDoorbell(device)) return;
-      if (isMessage) serveDoorbell(device, doorbell);
-      else pushDoorbell(device, doorbell);
+      const { stored } = write;
+      const taken = stored === undefined ? doorbell : { ...doorbell, stored };
+      if (isMessage) serveDoorbell(device, taken);
+      else pushDoorbell(device, taken);
       return;
     }
   } else if (write.offset === CQ_ARM_OFFSET) {
@@ -63,16 +71,23 @@ export function runSchedule(device: Device): void {
   runTurns(device);
 }
 
+/**
+ * A doorbell for a queue that there is none of, or of a queue pair in RESET, is dropped and counted: its pointer
+ * is of an earlier life. One for a queue in error is served (*own*: the document would drop it, too). What is
+ * posted in ERR has to complete with WR_FLUSH_ERR (IBTA, the state diagram of queue pairs), and the doorbell is
+ * how the card learns that there is something; nothing is executed by it.
+ */
 function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];
-  if (owner === undefined) {
+  if (owner === undefined || ("qp" in owner && owner.qp.state === "reset")) {
     device.counters.doorbellsRefused++;
     return;
   }
-  const waiter = { kind: "doorbell", write: doorbell.write, wqe: doorbell.wqe } as const;
+  const { write, wqe, stored } = doorbell;
+  const waiter = { kind: "doorbell", write, wqe, stored } as const;
   const entry = findQueue(device, doorbell.queue, waiter);
   if (entry === undefined) return;
-  if (doorbell.write === undefined) rereadPointer(device, entry, waiter);
+  if (needsPointer(device, entry, waiter)) rereadPointer(device, entry, waiter);
   else resumeDoorbell(device, entry, waiter);
 }
 
@@ -83,6 +98,7 @@ export function resumeDoorbell(
   doorbell: DoorbellContent,
 ): void {
   if (doorbell.write !== undefined) acceptPointer(entry, doorbell.write);
+  observeHandled(device, entry, doorbell);
   const owner: QueueOwner | undefined = device.owners[entry.queue];
   if (owner?.kind === "sq") {
     const { qp } = owner;

@@ -10,6 +10,7 @@ import { canRead } from "./dma/dma.ts";
 import type { Device } from "./state/device.ts";
 import { LIMITS } from "./state/limits.ts";
 import { nextReadFrame } from "./answers/answers.ts";
+import { releaseContexts } from "./queues/context.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { nextRequestFrame } from "./requester/requester.ts";
 
@@ -62,6 +63,9 @@ function nextTurn({ timing }: Device, qp: QueuePair): QueuePair {
  */
 function beginFrames(device: Device, qp: QueuePair): boolean {
   qp.answersNext = !qp.answersNext;
-  if (qp.answersNext) return nextReadFrame(device, qp) || nextRequestFrame(device, qp);
-  return nextRequestFrame(device, qp) || nextReadFrame(device, qp);
+  const isBegun = qp.answersNext
+    ? nextReadFrame(device, qp) || nextRequestFrame(device, qp)
+    : nextRequestFrame(device, qp) || nextReadFrame(device, qp);
+  releaseContexts(device, qp);
+  return isBegun;
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_S } from "../../fabric/base/time.ts";
 import { createDevice } from "./device.ts";
+import { createEntry } from "./queues/queue_information.ts";
 import { schedule } from "./state/device.ts";
 import { createWork } from "./state/outstanding_wqe.ts";
 import { applyAttributes, createQueuePair } from "./state/queue_pair.ts";
@@ -130,7 +131,8 @@ function turnsOf({ queuePairs, busy, frames }: {
   readonly busy: number;
   readonly frames: number;
 }) {
-  const device = createDevice("a", rnicPlan("a"), { seed: 1 });
+  const queueCache = { entries: queuePairs, evict: "oldest", amount: 1 } as const;
+  const device = createDevice("a", rnicPlan("a", { queueCache }), { seed: 1 });
   const ring = { address: 0, units: 64 };
   const wqe = {
     opcode: "write",
@@ -161,6 +163,20 @@ function turnsOf({ queuePairs, busy, frames }: {
     });
     applyAttributes(qp, { state: "rts", pathMtu: 4096 });
     device.queuePairs.set(qp.qpn, qp);
+    const entry = createEntry(device, {
+      queue: qp.sqQueue,
+      kind: "sq",
+      owner: qp.qpn,
+      wqeAddress: ring.address,
+      indexAddress: 0,
+      depth: ring.units,
+      unitBytes: 64,
+      state: "rts",
+      valid: true,
+      rnicPointer: 0,
+      recycled: false,
+    });
+    device.cache.insert(entry, 0);
     return qp;
   });
   for (const qp of all.slice(0, busy)) {

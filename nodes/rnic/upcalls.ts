@@ -21,6 +21,7 @@ import {
 import { passAnswers, readFrameFailed, readFrameSent } from "./answers/answers.ts";
 import { schedule } from "./state/device.ts";
 import type { MemoryWait } from "./state/paging_state.ts";
+import { queueEvent } from "./queues/event_queue.ts";
 import { resumeResponses } from "./requester/response.ts";
 import { flushWork } from "./requester/completer.ts";
 import { failFatally } from "./requester/qp_error.ts";
@@ -33,6 +34,7 @@ import type { TxFrame } from "./state/tx_frame.ts";
 import { fail, requestSent } from "./requester/requester.ts";
 
 export const UPCALLS: Upcalls = {
+  queueEvent,
   giveReceive,
   refuseRecv,
   flushWork,

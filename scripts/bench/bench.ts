@@ -7,6 +7,7 @@ import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { measureHops, measureStartUp } from "./as_processes.ts";
 import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts";
+import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
@@ -14,6 +15,7 @@ import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./page.ts";
 import { putText, writeTables } from "./put_table.ts";
+import { measureQueues } from "./queues.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -29,7 +31,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "p", "q"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -52,17 +54,20 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
+  if (wanted.has("q")) figures.push(...measureQueues({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
   const logFailure = wanted.has("l") ? measureLogFailure(seed) : [];
+  const cliffs = wanted.has("p") ? measureCliffs({ seed, quick }) : [];
   const tables = [
     ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
     ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
+    ...(wanted.has("p") ? [cliffsTable(cliffs)] : []),
   ];
   if (flags.write) await writeTables(tables);
   if (flags.json) {
-    const exact = { methods, verified, log, logFailure };
+    const exact = { methods, verified, log, logFailure, cliffs };
     print(
       JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), ...exact }),
     );
@@ -107,10 +112,10 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less precise")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
-  .option("--write", "put the tables of (l) and (m) into bench/RESULTS.md, with --only lm")
+  .option("--write", "put the tables of (l), (m) and (p) into bench/RESULTS.md, with --only lmp")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

@@ -5,22 +5,26 @@ import { startDevice } from "../../console/rack/live/power.ts";
 import { readProcesses } from "../../console/rack/process_table.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { onInterrupt } from "../commands/interrupt.ts";
 import { say } from "../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
 import type { Figure, Measured } from "./figure.ts";
-import { onRack } from "./on_rack.ts";
+import { held, onRack } from "./on_rack.ts";
 
 interface Rig extends Measured {
+  /** Aborted by an interrupt. */
+  readonly signal: AbortSignal;
   readonly folder: string;
   readonly pages: ConsolePages;
 }
 
 export async function measurePage(options: Measured): Promise<Figure[]> {
+  const signal = onInterrupt("ending the bench");
   const folder = await Deno.makeTempDir({ prefix: "rackmesh-bench-page-" });
   Deno.env.set("RACKMESH_CACHE", folder);
   try {
     const pages = await ConsolePages.open();
-    const rig = { ...options, folder, pages };
+    const rig = { ...options, signal, folder, pages };
     try {
       return [
         ...await measurePast(rig),
@@ -54,9 +58,21 @@ async function measurePast(rig: Rig): Promise<Figure[]> {
     const text = `hosts: { a: {}, b: { ddio: on, scm: { size: ${2 * mib + 16}MiB } } }\n` +
       `programs: [{ on: a, run: put, to: b, method: write-flush, depth: 16, bytes: ${mib}MiB }]\n`;
     const scenario = await scenarioFile(rig, `past-${mib}`, text);
-    const { run } = await runScenario(scenario, { prepare: { packing: "all", seed: rig.seed } });
-    if (figures.length === 0) figures.push(...await measurePaint(rig, run));
-    figures.push(...await measureSlider(rig, { run, label }));
+    const isFirst = figures.length === 0, { signal } = rig;
+    figures.push(
+      ...await held(
+        async ({ run }) => [
+          ...isFirst ? await measurePaint(rig, run) : [],
+          ...await measureSlider(rig, { run, label }),
+        ],
+        {
+          signal,
+          up: () => runScenario(scenario, { prepare: { packing: "all", seed: rig.seed }, signal }),
+          // A run has taken its rack down; what it has left goes with the folder.
+          down: () => Promise.resolve(),
+        },
+      ),
+    );
   }
   return figures;
 }

@@ -25,7 +25,13 @@ export const HOST_FLOORS: Floors = [
   ["own_programs.ts"],
   ["programs/common/", "host.ts"],
   ["programs/persist/"],
-  ["programs/append/", "programs/log/", "programs/perftest/", "programs/bulk.ts"],
+  [
+    "programs/append/",
+    "programs/log/",
+    "programs/perftest/",
+    "programs/bulk.ts",
+    "programs/many_queues.ts",
+  ],
   ["programs/programs.ts"],
 ];
 
@@ -37,6 +43,7 @@ export const RNIC_FLOORS: Floors = [
   ["paging/"],
   ["queues/"],
   ["transmit/"],
+  ["hints/"],
   ["requester/"],
   ["answers/"],
   ["persistence/"],

@@ -4,7 +4,12 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { goalText, parseGoal, predicateText } from "../../fabric/trace/predicate.ts";
+import {
+  goalText,
+  occurrenceText,
+  parseGoal,
+  predicateText,
+} from "../../fabric/trace/predicate.ts";
 import { STEP_WORDS } from "../../fabric/trace/step_words.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
@@ -46,7 +51,7 @@ export function addClock(program: Command): void {
     "until <what...>",
     "run to a virtual time (2ms) or a step (S907, b-rnic:S907), whichever comes first",
   )
-    .option("--count <n>", "of steps, not the first but the one of this number (1)")
+    .option("--count <n>", "which occurrence of a step: 20 for the 20th (default: the first)")
     .option("--no-replay", "do not replay the run to say exactly which step it was")
     .action((goals: string[], flags: UntilFlags) => driveUntil(goals, flags));
   clockCommand(
@@ -54,7 +59,7 @@ export function addClock(program: Command): void {
     "find <what...>",
     "the instant of a step in the past of a run, in the words of rack until",
   )
-    .option("--count <n>", "not the first but the one of this number (1)")
+    .option("--count <n>", "which occurrence: 20 for the 20th (default: the first)")
     .option("--after <time>", "count those after this virtual time")
     .option("--variant <name>", "of a run with several: its name, or its number from 1")
     .addHelpText("after", wordsText())
@@ -139,7 +144,7 @@ async function drive(
 
 /** `b-rnic takes S907 at 190.76 us` */
 function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): string {
-  return `${node} takes ${step} at ${formatTime(atPs)}${count === 1 ? "" : `, time ${count}`}`;
+  return `${node} takes ${step} at ${formatTime(atPs)}${occurrenceText(count)}`;
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {

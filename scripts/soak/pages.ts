@@ -1,6 +1,7 @@
 /** Pages that look at the rack under soak, by a console of its own: what they hold, and what goes wrong in them. */
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
-import { residentBytes } from "../../console/rack/process_table.ts";
+import { ifThere } from "../../console/base/files.ts";
+import { residentBytes, statOf } from "../../console/rack/process_table.ts";
 import { after } from "../../fabric/bus/wall_time.ts";
 import { browserProgram, SIGNALS } from "../bench/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";
@@ -69,6 +70,8 @@ export class SoakPages {
     const add = (name: string, what: Parameters<Samples["add"]>[0]["what"], value: number) =>
       samples.add({ name, what, transfers, value });
     add("console", "resident MB", residentBytes(this.#child.pid) / 1e6);
+    const replays = childrenOf(this.#child.pid).filter(isReplay).map(residentBytes);
+    if (replays.length > 0) add("replay", "replay MB", Math.max(...replays) / 1e6);
     for (const { name, protocol } of this.#pages) {
       await protocol.send("HeapProfiler.collectGarbage");
       const { usedSize } = await protocol.send("Runtime.getHeapUsage");
@@ -93,6 +96,17 @@ export class SoakPages {
     if (code !== 130) wrong.push(`rack console ended with code ${code}`);
     return wrong;
   }
+}
+
+/** Processes that a process has started. */
+function childrenOf(pid: number): number[] {
+  const all = [...Deno.readDirSync("/proc")].map(({ name }) => Number(name));
+  return all.filter((each) => Number.isSafeInteger(each) && Number(statOf(each)?.[1]) === pid);
+}
+
+function isReplay(pid: number): boolean {
+  const line = ifThere(() => Deno.readTextFileSync(`/proc/${pid}/cmdline`)) ?? "";
+  return line.includes("/console/replay/main.ts");
 }
 
 /** What `rack console --json` prints when it is there. */

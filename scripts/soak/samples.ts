@@ -13,7 +13,8 @@ export interface FlatRow extends Growth {
     | "verbs objects"
     | "allocated KiB"
     | "heap MB"
-    | "DOM nodes";
+    | "DOM nodes"
+    | "replay MB";
   readonly isFlat: boolean;
 }
 
@@ -30,6 +31,14 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   // Of a page: the time line has a mark for each of the rack's power failures and faults.
   "heap MB": 8,
   "DOM nodes": 5_000,
+  // It keeps more and more of a run, up to what it may: see MOST.
+  "replay MB": Infinity,
+};
+
+/** What a measure may be at all. */
+const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
+  // Details of 512 MiB and what comes anew while their older half is forgotten, the heap, the rack's own memory.
+  "replay MB": 1_200,
 };
 
 const FINAL_MS = 3_000;
@@ -93,9 +102,10 @@ export class Samples {
     return [...this.#series].flatMap(([key, series]): FlatRow[] => {
       const [name, what] = key.split("/") as [string, FlatRow["what"]];
       const growth = growthOf(series);
-      return growth === undefined
-        ? []
-        : [{ name, what, ...growth, isFlat: growth.growth <= LIMITS[what] }];
+      if (growth === undefined) return [];
+      const most = Math.max(...series.map(({ value }) => value));
+      const isFlat = growth.growth <= LIMITS[what] && most <= (MOST[what] ?? Infinity);
+      return [{ name, what, ...growth, isFlat }];
     });
   }
 }

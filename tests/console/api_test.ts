@@ -157,8 +157,15 @@ describe("the console's API", () => {
     const failed = await ended(both.id);
     assert.equal(failed.job.state, "failed");
     assert.match(failed.job.error, /stands for 2 runs/);
-    // Without a program: what the tests do to the rack is all that happens.
-    const text = "name: persist-pair\nseed: 7\nhosts: { a: {}, b: { ddio: on } }\nprograms: []\n";
+    // perftest has ended before the tests begin: what they do to the rack is all that happens then.
+    const text = `
+name: persist-pair
+seed: 7
+hosts: { a: {}, b: { ddio: on } }
+programs:
+  - { on: b, run: perftest-server }
+  - { on: a, run: perftest, to: b, test: ib_write_lat, iterations: 11 }
+`;
     const job = await good("POST /jobs", {}, { json: { kind: "up", scenario: { text } } });
     const detail = await ended(job.id);
     assert.equal(detail.job.state, "done", detail.job.error);
@@ -174,6 +181,10 @@ describe("the console's API", () => {
     assert.equal(nodes.length, 5);
     assert.match((await good("GET /runs/{run}/scenario")).text, /name: persist-pair/);
     assert.ok(cables.some(({ name }: { name: string }) => name === "a-rnic/tor"));
+    await eventually("perftest's figures", async () => {
+      const { operations } = await good("GET /racks/{run}/devices/{node}", { node: "a" });
+      return operations[0]?.count === 10;
+    }, { withinMs: 60_000 });
   });
 
   it("tells a page the state first, then each change, and goes on where a page was", async () => {
@@ -325,6 +336,7 @@ describe("the console's API", () => {
     const { checkpoints } = await good("GET /runs/{run}/checkpoints");
     assert.deepEqual(checkpoints, [dead, now]);
     const remove = "DELETE /runs/{run}/checkpoints/{checkpoint}";
+    await refused("422 refused", remove, { checkpoint: "c1" }, { query: "?variant=2" });
     await good(remove, { checkpoint: "c1" });
     assert.match(
       await refused("422 refused", remove, { checkpoint: "c1" }),
@@ -369,6 +381,12 @@ describe("the console's API", () => {
     assert.ok(messages > 0);
     const mean = value("rackmesh_operation_latency_seconds_sum", put) / messages;
     assert.ok(mean > 1e-6 && mean < 1e-3, `${mean} s of virtual time`);
+    // Between 11 posts are 10 latencies.
+    const test = 'node="a",test="ib_write_lat",bytes="2"';
+    assert.equal(value("rackmesh_perftest_latency_seconds_count", test), 10);
+    const oneWay = value("rackmesh_perftest_latency_seconds_sum", test) / 10;
+    assert.ok(oneWay > 1e-6 && oneWay < 5e-6, `${oneWay} s of virtual time`);
+    assert.ok(!text.includes('operation="perftest"'));
     assert.ok(value("rackmesh_link_bytes_total", 'from="tor"') > 1_000);
     assert.equal(value("rackmesh_switch_queue_bytes", 'from="tor"'), 0);
     assert.ok(value("rackmesh_grants_waited_for", rack) >= 0);

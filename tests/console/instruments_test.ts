@@ -10,6 +10,16 @@ import { eventually } from "../support/eventually.ts";
 import { itUnless } from "../support/skipping.ts";
 
 const SCENARIO = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+/** Two hundred hosts in four racks, which do nothing: what is looked at is the picture. */
+const LARGE = `name: two-hundred
+fabric: { topology: leaf-spine, leaves: 4, spines: 2 }
+defaults: { services: none, scm: { size: 4KiB }, dram: 1MiB }
+hosts:
+  h1..h50: { leaf: 1 }
+  h51..h100: { leaf: 2 }
+  h101..h150: { leaf: 3 }
+  h151..h200: { leaf: 4 }
+`;
 const it = itUnless(browserMissing, "The console's page in a browser");
 /** Explorations compute for seconds, and this machine may be busy. */
 const LONG = { timeout: 20_000 };
@@ -21,6 +31,8 @@ describe("The page's instruments", () => {
   /** A run of which each variant is another rack. */
   let twoVariants = "";
   let input = "";
+  /** A run of {@link LARGE}. */
+  let large = "";
 
   beforeAll(async () => {
     if (browserMissing !== undefined) return;
@@ -28,15 +40,7 @@ describe("The page's instruments", () => {
     await Deno.writeFile(input, new Uint8Array(20_000).map((_, i) => i * 7));
     const choices = ["--method", "persist-opcode", "--input", input];
     rig = await BrowserRig.open([SCENARIO, ...choices, "--ddio", "on"]);
-    const { stdout, stderr } = await rig.commands.run([
-      "run",
-      SCENARIO,
-      ...choices,
-      ...["--pack", "all", "--depth", "1"],
-    ]);
-    const found = /kept in .*\/(\S+)/.exec(`${stdout}\n${stderr}`)?.[1];
-    assert.ok(found !== undefined, `${stdout}\n${stderr}`);
-    twoVariants = found;
+    twoVariants = await kept([SCENARIO, ...choices, "--depth", "1"]);
     await rig.device("b").waitFor();
   });
 
@@ -44,6 +48,14 @@ describe("The page's instruments", () => {
     await rig?.close();
     if (input !== "") await Deno.remove(input);
   });
+
+  /** Runs a scenario in one process. @returns the name of what it has left. */
+  async function kept(args: readonly string[]): Promise<string> {
+    const { stdout, stderr } = await rig.commands.run(["run", ...args, "--pack", "all"]);
+    const found = /kept in .*\/(\S+)/.exec(`${stdout}\n${stderr}`)?.[1];
+    assert.ok(found !== undefined, `${stdout}\n${stderr}`);
+    return found;
+  }
 
   /** The run with two variants, in this view. */
   async function ofTwo(view: string, more = ""): Promise<void> {
@@ -135,6 +147,63 @@ describe("The page's instruments", () => {
       async () =>
         /crash points? at \d+ instants? of b/.test(await page.locator("main h2").innerText()),
     );
+  });
+
+  it("says why a run cannot be replayed, in every view", async () => {
+    const { page, commands } = rig;
+    large = await kept([await commands.file("large.yaml", LARGE)]);
+    const record = `${commands.cache}/runs/${large}/inexact.jsonl`, why = "a message was lost";
+    await Deno.writeTextFile(record, `${JSON.stringify(why)}\n`);
+    const reason = new RegExp(`${large} cannot be replayed exactly: ${why}`);
+    await page.goto(`${rig.printed.origin}/#/rack?run=${large}`);
+    await page.locator(".why").getByText(reason).waitFor();
+    // What the run file says is there all the same.
+    await rig.device("h200").waitFor({ state: "attached" });
+    for (const view of ["Memory", "Operation"]) {
+      await rig.view(view);
+      await page.locator("main").getByText(reason).waitFor();
+    }
+    await rig.pictures("refused");
+    await rig.accessible("a run that cannot be replayed");
+    await Deno.remove(record);
+  });
+
+  it("draws a rack of 200 hosts, each in its place, and each readable when one comes near", async () => {
+    const { page } = rig;
+    await page.goto(`${rig.printed.origin}/#/rack?run=${large}`);
+    await page.reload();
+    await page.locator(".why").getByText("A kept run: it ended at").waitFor(LONG);
+    const boxes = await page.locator("[data-device]").evaluateAll((all) =>
+      all.map((each) => {
+        const { x, y, width, height } = each.getBoundingClientRect();
+        return { x, y, right: x + width, bottom: y + height };
+      })
+    );
+    assert.equal(boxes.length, 2 * 200 + 4 + 2);
+    const view = (await page.locator("svg.drawing").boundingBox())!;
+    for (const [i, box] of boxes.entries()) {
+      const isInside = box.x >= view.x && box.right <= view.x + view.width &&
+        box.y >= view.y && box.bottom <= view.y + view.height;
+      assert.ok(isInside, `device ${i} is in the picture`);
+    }
+    await rig.pictures("large");
+    // What was searched for is what one comes nearer to.
+    await page.keyboard.press("/");
+    await page.keyboard.type("h137");
+    await page.keyboard.press("Enter");
+    await page.locator("aside h2", { hasText: "h137" }).waitFor();
+    const name = rig.device("h137").locator("text.name");
+    const closer = page.getByRole("button", { name: "Closer" });
+    for (let i = 0; i < 12 && await page.locator(".drawing.no-figures").count() > 0; i++) {
+      await closer.click();
+    }
+    const near = (await name.boundingBox())!;
+    assert.ok(near.height >= 10, `the name is ${near.height} px high`);
+    assert.ok(near.x >= view.x && near.x + near.width <= view.x + view.width, "it is in view");
+    assert.ok(near.y >= view.y && near.y + near.height <= view.y + view.height, "it is in view");
+    await rig.pictures("large-near");
+    await page.getByRole("button", { name: "all", exact: true }).click();
+    assert.ok((await rig.device("h137").boundingBox())!.height < 34);
   });
 
   it("explores a scenario, and shows its counterexample as a ladder", async () => {

@@ -29,6 +29,22 @@ describe("The console's page", () => {
     if (input !== undefined) await Deno.remove(input);
   });
 
+  /** A command, as one types it. */
+  async function type(command: string): Promise<void> {
+    await rig.page.locator("main").click({ position: { x: 5, y: 5 } });
+    await rig.page.keyboard.press(command[0]!);
+    await rig.page.keyboard.type(command.slice(1));
+    await rig.page.keyboard.press("Enter");
+  }
+
+  /** Until the rack has something to do. */
+  async function ordered(): Promise<void> {
+    await eventually("the order is there", async () => {
+      const { stdout } = await rig.commands.run(["why", "--json"]);
+      return JSON.parse(stdout).next !== null;
+    }, { withinMs: 60_000 });
+  }
+
   it("signs in by the printed address, once, and clears it", async () => {
     await rig.device("b").waitFor();
     assert.doesNotMatch(rig.page.url(), /token/);
@@ -97,17 +113,14 @@ describe("The console's page", () => {
     const { page, commands } = rig;
     await page.locator(".bar").getByRole("button", { name: "pause" }).click();
     const put = commands.run(["put", "--to", "b", input!, "--method", "persist-opcode"]);
-    await eventually("the order is there", async () => {
-      const { stdout } = await commands.run(["why", "--json"]);
-      return JSON.parse(stdout).next !== null;
-    }, { withinMs: 60_000 });
+    await ordered();
     await page.keyboard.press("u");
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox").or(dialog.getByRole("combobox")).first().fill("S970");
     await dialog.getByRole("button", { name: "Run until then" }).click();
     await dialog.getByRole("alert").getByText("expected a time").waitFor();
     await dialog.getByRole("combobox").first().fill("b-rnic:persistence-ack");
-    await dialog.getByLabel("The how-many-th").fill("2");
+    await dialog.getByLabel("Which occurrence").fill("2");
     await dialog.getByRole("button", { name: "Run until then" }).click();
     // The text of the step is known to the replay alone.
     const stop = page.locator(".why").getByRole("button", { name: "S1016: persistence ACK of" });
@@ -122,6 +135,25 @@ describe("The console's page", () => {
     await page.locator(".bar").getByRole("button", { name: "▶ run" }).click();
     assert.equal((await put).code, 0);
     assert.equal(await page.getByText("Stopped at").count(), 0);
+  });
+
+  it("shows a rack that moves from when the page came, and what was before when that is asked for", async () => {
+    const { page, commands } = rig;
+    // Slow enough for a put to be under way all the while.
+    await type(":pace 3us");
+    const put = commands.run(["put", "--to", "b", input!, "--method", "persist-opcode"]);
+    await ordered();
+    await page.reload();
+    const note = page.getByText("Shown from when this page came");
+    await note.waitFor();
+    assert.equal(await page.locator('footer .promises[d*="M"]').count(), 0);
+    await rig.pictures("unread");
+    await rig.accessible("a past that is unread");
+    await page.getByRole("button", { name: "replay it" }).click();
+    await page.locator('footer .promises[d*="M"]').waitFor({ state: "attached" });
+    await note.waitFor({ state: "detached" });
+    await type(":pace full");
+    assert.equal((await put).code, 0);
   });
 
   it("lists its keys, and is used by them alone", async () => {
@@ -201,10 +233,20 @@ describe("The console's page", () => {
     await page.getByRole("link", { name: "persist-pair" }).click();
     await page.getByRole("heading", { name: "Files" }).waitFor();
     await page.getByRole("button", { name: "Checkpoint here" }).click();
-    await page.getByRole("table", { name: "Checkpoints" }).getByText("c1").waitFor();
+    // A digest may have the same letters.
+    const named = (name: string) => page.getByRole("cell", { name, exact: true });
+    await named("c1").waitFor();
     await rig.pictures("run");
     await rig.accessible("a run in full");
     await page.getByRole("button", { name: "Delete the checkpoint c1" }).click();
+    await page.getByText("A checkpoint keeps where the rack stands").waitFor();
+    await type(":checkpoint before-lunch");
+    await named("before-lunch").waitFor();
+    await type(":checkpoint --delete after-lunch");
+    await page.locator(".notice.refused").getByText("before-lunch").waitFor();
+    await type(":checkpoint --delete before-lunch");
+    await page.locator(".notice").getByText("before-lunch is deleted").waitFor();
+    await named("before-lunch").waitFor({ state: "detached" });
     await page.getByText("A checkpoint keeps where the rack stands").waitFor();
   });
 
@@ -270,15 +312,49 @@ describe("The console's page", () => {
     await page.close();
   });
 
-  it("greys itself when the server is gone, and says since when", async () => {
-    const { page } = rig;
+  it("greys itself when the console is killed, and is where it was when there is one again", async () => {
+    const { page, printed } = rig;
     await rig.view("Rack");
-    await page.getByRole("combobox", { name: "Rack or run" }).selectOption(rig.printed.rack!);
-    await rig.device("b").waitFor();
-    await rig.endConsole();
+    await page.getByRole("combobox", { name: "Rack or run" }).selectOption(printed.rack!);
+    await rig.device("b").click();
+    await page.locator("aside h2", { hasText: "b" }).waitFor();
+    const place = new URL(page.url()).hash;
+    await rig.killConsole();
     await page.locator(".frame.is-stale").waitFor();
     await page.locator(".why", { hasText: "No news since" }).waitFor();
+    for (const name of ["❚❚ pause", "heal all", "until…"]) {
+      assert.ok(await page.getByRole("button", { name }).isDisabled(), name);
+    }
     await rig.pictures("interrupted");
+    // The rack is up, and goes its way.
+    await rig.commands.must(["kill", "a"]);
+    const url = await rig.consoleAgain();
+    await page.getByText("The key of this browser is not valid any more").waitFor();
+    await rig.pictures("signed-out");
+    await page.goto(url);
+    await page.locator('[data-device="a"].is-off').waitFor();
+    await page.locator("aside h2", { hasText: "b" }).waitFor();
+    assert.equal(new URL(page.url()).hash, place);
+    // What happened before the page came is the replay's.
+    for (const text of ["cut a-rnic/tor", "kill b", "kill a"]) {
+      await page.locator("footer .mark", { hasText: text }).first().waitFor({ state: "attached" });
+    }
+  });
+
+  it("says that its rack has gone down while it was looked at", async () => {
+    const { page, printed } = rig;
+    await page.goto(`${printed.origin}/#/runs?run=${printed.rack}&show=${printed.rack}`);
+    await page.getByRole("button", { name: "Take it down" }).waitFor();
+    await rig.commands.must(["down", "--run", printed.rack!]);
+    await page.locator(".why", { hasText: "The rack is down" }).waitFor();
+    await page.getByRole("button", { name: "Delete it" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Take it down" }).count(), 0);
+    await rig.view("Rack");
+    await rig.device("b").click();
+    await rig.pictures("down");
+    await rig.accessible("a rack that went down");
+    assert.equal(await page.getByRole("button", { name: /^(Kill|Start)/ }).count(), 0);
+    assert.ok(await page.getByRole("button", { name: "heal all" }).isDisabled());
   });
 
   it("throws nothing, and breaks its content security policy nowhere", () => {

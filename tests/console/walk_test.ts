@@ -128,6 +128,18 @@ describe("The walk through the console", () => {
       comment.includes("S212") && port.startsWith("b-rnic") && direction === "out"
     );
     assert.equal(answered.length, 64);
+    const timeline = await saved(() =>
+      page.getByRole("row", { name: /perfetto\.json/ }).getByRole("button").click()
+    );
+    const { traceEvents } = JSON.parse(new TextDecoder().decode(await bytesOf(timeline)));
+    const steps = traceEvents.filter(({ name }: { name?: string }) => name?.includes("S212"));
+    assert.equal(steps.length, 64, "the timeline for Perfetto has the same answers");
+    const report = await saved(() =>
+      page.getByRole("row", { name: /report\.json/ }).getByRole("button").click()
+    );
+    const { checks } = JSON.parse(new TextDecoder().decode(await bytesOf(report)));
+    const lost = checks.find(({ name }: { name: string }) => name === "survives-what-was-reported");
+    assert.equal(lost.holds, false);
     const figures = await saved(() =>
       page.getByRole("button", { name: "Save as CSV", exact: true }).click()
     );

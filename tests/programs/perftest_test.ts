@@ -100,6 +100,16 @@ describe("perftest", () => {
     assertAddsUp([typicalPs], readPs(256, "switch"));
   });
 
+  it("small READs: of one queue pair 2.55 million a second (perftest log), of several more", () => {
+    const rate = (qps: number) => {
+      const row = onlyRow<Bandwidth>(run("ib_read_bw", `, size: 64, iterations: 200, qps: ${qps}`));
+      return row.averageBytesPerSecond / 64;
+    };
+    const [one, four] = [rate(1), rate(4)];
+    assert.ok(Math.abs(one / 2.55e6 - 1) < 0.05, `${one} a second`);
+    assert.ok(four > 2.5 * one, `${four} a second of four, ${one} of one`);
+  });
+
   it("measures every size with all: 2 B to 8 MiB", () => {
     const { rows, status } = run("ib_write_bw", ", all: true, iterations: 2, depth: 2");
     assert.equal(status, "done");

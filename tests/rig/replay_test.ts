@@ -1,6 +1,7 @@
 /** A run again in one process: the same events as in the run, and what it answers for any instant. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { RackError } from "../../console/base/rack_error.ts";
@@ -63,6 +64,8 @@ describe("Replay of a rack that was up", () => {
   let rack: RackUp;
   let live: Timeline, later: Timeline, ended: Timeline;
   let checkpoint: Checkpoint;
+  /** A rack as it stood at the checkpoint; it has one of its own, c1. */
+  let resumed: RackUp;
   /** What the timekeeper had left before it ended in order. */
   let onTheWay: string;
   const clockFile = () => `${rack.directory}/clock.json`;
@@ -148,6 +151,7 @@ describe("Replay of a rack that was up", () => {
       return ordersFrom;
     });
     const { checkpoint: second } = await takeCheckpoint({ run: again.id });
+    resumed = again;
     await takeRacksDown({ run: again.id });
     assert.deepEqual(await Deno.readFile(`${rig.cache}/again`), content);
     const timeline = await replayed(again.id, (replay) => replay.timeline());
@@ -161,6 +165,23 @@ describe("Replay of a rack that was up", () => {
       "kill",
     ]);
     assert.ok(second.name === "c1" && second.at > at);
+  });
+
+  it("deletes a checkpoint by the command, which says that the run stays kept", async () => {
+    const run = resumed.id, remove = ["checkpoint", run, "--delete", "c1"];
+    assert.equal(
+      await rig.must(remove),
+      `c1 of ${run} is deleted\nnext   rack runs release ${run}, or it stays\n`,
+    );
+    const again = await rig.run(remove);
+    assert.equal(again.code, EXIT.usage);
+    assert.match(
+      again.stderr,
+      /The checkpoint is "c1": expected one that rack checkpoint has made/,
+    );
+    const both = await rig.run([...remove, "--list"]);
+    assert.match(both.stderr, /--list and --delete: expected one of them/);
+    assert.equal((await findRun(run)).mark, "");
   });
 
   it("says up to where it is compared, of a run whose timekeeper was killed with it", async () => {

@@ -53,6 +53,8 @@ const PICTURES = Deno.env.get("RACKMESH_TEST_PICTURES");
 
 /** For the page to show something: far longer than it takes on an idle machine. */
 const SHOWN_MS = 30_000;
+/** For a console: all tests of a file, on a machine that is busy. */
+const FILE_MS = 900_000;
 
 async function printedBy(command: RunningCommand): Promise<Printed> {
   let isOver = false;
@@ -72,7 +74,7 @@ export class BrowserRig {
   /** What went wrong in any page: exceptions, and what the content security policy has refused. */
   readonly errors: string[] = [];
   readonly #browser: Browser;
-  readonly #command: RunningCommand;
+  #command: RunningCommand;
   #isEnded = false;
 
   private constructor(
@@ -96,7 +98,7 @@ export class BrowserRig {
   static async open(args: readonly string[]): Promise<BrowserRig> {
     const commands = await CommandRig.open();
     const command = commands.start(["console", "--json", "--viewer", ...args], {
-      withinMs: 180_000,
+      withinMs: FILE_MS,
     });
     try {
       const printed = await printedBy(command);
@@ -171,6 +173,21 @@ export class BrowserRig {
     }
     await this.page.setViewportSize(SIZES[0]);
     await this.page.emulateMedia({ colorScheme: "dark" });
+  }
+
+  /** `kill -9` of the console: its rack stays up. */
+  async killConsole(): Promise<void> {
+    this.#command.kill("SIGKILL");
+    await this.#command.ended;
+  }
+
+  /** A console again, at the same address. @returns what signs in to it. */
+  async consoleAgain(): Promise<string> {
+    const { port } = new URL(this.printed.origin);
+    this.#command = this.commands.start(["console", "--json", "--port", port], {
+      withinMs: FILE_MS,
+    });
+    return (await printedBy(this.#command)).url;
   }
 
   /** Ctrl-C: the console ends, with its rack. */

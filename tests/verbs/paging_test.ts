@@ -126,7 +126,9 @@ const writer: Program = function* ({ cpu, device }) {
 
 function run(options: { readonly pin: boolean; readonly advice: string; readonly fault: string }) {
   const { pin, advice, fault } = options;
-  const host = `{ pin: ${pin}, fault: ${fault}, scm: { size: 1MiB } }`;
+  // Page faults come as messages, or as entries of the card's event queue: that is the same to all else.
+  const queues = `{ events: ${fault === "pause" ? "queue" : "message"} }`;
+  const host = `{ pin: ${pin}, fault: ${fault}, scm: { size: 1MiB }, queues: ${queues} }`;
   return new SimulatedRack(
     `
 name: cold

@@ -46,6 +46,9 @@ export async function attachRack(rack: Attached): Promise<string> {
       for (const file of [`${node}.scm`, `${node}.scm.log`]) {
         link(`${states}/${name}/scm/${file}`, `${directory}/scm/${file}`);
       }
+      if (!runFile.trace) continue;
+      const file = `trace/${node}.ndjson`;
+      link(`${states}/${name}/${file}`, `${directory}/${file}`);
     }
   }
   writeSupervisor(directory, { run, pid: null, ...address, viewer });

@@ -5,6 +5,7 @@ import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { takeRacksDown } from "../live/take_down.ts";
 import { logLines } from "../kept_runs.ts";
 import { recordedIn } from "../fault_lines.ts";
+import { traceOfRun } from "../trace_operation.ts";
 import { findUp, isInContainers, stateOf } from "../live/racks.ts";
 import { listRuns, pruneRuns } from "../run_directory.ts";
 import { attachRack } from "./attach.ts";
@@ -25,13 +26,14 @@ describe("attachRack", () => {
     await Deno.remove(folder, { recursive: true });
   });
 
-  const attach = () =>
+  const attach = (more: Partial<RunFile> = {}) =>
     attachRack({
       runFile: {
         run: "pair-1",
         plan: { scenario: "pair", nodes: [] },
         partitions: [{ name: "b", nodes: ["b"] }],
         directory: "/var/lib/rackmesh",
+        ...more,
       } as unknown as RunFile,
       address: { url: "nats://nats:4222", user: "_supervisor", password: "p1" },
       viewer: { user: "_viewer", password: "p2" },
@@ -62,6 +64,15 @@ describe("attachRack", () => {
     const fault = { at: 5, action: "kill", partition: "b", nodes: ["b"] };
     await Deno.writeTextFile(`${folder}/record/faults.jsonl`, `${JSON.stringify(fault)}\n`);
     assert.deepEqual(recordedIn(directory).faults, [{ at: 5, action: "kill", node: "b" }]);
+  });
+
+  it("has the steps of what is run with --trace, as soon as there are some", async () => {
+    await attach({ trace: true });
+    await assert.rejects(traceOfRun("pair-1", {}), /pair-1 has no trace/);
+    await Deno.mkdir(`${folder}/states/b/trace`, { recursive: true });
+    const step = { time: 7, node: "b", step: "S907" };
+    await Deno.writeTextFile(`${folder}/states/b/trace/b.ndjson`, `${JSON.stringify(step)}\n`);
+    assert.deepEqual((await traceOfRun("pair-1", {})).lines, [step]);
   });
 
   it("says whose the log of a device is", async () => {

@@ -6,7 +6,7 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
 export interface Inspected extends DeviceInspection {
-  /** Every event of the device's partition before this has happened, and none later. */
+  /** Every event of the device's partition before this has happened, and none later; Infinity: all of them. */
   readonly reachedPs: Time;
 }
 

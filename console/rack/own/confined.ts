@@ -18,8 +18,12 @@ export interface Asked<Progress> {
   /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
   readonly reads?: readonly string[] | "all";
   readonly writes?: readonly string[];
+  /** Flags of a process that loads no own program itself; default: what `reads` and `writes` allow. */
+  readonly flags?: readonly string[];
   /** The folder in which it runs. */
   readonly directory?: string;
+  /** The directory of its run, by which it is found; default: the folder in which it runs. */
+  readonly runDirectory?: string;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Ends the process; the work then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -35,15 +39,15 @@ const INTERRUPT_MS = 1_000;
 
 /** @throws RackError where the work fails, or the process ends without an answer. */
 export async function askConfined<Answer, Progress = never>(
-  { module, job, programs, onProgress, signal, stopped, ...rights }: Asked<Progress>,
+  { module, job, programs, onProgress, signal, stopped, flags, ...rights }: Asked<Progress>,
 ): Promise<Answer> {
   signal?.throwIfAborted();
-  const { directory } = rights;
+  const { directory, runDirectory = directory } = rights;
   const who = programs.join(", ");
   // The last word says whose process it is.
-  const words = directory === undefined ? [] : [`${directory}/run.json`];
+  const words = runDirectory === undefined ? [] : [`${runDirectory}/run.json`];
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...flagsOf(rights), fromFileUrl(projectFile(module)), ...words],
+    args: ["run", ...flags ?? flagsOf(rights), fromFileUrl(projectFile(module)), ...words],
     ...(directory !== undefined && { cwd: directory }),
     stdin: "piped",
     stdout: "piped",

@@ -170,7 +170,7 @@ function refuseInexact(id: string, directory: string): void {
   const inexact = inexactIn(directory);
   if (inexact.length === 0) return;
   const found = `${id} cannot be replayed exactly: ${inexact.join("; ")}`;
-  throw refusal("run", { found, expected: "a run of which all is known" });
+  throw refusal("", { found, expected: "a run of which all is known" });
 }
 
 /** Those whose last event is before the instant: a device that has just been killed has one at it. */

@@ -99,8 +99,10 @@ export const api = {
   checkpoints: (run: string) => json<Checkpoints>(`/runs/${part(run)}/checkpoints`),
   checkpoint: (run: string, what: z.infer<typeof checkpointOrder>) =>
     post<Checkpoint>(`/runs/${part(run)}/checkpoints`, what),
-  removeCheckpoint: (run: string, name: string) =>
-    json<unknown>(`/runs/${part(run)}/checkpoints/${part(name)}`, { method: "DELETE" }),
+  removeCheckpoint: (run: string, name: string, variant?: string) =>
+    json<unknown>(withQuery(`/runs/${part(run)}/checkpoints/${part(name)}`, { variant }), {
+      method: "DELETE",
+    }),
   remove: (run: string) => json<unknown>(`/runs/${part(run)}`, { method: "DELETE" }),
   down: (run: string) => post<z.infer<typeof down>>(`/runs/${part(run)}/down`, {}),
   runs: () => json<Runs>("/runs"),

@@ -181,6 +181,7 @@ function take(message: Message): void {
       return takeTraffic(message.traffic, message.atPs);
     case "ended":
       ended.value = message.message;
+      void readRuns();
       return;
     case "job":
       return takeJob(message.job);
@@ -193,8 +194,10 @@ function take(message: Message): void {
   }
 }
 
+/** A list that cannot be read stays as it is: the feed says that the server is not there. */
 export async function readRuns(): Promise<void> {
-  runs.value = await api.runs();
+  const read = await api.runs().catch(() => undefined);
+  if (read !== undefined) runs.value = read;
 }
 
 /** The run to look at where the address names none: the one of this console, else the newest that is up. */

@@ -8,6 +8,8 @@ import type { ApiError } from "../../api/common.ts";
 import type { Session, SignedIn } from "../../api/session.ts";
 
 const KEY = "rackmesh-key";
+/** Where a tab was when its key ended, in its sessionStorage: a sign-in in it goes back there. */
+const PLACE = "rackmesh-place";
 
 export type SignIn =
   | { readonly state: "asking" }
@@ -80,13 +82,18 @@ export async function request(path: string, options: Request = {}): Promise<Resp
 
 function signOut(why: string): void {
   localStorage.removeItem(KEY);
+  sessionStorage.setItem(PLACE, location.hash);
   signedIn.value = { state: "out", why };
 }
 
 /** Signs in with the token of the address, else with the key that the browser has. Clears the address. */
 export async function signIn(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  if (token !== undefined) history.replaceState(null, "", location.pathname);
+  if (token !== undefined) {
+    const place = sessionStorage.getItem(PLACE) ?? "";
+    sessionStorage.removeItem(PLACE);
+    history.replaceState(null, "", `${location.pathname}${place}`);
+  }
   try {
     if (token !== undefined) await exchange(token);
     if (localStorage.getItem(KEY) === null) {

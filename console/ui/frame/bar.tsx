@@ -80,7 +80,7 @@ function Why() {
   if (isKept.value) {
     const end = timeline.value?.endPs, exactness = timeline.value?.exactness;
     return (
-      <span class="why">
+      <span class="why" title={timelineTrouble.value ?? ""}>
         {timelineTrouble.value ??
           (end === undefined
             ? "The run is being replayed …"
@@ -250,7 +250,7 @@ export function Bar() {
           <button
             type="button"
             title="Heals every cable, starts every device (h)"
-            disabled={!isUp.value}
+            disabled={!isUp.value || connection.value.state === "interrupted"}
             onClick={healAll}
           >
             heal all

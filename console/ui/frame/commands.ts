@@ -118,7 +118,8 @@ function keep(words: readonly string[]): void {
   const [name] = words;
   if (name === "--delete") {
     const deleted = word(words, 1, "a checkpoint's name after --delete");
-    return void order(api.removeCheckpoint(rack(), deleted), () => `${deleted} is deleted`);
+    const done = api.removeCheckpoint(rack(), deleted, variant.value);
+    return void order(done, () => `${deleted} is deleted`);
   }
   const what = {
     ...(name !== undefined && { name }),

@@ -1,6 +1,6 @@
 /** A value that a view fetches: asked for again where what it depends on changes. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 export interface Fetched<T> {
   readonly value: T | undefined;
@@ -8,15 +8,21 @@ export interface Fetched<T> {
   readonly trouble: string | undefined;
 }
 
-/** `key` names what is fetched; undefined: nothing. An answer to an earlier key is dropped. */
+/**
+ * @param key names what is fetched; undefined: nothing. An answer to an earlier key is dropped.
+ * @param version of the same thing: what is shown of an earlier one stays until the new one has come.
+ */
 export function useFetched<T>(
   key: string | undefined,
   get: () => Promise<T>,
+  version = "",
 ): ReadonlySignal<Fetched<T>> {
   const fetched = useSignal<Fetched<T>>({ value: undefined, trouble: undefined });
+  const shown = useRef(key);
   useEffect(() => {
     let isOver = false;
-    fetched.value = { value: undefined, trouble: undefined };
+    if (shown.current !== key) fetched.value = { value: undefined, trouble: undefined };
+    shown.current = key;
     if (key === undefined) return;
     get().then((value) => {
       if (!isOver) fetched.value = { value, trouble: undefined };
@@ -26,6 +32,6 @@ export function useFetched<T>(
     return () => {
       isOver = true;
     };
-  }, [key]);
+  }, [key, version]);
   return fetched;
 }

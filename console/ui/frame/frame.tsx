@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { connection } from "../data/feed.ts";
 import { isUp, topology } from "../data/rack.ts";
 import { isOperator, signedIn } from "../data/session.ts";
-import { go, hrefOf, isPast, lookAt, select, selection, view } from "../state.ts";
+import { go, hrefOf, isPast, lookAt, run, select, selection, view } from "../state.ts";
 import type { Key } from "../view.ts";
 import { VIEWS } from "../views.ts";
 import { Bar, healAll } from "./bar.tsx";
@@ -122,7 +122,7 @@ function SignedOut({ why }: { readonly why: string }) {
     <main class="view alone">
       <Empty title="Not signed in">
         {why}. Open the address that <code>rack console</code>{" "}
-        has printed; it works once. A new one is made by <code>rack console --link</code>.
+        prints when it starts: it signs in one browser, once.
       </Empty>
     </main>
   );
@@ -154,7 +154,11 @@ export function Frame() {
       <p class="too-narrow">
         The console needs a window of 1024 px or more: this one has {innerWidth} px.
       </p>
-      <div class={`frame ${isStale.value ? "is-stale" : ""}`}>
+      <div
+        class={`frame ${isStale.value ? "is-stale" : ""} ${
+          run.value === undefined ? "is-empty" : ""
+        }`}
+      >
         <Bar />
         <Rail />
         <main class="view">

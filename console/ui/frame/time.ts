@@ -4,6 +4,7 @@ import type { TimeOrder } from "../../api/orders.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { Goal } from "../../../fabric/trace/predicate.ts";
 import { api } from "../data/api.ts";
+import { connection } from "../data/feed.ts";
 import { clock, ended, isUp } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { roughTime } from "../figures.ts";
@@ -12,7 +13,8 @@ import { order, refuse } from "./notice.tsx";
 
 /** Whether time can be ordered about. */
 export const canDrive = computed(() =>
-  isUp.value && isOperator.value && clock.value !== null && !clock.value.finished
+  isUp.value && isOperator.value && connection.value.state !== "interrupted" &&
+  clock.value !== null && !clock.value.finished
 );
 
 /** Whether time stands only because it was told to, or has reached what it was told. */

@@ -16,8 +16,10 @@ import {
   timeline,
   timelineTrouble,
 } from "../data/timeline.ts";
-import { cut, roughTime, time } from "../figures.ts";
+import { count, cut, roughTime, time } from "../figures.ts";
 import { instant, lookAt, run, selection } from "../state.ts";
+import { byNumber } from "../rack/layout.ts";
+import { drawnMarks, STROKE } from "./marks.ts";
 
 interface Span {
   readonly from: Time;
@@ -26,8 +28,6 @@ interface Span {
 
 const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
-/** Marks as close as this, in px, share a label. */
-const NEAR = 6;
 
 /** Of what the page does not know of the past: it stands where the last row would. */
 const note = computed(() => {
@@ -55,7 +55,8 @@ function rowsOf(): string[] {
     : chosen?.kind === "queue pair"
     ? [chosen.device]
     : [];
-  const hosts = rack.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const hosts = rack.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name)
+    .sort(byNumber);
   const hit = hosts.filter((name) => {
     const spans = powerSpans(name);
     return spans.length !== 1 || spans[0]!.to !== Infinity;
@@ -124,29 +125,19 @@ function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   return <path class="density" d={`M${x(from)} ${y}${d}L${x(to)} ${y}z`} />;
 }
 
-/** When a device had power. */
+/** When a device had power: one shape, however often it failed. */
 function PowerRow(
   { name, x, y }: Pick<Moving, "x"> & { readonly name: string; readonly y: number },
 ) {
+  const spans = powerSpans(name), failures = spans.filter(({ to }) => to !== Infinity).length;
+  const d = spans.map(({ from, to }) => {
+    const left = x(from), right = Math.max(left + 1, x(Math.min(to, endPs.value)));
+    return `M${left} ${y + 4}H${right}v8H${left}z`;
+  });
   return (
-    <>
-      {powerSpans(name).map(({ from, to }) => {
-        const left = x(from), right = x(Math.min(to, endPs.value));
-        return (
-          <rect
-            key={from}
-            class="on"
-            x={left}
-            y={y + 4}
-            width={Math.max(1, right - left)}
-            height="8"
-            rx="1"
-          >
-            <title>{name} has power from {time(from)}</title>
-          </rect>
-        );
-      })}
-    </>
+    <path class="on" d={d.join("")}>
+      <title>{name} has power; it failed {count(failures)} times</title>
+    </path>
   );
 }
 
@@ -162,51 +153,31 @@ function Promises({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
 function Marks(
   { x, y, right }: Pick<Moving, "x"> & { readonly y: number; readonly right: number },
 ) {
-  const all = marks.value, places = all.map(({ at }) => x(at));
-  let first = 0;
   return (
     <>
-      {all.map(({ at, to, text }, i) => {
-        const left = places[i]!, room = (places[i + 1] ?? right) - left - 8;
-        while (left - places[first]! >= NEAR) first++;
-        // At the end of the line a label has its room on the left.
-        const before = left - (first === 0 ? LEFT : places[first - 1]!) - 8;
-        const isLeft = room <= 40 && i === all.length - 1 && before > 160;
-        return (
-          <g
-            key={`${at} ${text}`}
-            class="mark"
-            onPointerDown={(event) => {
-              event.stopPropagation();
-              lookAt(at);
-            }}
-          >
-            <title>{text} at {time(at)}</title>
-            {to !== undefined && (
-              <rect
-                class="span"
-                x={left}
-                y={y + 4}
-                width={Math.max(1, x(to) - left)}
-                height="8"
-              />
-            )}
-            <rect x={left - 1} y={y + 1} width="3" height="14" />
-            {(room > 40 || isLeft) && (
-              <text
-                x={isLeft ? places[first]! - 6 : left + 6}
-                y={y + 12}
-                text-anchor={isLeft ? "end" : "start"}
-              >
-                {cut(
-                  all.slice(first, i + 1).map((each) => each.text).join(", "),
-                  Math.floor((isLeft ? before : room) / 6.5),
-                )}
-              </text>
-            )}
-          </g>
-        );
-      })}
+      {drawnMarks(marks.value, { left: LEFT, right, x }).map((
+        { at, x: left, endX, title, label },
+      ) => (
+        <g
+          key={left}
+          class="mark"
+          onPointerDown={(event) => {
+            event.stopPropagation();
+            lookAt(at);
+          }}
+        >
+          <title>{title}</title>
+          {endX !== undefined && (
+            <rect class="span" x={left} y={y + 4} width={Math.max(1, endX - left)} height="8" />
+          )}
+          <rect x={left - 1} y={y + 1} width={STROKE} height="14" />
+          {label !== null && (
+            <text x={label.x} y={y + 12} text-anchor={label.isLeft ? "end" : "start"}>
+              {label.text}
+            </text>
+          )}
+        </g>
+      ))}
     </>
   );
 }

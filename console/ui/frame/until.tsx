@@ -93,7 +93,7 @@ function Until() {
             </select>
           </label>
           <label>
-            The how-many-th
+            Which occurrence
             <input name="count" type="number" min={1} value={1} />
           </label>
           <label>

@@ -59,7 +59,7 @@ function Span({ span, view }: { readonly span: MemorySpan; readonly view: Memory
       </dl>
       {since > 0 && (
         <div class="acts">
-          <button type="button" class="plain" onClick={() => lookAt(since + 1)}>
+          <button type="button" onClick={() => lookAt(since + 1)}>
             Show when it came there
           </button>
         </div>

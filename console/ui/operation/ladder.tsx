@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { LadderDocument, LadderRow } from "../../api/operations.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { cut, roughTime } from "../figures.ts";
+import { isSmall } from "../frame/size.ts";
 import { type LadderLayout, layoutLadders } from "./ladder_layout.ts";
 
 const ROW_PX = 20, HEAD_PX = 28, TAIL_PX = 12, AXIS_PX = 84;
@@ -99,7 +100,7 @@ interface OneLadderProps extends ShownLadder {
 function OneLadder(props: OneLadderProps) {
   const { ladder, selected, onSelect, layout, rows, height, instant, isNarrow } = props;
   const { columns, operation: { startPs } } = ladder;
-  const gap = isNarrow ? 46 : innerWidth < 1280 ? 60 : 88;
+  const gap = isNarrow ? 46 : isSmall.value ? 60 : 88;
   const width = columns.length * gap;
   const xOf = (node: string) => columns.indexOf(node) * gap + gap / 2;
   const now = instant === undefined ? undefined : instant - startPs;

@@ -57,7 +57,7 @@ interface Group {
   readonly hosts: readonly string[];
 }
 
-/** The hosts below each switch that has cards, in the order of the topology. */
+/** The hosts below each switch that has cards, in the order of their numbers. */
 function groupsOf({ nodes, cables }: Shape): Group[] {
   const kinds = new Map(nodes.map(({ name, kind }) => [name, kind]));
   const hostOf = new Map(nodes.flatMap(({ name, host }) => host === null ? [] : [[name, host]]));
@@ -78,13 +78,15 @@ function groupsOf({ nodes, cables }: Shape): Group[] {
     if (own === undefined) groups.set(leaf, [name]);
     else own.push(name);
   }
-  const ordered = [...groups].map(([leaf, hosts]) => ({ leaf, hosts }));
+  const ordered = [...groups].map(([leaf, hosts]) => ({ leaf, hosts: hosts.sort(byNumber) }));
   return ordered.sort((x, y) => byNumber(x.leaf ?? "", y.leaf ?? ""));
 }
 
+const BY_NUMBER = new Intl.Collator("en", { numeric: true });
+
 /** `leaf2` before `leaf10`. */
-function byNumber(x: string, y: string): number {
-  return x.localeCompare(y, "en", { numeric: true });
+export function byNumber(x: string, y: string): number {
+  return BY_NUMBER.compare(x, y);
 }
 
 /** Hosts side by side under their leaf, and the width that they take. */

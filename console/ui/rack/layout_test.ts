@@ -58,6 +58,15 @@ describe("layOut", () => {
     });
   }
 
+  it("stands hosts in the order of their numbers, however a scenario names them", () => {
+    const { nodes, cables } = rack(1, 0, 12);
+    const { hosts } = layOut({ nodes: nodes.toReversed(), cables });
+    assert.deepEqual(
+      hosts.map(({ host }) => host),
+      Array.from({ length: 12 }, (_, i) => `h1-${i}`),
+    );
+  });
+
   it("ends a cable at its devices, first at end a", () => {
     const { hosts, switches, cables } = layOut(rack(1, 0, 2));
     for (const { name, points } of cables) {

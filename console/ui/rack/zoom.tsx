@@ -16,6 +16,8 @@ const FIT_MAX = 1.25, SCALE_MAX = 2;
 /** The buttons below it. */
 const BUTTONS_PX = 36;
 const STEP = 1.25;
+/** A click moves the pointer by less. */
+const DRAG_PX = 4;
 /** Below these scales, figures and then names are too small to be read, and are left out. */
 const NO_FIGURES = 0.62, NO_NAMES = 0.38;
 
@@ -61,14 +63,14 @@ export function Zoomed(
     if (focus === undefined || area.value === undefined) return;
     const { x, y, scale } = area.value;
     const isShown = focus.x >= x && focus.x + focus.w <= x + w / scale &&
-      focus.y >= y && focus.y + focus.h <= y + h / scale;
+      focus.y >= y && focus.y + focus.h <= y + room / scale;
     if (isShown) return;
     area.value = {
       scale,
       x: focus.x + focus.w / 2 - w / scale / 2,
-      y: focus.y + focus.h / 2 - h / scale / 2,
+      y: focus.y + focus.h / 2 - room / scale / 2,
     };
-  }, [focus?.x, focus?.y]);
+  }, [focus?.x, focus?.y, w, h]);
 
   /** Buttons go to what is selected, or to the middle. */
   function target(): { x: number; y: number } {
@@ -82,9 +84,11 @@ export function Zoomed(
   function onPointerDown(down: PointerEvent): void {
     if (down.button !== 0) return;
     const begin = shown;
+    let isDragged = false;
     const move = (event: PointerEvent) => {
       const x = event.clientX - down.clientX, y = event.clientY - down.clientY;
-      if (Math.hypot(x, y) < 4 && area.value === begin) return;
+      isDragged ||= Math.hypot(x, y) >= DRAG_PX;
+      if (!isDragged) return;
       area.value = { ...begin, x: begin.x - x / begin.scale, y: begin.y - y / begin.scale };
     };
     const end = new AbortController();

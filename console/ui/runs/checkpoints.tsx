@@ -1,6 +1,6 @@
 /** Where a run was kept: a rack of processes comes up there as it stood. */
-import { useSignal } from "@preact/signals";
 import { api } from "../data/api.ts";
+import { runs } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { count, time } from "../figures.ts";
 import { useFetched } from "../frame/fetched.ts";
@@ -8,15 +8,14 @@ import { order } from "../frame/notice.tsx";
 import { bringUpAt } from "../frame/resume.ts";
 
 export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: boolean }) {
-  const changed = useSignal(0);
-  const { value, trouble } = useFetched(`${id} ${changed.value}`, () => api.checkpoints(id)).value;
+  // Taken or deleted by whomever: the list of runs names them.
+  const names = runs.value?.runs.find((each) => each.id === id)?.checkpoints ?? [];
+  const { value, trouble } = useFetched(id, () => api.checkpoints(id), names.join(" ")).value;
   const all = value?.checkpoints ?? [];
   const take = () =>
-    void order(api.checkpoint(id, {}), ({ name, atPs }) => `${name}: ${time(atPs)}`)
-      .then((done) => done && changed.value++);
+    void order(api.checkpoint(id, {}), ({ name, atPs }) => `${name}: ${time(atPs)}`);
   const remove = (name: string) =>
-    void order(api.removeCheckpoint(id, name), () => `${name} is deleted`)
-      .then((done) => done && changed.value++);
+    void order(api.removeCheckpoint(id, name), () => `${name} is deleted`);
   if (all.length === 0 && !(isUp && isOperator.value) && trouble === undefined) return null;
   return (
     <>

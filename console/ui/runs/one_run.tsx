@@ -2,6 +2,7 @@
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
+import { runs } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import {
   bitRate,
@@ -24,7 +25,9 @@ import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
 
 export function OneRun({ id }: { readonly id: string }) {
-  const detail = useFetched(id, () => api.run(id)).value;
+  // A rack that is up goes down, and a run is kept and released, while one looks at it.
+  const { state, mark } = runs.value?.runs.find((each) => each.id === id) ?? {};
+  const detail = useFetched(id, () => api.run(id), `${state} ${mark}`).value;
   const hasReport = detail.value?.hasReport === true;
   const report = useFetched(hasReport ? id : undefined, () => api.report(id)).value;
   return (
@@ -51,7 +54,7 @@ export function OneRun({ id }: { readonly id: string }) {
       {detail.value !== undefined && hasReport && (
         <Throughput run={id} variant={detail.value.variants[0]} />
       )}
-      <Files id={id} />
+      <Files id={id} state={state ?? ""} />
     </div>
   );
 }
@@ -300,8 +303,8 @@ async function download(id: string, path: string): Promise<void> {
   }
 }
 
-function Files({ id }: { readonly id: string }) {
-  const { value, trouble } = useFetched(id, () => api.files(id)).value;
+function Files({ id, state }: { readonly id: string; readonly state: string }) {
+  const { value, trouble } = useFetched(id, () => api.files(id), state).value;
   if (trouble !== undefined) return <p class="note refused">{trouble}</p>;
   if (value === undefined) return <Loading what="the list of files" />;
   return (

@@ -130,6 +130,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
     translations: host.translations,
     pageFault: host.pageFault,
+    ...(host.hints && { hints: host.hints }),
     timing: host.timing.rnic,
     ...flipsOf(at.variant.deviceFaults, host.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),

@@ -4,6 +4,7 @@
  */
 import type { Time } from "../../base/time.ts";
 import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
+import type { HintPlan } from "./hint_plan.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
 
 export interface RackPlan {
@@ -153,6 +154,8 @@ export interface RnicPlan {
   /** What becomes of a request for a page that is not there; `PAGE_FAULTS` has what each does. */
   readonly pageFault: PageFaultRule;
   readonly timing: RnicTiming;
+  /** Absent: the card neither sends nor takes hints. */
+  readonly hints?: HintPlan;
   readonly congestion?: RnicCongestionPlan;
   /**
    * The card's writes into persistent memory survive a power failure of its host (domain `wsp`): it
@@ -258,6 +261,8 @@ export interface HostTiming {
   /** Kernel: a page fault of a page that is in memory, and bringing one in that was taken away. */
   readonly minorFaultPs: Time;
   readonly majorFaultPs: Time;
+  /** Latency of a core's load of one line of memory that is plugged into the node (Q-03). */
+  readonly pluggedLoadPs: Time;
   /** IOMMU: a walk of its page table. */
   readonly iotlbMissPs: Time;
   /** From power to the first instruction of the first program. */
@@ -274,7 +279,8 @@ export interface RnicTiming {
   readonly sendPs: Time;
   /**
    * What reading data by a key takes in the RNIC, beyond the bus and the host: payload of requests, a
-   * READ's data, an atomic's word. Reads overlap.
+   * READ's data, an atomic's word. They overlap, but for READs of one queue pair, which are begun this
+   * long after each other.
    */
   readonly dataReadPs: Time;
   /** PM module: a decision. */

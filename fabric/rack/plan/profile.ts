@@ -12,7 +12,8 @@
  * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees it);
  * MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2;
  * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
- * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest logs (ConnectX-3, -5).
+ * NSDI'20 = Yang et al.; NSDI'19 = Kalia et al.; Shen = Shen et al., 2023 (NP-RDMA); perftest = perftest
+ * logs (ConnectX-3, -5; READs of one queue pair: -6, openucx/ucx issue 8852).
  */
 import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
@@ -50,7 +51,7 @@ export interface Profile {
  *
  *   core   post 40, a line's store 5 or load 20, fence behind write-combined stores 50, two looks at a CQ
  *          2 · (10 + 20)
- *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50, data read by a key 450
+ *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50, data read by a key 400
  *
  * A WQE that is posted alone travels with its doorbell, as drivers send it (BlueFlame), also one whose
  * data does not; an RNIC that fetches it, as one of a list, needs a DMA read more, 0.46 µs.
@@ -64,7 +65,9 @@ export interface Profile {
  *
  * With nothing but the round trip over the bus, a READ of 256 B would take 1.47 µs, and the crossing
  * 0.43 µs: what data costs the RNIC that reads it by a key (check, translation, arbitration) is missing
- * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB: 0.45.
+ * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB. Small READs
+ * of one queue pair follow each other by 0.39 µs, however many are outstanding (a perftest log, ConnectX-6:
+ * 2.55 million a second, 2 B to 128 B): the same work, done for one at a time. 0.40 fits all of them.
  *
  * `profile_sums_testing.ts` has these sums in full; `tests/programs/perftest_test.ts` holds runs of
  * `ib_write_lat` and `ib_read_lat` against them, which agree within 5 %.
@@ -120,6 +123,10 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5, with the same software
     // around it. The rest is the device that the page comes from.
     majorFaultPs: 57_500_000,
+    // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM (Exploring and
+    // Evaluating Real-world CXL, arXiv 2405.14209, of which a summary could be opened). That it is 3 times the
+    // 81 ns here is a [choice].
+    pluggedLoadPs: 243_000,
     // [table] Neugebauer: an access that misses the IOTLB takes 227 to 294 ns more; the middle.
     iotlbMissPs: 260_000,
     // [choice] A real boot time has no meaning for RDMA; short, so that a ladder begins early.
@@ -131,7 +138,7 @@ const CLX_OPTANE_CX5: Profile = {
     schedulePs: 30_000,
     sendPs: 40_000,
     // [derived] See above.
-    dataReadPs: 450_000,
+    dataReadPs: 400_000,
     // [choice] A check of opcode or address: like a scheduling step.
     persistPs: 30_000,
     // [derived] NSDI'20, with the host's commandPs.
@@ -184,8 +191,9 @@ const CLX_OPTANE_CX5: Profile = {
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
-  // [derived] NSDI'19: a ConnectX-5 has about 2 MB of memory for state of all kinds. Half of it for
-  // translations of 8 B (mlx5: an MTT entry) is a [choice]: 512 MiB in pages of 4 KiB.
+  // [choice] 1 MiB of entries of 8 B (Linux, mlx5: `umem_dma_to_mtt`): 512 MiB in pages of 4 KiB. NSDI'19 is
+  // said to give a ConnectX-5 2 MB for state of all kinds; neither that paper nor a manufacturer's number could
+  // be opened. What queues take of a card's memory: `CACHED_QUEUES`.
   translations: { entries: 2 ** 17 },
 };
 

@@ -17,8 +17,24 @@ export interface DoorbellPlan {
   readonly coalescedPpm?: number;
 }
 
+/**
+ * Q-03, where queue information lies. `host`: in the host's memory, which the card reads by DMA. `node`: in
+ * memory plugged into the node, a CXL memory expander: cores and the card reach it through the host as they
+ * reach DRAM, caches included, and what misses them takes longer (`pluggedLoadPs`). Both die with the host.
+ */
+export const QUEUE_STORES = ["host", "node"] as const;
+export type QueueStore = typeof QUEUE_STORES[number];
+
 /** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
+  /**
+   * How the card comes to know the host's pointer. `three-space`: it lies in space 3 with its time, or comes
+   * with the doorbell, and the newer one counts (Q-08). `classic`: the baseline of Q-10. The card reads the
+   * pointer's address, then the pointer; the doorbell has the queue's number only.
+   */
+  readonly scheme: "three-space" | "classic";
+  /** Absent: `host`. */
+  readonly store?: Exclude<QueueStore, "host">;
   readonly placement: Placement;
   /** Whether each space has an area of its own, or a queue's three parts lie together (Q-07). */
   readonly layout: "areas" | "record";
@@ -31,10 +47,13 @@ export interface QueuePlan {
   /** Q-04: how the RNIC answers a request for a lock: by message, or in a word of host memory. */
   readonly lockAnswer: "message" | "memory";
   readonly doorbell: DoorbellPlan;
+  /** Asynchronous events come as entries of a queue; absent: each as a message of its own. */
+  readonly events?: "queue";
 }
 
 /** What a plan without one means. */
 export const QUEUE_PLAN: QueuePlan = {
+  scheme: "three-space",
   placement: PLACEMENTS.default,
   layout: "areas",
   readPointer: "at-eviction",
@@ -42,8 +61,19 @@ export const QUEUE_PLAN: QueuePlan = {
   doorbell: { form: "fifo", carries: "pointer" },
 };
 
-/** Entries of a cache that a scenario does not name: a choice. */
-export const CACHED_QUEUES = 256;
+/**
+ * Queues of a host: 65 536 queue pairs with two queues each (Q-11), and as many completion queues and
+ * shared receive queues.
+ */
+export const QUEUES_MOST = 2 ** 18;
+
+/**
+ * Entries of a cache that a scenario does not name. [choice] Two queues for each of 2048 connections: a
+ * commercial RNIC's message rate is 47 % lower "when there are a few thousand connections" (A Scalable
+ * RDMA Network Interface Card with Efficient Cache Management, ISCAS'23, abstract, which does not name the card).
+ * No manufacturer's document with a ConnectX-5's number could be opened.
+ */
+export const CACHED_QUEUES = 4096;
 
 /** Ways of giving up entries of a full cache of queue information (Q-07). */
 export interface QueueCachePlan {

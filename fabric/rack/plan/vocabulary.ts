@@ -48,6 +48,11 @@ export const POLICIES = ["persistence", "reception", "auto"] as const;
 /** How `append` makes a compound update; all but the first are deliberately wrong. */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 
+/** `many-queues`: in which order queue pairs have their messages. */
+export const QUEUE_ORDERS = ["round-robin", "random", "zipf"] as const;
+/** Most queue pairs of `many-queues`. */
+export const MANY_QUEUES_MAX = 65_536;
+
 /** The type of a shipped program's option. `host` is another host's name, or `next`. */
 export type OptionKind =
   | "host"
@@ -64,6 +69,8 @@ export type OptionKind =
   | "message-bytes"
   | "bytes"
   | "count"
+  | "queue-pairs"
+  | "order"
   | "microseconds"
   | "object"
   | "text";
@@ -178,6 +185,15 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
   },
   sink: { bytes: { kind: "bytes" } },
+  /** Q-11: WRITEs over many queue pairs to a host with `many-queues-server`, and what they cost the card. */
+  "many-queues": {
+    to: { kind: "host", required: true },
+    qps: { kind: "queue-pairs" },
+    messages: { kind: "count" },
+    order: { kind: "order" },
+    ...TRANSFER,
+  },
+  "many-queues-server": { bytes: { kind: "bytes" } },
 };
 
 /** Programs of every host without `services: none`. */

@@ -1,4 +1,5 @@
 /** Consistency checks across several values of a scenario; each reports all its problems. */
+import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
@@ -90,7 +91,7 @@ function checkLeafSpine(draft: Draft, report: Report): void {
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
-  const { llc, timing } = host;
+  const { hints, llc, timing } = host;
   if (llc.ddioWays > llc.ways) {
     const expected = `at most ${llc.ways}, the LLC's ways`;
     report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
@@ -107,9 +108,18 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
     } of DRAM`;
     report([...path, "scm"], { found, expected });
   }
+  const { scheme, doorbell } = host.queuePlan ?? QUEUE_PLAN;
+  if (scheme === "classic" && doorbell.carries === "pointer") {
+    const expected = "number, as the classic scheme has no pointer in its doorbells";
+    report([...path, "queues", "doorbell", "carries"], { found: "pointer", expected });
+  }
   if (host.queues * QUEUE_BYTES > host.dramBytes) {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
     report([...path, "queues"], { found: String(host.queues), expected });
+  }
+  if (hints !== undefined && hints.batch !== "adaptive" && hints.batch > hints.depth) {
+    const expected = `at most ${hints.depth}, the depth`;
+    report([...path, "hints", "batch"], { found: String(hints.batch), expected });
   }
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;

@@ -8,6 +8,7 @@ import {
   type QueueCachePlan,
   type QueuePlan,
 } from "../plan/queue_plan.ts";
+import { HINT_PLAN, type HintPlan } from "../plan/hint_plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { FabricSection, HostSection, QueuesSection } from "./schema.ts";
@@ -63,6 +64,7 @@ export function resolveHost(
   const leaf = own.leaf ?? defaults.leaf;
   const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
   const pressure = own.pressure ?? defaults.pressure;
+  const hints = own.hints === undefined ? defaults.hints : own.hints;
   const verifyHistory = own.verifyHistory === undefined
     ? defaults.verifyHistory
     : own.verifyHistory;
@@ -90,6 +92,7 @@ export function resolveHost(
     ...((own.pin ?? defaults.pin) === false && { pin: false as const }),
     ...(iommu && { iommu: { ...IOMMU, ...iommu } }),
     ...(pressure && { pressure: { ...PRESSURE, ...pressure } }),
+    ...(hints && { hints: hintsOf(hints) }),
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
@@ -98,6 +101,13 @@ export function resolveHost(
       rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
     },
   };
+}
+
+function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
+  const plan = { ...HINT_PLAN, ...given, ...send };
+  // A batch that nobody has named is as long as is looked ahead.
+  const isGiven = given.batch !== undefined || plan.batch === "adaptive";
+  return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
 }
 
 function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
@@ -118,14 +128,24 @@ function translationsOf(
 
 /** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
+  const { scheme = QUEUE_PLAN.scheme, store = "host" } = section;
   const queuePlan: QueuePlan = {
+    scheme,
+    ...(store !== "host" && { store }),
     placement: section.placement ?? QUEUE_PLAN.placement,
     layout: section.layout ?? QUEUE_PLAN.layout,
     readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,
     lockAnswer: section.lockAnswer ?? QUEUE_PLAN.lockAnswer,
-    doorbell: { ...QUEUE_PLAN.doorbell, ...section.doorbell },
+    doorbell: {
+      ...QUEUE_PLAN.doorbell,
+      ...(scheme === "classic" && { carries: "number" as const }),
+      ...section.doorbell,
+    },
+    ...(section.events === "queue" && { events: "queue" as const }),
   };
-  return JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN) ? {} : { queuePlan };
+  // A host that names its scheme is one to be compared: its card reports stale pointers, be it none.
+  const isDefault = JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN);
+  return isDefault && section.scheme === undefined ? {} : { queuePlan };
 }
 
 function queueCacheOf(

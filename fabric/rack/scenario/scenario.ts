@@ -60,7 +60,7 @@ export interface FabricScenario {
 export interface HostScenario
   extends
     Omit<HostPlan, "rnic" | "ddio" | "timing" | "stuckBits" | "programs">,
-    Pick<RnicPlan, "queueCache" | "translations" | "pageFault" | "verifyHistory"> {
+    Pick<RnicPlan, "hints" | "queueCache" | "translations" | "pageFault" | "verifyHistory"> {
   readonly name: string;
   readonly ddio: "on" | "off" | "both";
   /** Which memory holds the receive buffers of `persistd`. */

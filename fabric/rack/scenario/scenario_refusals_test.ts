@@ -15,6 +15,31 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.dido: found an unknown key, expected ddio",
   ],
   [
+    "H-04: a kind of hint that there is not",
+    hostWith("{ hints: { kinds: [prefetch, postfetch] } }"),
+    "4: hosts.b.hints.kinds: found a list, expected a list of prefetch, warm-up or receive, each once",
+  ],
+  [
+    "H-06: a request that goes before its hint",
+    hostWith("{ hints: { send: 0us } }"),
+    '4: hosts.b.hints.send: found "0us", expected at-once, after-ack, or a time > 0 with its unit, like 1us',
+  ],
+  [
+    "H-02: a batch beyond what is looked ahead",
+    hostWith("{ hints: { depth: 4, batch: 8 } }"),
+    "4: hosts.b.hints.batch: found 8, expected at most 4, the depth",
+  ],
+  [
+    "H-02: a batch of nothing",
+    hostWith("{ hints: { batch: 0 } }"),
+    "4: hosts.b.hints.batch: found 0, expected adaptive, or a whole number from 1 to 64",
+  ],
+  [
+    "hints neither on nor off",
+    hostWith("{ hints: maybe }"),
+    '4: hosts.b.hints: found "maybe", expected on, off or a mapping with queuePairs, kinds, depth or batch …',
+  ],
+  [
     "a latency of 0",
     withLines("fabric: { latency: 0ns }"),
     '3: fabric.latency: found "0ns", expected a latency > 0 with its unit, like 300ns: it is the lookahead of the clock',
@@ -183,6 +208,11 @@ const WRONG: readonly Refusal[] = [
     "Q-05: a placement by no name",
     hostWith("{ queues: { placement: both-in-2 } }"),
     '4: hosts.b.queues.placement: found "both-in-2", expected default, pointer-in-3, both-in-3 or a mapping',
+  ],
+  [
+    "Q-10: a pointer in doorbells of the classic scheme",
+    hostWith("{ queues: { scheme: classic, doorbell: { carries: pointer } } }"),
+    "4: hosts.b.queues.doorbell.carries: found pointer, expected number, as the classic scheme has no pointer in its doorbells",
   ],
   [
     "Q-07: two ways of eviction",

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
+import { HINT_PLAN } from "../plan/hint_plan.ts";
+import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { PROFILES } from "../plan/profile.ts";
 import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
@@ -49,6 +51,22 @@ expect:
     ]);
   });
 
+  it("H-02, H-06, H-09: reads what a card does with hints, for all hosts and for one", () => {
+    const text = `
+name: x
+defaults: { hints: { depth: 4, send: 2us } }
+hosts: { a: {}, b: { hints: on }, c: { hints: off }, d: { hints: { kinds: [warm-up], batch: adaptive } } }
+`;
+    const [a, b, c, d] = parseScenario(text, FILE).hosts;
+    const delay = { follow: "delay", delayPs: 2_000_000 } as const;
+    // A batch that is not named is no longer than what is looked ahead.
+    assert.deepEqual(a!.hints, { ...HINT_PLAN, ...delay, depth: 4, batch: 4 });
+    assert.deepEqual(b!.hints, HINT_PLAN);
+    assert.equal(c!.hints, undefined);
+    assert.deepEqual(d!.hints, { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, batch: "adaptive" });
+    assert.equal(parseScenario("name: x\nhosts: { a: {} }", FILE).hosts[0]!.hints, undefined);
+  });
+
   it("Q-04, Q-05, Q-07: reads how queues are known, for all hosts and for one", () => {
     const text = `
 name: x
@@ -65,6 +83,15 @@ hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3, lockAnswer: memo
     });
     assert.deepEqual([a!.queues, b!.queues, c!.queues], [1024, 64, 32]);
     assert.equal(c!.queueCache.entries, 0);
+    const planned = (queues: string) =>
+      parseScenario(hostWith(`{ queues: ${queues} }`), FILE).hosts[1]!.queuePlan;
+    assert.deepEqual(planned("{ scheme: classic }"), {
+      ...QUEUE_PLAN,
+      scheme: "classic",
+      doorbell: { form: "fifo", carries: "number" },
+    });
+    assert.deepEqual(planned("{ scheme: three-space }"), QUEUE_PLAN, "one to be compared");
+    assert.equal(planned("{ layout: areas }"), undefined);
     const ways: readonly [string, string, number][] = [
       ["oldest", "oldest", 1],
       ["{ oldest: 4 }", "several-oldest", 4],

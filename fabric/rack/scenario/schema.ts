@@ -8,7 +8,13 @@ import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
-import { CACHED_QUEUES, type QueueCachePlan } from "../plan/queue_plan.ts";
+import { HINT_BATCH, type HintPlan } from "../plan/hint_plan.ts";
+import {
+  CACHED_QUEUES,
+  QUEUE_STORES,
+  type QueueCachePlan,
+  QUEUES_MOST,
+} from "../plan/queue_plan.ts";
 import {
   PLACEABLE,
   type Placement,
@@ -18,16 +24,19 @@ import {
   type QueueField,
   type Space,
 } from "../../wire/host_bus/queue_placement.ts";
+import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
 import {
   CRC_MAKERS,
   EXPECTATIONS,
+  MANY_QUEUES_MAX,
   type MethodName,
   METHODS,
   type OptionKind,
   POLICIES,
   PUT_METHODS,
+  QUEUE_ORDERS,
   SERVICES,
   UPDATES,
 } from "../plan/vocabulary.ts";
@@ -275,7 +284,6 @@ const placementSchema = orShort(
   },
 );
 
-const QUEUES_MOST = 2 ** 18;
 const queueCount = integer(8, QUEUES_MOST);
 
 /** `oldest`, or the one way that a mapping names. */
@@ -308,8 +316,14 @@ const evictSchema = orShort(
 const queuesSchema = orShort(
   mapping({
     count: queueCount.optional().describe("queues that the card has room for"),
+    scheme: oneOf(["three-space", "classic"]).optional().describe(
+      "how the card knows the host's pointers; classic: as today, by an address that it reads first",
+    ),
     placement: placementSchema.optional().describe(
       "which space holds which field of queue information: a rule by name, or fields' spaces",
+    ),
+    store: oneOf(QUEUE_STORES).optional().describe(
+      "where queue information lies: in the host's memory, or in memory plugged into the node (CXL)",
     ),
     layout: oneOf(["areas", "record"]).optional().describe(
       "areas: each space by itself, three reads for a queue; record: a queue's together, one read",
@@ -329,6 +343,9 @@ const queuesSchema = orShort(
       coalescedPpm: ["coalesced", successRate],
     }).optional().describe(
       "form and content of doorbells, room for them, when the driver rings again, and their faults",
+    ),
+    events: oneOf(["message", "queue"]).optional().describe(
+      "how the card tells asynchronous events: each by itself, or as entries of an event queue",
     ),
     cache: orShort(
       mapping({
@@ -356,6 +373,45 @@ const queuesSchema = orShort(
   },
 );
 export type QueuesSection = z.output<typeof queuesSchema>;
+
+/** H-04: kinds of hints, by the scenario's words. */
+const KINDS_OF_HINTS = {
+  "prefetch": HINT_KINDS.prefetch,
+  "warm-up": HINT_KINDS.warmUp,
+  "receive": HINT_KINDS.receive,
+} as const satisfies Record<string, number>;
+const HINT_WORDS = Object.keys(KINDS_OF_HINTS) as (keyof typeof KINDS_OF_HINTS)[];
+
+const hintKinds = leaf(
+  `a list of ${listOf(HINT_WORDS)}, each once`,
+  { type: "array", minItems: 1, uniqueItems: true, items: { enum: HINT_WORDS } },
+  (value) => {
+    if (!Array.isArray(value) || value.length === 0) return undefined;
+    const known = HINT_WORDS.filter((word) => value.includes(word));
+    if (known.length !== value.length) return undefined;
+    return known.reduce((bits, word) => bits | KINDS_OF_HINTS[word], 0);
+  },
+);
+
+/** H-06: `at-once`, `after-ack`, or a time. */
+const hintSend = leaf(
+  "at-once, after-ack, or a time > 0 with its unit, like 1us",
+  { anyOf: [{ enum: ["at-once", "after-ack"] }, textLike(POSITIVE, TIME_UNITS)] },
+  (value): Pick<HintPlan, "follow"> & Partial<Pick<HintPlan, "delayPs">> | undefined => {
+    if (value === "at-once" || value === "after-ack") return { follow: value };
+    const delayPs = parseDuration(value) || undefined;
+    return delayPs === undefined ? undefined : { follow: "delay", delayPs };
+  },
+);
+
+const hintBatch = leaf(
+  `adaptive, or a whole number from 1 to ${HINT_BATCH.most}`,
+  { anyOf: [{ enum: ["adaptive"] }, { type: "integer", minimum: 1, maximum: HINT_BATCH.most }] },
+  (value): HintPlan["batch"] | undefined => {
+    if (value === "adaptive") return value;
+    return Number.isSafeInteger(value) ? within(value as number, 1, HINT_BATCH.most) : undefined;
+  },
+);
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
@@ -408,6 +464,18 @@ export const hostSchema = mapping({
     times: ["times", integer(1, 100_000)],
     pages: ["pages", integer(1, 2 ** 20)],
   }).optional().describe("the host takes pages of on-demand regions back, now and then"),
+  hints: switchable({
+    queuePairs: ["queuePairs", oneOf(["all", "asked"])],
+    kinds: ["kinds", hintKinds],
+    depth: ["depth", integer(1, 256)],
+    batch: ["batch", hintBatch],
+    send: ["send", hintSend],
+    patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
+    quota: ["quota", integer(1, 2 ** 20)],
+    quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
+  }).optional().describe(
+    "the card announces coming requests to peers that want it, and prepares for those of its peers",
+  ),
   verifyHistory: switchable({
     thresholdPpm: ["threshold", successRate],
     samples: ["samples", integer(1, 65_536)],
@@ -535,6 +603,10 @@ const flag = leaf(
   (value) => typeof value === "boolean" ? value : undefined,
 );
 
+const QUEUE_PAIRS_EXPECTED =
+  `a number of queue pairs from 1 to ${MANY_QUEUES_MAX}, or a list of different ones`;
+const QUEUE_PAIRS_SHAPE = { type: "integer", minimum: 1, maximum: MANY_QUEUES_MAX };
+
 /** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
@@ -555,6 +627,19 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "message-bytes": size(8, MIB),
   "bytes": size(1, GIB),
   "count": integer(1, Number.MAX_SAFE_INTEGER),
+  "queue-pairs": leaf(
+    QUEUE_PAIRS_EXPECTED,
+    { anyOf: [QUEUE_PAIRS_SHAPE, { type: "array", items: QUEUE_PAIRS_SHAPE, minItems: 1 }] },
+    (value) => {
+      const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+      const isRight = list.length > 0 && new Set(list).size === list.length &&
+        list.every((each) =>
+          Number.isInteger(each) && (each as number) >= 1 && (each as number) <= MANY_QUEUES_MAX
+        );
+      return isRight ? value as number | number[] : undefined;
+    },
+  ),
+  "order": oneOf(QUEUE_ORDERS),
   "microseconds": leaf("a time with its unit, like 200us", DURATION_SHAPE, (value) => {
     const ps = parseDuration(value);
     return ps === undefined ? undefined : ps / PS_PER_US;

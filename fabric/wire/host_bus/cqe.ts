@@ -15,6 +15,8 @@ export const CQE_OPCODES = {
   "recv-invalidate": 4,
   /** The queue has been resized: the following entries are in the other ring. */
   "resize": 5,
+  /** Of the card's event queue: see `event_entry.ts`. */
+  "event": 6,
   "recv-persistence": 8,
   "requester-error": 13,
   "responder-error": 14,

@@ -46,6 +46,11 @@ export interface RegisterWrite {
   readonly kind: "register-write";
   readonly offset: number;
   readonly data: Uint8Array<ArrayBuffer>;
+  /**
+   * Not on the bus: a note for who observes. Of a doorbell with the queue's number only: when the pointer was
+   * stored that was the newest in the host's view as it rang (Q-11, stale pointers). No digest has it.
+   */
+  readonly stored?: number;
 }
 
 /** Control path, host to firmware (create a queue, register memory …). Answered by `reply`. */

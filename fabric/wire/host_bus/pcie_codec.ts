@@ -36,7 +36,9 @@ export function pcieToArray(message: PcieMessage): unknown[] {
     case "interrupt":
       return [code, message.vector];
     case "register-write":
-      return [code, message.offset, message.data];
+      return message.stored === undefined
+        ? [code, message.offset, message.data]
+        : [code, message.offset, message.data, message.stored];
     case "command":
       return [code, message.id, message.command];
     case "reply":
@@ -93,11 +95,12 @@ function completion(fields: readonly unknown[]): PcieMessage | undefined {
 }
 
 function registerWrite(fields: readonly unknown[]): PcieMessage | undefined {
-  const [, offset, bytes] = fields;
+  const [, offset, bytes, stored] = fields;
   const data = ownBytes(bytes);
-  if (fields.length !== 3 || !isCount(offset) || data === undefined) return undefined;
-  if (data.length > REGISTER_BYTES_MAX) return undefined;
-  return { kind: "register-write", offset, data };
+  if (!isCount(offset) || data === undefined || data.length > REGISTER_BYTES_MAX) return undefined;
+  if (fields.length === 3) return { kind: "register-write", offset, data };
+  if (fields.length !== 4 || !isCount(stored)) return undefined;
+  return { kind: "register-write", offset, data, stored };
 }
 
 /** All messages outside the data path. */

@@ -64,8 +64,19 @@ describe("pcieFromArray", () => {
           );
         }
       }
-      assert.equal(pcieFromArray([...array, 0]), undefined);
+      assert.equal(pcieFromArray([...array, "more"]), undefined);
       assert.equal(pcieFromArray(array.slice(0, -1)), undefined);
+    }
+  });
+
+  it("Q-11: a doorbell may have a note of when its pointer was stored", () => {
+    const doorbell = { kind: "register-write", offset: 0x800, data: new Uint8Array(4) } as const;
+    assert.equal(pcieToArray(doorbell).length, 3);
+    assert.deepEqual(pcieFromArray(pcieToArray(doorbell)), doorbell);
+    const noted = { ...doorbell, stored: 7 };
+    assert.deepEqual(pcieFromArray(pcieToArray(noted)), noted);
+    for (const bad of [-1, 1.5, "1", null, undefined]) {
+      assert.equal(pcieFromArray([4, 0x800, new Uint8Array(4), bad]), undefined);
     }
   });
 

@@ -12,6 +12,7 @@ export const COMMANDS: readonly RnicCommand[] = [
     persistence: { flow: 2, flush: "cpu", noSnoop: true },
   },
   { op: "create-cq", ring, vector: null },
+  { op: "set-event-queue", cqn: 3 },
   { op: "create-cq", ring, vector: 3 },
   {
     op: "create-qp",
@@ -186,6 +187,12 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
   }),
   record<PcieMessage>({ kind: is("interrupt"), vector: count }),
   record<PcieMessage>({ kind: is("register-write"), offset: count, data: bytes(64) }),
+  record<PcieMessage>({
+    kind: is("register-write"),
+    offset: count,
+    data: bytes(64),
+    stored: count,
+  }),
   record<PcieMessage>({ kind: is("command"), id: count, command: fc.constantFrom(...COMMANDS) }),
   record<PcieMessage>({ kind: is("reply"), id: count, reply: fc.constantFrom(...REPLIES) }),
   record<PcieMessage>({ kind: is("event"), event: fc.constantFrom(...EVENTS) }),

@@ -72,6 +72,10 @@ export const QP_WEIGHT_MAX = 255;
 const qpWeight: Check<number> = (value): value is number =>
   isCount(value) && value >= 1 && value <= QP_WEIGHT_MAX;
 
+/** H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8). */
+const hintPart = oneOf("on", "off", "carrier");
+export type HintPart = Checked<typeof hintPart>;
+
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
 export type QpState = Checked<typeof qpState>;
 const qpType = oneOf("rc", "uc", "ud");
@@ -181,6 +185,8 @@ const COMMANDS = {
    */
   "resize-cq": { cqn: count, ring, taken: count, stamp: count },
   "destroy-cq": { cqn: count },
+  /** Asynchronous events become entries of this completion queue, instead of messages of their own. */
+  "set-event-queue": { cqn: count },
   /** A shared receive queue: its WQEs have `stride` bytes. */
   "create-srq": { ring, stride: count, pd: count },
   /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */
@@ -205,6 +211,8 @@ const COMMANDS = {
     persistCompletion: oneOf("persistence", "reception"),
     /** Its share of the line beside other queue pairs; 1 by default. */
     weight: { optional: qpWeight },
+    /** H-09: its part in hints; the firmware's policy by default. */
+    hints: { optional: hintPart },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },

@@ -20,24 +20,26 @@ export class OperationCounts {
 
   /** @throws TypeError for what is no measurement: own programs are not type-checked. */
   add(measurement: Measurement): void {
-    const { operation, method, latencyPs, promisedBytes = 0 } = measurement;
+    const { operation, method, bytes, latencyPs, promisedBytes = 0 } = measurement;
     for (const name of [operation, method]) {
       if (typeof name === "string" && name.length <= NAME_LETTERS_MAX) continue;
       throw new TypeError(
         `An operation and its method have names of at most ${NAME_LETTERS_MAX} letters`,
       );
     }
-    if (!(latencyPs >= 0 && promisedBytes >= 0)) {
+    if (!(latencyPs >= 0 && promisedBytes >= 0 && (bytes ?? 0) >= 0)) {
       throw new TypeError(
-        `A latency of ${latencyPs} ps, ${promisedBytes} B promised: expected numbers >= 0`,
+        `A latency of ${latencyPs} ps, ${promisedBytes} B promised, messages of ${bytes} B: ` +
+          "expected numbers >= 0",
       );
     }
-    const key = `${operation} ${method}`;
+    const key = `${operation} ${method} ${bytes}`;
     let row = this.#rows.get(key);
     if (row === undefined) {
       if (this.#rows.size === NAMES_MAX) return;
       const buckets = [...LATENCY_BOUNDS_PS, 0].fill(0);
-      row = { operation, method, count: 0, sumPs: 0, promisedBytes: 0, buckets };
+      const size = bytes === undefined ? {} : { bytes };
+      row = { operation, method, ...size, count: 0, sumPs: 0, promisedBytes: 0, buckets };
       this.#rows.set(key, row);
     }
     row.count++;

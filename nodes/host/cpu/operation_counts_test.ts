@@ -26,6 +26,18 @@ describe("OperationCounts", () => {
     assert.equal(second!.buckets[0], 1);
   });
 
+  it("has figures for each size where it is told sizes", () => {
+    const counts = new OperationCounts();
+    const test = { operation: "perftest", method: "ib_write_lat" };
+    for (const bytes of [2, 4, 2]) counts.add({ ...test, bytes, latencyPs: 1 });
+    counts.add({ ...test, latencyPs: 1 });
+    assert.deepEqual(counts.rows().map(({ bytes, count }) => [bytes, count]), [
+      [2, 2],
+      [4, 1],
+      [undefined, 1],
+    ]);
+  });
+
   it("counts no more names than the host's answer has room for", () => {
     const counts = new OperationCounts();
     for (let i = 0; i < 200; i++) {
@@ -40,7 +52,7 @@ describe("OperationCounts", () => {
     for (
       const wrong of [{ operation: 7 }, { method: "x".repeat(65) }, { latencyPs: NaN }, {
         latencyPs: -1,
-      }]
+      }, { bytes: -1 }]
     ) {
       assert.throws(() => counts.add({ ...put, ...wrong } as Measurement), TypeError);
     }

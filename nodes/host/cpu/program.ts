@@ -50,6 +50,8 @@ export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;
   readonly method: string;
+  /** Of a message, where each size has figures of its own: perftest's. */
+  readonly bytes?: number;
   readonly latencyPs: Time;
   /** Bytes that are promised to persist from now on. */
   readonly promisedBytes?: number;

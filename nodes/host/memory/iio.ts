@@ -389,7 +389,7 @@ export class Iio {
     const first = place === "llc"
       ? timing.dmaReadLlcPs
       : place === "dram"
-      ? timing.dmaReadDramPs
+      ? timing.dmaReadDramPs + this.#memory.dmaReadPluggedPs(address)
       : timing.dmaReadScmPs;
     const rest = Math.max(0, Math.min(length, MAX_READ_REQUEST_BYTES) - LINE_BYTES);
     return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);

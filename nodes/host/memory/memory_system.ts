@@ -30,6 +30,8 @@ const LINE_FILL_BUFFERS = 10;
 export interface MemoryOptions {
   /** Observes SCM, with times. Has no effect on the run. */
   readonly log?: MemoryLog | undefined;
+  /** Whether a line of DRAM is in memory that is plugged into the node (Q-03). */
+  readonly isPlugged?: (address: number) => boolean;
   /** Selects the victim in a full set, where the plan has `random`. */
   readonly random?: Rng | undefined;
 }
@@ -42,6 +44,9 @@ export class MemorySystem {
   readonly physical: PhysicalMemory;
   readonly combining: WriteCombining;
   readonly durable: DurableRecord;
+  /** Lines of plugged memory that cores and the device have loaded from there. */
+  pluggedLoads = 0;
+  readonly #isPlugged: ((address: number) => boolean) | undefined;
   readonly #plan: HostPlan;
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;
@@ -50,6 +55,7 @@ export class MemorySystem {
 
   constructor(plan: HostPlan, image?: ImageReader, options: MemoryOptions = {}) {
     this.#plan = plan;
+    this.#isPlugged = options.isPlugged;
     this.#llcSurvives = survives("llc", plan.domain);
     this.#combiningSurvives = survives("wcb", plan.domain);
     this.#postedSurvives = survives("iio", plan.domain);
@@ -88,7 +94,9 @@ export class MemorySystem {
   load(address: number, target: Uint8Array): Time {
     this.combining.drain(address, target.length);
     const { timing } = this.#plan;
-    const missPs = address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs;
+    const isPlugged = this.#isPlugged?.(address) === true;
+    const dramPs = isPlugged ? timing.pluggedLoadPs : timing.dramLoadPs;
+    const missPs = address >= SCM_BASE ? timing.scmLoadPs : dramPs;
     const { llc } = this;
     let cost = 0;
     let done = 0;
@@ -100,6 +108,7 @@ export class MemorySystem {
       const from = llc.at(slot) + inLine;
       target.set(llc.data.subarray(from, from + length), done);
       const latency = llc.misses === misses ? timing.llcHitPs : missPs;
+      if (isPlugged && llc.misses > misses) this.pluggedLoads++;
       cost += done === 0 ? latency : Math.ceil(latency / LINE_FILL_BUFFERS);
       done += length;
     }
@@ -233,6 +242,14 @@ export class MemorySystem {
   /** Non-temporal stores that no iMC has, by physical address. No side effect. */
   combined(): { readonly offset: number; readonly data: Uint8Array }[] {
     return [...this.combining.pending(), ...this.streams.values()];
+  }
+
+  /** What a DMA read takes longer than one of DRAM, as the memory is plugged into the node; else 0. */
+  dmaReadPluggedPs(address: number): Time {
+    if (this.#isPlugged?.(address) !== true) return 0;
+    this.pluggedLoads++;
+    const { pluggedLoadPs, dramLoadPs } = this.#plan.timing;
+    return pluggedLoadPs - dramLoadPs;
   }
 
   /** The place of the first byte of a DMA read. */

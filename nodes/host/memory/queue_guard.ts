@@ -29,6 +29,7 @@ export class QueueGuard {
   readonly #store: StoreLayout;
   #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
   #queues = 0;
+  #ranges: ReturnType<typeof storeRanges> = [];
   /** All of queue information lies within these physical addresses. */
   #from = 0;
   #end = 0;
@@ -54,6 +55,7 @@ export class QueueGuard {
     if (command.op === "init") {
       const { queues, ...bases } = command.spaces;
       const ranges = storeRanges(this.#store, bases, queues);
+      this.#ranges = ranges;
       this.#bases = bases;
       this.#queues = queues;
       this.#from = Math.min(...ranges.map(({ from }) => from));
@@ -65,9 +67,21 @@ export class QueueGuard {
     }
   }
 
+  /** Whether queue information lies there: not what is between its spaces. */
+  holds(address: number): boolean {
+    if (!this.mayTouch(address, 1)) return false;
+    return this.#ranges.some(({ from, end }) => address >= from && address < end);
+  }
+
   /** Whether an access may touch queue information: few do. */
   mayTouch(address: number, length: number): boolean {
     return address < this.#end && address + length > this.#from;
+  }
+
+  /** Where the time of a queue's newest pointer lies; undefined of a queue that there is none of. */
+  stampAddress(queue: number): number | undefined {
+    if (queue >= this.#queues) return undefined;
+    return fieldAddress(this.#store, this.#bases, { queue, field: "stamp" });
   }
 
   /** A core is about to store for a program. @throws AddressFault where a rule forbids it. */

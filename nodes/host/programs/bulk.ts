@@ -54,7 +54,14 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const depth = countOption(options, "depth", { least: 1, otherwise: 8 });
   const timePs = microsecondsOption(options, "timeUs", 1_000);
   const beginPs = microsecondsOption(options, "beginUs", 0);
-  const report = { program: "bulk", to, messageBytes, depth };
+  const { weight } = device;
+  const report = {
+    program: "bulk",
+    to,
+    messageBytes,
+    depth,
+    ...(weight !== undefined && { weight }),
+  };
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * depth }));
   const mr = must(yield* regMr(pd, cpu.allocate(messageBytes), { access: [] }));

@@ -1,6 +1,7 @@
 /** All shipped programs by their names in a scenario, for a rack in one process. */
 import { append } from "./append/append.ts";
 import { bulk, sink } from "./bulk.ts";
+import { manyQueues, manyQueuesServer } from "./many_queues.ts";
 import { cm } from "../cm/cm.ts";
 import { get } from "./persist/get.ts";
 import { list } from "./persist/list.ts";
@@ -25,6 +26,8 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
   "log-read": logRead,
   bulk,
   sink,
+  "many-queues": manyQueues,
+  "many-queues-server": manyQueuesServer,
   perftest,
   "perftest-server": perftestServer,
 };

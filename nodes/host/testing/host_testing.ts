@@ -43,6 +43,7 @@ export const RIG_TIMING: HostTiming = {
   commandPs: 4_000_000,
   minorFaultPs: 1_000_000,
   majorFaultPs: 30_000_000,
+  pluggedLoadPs: 300_000,
   iotlbMissPs: 250_000,
   bootPs: 1_000_000,
 };

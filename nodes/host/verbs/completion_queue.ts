@@ -48,6 +48,8 @@ export interface CqOptions {
   readonly interrupts?: boolean;
   /** Events of this queue use this channel, shared with the channel's other queues. */
   readonly channel?: CompChannel;
+  /** The driver's own vector; else one of the following. */
+  readonly vector?: number;
   /** Index of its {@link COMP_VECTORS}; without channel and index it has a vector of its own. */
   readonly compVector?: number;
 }
@@ -96,7 +98,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   if (failed(ring)) return ring;
   fillInvalid(device, ring);
   yield* device.cpu.settle();
-  const vector = options.interrupts === false ? null : channel?.vector ??
+  const vector = options.interrupts === false ? null : options.vector ?? channel?.vector ??
     (options.compVector === undefined
       ? device.state.nextVector++
       : FIRST_COMP_VECTOR + options.compVector);
@@ -186,27 +188,39 @@ export function* unreadEntries({ device, address, entries, place }: Cq): Generat
   }
 }
 
-/** Takes the available completions, at most `most`, without letting time pass. */
-export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
+/**
+ * Takes the entries that are there, without letting time pass, as long as `use` wants more of them; and says
+ * every quarter of the ring how far it is (Q-12).
+ */
+export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean): void {
   const { cpu, state } = cq.device;
   const { place } = cq;
-  const completions: WorkCompletion[] = [];
   cpu.charge(state.timing.pollPs);
   // Its numbers may be reused, too: its remaining completions are lost.
-  if (!isThere(cq)) return completions;
-  while (completions.length < most && !place.resizing) {
+  if (!isThere(cq)) return;
+  for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
-    const position = place.taken++;
-    if (place.ended.size > 0 && isOfEndedLife(cq, cqe, position)) continue;
-    const named = place.moved.length === 0 ? cqe : inNewRing(place, cqe, position);
-    const completion = completionOf(cq.device, named);
-    if (completion !== undefined) completions.push(completion);
+    wantsMore = use(cqe, place.taken++);
   }
   if (place.taken - place.stored >= cq.entries / 4) {
     place.stored = place.taken;
     storePointer(cq.device, place, place.taken % cq.entries);
   }
+}
+
+/** Takes the available completions, at most `most`, without letting time pass. */
+export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
+  const { place } = cq;
+  const completions: WorkCompletion[] = [];
+  if (most < 1) return completions;
+  takeEntries(cq, (cqe, position) => {
+    if (place.ended.size > 0 && isOfEndedLife(cq, cqe, position)) return true;
+    const named = place.moved.length === 0 ? cqe : inNewRing(place, cqe, position);
+    const completion = completionOf(cq.device, named);
+    if (completion !== undefined) completions.push(completion);
+    return completions.length < most;
+  });
   return completions;
 }
 

@@ -86,6 +86,8 @@ export interface DeviceState {
   readonly regions: Map<number, Mr>;
   /** Asynchronous events that no program has read. */
   readonly asyncEvents: RnicEvent[];
+  /** Where the card's events come, unless they come as messages. */
+  eventQueue?: Cq;
   /**
    * First addresses of the RNIC's memory, by owner: a queue's ring, a space of queue information.
    * Freed once: when its queue is destroyed, or all when the RNIC is back after a failure.
@@ -232,7 +234,10 @@ export interface EndedLife {
 }
 
 /** The kind of a receive's completion. */
-export type ReceiveOpcode = Exclude<CqeOpcode, "requester" | "requester-error" | "resize">;
+export type ReceiveOpcode = Exclude<
+  CqeOpcode,
+  "requester" | "requester-error" | "resize" | "event"
+>;
 
 /**
  * ibv_wc. After an error only wrId, status, opcode and qpNum are valid; for VERIFY_ERR, after which

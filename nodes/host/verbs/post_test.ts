@@ -59,6 +59,16 @@ describe("createQp", () => {
     };
     same([weightOf({}), weightOf({ weight: 3 }), weightOf({}, 7)], [undefined, 3, 7]);
     equal(weightOf({ weight: 255 }, 7), 255);
+    const hintsOf = (hints: QpOptions["hints"]) => {
+      weightOf({ ...(hints !== undefined && { hints }) });
+      return rig.sent("create-qp").at(-1)!.hints;
+    };
+    same([undefined, "on", "off", "carrier"].map((word) => hintsOf(word as QpOptions["hints"])), [
+      undefined,
+      "on",
+      "off",
+      "carrier",
+    ], "H-09");
     for (const weight of [0, 256, 1.5, NaN]) equal(weightOf({ weight }), "EINVAL", `${weight}`);
   });
 });

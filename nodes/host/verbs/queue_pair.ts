@@ -6,6 +6,7 @@ import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_p
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import {
   type CqesWritten,
+  type HintPart,
   QP_WEIGHT_MAX,
   type QpAttributes,
   type QpState,
@@ -65,6 +66,11 @@ export interface QpOptions {
   readonly persistCompletion?: "persistence" | "reception";
   /** Share of the line beside the port's other queue pairs, 1 to 255; the program's by default, 1. */
   readonly weight?: number;
+  /**
+   * H-09: whether its requests are announced to the peer, and the peer's prepared for; the card's policy by
+   * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards.
+   */
+  readonly hints?: HintPart;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -157,6 +163,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     pd: pd.handle,
     persistCompletion: caps.persistCompletion,
     ...(caps.weight !== 1 && { weight: caps.weight }),
+    ...(options.hints !== undefined && { hints: options.hints }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);

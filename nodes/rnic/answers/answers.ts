@@ -1,15 +1,19 @@
 /**
  * The responder's answers in order (`rocev2.md` §3.6): ACKs and NAKs, and READ responses whose data
- * comes by DMA. What stands behind a READ waits here until the READ's last frame has left; a READ's
- * frames wait in their line until the control frames before them have left (`send.ts`).
+ * comes by DMA. Data of several READs may be on its way. What else stands behind a READ waits here until
+ * the READ's last frame has left; a READ's frames wait in their line until the control frames before
+ * them have left (`send.ts`).
  */
 import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import { mayBegin } from "../queues/context.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
 import {
   failAnswers,
+  failReads,
+  holdReads,
   mergeAck,
   oweAck,
   oweAnswer,
@@ -18,6 +22,7 @@ import {
 import { enterError } from "../requester/qp_error.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
+import { setTimer } from "../state/timers.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { Region } from "../state/memory.ts";
 import type { PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
@@ -56,7 +61,15 @@ export function answerRead(
   const { length } = request;
   const segments = region === undefined ? [] : [{ region, va: Number(va), length }];
   const packets = packetsOf(length, qp.attributes.pathMtu);
-  oweAnswer(qp, { kind: "read", ...request, segments, packets, next: 0, done: false });
+  oweAnswer(qp, {
+    kind: "read",
+    ...request,
+    segments,
+    packets,
+    next: 0,
+    done: false,
+    failedPsn: undefined,
+  });
   schedule(device, qp);
 }
 
@@ -90,6 +103,11 @@ function passNext(device: Device, qp: QueuePair): boolean {
     case "read":
       if (!first.done) {
         schedule(device, qp);
+        return false;
+      }
+      if (first.failedPsn !== undefined) {
+        const syndrome = NAK_SYNDROMES["remote-operational-error"];
+        failAnswer(device, qp, { psn: first.failedPsn, syndrome });
         return false;
       }
       passAnswer(qp);
@@ -148,14 +166,30 @@ function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
   enterError(device, qp);
 }
 
-/** Begins the next frame of the READ whose turn it is. @returns whether there was one. */
+/** The first READ with a frame to begin, where nothing stands before it but READs. */
+function nextRead({ responder: { responses } }: QueuePair): ReadService | undefined {
+  for (let at = responses.first; at < responses.end; at++) {
+    const answer = responses.at(at)!;
+    if (answer.kind !== "read") return undefined;
+    if (answer.next < answer.packets) return answer;
+  }
+  return undefined;
+}
+
+/** Begins the next frame of a READ whose turn it is. @returns whether there was one. */
 export function nextReadFrame(device: Device, qp: QueuePair): boolean {
-  const read = qp.responder.responses.peek();
-  if (read?.kind !== "read" || read.next === read.packets) return false;
-  const { line } = qp.responder;
+  const read = nextRead(qp);
+  if (read === undefined) return false;
+  const { line, nextReadAt } = qp.responder;
+  if (read.next === 0 && nextReadAt > device.now) {
+    setTimer(device, qp, { timer: "read", time: nextReadAt });
+    return false;
+  }
+  if (!mayBegin(device, qp, "responder")) return false;
   const mtu = qp.attributes.pathMtu;
   const offset = read.next * mtu;
   if (!hasMemory(device, qp, { read, offset })) return false;
+  if (read.next === 0) holdReads(qp, device.now + device.timing.dataReadPs);
   const index = read.next++;
   const position = positionOf(index, read.packets);
   const job: TxFrame = {
@@ -214,13 +248,15 @@ export function readFrameSent(device: Device, qp: QueuePair, job: TxFrame): void
   passAnswers(device, qp);
 }
 
-/** The host refused a DMA read for this frame of the response: remote operational error, from here. */
+/**
+ * The host refused a DMA read for this frame of the response: remote operational error, from here. READs
+ * before this one are answered first, nothing behind it is.
+ */
 export function readFrameFailed(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
   if (read.done) return;
-  read.done = true;
-  read.next = read.packets;
-  failAnswer(device, qp, { psn: job.psn, syndrome: NAK_SYNDROMES["remote-operational-error"] });
+  failReads(qp, read, job.psn);
+  passAnswers(device, qp);
 }
 
 /** Answers what stands first with a NAK that ends the queue pair, and nothing behind it. */

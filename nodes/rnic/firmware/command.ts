@@ -2,6 +2,7 @@
  * Control path (firmware): one small function per command of the driver. A refused command changes
  * nothing and its reply has what was found and what was expected.
  */
+import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -35,7 +36,8 @@ import {
   type QueuePair,
   resetQueuePair,
 } from "../state/queue_pair.ts";
-import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
+import { setEventQueue } from "../queues/event_queue.ts";
+import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
@@ -69,6 +71,8 @@ const COMMANDS: {
   "create-cq": createCq,
   "resize-cq": resizeCq,
   "destroy-cq": destroyCq,
+  "set-event-queue": (device, command) =>
+    setEventQueue(device, command) ?? noSuch("completion queue", command.cqn),
   "create-srq": createSrq,
   "modify-srq": modifySrq,
   "query-srq": querySrq,
@@ -164,7 +168,8 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (queues === undefined) return noQueueLeft(device);
   const sqQueue = queues[0]!;
   const rqQueue = srq?.srqn ?? queues[1]!;
-  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1 } = command;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1, hints } =
+    command;
   const qpn = command.qpn ?? nextQpn(device);
   const qp = createQueuePair({
     qpn,
@@ -179,6 +184,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     recvCq,
     persistCompletion,
     weight,
+    hints,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;
@@ -188,11 +194,6 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (srq !== undefined) srq.users++;
   installRings(device, qp);
   return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
-}
-
-function freeSlot(device: Device): number {
-  const slot = device.slots.indexOf(undefined);
-  return slot < 0 ? device.slots.length : slot;
 }
 
 /** Numbers are not used again soon, so that a late packet finds no queue pair. */
@@ -244,6 +245,7 @@ function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
   releaseHeld(device, qp);
+  if (device.hints !== undefined) leaveHints(device.hints, qp);
   resetQueuePair(qp);
 }
 
@@ -259,6 +261,7 @@ function startWork(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);
   schedule(device, qp);
+  if (device.hints !== undefined) offerHints(device, device.hints, qp);
 }
 
 function destroyQp(device: Device, { qpn }: CommandOf<"destroy-qp">): RnicReply {
@@ -270,7 +273,7 @@ function destroyQp(device: Device, { qpn }: CommandOf<"destroy-qp">): RnicReply 
   unbindWindowsOf(device.regions, qp);
   const reply = emptied(device, qp);
   device.queuePairs.delete(qpn);
-  device.slots[qp.slot] = undefined;
+  leaveSlot(device, qp);
   device.completionQueues.get(qp.sendCq)!.users--;
   device.completionQueues.get(qp.recvCq)!.users--;
   removeQueue(device, qp.sqQueue);

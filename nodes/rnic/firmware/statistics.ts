@@ -2,11 +2,13 @@
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
+import { hintStatistics } from "../hints/hint_statistics.ts";
 import { pagingStatistics } from "../paging/paging_statistics.ts";
 
 /** Counters that are in a report only where they have counted: runs without such events stay as they were. */
 const WHERE_COUNTED = [
   "pointerWrites",
+  "contextMisses",
   "doorbellsLost",
   "doorbellsCoalesced",
   "doorbellsDropped",
@@ -19,6 +21,10 @@ export function statisticsOf(device: Device): Record<string, number> {
     for (const name of ["locksGranted", "locksDenied", "locksTakenBack"]) delete all[name];
   }
   for (const name of WHERE_COUNTED) if (all[name] === 0) delete all[name];
+  // told, be it 0, where the scenario has schemes to compare, and wherever there was one.
+  if (all["stalePointers"] === 0 && device.plan.queuePlan === undefined) {
+    delete all["stalePointers"];
+  }
   // how many DMA reads of queue information a doorbell costs on average.
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;
@@ -35,5 +41,6 @@ export function statisticsOf(device: Device): Record<string, number> {
     ...congestionStatistics(device),
     ...flipStatistics(device.flips),
     ...pagingStatistics(device),
+    ...hintStatistics(device),
   };
 }

@@ -8,6 +8,7 @@ import { mayMiss, type MemoryWaiter, type WantedPage } from "../state/paging_sta
 import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { beginWait, takeAdmission } from "./memory_waits.ts";
+import { redeemLine, redeemPage } from "../state/hints/charges.ts";
 import { type Ahead, askForPages } from "./page_requests.ts";
 import { fetchLine, isOnChip } from "./translation_cache.ts";
 
@@ -27,6 +28,9 @@ export interface Accessor {
   readonly kind: MemoryWaiter;
   readonly qp: QueuePair;
 }
+
+/** Accesses of peers, whose hints they may have been announced by. */
+const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
 
 /** Pages that are to be there. */
 export interface Fault {
@@ -48,16 +52,20 @@ export function checkAccess(
   const lines: { readonly table: TranslationTable; readonly line: number }[] = [];
   const isAdmitted = takeAdmission(device, by) || access.pagesOnly === true;
   const rights = access.write ? 2 : 1;
+  const hints = PEERS.has(by.kind) ? device.hints : undefined;
   for (const { table, first, last } of spansOf(access)) {
     if (table.demand !== undefined) {
       for (let page = first; page <= last; page++) {
-        if (table.demand[page]!.rights < rights) pages.push({ table, page, rights });
+        const isThere = table.demand[page]!.rights >= rights;
+        if (!isThere) pages.push({ table, page, rights });
+        if (hints !== undefined) redeemPage(hints, { table, page }, isThere);
       }
     }
     if (isAdmitted || pages.length > 0) continue;
     const end = Math.floor(last / ENTRIES_PER_LINE);
     for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
       if (!isOnChip(paging, table, line)) lines.push({ table, line });
+      else if (hints !== undefined) redeemLine(hints, table, line);
     }
   }
   if (pages.length > 0) {

@@ -3,9 +3,8 @@
  * and is told by a command that they are there (`map-pages`). With an access the rest of its message is
  * asked for, as mlx5's driver brings it in behind the pages that are needed at once (`rdma_op_len`).
  */
-import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
 import type { Region } from "../state/memory.ts";
 import type { WantedPage } from "../state/paging_state.ts";
 import { ABSENT, type TranslationTable } from "../state/translation_table.ts";
@@ -80,7 +79,7 @@ export function raisePageFaults(device: Device): void {
     if (first.at > now) return;
     pageEvents.shift();
     if (!paging.tables.has(first.table)) continue;
-    device.out.send(PORTS.rnicBus, { kind: "event", event: first.event }, device.stageAt);
+    raiseEvent(device, first.event);
   }
 }
 

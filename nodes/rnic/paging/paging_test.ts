@@ -2,7 +2,7 @@ import { deepEqual as same, equal, match, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { PageFaultRule, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
-import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { MemoryWrite, PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
@@ -108,6 +108,23 @@ describe("a page of the responder that is not there", () => {
       [0, 1, 4],
     ]);
     equal(counter(p, "b", "pagesMapped"), 5);
+  });
+
+  it("a page that was asked for is not asked for again with the rest of another message", () => {
+    const p = coldPair("b", { pageFault: "pause" });
+    const { rig } = p;
+    const other = rig.connect({ attributes: { accessFlags: EVERY_ACCESS } });
+    const sges = [{ address: p.from.va, length: 8, lkey: p.from.key }];
+    const remote = { va: BigInt(p.to.va + 2 * 4096), rkey: p.to.key };
+    rig.send(rig.a, other.a, { opcode: "write", sges, remote });
+    rig.runFor(3 * PS_PER_US);
+    post(p, "write", { length: 4 * 4096 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    const asked = rig.b.host.events.filter(({ type }) => type === "PAGE_FAULT");
+    const spans = asked.map((one) => "ahead" in one && [one.first, one.count, one.ahead]);
+    same(spans.slice(0, 2), [[2, 1, 0], [0, 1, 1]]);
+    equal(counter(p, "b", "pagesMapped"), 4);
   });
 
   it("faults of the same page are one request, whatever asks", () => {
@@ -250,6 +267,49 @@ describe("the cache of translations", () => {
     ok(Math.abs(small! - full!) < 2, `flat as long as all fit: ${small} and ${full} ns`);
     ok(beyond! > full! + 50, `a miss costs a read of host memory: ${beyond} against ${full} ns`);
     ok(Math.abs(far! - beyond!) < 5, `flat again when all miss: ${far} and ${beyond} ns`);
+  });
+
+  it("entries in host memory are 8 B: the page with its rights in the lowest bits, 0 where it is not there", () => {
+    const p = coldPair("b", { entries: 8 });
+    const { rig, to: { key, address, va } } = p;
+    const frame = BigInt(address - va % PAGE);
+    const entries = () => {
+      const { data } = rig.b.host.log.findLast(({ kind }) =>
+        kind === "memory-write"
+      ) as MemoryWrite;
+      const view = new DataView(data.buffer, data.byteOffset, data.length);
+      return Array.from({ length: data.length / 8 }, (_, i) => view.getBigUint64(8 * i));
+    };
+    // Of a region that was registered now.
+    same(entries(), new Array(8).fill(0n));
+    const first = { op: "map-pages", key, first: 0, pages: [Number(frame)] } as const;
+    equal(rig.command(rig.b, { ...first, writable: false }).status, "ok");
+    same(entries(), [frame + 1n]);
+    equal(rig.command(rig.b, { ...first, writable: true }).status, "ok");
+    same(entries(), [frame + 3n]);
+    equal(rig.command(rig.b, { op: "invalidate-pages", key, first: 0, count: 1 }).status, "ok");
+    same(entries(), [0n]);
+    // Pinned memory has both rights.
+    const pinned = rig.register(rig.b, { length: PAGE, va: 0x9_0000_0000 });
+    same(entries(), [BigInt(pinned.address) + 3n]);
+  });
+
+  it("a region that goes in the middle of a message has no translations that would be looked up", () => {
+    const translations = { entries: 8, evict: "lru" } as const;
+    const p = pair({ plans: { b: { translations } } });
+    const { rig } = p;
+    rig.register(rig.b, { length: 8 * PAGE, va: 0x9_0000_0000 });
+    let sent = 0;
+    rig.fate = (from) => from === "a" && ++sent === 2 ? { delayPs: 20_000_000 } : "pass";
+    post(p, "write", { length: 2 * MTU });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => counter(p, "b", "requestsIn") === 1);
+    rig.runFor(3_000_000);
+    const misses = counter(p, "b", "translationMisses");
+    equal(rig.command(rig.b, { op: "deregister-mr", key: p.to.key }).status, "ok");
+    rig.run();
+    same(statuses(p), ["REM_ACCESS_ERR"]);
+    equal(counter(p, "b", "translationMisses"), misses);
   });
 
   it("evict: fifo: misses where the least recently used would not be given up", () => {

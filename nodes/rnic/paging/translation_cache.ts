@@ -4,8 +4,8 @@
  * needed. As long as all tables fit, no memory is asked for and nothing can miss.
  *
  * Sources: an entry is 8 B with the rights to read and write in its lowest bits (Linux, mlx5: `umem_dma_to_mtt`);
- * tables lie in memory that the driver gives the firmware on demand (mlx5: MANAGE_PAGES); a miss is a
- * dependent PCIe read (Monga et al., SOSP'21).
+ * the driver gives the firmware pages of host memory on demand (mlx5: MANAGE_PAGES), that tables lie there is
+ * a choice; a miss is a dependent PCIe read (Monga et al., SOSP'21).
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
@@ -140,6 +140,16 @@ export function isOnChip(paging: Paging, table: TranslationTable, line: number):
     cached.set(number, entry);
   }
   return true;
+}
+
+/** Whether the line is on the chip, without a use of it. */
+export function holdsLine({ cached }: Paging, table: TranslationTable, line: number): boolean {
+  return cached.has(numberOf(table, line));
+}
+
+/** Whether the line is being read. */
+export function isComing({ fills }: Paging, table: TranslationTable, line: number): boolean {
+  return fills.has(numberOf(table, line));
 }
 
 /** Has the line read, where that is not under way, for an access that waits for it. */

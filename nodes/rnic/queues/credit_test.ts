@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
+import { ACK_SYNDROME, ackSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import { mayStart, mustPause, postedReceives, takeCredits } from "./credit.ts";
 import { acknowledgeBefore, learnCreditLimit } from "../state/requester_changes.ts";
@@ -79,7 +79,7 @@ describe("postedReceives", () => {
     stamp: 0,
     recycled: false,
     pins: 0,
-    stale: false,
+    rung: false,
     dirty: false,
     told: 0,
     cachedAt: 0,
@@ -174,12 +174,14 @@ describe("credits of a responder (§1.4)", () => {
     return packets(p, "b").map(({ aeth }) => aeth!.syndrome);
   }
 
-  it("nothing is told where the receive queue's information is not on the chip", () => {
+  it("Q-07: a responder that answers has the receive queue's information on the chip, however small the cache", () => {
     const queueCache = { entries: 1, evict: "oldest", amount: 1 } as const;
     const p = pair({ plans: { b: { queueCache } } });
+    recvs(p, 7, { bell: "pointer" });
+    p.rig.run();
     post(p, "write", { length: 8 });
     go(p);
-    assert.deepEqual(syndromes(p), [ACK_SYNDROME]);
+    assert.deepEqual(syndromes(p), [ackSyndrome(7)]);
   });
 
   it("posted receives count, rounded down to a code, in ACKs, READ responses and ATOMIC ACKs", () => {

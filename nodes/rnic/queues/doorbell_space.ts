@@ -41,10 +41,22 @@ function isCoalesced(
     const pending = doorbells.at(at)!;
     if (pending.queue !== doorbell.queue) continue;
     if (doorbellRng.below(PER_MILLION) >= coalescedPpm) return false;
-    Object.assign(pending, { wqe: undefined }, doorbell);
+    Object.assign(pending, { wqe: undefined, write: undefined, stored: undefined }, doorbell);
     return true;
   }
   return false;
+}
+
+/**
+ * The queue begins a new life or is gone: doorbells of the old one that wait are dropped, and counted. They
+ * would tell the new one of WQEs that are not there.
+ */
+export function dropDoorbells({ doorbells, counters }: Device, queue: number): void {
+  for (let left = doorbells.length; left > 0; left--) {
+    const doorbell = doorbells.shift()!;
+    if (doorbell.queue === queue) counters.doorbellsRefused++;
+    else doorbells.push(doorbell);
+  }
 }
 
 /**

@@ -2,6 +2,13 @@
  * How the RNIC comes to know a queue (Q-03, Q-07): from its cache, else from the three spaces, by a
  * read of each at once or by one of the queue's record, as the layout is; and how it learns of a
  * newer host pointer from space 3 alone. What waits for the answer is data, resumed by the node.
+ *
+ * The classic scheme (Q-10) is the baseline, as the document's background tells it: two words are stored for a
+ * pointer, its address and the pointer, and a look-up takes a read of each, one behind the other. Its host
+ * stores the pointer, then rings, and the doorbell has the queue's number only. The card looks up the pointer
+ * when a doorbell finds nothing left to do by the one in its cache, and goes on with that one as long as there
+ * is; a doorbell during a look-up is content with what that brings. Either pointer may be stale. Nothing is
+ * lost by it: when what the stale pointer has told is taken, the card looks the pointer up again (`rung`).
  */
 import {
   filledUnits,
@@ -10,13 +17,14 @@ import {
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
   decodeEntry,
+  decodeField,
   encodeEntry,
   encodeField,
   entryAddress,
   fieldAddress,
+  fieldBytes,
   type QueueField,
   type QueueFields,
-  recordBytes,
   type Space,
   SPACES,
   storeRanges,
@@ -24,7 +32,7 @@ import {
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
-import type { QueueLoad, Waiter } from "../state/queues.ts";
+import type { LookUpPart, QueueLoad, Waiter } from "../state/queues.ts";
 import type { Continuation } from "../state/dma_state.ts";
 
 /** Where a queue's entry of a space lies. */
@@ -62,6 +70,21 @@ export function findQueue(device: Device, queue: number, waiter: Waiter): QueueE
   return undefined;
 }
 
+/**
+ * Whether a doorbell of a queue that is cached has to wait until the host's pointer is read: where it brings
+ * none. In the classic scheme: where the pointer in the cache says that there is nothing to do.
+ */
+export function needsPointer(
+  { scheme }: Device,
+  entry: QueueEntry,
+  doorbell: Pick<Extract<Waiter, { kind: "doorbell" }>, "write">,
+): boolean {
+  if (scheme === "three-space") return doorbell.write === undefined;
+  if (filledUnits(entry.own, entry.host, entry.depth) === 0) return true;
+  entry.rung = true;
+  return false;
+}
+
 /** Reads the host's pointer of a cached queue from space 3; `waiter` goes on afterwards. */
 export function rereadPointer(device: Device, entry: QueueEntry, waiter: Waiter): void {
   startLoad(device, { queue: entry.queue, known: entry, waiter });
@@ -78,8 +101,10 @@ function startLoad(
   const { queue, known, waiter } = start;
   const running = device.loads.get(queue);
   if (running !== undefined) {
-    const content = needsFreshPointer(waiter) ? running.late : running.waiters;
-    content.push(waiter);
+    const isClassic = device.scheme === "classic" && waiter.kind === "doorbell";
+    if (isClassic) running.rung = true;
+    const isLate = needsFreshPointer(waiter) && !isClassic;
+    (isLate ? running.late : running.waiters).push(waiter);
     return;
   }
   const load: QueueLoad = {
@@ -88,6 +113,7 @@ function startLoad(
     missing: 0,
     found: {},
     failed: false,
+    rung: false,
     void: false,
     waiters: [waiter],
     late: [],
@@ -96,30 +122,63 @@ function startLoad(
   const { store } = device;
   if (known !== undefined) {
     known.pins++;
-    return readPart(device, load, 3);
+    return readPart(device, load, device.scheme === "classic" ? "address" : 3);
   }
   if (store.layout === "record") return readPart(device, load, "record");
-  for (const space of SPACES) if (store.bytes[space] > 0) readPart(device, load, space);
+  for (const space of spacesOf(device)) if (store.bytes[space] > 0) readPart(device, load, space);
+}
+
+/** The spaces that hold a queue's information, but for a pointer that lies elsewhere (Q-10). */
+function spacesOf({ scheme }: Device): readonly Space[] {
+  return scheme === "classic" ? [1, 2] : SPACES;
 }
 
 /** A doorbell without pointer, or a second look, came after a store that the read may have missed. */
 function needsFreshPointer(waiter: Waiter): boolean {
-  return waiter.kind === "doorbell"
-    ? waiter.write === undefined
-    : waiter.kind !== "send" && waiter.reread;
+  if (waiter.kind === "doorbell") return waiter.write === undefined;
+  return waiter.kind !== "send" && waiter.kind !== "context" && waiter.reread;
 }
 
-function readPart(device: Device, load: QueueLoad, part: Space | "record"): void {
-  const { store } = device;
+function readPart(device: Device, load: QueueLoad, part: LookUpPart): void {
   load.missing++;
   device.counters.queueReads++;
-  if (load.waiters[0]!.kind === "doorbell") device.counters.doorbellReads++;
+  const { kind } = load.waiters[0]!;
+  // The look-up with which a send queue recovers was put off at a doorbell.
+  const isDoorbells = kind === "doorbell" || (kind === "send" && load.known !== undefined);
+  if (isDoorbells) device.counters.doorbellReads++;
   dmaRead(device, {
-    // A record begins with its part of space 1.
-    address: spaceAddress(device, load.queue, part === "record" ? 1 : part),
-    length: part === "record" ? recordBytes(store) : store.bytes[part],
+    ...rangeOf(device, load, part),
     continuation: { kind: "queue-space", load, part },
   });
+}
+
+function rangeOf(
+  device: Device,
+  { queue, found }: QueueLoad,
+  part: LookUpPart,
+): { readonly address: number; readonly length: number } {
+  const { store } = device;
+  switch (part) {
+    case "record": {
+      const length = spacesOf(device).reduce((sum, space) => sum + store.bytes[space], 0);
+      // It begins with its part of space 1.
+      return { address: spaceAddress(device, queue, 1), length };
+    }
+    case "address": {
+      const address = fieldAddress(store, device.spaces!, { queue, field: "indexAddress" });
+      return { address, length: fieldBytes("indexAddress") };
+    }
+    case "pointer":
+      return { address: found.indexAddress!, length: store.bytes[3] };
+    default:
+      return { address: spaceAddress(device, queue, part), length: store.bytes[part] };
+  }
+}
+
+/** Q-10: the address is there, the pointer is not. */
+function readsPointer({ scheme }: Device, load: QueueLoad, part: LookUpPart): boolean {
+  if (scheme === "three-space" || part === "pointer" || load.failed) return false;
+  return load.known !== undefined || load.found.valid === true;
 }
 
 /**
@@ -129,7 +188,7 @@ function readPart(device: Device, load: QueueLoad, part: Space | "record"): void
  */
 export function takeSpace(
   device: Device,
-  read: { readonly load: QueueLoad; readonly part: Space | "record" },
+  read: { readonly load: QueueLoad; readonly part: LookUpPart },
   data: Uint8Array | undefined,
 ): QueueEntry | "no queue" | undefined {
   const { load, part } = read;
@@ -137,9 +196,16 @@ export function takeSpace(
   if (data === undefined) load.failed = true;
   else takePart(device, { load, part }, data);
   if (load.missing > 0 || load.void) return undefined;
+  if (readsPointer(device, load, part)) {
+    load.rung = false;
+    if (load.known !== undefined) load.known.rung = false;
+    readPart(device, load, "pointer");
+    return undefined;
+  }
   device.loads.delete(load.queue);
   const entry = load.known ?? entryOf(device, load);
   if (entry === undefined) return "no queue";
+  if (load.rung) entry.rung = true;
   const owner = device.owners[load.queue];
   // The chip knows the state first; the state in memory may be older.
   if (owner !== undefined && "qp" in owner) entry.state = owner.qp.state;
@@ -158,13 +224,20 @@ export function takeSpace(
 }
 
 function takePart(
-  { store }: Device,
-  { load, part }: { readonly load: QueueLoad; readonly part: Space | "record" },
+  device: Device,
+  { load, part }: { readonly load: QueueLoad; readonly part: LookUpPart },
   data: Uint8Array,
 ): void {
-  if (part !== "record") return void Object.assign(load.found, decodeEntry(store, part, data));
+  const { store } = device;
+  if (part === "address") {
+    load.found.indexAddress = decodeField("indexAddress", data);
+    return;
+  }
+  if (part !== "record") {
+    return void Object.assign(load.found, decodeEntry(store, part === "pointer" ? 3 : part, data));
+  }
   let at = 0;
-  for (const space of SPACES) {
+  for (const space of spacesOf(device)) {
     const entry = data.subarray(at, at += store.bytes[space]);
     Object.assign(load.found, decodeEntry(store, space, entry));
   }
@@ -201,7 +274,7 @@ export function createEntry(
   const { kind, depth } = known;
   // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
-  const state = { pins: 0, dirty: false, told: pointer, cachedAt: now, place: 0 };
+  const state = { pins: 0, rung: false, dirty: false, told: pointer, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 

@@ -8,11 +8,13 @@ import {
   SPACE1_BYTES,
   SPACE2_BYTES,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { Pair } from "../testing/pair_testing.ts";
-import type { Side } from "../testing/rig_parts_testing.ts";
+import { rnicPlan, type Side, stepsToRts } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import { ask } from "../testing/space2_testing.ts";
 
 function pair(rig = new Rig(), qp: Parameters<Rig["connect"]>[0] = {}): Pair {
   const from = rig.register(rig.a, { length: 65536 });
@@ -104,6 +106,79 @@ describe("queue information", () => {
     p.rig.toRnic(p.rig.a, { kind: "register-write", offset: 0x123, data: new Uint8Array(8) });
     p.rig.run();
     assert.equal(p.rig.a.rnic.statistics()["doorbellsRefused"], 3);
+  });
+
+  it("Q-06: a doorbell with the number only that is written over one with the pointer has the pointer read", () => {
+    const doorbell = { form: "fifo", carries: "pointer", coalescedPpm: 999_999 } as const;
+    const timing = { ...rnicPlan("a").timing, gatherReadsMax: 1 };
+    const plan = { queuePlan: { ...QUEUE_PLAN, doorbell }, timing };
+    const p = pair(new Rig({ plans: { a: plan } }));
+    write(p, 0);
+    p.rig.ring(p.rig.a, p.a.sq, "number");
+    // The card has read the pointer, and waits for the answer, so that the next doorbells wait.
+    p.rig.run(() => p.rig.a.host.log.at(-1)?.kind === "memory-read");
+    write(p, 8);
+    p.rig.ring(p.rig.a, p.a.sq, "pointer");
+    write(p, 16);
+    p.rig.ring(p.rig.a, p.a.sq, "number");
+    p.rig.run();
+    assert.equal(p.rig.a.rnic.statistics()["doorbellsCoalesced"], 1);
+    assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 3);
+  });
+
+  it("Q-06: a doorbell of a queue pair in RESET, or of its life before, is dropped and counted", () => {
+    const timing = { ...rnicPlan("a").timing, gatherReadsMax: 1 };
+    for (const bell of ["pointer", "number"] as const) {
+      const p = pair(new Rig({ plans: { a: { timing } } }));
+      const { rig, a, b } = p;
+      assert.equal(rig.modify(rig.a, a, { state: "reset" }).status, "ok");
+      rig.ring(rig.a, a.sq, bell);
+      rig.run();
+      assert.equal(rig.a.rnic.statistics()["doorbellsRefused"], 1, "in RESET");
+      rig.bringUp(rig.a, a, { qpn: b.qpn });
+      // The card looks up one pointer and has the other doorbell wait, as the next life begins.
+      for (const each of ["number", bell] as const) {
+        write(p, 0);
+        rig.ring(rig.a, a.sq, each);
+      }
+      const steps = [
+        { state: "reset" },
+        ...stepsToRts(rig.b.plan.address, { qpn: b.qpn }),
+      ] as const;
+      const replies = steps.map((attributes) =>
+        ask(rig, rig.a, { op: "modify-qp", qpn: a.qpn, attributes })
+      );
+      a.sq.write = a.sq.depth - 1;
+      rig.a.host.tellPointer(a.sq, rig.now);
+      rig.run();
+      assert.ok(replies.every((reply) => reply()?.status === "ok"));
+      assert.equal(rig.a.rnic.statistics()["doorbellsRefused"], 3, "of the life before");
+      assert.deepEqual(rig.poll(rig.a, a.sendCq), [], "nothing is posted in the new life");
+      const position = write(p, 0);
+      rig.ring(rig.a, a.sq, bell);
+      rig.run();
+      assert.deepEqual(rig.poll(rig.a, a.sendCq).map(({ wqeIndex }) => wqeIndex), [position]);
+    }
+  });
+
+  it("Q-06: a doorbell of a queue in ERR is served: what is posted there is flushed, and nothing executed", () => {
+    for (const bell of ["pointer", "number"] as const) {
+      const p = pair();
+      const { rig, a } = p;
+      assert.equal(rig.modify(rig.a, a, { state: "err" }).status, "ok");
+      const framesOut = rig.a.rnic.statistics()["framesOut"];
+      write(p, 0);
+      rig.ring(rig.a, a.sq, bell);
+      rig.recv(rig.a, a, [{ address: p.from.va, length: 64, lkey: p.from.key }], bell);
+      rig.run();
+      const done = rig.poll(rig.a, a.sendCq).map(({ opcode, status }) => `${opcode} ${status}`);
+      assert.deepEqual(done.toSorted(), [
+        "requester-error WR_FLUSH_ERR",
+        "responder-error WR_FLUSH_ERR",
+      ]);
+      const counts = rig.a.rnic.statistics();
+      assert.deepEqual([counts["doorbellsRefused"], counts["framesOut"]], [0, framesOut]);
+    }
   });
 
   it("Q-07 (in part): a queue that is not cached is read from the three spaces, its pointer written back", () => {

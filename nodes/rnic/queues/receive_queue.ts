@@ -68,6 +68,12 @@ function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
   else resumeReceiveQueue(device, entry, waiter);
 }
 
+/** Has receive WQEs fetched that nothing waits for yet. @returns whether that is under way. */
+export function fetchReceives(device: Device, qp: QueuePair): boolean {
+  if (!qp.rq.busy && rights(qp.state).takesRequests) lookAtQueue(device, qp, false);
+  return qp.rq.busy;
+}
+
 /** The queue's information is there: fetches WQEs, looks once more, or refuses the first waiter. */
 export function resumeReceiveQueue(
   device: Device,

@@ -12,7 +12,7 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { isPaused } from "./pause.ts";
 import { joined } from "./ring_move.ts";
-import { advanceRead, fetchWqes, findQueue } from "./queue_information.ts";
+import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
@@ -33,9 +33,12 @@ export function fetchWork(device: Device, qp: QueuePair): void {
 export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
   qp.sq.busy = false;
   if (isPaused(device, qp.sqQueue)) return;
-  qp.sq.mayHaveMore = filledUnits(entry.own, entry.host, entry.depth) > 0;
+  const filled = filledUnits(entry.own, entry.host, entry.depth);
+  qp.sq.mayHaveMore = filled > 0 || entry.rung;
   if (!qp.sq.mayHaveMore) return;
   qp.sq.busy = true;
+  // so the classic scheme recovers, where a doorbell has found the card at work.
+  if (filled === 0) return rereadPointer(device, entry, { kind: "send", qp, life: qp.life });
   const owner = { kind: "send-wqes", qp, life: qp.life } as const;
   fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner });
 }

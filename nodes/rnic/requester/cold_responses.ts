@@ -1,7 +1,8 @@
 /**
  * Responses whose memory cannot be written yet. A requester has nothing like an RNR NAK: where a page is
- * not there it drops the response and all behind it, and asks again when the page is there (Lesokhin et
- * al., ASPLOS'17). Where the translation alone is missing, or the card's rule is to pause, it keeps them.
+ * not there it drops the response and all behind it, and asks again when the page is there (a choice, see
+ * `responder/memory_gate.ts`). Where the translation alone is missing, or the card's rule is to pause, it keeps
+ * them.
  */
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";

@@ -18,6 +18,7 @@ import {
   takeCpuAck,
   takeProbe,
 } from "../state/requester_changes.ts";
+import { mayBegin } from "../queues/context.ts";
 import { mayStart, mustPause } from "../queues/credit.ts";
 import type { RareHeaders, TxFrame } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -33,6 +34,7 @@ import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
 import { awaitAccess } from "../paging/access.ts";
+import { lookAhead, mayFollowHint } from "../hints/look_ahead.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { mayMiss } from "../state/paging_state.ts";
 
@@ -63,9 +65,17 @@ function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   else fail(device, qp, { work, status: fault });
 }
 
+/** Whether there is work to look at: the card needs the context to tell whether it may go. */
+function hasWork({ requester }: QueuePair): boolean {
+  const work = requester.work.at(requester.cursor);
+  return requester.probes.length > 0 || (work !== undefined && work.failure === undefined);
+}
+
 function nextInTurn(device: Device, qp: QueuePair): boolean {
   const { requester } = qp;
+  if (device.hints !== undefined) lookAhead(device, device.hints, qp);
   if (!rights(qp.state).sends || requester.rnrWaiting) return false;
+  if (hasWork(qp) && !mayBegin(device, qp, "requester")) return false;
   const probe = takeProbe(qp);
   if (probe !== undefined) {
     // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
@@ -168,6 +178,10 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   if (!rights(qp.state).startsWork) return false;
   const { plan, wqe } = work;
+  const { hints } = device;
+  if (hints !== undefined && !mayFollowHint(device, hints, { qp, number: requester.cursor })) {
+    return false;
+  }
   if (wqe?.fence === true && requester.unanswered > 0) return false;
   // LOCAL_INV waits for all before it: they may use the key (§3.2).
   if (wqe?.opcode === "local-invalidate" && requester.work.peek() !== work) return false;

@@ -21,6 +21,7 @@ import {
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
+import { rnicPlan } from "../testing/rig_parts_testing.ts";
 
 function next(psn: number, count = 1): number {
   return (psn + count) & 0xff_ffff;
@@ -237,6 +238,22 @@ describe("acknowledging", () => {
     const nak = packets(p, "b").at(-1)!;
     assert.ok(nak.bth.psn > next(FIRST_PSN, 3), "some were under way");
     assert.deepEqual(statuses(p), ["REM_OP_ERR"]);
+  });
+
+  it("a READ that fails while the one before it is on its way takes nothing from that one", () => {
+    // Data comes faster than the line takes it, with its headers: the first one's frames wait for it.
+    const timing = { ...rnicPlan("b").timing, dmaReadsMax: 64 };
+    const p = pair({ plans: { b: { timing } } }, { attributes: { pathMtu: 256 } });
+    for (const length of [30_000, 8, 8]) post(p, "read", { length });
+    p.rig.ring(p.rig.a, p.a.sq);
+    const { host } = p.rig.b;
+    const read = () => host.log.filter(({ kind }) => kind === "memory-read").length;
+    p.rig.run(() => read() === Math.ceil(30_000 / 256));
+    host.refuseReads = true;
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["SUCCESS", "REM_OP_ERR", "WR_FLUSH_ERR"]);
+    assert.equal(counter(p, "a", "timeouts"), 0);
+    assert.equal(names(p, "b").filter((name) => name === "RC RDMA READ RESPONSE ONLY").length, 0);
   });
 
   it("READs of half of all PSNs are not outstanding at once; one alone cannot be (§3.1)", () => {

@@ -17,7 +17,7 @@ export function checkQueuePair(
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
   // The manufacturer's operations are agreed on out of band, each for itself; a queue pair that has not agreed does
   // not know them (§2.3: a standard card drops them in silence).
-  if (row.vendor && row.direction === "request") {
+  if (row.vendor && row.direction === "request" && row.operation !== "hint") {
     const right = operationOf(row)?.vendorRight;
     if (right === undefined || !permits(qp, ACCESS[right])) return "vendor-operation";
   }

@@ -2,10 +2,10 @@
  * A request packet's memory, looked at behind all other checks: where its translation is not on the chip the
  * packet waits for it; where a page is not there, the packet's fate is the card's rule (`pageFault`).
  *
- * Sources: RC responders of ConnectX cards answer a request whose page is not there with an RNR NAK, a
- * READ too (Fukuoka et al., ISPASS 2021); a requester has no such means and drops responses, to ask for
- * them again (`requester/response.ts`; Lesokhin et al., ASPLOS'17). Dropping the request and pausing are the
- * other two ways that ASPLOS'17 discusses.
+ * [choice] An RC responder answers with an RNR NAK, a READ too; a requester has no such means and drops
+ * responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two
+ * other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, are about just this; of both the
+ * abstracts alone could be opened, so none of it is held against them.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";

@@ -14,6 +14,7 @@ import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
 import { receiveRequest } from "./stalled_packets.ts";
 import { operationOf } from "./operations.ts";
+import { mayTake } from "../queues/context.ts";
 import { type Device, drop } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
@@ -33,8 +34,12 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
   device.counters.multicastIn++;
   for (const qp of members) {
     const reason = checkQueuePair(qp, input);
+    const when = reason === undefined ? mayTake(device, qp, input) : undefined;
     if (reason !== undefined) drop(device, reason);
-    else receiveRequest(device, qp, { ...input, operation: operationOf(input.row)! });
+    else if (when === "too many") drop(device, "context-too-many");
+    else if (when === "now") {
+      receiveRequest(device, qp, { ...input, operation: operationOf(input.row)! });
+    }
   }
 }
 

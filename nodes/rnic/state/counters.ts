@@ -72,6 +72,8 @@ export function createCounters() {
     doorbellsLost: 0,
     doorbellsCoalesced: 0,
     doorbellsDropped: 0,
+    /** Doorbells handled with an older pointer than the host had stored when it rang. */
+    stalePointers: 0,
     /** WQEs that came with their doorbell, and those that were fetched all the same. */
     blueFlameTaken: 0,
     blueFlameFetched: 0,
@@ -83,6 +85,8 @@ export function createCounters() {
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,
+    /** Of the misses those of packets, received or sent; their hits are not counted. */
+    contextMisses: 0,
     cacheEvictions: 0,
     /** Locks of space 2: granted, refused, and of the granted ones those taken back. */
     locksGranted: 0,
@@ -117,6 +121,8 @@ export type DropReason =
   | "q-key"
   | "psn-ahead"
   | "stalled-too-many"
+  /** So many wait for their queue pair's context. */
+  | "context-too-many"
   | "stale-duplicate"
   | "no-recv"
   /** Its page is not there: it comes again (RC), or does not. */

@@ -19,15 +19,23 @@ import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_informa
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
-import type { QueueCache } from "./queue_cache.ts";
+import type { QueueCache, QueueEntry } from "./queue_cache.ts";
 import type { QueuePair, RecvWaiter, SharedReceiveQueue } from "./queue_pair.ts";
 import type { VerifyState } from "./verify_state.ts";
 import type { RegionTable } from "./memory.ts";
-import type { CompletionQueue, Pause, QueueLoad, TakenDoorbell, WriteCombined } from "./queues.ts";
+import type {
+  CompletionQueue,
+  ContextWait,
+  Pause,
+  QueueLoad,
+  TakenDoorbell,
+  WriteCombined,
+} from "./queues.ts";
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { Dma, Journal } from "./dma_state.ts";
+import type { Hints } from "./hints/hint_state.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
 /** Whose queue a queue number is. */
@@ -41,6 +49,8 @@ export type QueueOwner =
  * the function that does it, at once and inside the call.
  */
 export interface Upcalls {
+  /** The driver has given the card an event queue. */
+  readonly queueEvent: (device: Device, event: RnicEvent) => void;
   /** A receive WQE is on the chip for the first waiter. */
   readonly giveReceive: (
     device: Device,
@@ -88,6 +98,7 @@ export interface Device {
   spaces: QueueSpaces | undefined;
   /** Where the fields of queue information lie in them (Q-05). */
   readonly store: StoreLayout;
+  readonly scheme: QueuePlan["scheme"];
   readonly readPointer: QueuePlan["readPointer"];
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */
@@ -101,10 +112,14 @@ export interface Device {
   readonly paging: Paging;
   /** Page faults that the firmware is about to raise, by time. */
   readonly pageEvents: Fifo<DueEvent>;
+  /** Undefined where the card takes no part in hints. */
+  readonly hints: Hints | undefined;
   readonly queuePairs: Map<number, QueuePair>;
   /** IPv4 group → its UD queue pairs in the order of attaching; no group without one. */
   readonly multicast: Map<number, readonly QueuePair[]>;
   readonly completionQueues: Map<number, CompletionQueue>;
+  /** Where asynchronous events go; undefined: to the driver, each as a message. */
+  eventQueue: CompletionQueue | undefined;
   readonly sharedReceiveQueues: Map<number, SharedReceiveQueue>;
   /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
@@ -118,6 +133,9 @@ export interface Device {
   readonly cache: QueueCache;
   /** Q-07: reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
+  /** Q-07: what waits for a context, and contexts held for the turn of their queue pair, by queue. */
+  readonly contextWaits: Map<number, ContextWait>;
+  readonly contextsHeld: Map<number, QueueEntry>;
   /** Q-04, Q-09: queues that are paused, by number. */
   readonly pauses: Map<number, Pause>;
   /**
@@ -140,6 +158,8 @@ export interface Device {
   /** Some per queue pair, see `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
+  /** All numbers of queues and all slots below these are taken. */
+  readonly lowestFree: { queue: number; slot: number };
   nextQpn: number;
   /** IPv4 identification of the next frame. */
   identification: number;
@@ -168,5 +188,6 @@ export function sendReply(device: Device, id: number, reply: RnicReply): void {
 
 /** Raises an asynchronous event at the host's driver. */
 export function raiseEvent(device: Device, event: RnicEvent): void {
+  if (device.eventQueue !== undefined) return device.up.queueEvent(device, event);
   device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
 }

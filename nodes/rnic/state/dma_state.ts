@@ -4,8 +4,7 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fill } from "./paging_state.ts";
-import type { Pause, QueueLoad } from "./queues.ts";
-import type { Space } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import type { LookUpPart, Pause, QueueLoad } from "./queues.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -28,7 +27,7 @@ interface JournalWrite {
 
 /** What a completed read is for. `life` is the queue pair's at the time of the request. */
 export type Continuation =
-  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly part: Space | "record" }
+  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly part: LookUpPart }
   | {
     readonly kind: "send-wqes";
     readonly qp: QueuePair;

@@ -1,9 +1,10 @@
 /** What the RNIC's on-chip resources allow, each with its name and reason. */
 import { PS_PER_NS, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import { QUEUES_MOST } from "../../../fabric/rack/plan/queue_plan.ts";
 
 export const LIMITS = {
-  /** Queue pairs and completion queues together; a queue number fits 16 bits of a doorbell. */
-  queues: 65_536,
+  /** As a scenario; a doorbell that brings its WQE has 24 bits for a queue's number. */
+  queues: QUEUES_MOST,
   regions: 65_536,
   /** Entries of one completion queue or units of a ring (mlx5: log_max_cq_sz 22). */
   ringUnits: 2 ** 22,

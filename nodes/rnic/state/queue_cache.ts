@@ -26,6 +26,8 @@ export interface QueueEntry {
   stamp: Time;
   /** Q-08: a unit may have held two WQEs already. True where that is not known. */
   recycled: boolean;
+  /** Q-10, classic scheme: a doorbell was handled since the pointer was read, and looked at no newer one. */
+  rung: boolean;
   /** Operations under way that hold on to the entry. */
   pins: number;
   /** The RNIC's own pointer in host memory is behind: it stands at `told` there. */
@@ -64,7 +66,13 @@ export class QueueCache {
 
   /** Caches the entry. @returns what had to go, to be written back. */
   insert(entry: QueueEntry, now: Time): QueueEntry[] {
-    const evicted = this.#entries.size < this.#plan.entries ? [] : this.#makeRoom(now);
+    const evicted: QueueEntry[] = [];
+    // More than one goes where pinned entries have made the cache exceed its size.
+    while (this.#entries.size >= this.#plan.entries) {
+      const gone = this.#makeRoom(now);
+      if (gone.length === 0) break;
+      evicted.push(...gone);
+    }
     this.#entries.set(entry.queue, entry);
     entry.place = this.#places.length;
     this.#places.push(entry);

@@ -19,6 +19,7 @@ function entry(queue: number, cachedAt = queue): QueueEntry {
     host: 15,
     stamp: 0,
     recycled: false,
+    rung: false,
     pins: 0,
     dirty: false,
     told: 0,
@@ -47,6 +48,16 @@ describe("QueueCache", () => {
     assert.deepEqual(queues(cache.insert(entry(4), 4)), [0]);
     assert.deepEqual(queues(cache.insert(entry(5), 5)), [1]);
     assert.equal(cache.find(0), undefined);
+    assert.equal(cache.size, 4);
+  });
+
+  it("Q-07: exceeds its size only for as long as entries are pinned", () => {
+    const { cache, entries } = filled({ evict: "oldest", amount: 1 });
+    for (const each of entries) each.pins++;
+    assert.deepEqual(cache.insert(entry(4), 4), []);
+    assert.equal(cache.size, 5);
+    for (const each of entries) each.pins--;
+    assert.deepEqual(queues(cache.insert(entry(5), 5)), [0, 1]);
     assert.equal(cache.size, 4);
   });
 

@@ -7,6 +7,7 @@
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import type {
+  HintPart,
   QpAttributes,
   QpState,
   QpType,
@@ -116,6 +117,8 @@ interface Identity {
   readonly persistCompletion: "persistence" | "reception";
   /** Its share of the line beside other queue pairs, 1 to 255. */
   readonly weight: number;
+  /** H-09: the program asks for hints, wants none, or has it carry those of others; absent: by policy. */
+  readonly hints?: HintPart | undefined;
   /** Place among the device's deadlines. */
   readonly slot: number;
 }

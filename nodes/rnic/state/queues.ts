@@ -1,8 +1,14 @@
 /** Completion queues, and look-ups of queue information that are under way (Q-07). */
 import type { Doorbell, StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { QueueFields } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import type {
+  QueueField,
+  QueueFields,
+  Space,
+} from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
+import type { PacketIn } from "./responder_state.ts";
+import type { ControlFrame } from "./tx_frame.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -11,6 +17,8 @@ import type { Time } from "../../../fabric/base/time.ts";
 /** A doorbell that is not served yet, with its WQE where that has come along whole (BlueFlame). */
 export interface TakenDoorbell extends Doorbell {
   readonly wqe?: Uint8Array<ArrayBuffer>;
+  /** A note for the observer of stale pointers, see `RegisterWrite.stored`. */
+  readonly stored?: Time;
 }
 
 /** What has come of a BlueFlame buffer, by its words of 8 B: missing, here, or late. */
@@ -25,6 +33,7 @@ export type Waiter =
     readonly kind: "doorbell";
     readonly write: StampedPointer | undefined;
     readonly wqe: TakenDoorbell["wqe"];
+    readonly stored: TakenDoorbell["stored"];
   }
   | { readonly kind: "send"; readonly qp: QueuePair; readonly life: number }
   | {
@@ -36,10 +45,30 @@ export type Waiter =
   }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
   | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean }
-  | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean };
+  | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean }
+  | { readonly kind: "context"; readonly wait: ContextWait };
+
+/** What waits for half of a queue pair's context, in the order in which it came (Q-07). */
+export interface ContextWait {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly queue: number;
+  /** Packets that were received. */
+  readonly packets: PacketIn[];
+  /** ACKs, NAKs and answers in a header that are to be sent. */
+  readonly controls: ControlFrame[];
+  /** The queue pair has data frames to begin. */
+  wantsTurn: boolean;
+}
 
 /** What a doorbell brought. */
-export type DoorbellContent = Pick<Extract<Waiter, { kind: "doorbell" }>, "write" | "wqe">;
+export type DoorbellContent = Omit<Extract<Waiter, { kind: "doorbell" }>, "kind">;
+
+/**
+ * What one read of a look-up brings: a space, a queue's record, or, of the classic scheme, the address of the
+ * host's pointer or the pointer itself (Q-10).
+ */
+export type LookUpPart = Space | "record" | "address" | "pointer";
 
 /** A look-up under way. */
 export interface QueueLoad {
@@ -49,8 +78,10 @@ export interface QueueLoad {
   /** Reads that have not completed. */
   missing: number;
   /** What the completed ones have brought. */
-  readonly found: Partial<QueueFields>;
+  readonly found: { -readonly [F in QueueField]?: QueueFields[F] };
   failed: boolean;
+  /** See `QueueEntry.rung`: a doorbell has come since the read of the pointer has left. */
+  rung: boolean;
   /** The queue was made anew or removed meanwhile: no waiter is to be resumed. */
   void: boolean;
   readonly waiters: Waiter[];

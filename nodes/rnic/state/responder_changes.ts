@@ -5,6 +5,7 @@
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { isLast, PSN_MASK, psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type {
   AckService,
   OpenMessage,
@@ -172,6 +173,26 @@ export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): 
 /** The first answer is given, or is the transmitter's from now on. */
 export function passAnswer(qp: QueuePair): void {
   own(qp).responses.shift();
+}
+
+/** A READ has been begun: the next one may be from then on. */
+export function holdReads(qp: QueuePair, until: Time): void {
+  own(qp).nextReadAt = until;
+}
+
+/** Data of a READ cannot be had: it is not answered, and neither is what stands behind it. */
+export function failReads(qp: QueuePair, failed: ReadService, psn: number): void {
+  refuseMore(qp);
+  const { responses } = own(qp);
+  let isBehind = false;
+  for (let at = responses.first; at < responses.end; at++) {
+    const answer = responses.at(at)!;
+    isBehind ||= answer === failed;
+    if (!isBehind || answer.kind !== "read") continue;
+    answer.done = true;
+    answer.next = answer.packets;
+    answer.failedPsn = psn;
+  }
 }
 
 /** A NAK that ends the queue pair is owed: nothing more is taken. */

@@ -62,6 +62,8 @@ export interface ReadService {
   next: number;
   /** Its last frame has left, or it failed: what is behind it may go. */
   done: boolean;
+  /** Of a READ that failed, or stands behind one that did: the PSN that the NAK names. */
+  failedPsn: number | undefined;
 }
 
 /** A request that is answered by one packet of its own: an atomic, a FLUSH, a verified write. */
@@ -145,6 +147,8 @@ export interface Responder {
   /** The receive WQE that the first stalled packet waited for. */
   readonly granted: RecvWqe | undefined;
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
+  /** When the next READ may be begun: the RNIC reads data for one at a time (`dataReadPs`). */
+  readonly nextReadAt: Time;
   /** Of these the atomics and ATOMIC WRITEs that have not been executed. */
   readonly atomics: number;
   /** The ACK that waits for the transmitter: later ones are merged into it. */
@@ -181,6 +185,7 @@ export function createResponder(rqPsn: number): Responder {
     stalledFor: "recv",
     granted: undefined,
     responses: new Fifo(),
+    nextReadAt: 0,
     atomics: 0,
     pendingAck: undefined,
     unsentControl: 0,

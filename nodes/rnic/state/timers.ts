@@ -6,15 +6,21 @@ import { rights } from "./life_cycle.ts";
 
 /**
  * `requester`: local ACK time-out, or the end of an RNR wait. `receive`: P-26's retry. `pace`: the next
- * frame may be begun. `rate`: DCQCN's alpha or rate is due.
+ * frame may be begun. `rate`: DCQCN's alpha or rate is due. `read`: the next READ may be answered.
  */
-const TIMERS = ["requester", "receive", "pace", "rate"] as const;
+const TIMERS = ["requester", "receive", "pace", "rate", "read"] as const;
 export type Timer = typeof TIMERS[number];
 
 /** Deadlines that each queue pair takes. */
 export const TIMERS_PER_QUEUE_PAIR = TIMERS.length;
 
-const PLACE: Readonly<Record<Timer, number>> = { requester: 0, receive: 1, pace: 2, rate: 3 };
+const PLACE: Readonly<Record<Timer, number>> = {
+  requester: 0,
+  receive: 1,
+  pace: 2,
+  rate: 3,
+  read: 4,
+};
 
 function slotOf(qp: QueuePair, timer: Timer): number {
   return TIMERS_PER_QUEUE_PAIR * qp.slot + PLACE[timer];

@@ -17,7 +17,7 @@ export interface TxOrder {
 }
 
 /** Extension headers that few packets have. */
-export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "ieth" | "verifyEth">;
+export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "hintEth" | "ieth" | "verifyEth">;
 
 export interface TxFrame {
   readonly qp: QueuePair;
@@ -32,7 +32,7 @@ export interface TxFrame {
   readonly immediate: number | undefined;
   readonly rare: RareHeaders | undefined;
   readonly ud: UdAddress | undefined;
-  /** What the frame is part of: a WQE's message, or the answer to a READ. */
+  /** What the frame is part of: a WQE's message, or the answer to a READ. A hint has neither. */
   readonly work: OutstandingWqe | undefined;
   readonly read: ReadService | undefined;
   /** Last frame of its message. */

@@ -2,6 +2,7 @@
  * Lays a program (`program_testing.ts`) out on the rig of two RNICs: queue pairs, memory, windows,
  * receives. `program_play_testing.ts` plays it.
  */
+import type { HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import type { DemandOptions } from "./demand_testing.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -155,6 +156,10 @@ export interface Paged {
   readonly rule: PageFaultRule;
   readonly entries: number;
   readonly demand?: DemandOptions;
+  /** Both cards send hints and take them. */
+  readonly hints?: HintPlan;
+  /** The first pair of queue pairs carries the hints of all. */
+  readonly carrier?: boolean;
 }
 
 /** `hostSeed` is about the hosts' leisure only: it changes no outcome. */
@@ -167,6 +172,7 @@ export function prepare(program: Program, hostSeed = 0, paged?: Paged): Run {
     ...(paged !== undefined && {
       pageFault: paged.rule,
       translations: { entries: paged.entries, evict: "lru" as const },
+      ...(paged.hints && { hints: paged.hints }),
     }),
   };
   const rig = new Rig({
@@ -176,7 +182,7 @@ export function prepare(program: Program, hostSeed = 0, paged?: Paged): Run {
     memoryBytes: memoryBytes(program),
     ...(paged?.demand && { demand: paged.demand }),
   });
-  const ends = createEnds(rig, program);
+  const ends = createEnds(rig, program, paged?.carrier);
   const inboxes = new Map<End, Inbox>();
   const shared = {
     a: rig.register(rig.a, { length: 8 * SHARED_WORDS, access: EVERY_ACCESS, va: 0x7_0000_0000 }),
@@ -221,7 +227,7 @@ function memoryBytes(program: Program): number {
   return bytes;
 }
 
-function createEnds(rig: Rig, program: Program): End[] {
+function createEnds(rig: Rig, program: Program, carrier = false): End[] {
   const { pathMtu, firstPsn, maxRdAtomic, retryCnt, timeout, policy } = program;
   const attributes = {
     accessFlags: VERIFIED_ACCESS,
@@ -239,7 +245,11 @@ function createEnds(rig: Rig, program: Program): End[] {
   for (let pair = 0; pair < program.pairs; pair++) {
     const [a, b] = [rig.a, rig.b].map((side, i): End => {
       const srq = srqs[i];
-      const qp = rig.createQp(side, { ...options, ...(srq !== undefined && { srq }) });
+      const qp = rig.createQp(side, {
+        ...options,
+        ...(srq !== undefined && { srq }),
+        ...(carrier && pair === 0 && { hints: "carrier" }),
+      });
       return {
         side,
         pair,

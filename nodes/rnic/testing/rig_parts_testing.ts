@@ -12,6 +12,7 @@ import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { decodePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
   ACCESS,
+  type HintPart,
   type PersistencePlan,
   type QpAttributes,
   type QpType,
@@ -159,6 +160,7 @@ export interface QpOptions {
   readonly srq?: RigSrq;
   readonly persistCompletion?: "persistence" | "reception";
   readonly weight?: number;
+  readonly hints?: HintPart;
 }
 
 /** How a region is made. */

@@ -294,6 +294,7 @@ export class Rig {
       persistCompletion: options.persistCompletion ?? "persistence",
       ...(options.qpn !== undefined && { qpn: options.qpn }),
       ...(options.weight !== undefined && { weight: options.weight }),
+      ...(options.hints !== undefined && { hints: options.hints }),
     });
     const reply = granted(answer, "create-qp");
     return {
@@ -371,7 +372,8 @@ export class Rig {
     const data = encodeDoorbell(
       bell === "pointer" ? { queue: ring.queue, write } : { queue: ring.queue },
     );
-    this.toRnic(side, { kind: "register-write", offset: DOORBELL_OFFSET, data });
+    const note = bell === "number" && { stored: write.stamp };
+    this.toRnic(side, { kind: "register-write", offset: DOORBELL_OFFSET, data, ...note });
   }
 
   send(side: Side, qp: RigQp, wqe: RigWqe): number {

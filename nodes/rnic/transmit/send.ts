@@ -11,6 +11,7 @@ import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.
 import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
+import { mayAnswer } from "../queues/context.ts";
 import type { Device } from "../state/device.ts";
 import { controlLeaves, controlQueued, noteMsnSent } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
@@ -114,7 +115,7 @@ function isWritten(job: TxFrame): boolean {
 /** Gives the transmitter a control frame, which leaves when it is ready. */
 export function queueControl(device: Device, frame: ControlFrame): void {
   controlQueued(frame.qp);
-  device.transmitter.control.push(frame);
+  if (mayAnswer(device, frame)) device.transmitter.control.push(frame);
 }
 
 /**
@@ -126,7 +127,7 @@ function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
     if (job.read !== undefined && job.qp.responder.unsentControl > 0) return;
     line.jobs.shift();
-    if (!job.failed) {
+    if (!job.failed && job.read?.failedPsn === undefined) {
       device.transmitter.data.push(job);
       continue;
     }
@@ -238,11 +239,19 @@ function sendData(device: Device, job: TxFrame): void {
   const { qp, row } = job;
   const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
-  counters[job.work?.plan.counter ?? "readResponsesOut"]++;
+  const isHint = job.work === undefined && job.read === undefined;
+  if (!isHint) counters[job.work?.plan.counter ?? "readResponsesOut"]++;
   if (job.read !== undefined) noteMsnSent(qp, job.read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
+  if (isHint) return countHint(device, frame);
   device.up.frameSent(device, job, { packet, row, frame });
+}
+
+function countHint({ hints }: Device, { length }: Uint8Array): void {
+  const { counters } = hints!;
+  counters.hintFramesOut++;
+  counters.hintBytesOut += length;
 }
 
 const ACK_ROWS = {

@@ -3,6 +3,7 @@
  * the tests, `server.ts` the other end.
  */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
+import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
 import { connect, PATH_MTUS } from "../../cm/connect.ts";
 import { createCq } from "../../verbs/completion_queue.ts";
@@ -230,6 +231,8 @@ function* measure(
     return { measures: "bandwidth", bytes, iterations: total, ...figures };
   }
   const posts: number[] = [];
+  const trips = kind.pingPong ? 2 : 1;
+  const named = { operation: PERFTEST_OPERATION, method: test, bytes };
   const onPosted = everyTwentieth(iterations, progress);
   yield* runLatency({
     ...run,
@@ -238,11 +241,15 @@ function* measure(
     idlePs: IDLE_PS,
     atomic: job.atomic,
     onPost: (now) => {
+      const last = posts.at(-1);
+      if (last !== undefined) {
+        device.cpu.measured({ ...named, latencyPs: (now - last) / trips });
+      }
       posts.push(now);
       onPosted(posts.length);
     },
   }, "client");
-  const figures = latencyFigures(posts, kind.pingPong ? 2 : 1);
+  const figures = latencyFigures(posts, trips);
   return { measures: "latency", bytes, iterations, ...figures };
 }
 

@@ -1,0 +1,554 @@
+/** Draws a {@link Chart} as an SVG document, with Observable Plot on a DOM without a browser. */
+import * as Plot from "@observablehq/plot";
+import { DOMParser } from "linkedom";
+import {
+  type Chart,
+  type ChartPoint,
+  measureOf,
+  type Series,
+  shortNumber,
+  withUnit,
+} from "./chart.ts";
+
+/** Of Okabe and Ito, which the colour-blind tell apart on white; without their yellow. */
+const COLOURS = [
+  ...["#0072b2", "#d55e00", "#009e73", "#cc79a7"],
+  ...["#e69f00", "#56b4e9", "#000000", "#7f7f7f"],
+];
+/** Filled for the first colours, hollow for the next ones. */
+const SYMBOLS = ["circle", "square", "triangle", "diamond"] as const;
+const DASHES = ["none", "6 3", "2 3", "9 3 2 3"];
+
+const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif";
+const INK = "#222222", QUIET = "#555555", GRID = "#dddddd";
+const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
+/** Of a letter, of the size of its text, on average: what is measured by it has room to spare. */
+const LETTER = 0.56;
+
+const WIDTH = 760, PANEL_HEIGHT = 330;
+/** Of a word: series are apart in it, so that none hides another. */
+const ROW_PX = 20, APART_PX = 9;
+const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
+/** More values on an axis have ticks at round numbers instead. */
+const TICKS_MAX = 10;
+
+/** As much of the DOM as is used here: its types are those of a browser. */
+interface Node {
+  textContent: string;
+  readonly outerHTML: string;
+  setAttribute(name: string, value: string): void;
+  removeAttribute(name: string): void;
+  append(...nodes: readonly Node[]): void;
+  remove(): void;
+  querySelectorAll(selector: string): Iterable<Node>;
+}
+
+interface Document {
+  readonly documentElement: Node;
+  createElementNS(namespace: string, name: string): Node;
+}
+
+type Figure = Node & Pick<Plot.Plot, "scale">;
+
+/** The document of a picture. Deterministic: the same chart has the same text. */
+export function svgOf(chart: Chart): string {
+  const document = new DOMParser().parseFromString(
+    '<svg xmlns="http://www.w3.org/2000/svg"></svg>',
+    "image/svg+xml",
+  ) as unknown as Document;
+  const root = document.documentElement;
+  const legend = entriesOf(chart);
+  const isBeside = "numbers" in chart.x && legend.length > 1;
+  const legendWidth = isBeside
+    ? SWATCH_PX + PAD + Math.max(...legend.map(({ name }) => widthOf(name, TEXT_PX)))
+    : 0;
+  const titleLines = wrapped(chart.title, { px: TITLE_PX, width: WIDTH - 2 * PAD });
+  let y = PAD + titleLines.length * (TITLE_PX + 4) + 4;
+  const texts = [textBlock(document, titleLines, { x: PAD, y: PAD + TITLE_PX - 2, px: TITLE_PX })];
+  if (!isBeside && legend.length > 1) {
+    const { node, height } = legendAbove(document, legend, chart);
+    node.setAttribute("transform", `translate(${PAD},${y})`);
+    texts.push(node);
+    y += height + 6;
+  }
+  const plot = drawn(document, chart, WIDTH - 2 * PAD - legendWidth);
+  place(plot.node, { x: PAD, y });
+  const ends = isBeside ? besideOf(legend, plot) : [];
+  if (isBeside) {
+    const node = group(document, "legend");
+    for (const { entry, at } of ends) {
+      node.append(swatch(document, { entry, chart, x: WIDTH - PAD - legendWidth + 12, y: y + at }));
+    }
+    texts.push(node);
+  }
+  y += Math.max(plot.height, ...ends.map(({ at }) => at + LINE_PX / 2)) + 8;
+  const captions = chart.caption.flatMap((line) =>
+    wrapped(line, { px: CAPTION_PX, width: WIDTH - 2 * PAD })
+  );
+  const caption = textBlock(document, captions, { x: PAD, y: y + CAPTION_PX, px: CAPTION_PX });
+  caption.setAttribute("fill", QUIET);
+  const height = Math.ceil(y + captions.length * (CAPTION_PX + 4) + PAD);
+  set(root, {
+    viewBox: `0 0 ${WIDTH} ${height}`,
+    width: WIDTH,
+    height,
+    role: "img",
+    "font-family": FONT,
+    "font-size": TEXT_PX,
+    fill: INK,
+    color: INK,
+  });
+  const title = element(document, "title", {});
+  title.textContent = chart.title;
+  const ground = element(document, "rect", { width: WIDTH, height, fill: "white" });
+  root.append(title, ground, plot.node, ...texts, caption);
+  return `${withOwnIds(root.outerHTML)}\n`;
+}
+
+/** The library numbers its markers through all pictures of a process. */
+function withOwnIds(svg: string): string {
+  const known = new Map<string, string>();
+  return svg.replace(/\bplot-marker-\d+/g, (id) => {
+    if (!known.has(id)) known.set(id, `end-${known.size + 1}`);
+    return known.get(id)!;
+  });
+}
+
+/** A name of the legend, with the last point of its series in the last panel. */
+interface Entry extends Pick<Series, "name" | "colour" | "dash"> {
+  readonly last: ChartPoint | undefined;
+}
+
+function entriesOf({ series }: Chart): Entry[] {
+  const last = series.at(-1)?.panel;
+  return [...Map.groupBy(series, ({ name }) => name).values()].map((own) => {
+    const { name, colour, dash } = own[0]!;
+    return { name, colour, dash, last: own.find(({ panel }) => panel === last)?.points.at(-1) };
+  });
+}
+
+interface Drawn {
+  readonly node: Node;
+  readonly height: number;
+  /** The vertical place of a value. */
+  readonly yOf: (value: number) => number;
+}
+
+function drawn(document: Document, chart: Chart, width: number): Drawn {
+  return "numbers" in chart.x
+    ? lines(document, chart, { width, numbers: chart.x.numbers })
+    : dots(document, chart, { width, words: chart.x.words });
+}
+
+/** What both kinds of pictures have in common: values of y are shown in one unit. */
+function scaledY(chart: Chart) {
+  const all = chart.series.flatMap(({ points }) => points);
+  const most = Math.max(...all.map(({ y, greatest = y }) => greatest));
+  const least = Math.min(...all.map(({ y, least = y }) => least));
+  // Over two decades a line from zero would hide the small ones.
+  const isLog = least > 0 && most / least >= 100 && chart.isCurve !== true;
+  const { size, suffix } = measureOf(chart.y.unit, isLog ? least : most);
+  const label = suffix === "" ? chart.y.label : `${chart.y.label} (${suffix})`;
+  const ticks = isLog ? decades(least / size, most / size) : undefined;
+  return { size, label, most: most / size, ticks };
+}
+
+/** 1, 2, 5, 10, 20 … around these numbers; of many decades their begins only. */
+function decades(least: number, most: number): number[] {
+  const first = Math.floor(Math.log10(least)), last = Math.ceil(Math.log10(most));
+  const steps = last - first > 3 ? [1] : [1, 2, 5];
+  const all = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i))
+    .flatMap((decade) => steps.map((step) => Number((step * decade).toPrecision(1))));
+  const from = all.findLastIndex((tick) => tick <= least),
+    to = all.findIndex((tick) => tick >= most);
+  return all.slice(Math.max(0, from), to + 1);
+}
+
+function plotOf(document: Document, options: Plot.PlotOptions): Figure {
+  const node = Plot.plot({
+    document: document as never,
+    ...options,
+  }) as unknown as Figure;
+  // Its style sheet is for a page; as a file of its own the picture has what it needs in attributes.
+  for (const style of node.querySelectorAll("style")) style.remove();
+  for (const name of ["class", "style", "fill", "font-family", "font-size"]) {
+    node.removeAttribute(name);
+  }
+  return node;
+}
+
+function lines(
+  document: Document,
+  chart: Chart,
+  { width, numbers }: { readonly width: number; readonly numbers: readonly number[] },
+): Drawn {
+  const { size, label, most, ticks } = scaledY(chart);
+  const x = scaledX(chart, numbers);
+  const panels = panelsOf(chart), fx = panels.length > 1;
+  const up = { x: (point: ChartPoint) => Number(point.x) / x.size, y: valueOf(size) };
+  const ticksY = ticks === undefined ? { tickSpacing: 45 } : { ticks };
+  const marginLeft = 20 + 8 * shortNumber(Math.ceil(most)).length;
+  const node = plotOf(document, {
+    width,
+    height: PANEL_HEIGHT,
+    marginLeft,
+    marginRight: 18,
+    marginTop: fx ? 46 : 28,
+    marginBottom: 44,
+    // Points at the ends keep clear of the axis.
+    inset: chart.isCurve ? 0 : 8,
+    insetBottom: 0,
+    insetTop: 0,
+    x: {
+      type: x.isLog ? "log" : "linear",
+      ...(x.isLog && { base: x.base }),
+      nice: !x.isLog,
+      zero: chart.isCurve === true,
+    },
+    y: scaleOf(ticks),
+    ...(fx && { fx: { domain: panels, padding: 0.1 } }),
+    marks: [
+      Plot.gridY({ stroke: GRID, strokeOpacity: 1, ...ticksY }),
+      Plot.axisX({
+        label: x.label,
+        labelAnchor: "center",
+        labelArrow: "none",
+        labelOffset: 38,
+        ...(x.ticks !== undefined && { ticks: x.ticks }),
+        text: x.format,
+        fontSize: TEXT_PX,
+      }),
+      Plot.axisY({
+        label,
+        labelArrow: "none",
+        // As a format, numbers between decades would stay without text.
+        text: shortNumber,
+        fontSize: TEXT_PX,
+        ...ticksY,
+      }),
+      ...(fx ? [panelTitles(chart)] : []),
+      Plot.frame({ stroke: "#999999", anchor: "bottom" }),
+      ...chart.series.flatMap((series) => {
+        const inPanel = fx ? { fx: () => series.panel } : {}, own = { ...up, ...inPanel };
+        const colour = COLOURS[series.colour % COLOURS.length]!;
+        const strokeDasharray = DASHES[series.dash % DASHES.length]!;
+        const ariaLabel = nameOf(chart, series);
+        const spread = series.points.filter(({ least }) => least !== undefined);
+        return [
+          Plot.line(series.points, {
+            ...own,
+            ...{ stroke: colour, strokeWidth: 1.8, strokeDasharray },
+            ariaLabel: () => `line: ${ariaLabel}`,
+            ...(chart.isCurve && { curve: "step-after" as const }),
+          }),
+          ...(spread.length > 0
+            ? [
+              Plot.ruleX(spread, {
+                ...{ x: up.x, ...inPanel, stroke: colour, strokeWidth: 1.4 },
+                y1: ({ least }) => least / size,
+                y2: ({ greatest }) => greatest / size,
+                marker: "tick",
+                ariaLabel: () => `spread: ${ariaLabel}`,
+              }),
+            ]
+            : []),
+          ...(chart.isCurve ? [] : [dotOf(chart, series, own)]),
+        ];
+      }),
+    ],
+  });
+  const scale = node.scale("y")!;
+  return { node, height: PANEL_HEIGHT, yOf: (value) => scale.apply(value / size) as number };
+}
+
+/** Words from top to bottom, values from left to right: long words stay readable, no line joins them. */
+function dots(
+  document: Document,
+  chart: Chart,
+  { width, words }: { readonly width: number; readonly words: readonly string[] },
+): Drawn {
+  const { size, label, most, ticks } = scaledY(chart);
+  const panels = panelsOf(chart), fx = panels.length > 1;
+  const names = [...new Set(chart.series.map(({ name }) => name))];
+  const apart = (name: string) => APART_PX * (names.indexOf(name) - (names.length - 1) / 2);
+  const height = words.length * (ROW_PX + APART_PX * names.length) + (fx ? 96 : 78);
+  const value = valueOf(size);
+  const ticksX = ticks === undefined ? { tickSpacing: most >= 1000 ? 70 : 50 } : { ticks };
+  const node = plotOf(document, {
+    width,
+    height,
+    marginLeft: 16 + Math.max(...words.map((word) => widthOf(word, TEXT_PX))),
+    marginRight: 18,
+    marginTop: fx ? 40 : 22,
+    marginBottom: 44,
+    x: scaleOf(ticks),
+    y: { type: "point", domain: [...words], padding: 0.5 },
+    ...(fx && { fx: { domain: panels, padding: 0.1 } }),
+    marks: [
+      Plot.gridX({ stroke: GRID, strokeOpacity: 1, ...ticksX }),
+      Plot.ruleY(words, { stroke: GRID, strokeDasharray: "1 3" }),
+      Plot.axisX({
+        ...{ label, labelAnchor: "center", labelArrow: "none", labelOffset: 38 },
+        ...{ text: shortNumber, fontSize: TEXT_PX },
+        ...ticksX,
+      }),
+      Plot.axisY({ label: chart.x.label, labelArrow: "none", tickSize: 0, fontSize: TEXT_PX }),
+      ...(fx ? [panelTitles(chart)] : []),
+      Plot.frame({ stroke: "#999999", anchor: "bottom" }),
+      ...chart.series.flatMap((series) => {
+        const inPanel = fx ? { fx: () => series.panel } : {};
+        const dy = apart(series.name);
+        const own = { x: value, y: (point: ChartPoint) => point.x, ...inPanel, dy };
+        const spread = series.points.filter(({ least }) => least !== undefined);
+        const stroke = COLOURS[series.colour % COLOURS.length]!;
+        return [
+          ...(spread.length > 0
+            ? [
+              Plot.ruleY(spread, {
+                ...{ ...inPanel, dy, y: own.y, stroke, strokeWidth: 1.4, marker: "tick" as const },
+                x1: ({ least }) => least / size,
+                x2: ({ greatest }) => greatest / size,
+                ariaLabel: () => `spread: ${nameOf(chart, series)}`,
+              }),
+            ]
+            : []),
+          dotOf(chart, series, own),
+        ];
+      }),
+    ],
+  });
+  return { node, height, yOf: () => 0 };
+}
+
+function scaleOf(ticks: readonly number[] | undefined): Plot.ScaleOptions {
+  return ticks === undefined
+    ? { type: "linear", nice: true, zero: true }
+    : { type: "log", domain: [ticks[0]!, ticks.at(-1)!] };
+}
+
+function valueOf(size: number): (point: ChartPoint) => number {
+  return ({ y }) => y / size;
+}
+
+function panelsOf({ series }: Chart): string[] {
+  return [...new Set(series.map(({ panel }) => panel))];
+}
+
+function panelTitles({ panelLabel }: Chart): Plot.Markish {
+  return Plot.axisFx({
+    anchor: "top",
+    label: null,
+    tickFormat: (panel: string) => `${panelLabel} ${panel}`.trim(),
+    fontSize: TEXT_PX,
+    fontWeight: "bold",
+  });
+}
+
+function nameOf({ panelLabel }: Chart, { name, panel }: Series): string {
+  return [name, ...(panel === "" ? [] : [`${panelLabel} ${panel}`])].filter((each) => each !== "")
+    .join(", ") || "all";
+}
+
+function dotOf(chart: Chart, series: Series, channels: object): Plot.Markish {
+  const colour = COLOURS[series.colour % COLOURS.length]!;
+  const unit = "numbers" in chart.x ? chart.x.unit : "";
+  const title = ({ x, y, least, greatest, count }: ChartPoint) => {
+    const at = typeof x === "number" ? withUnit(unit, x) : x;
+    const range = least === undefined || greatest === undefined
+      ? ""
+      : ` (${withUnit(chart.y.unit, least)} to ${
+        withUnit(chart.y.unit, greatest)
+      }, ${count} values)`;
+    const name = nameOf(chart, series);
+    return `${name}, ${chart.x.label} ${at}: ${withUnit(chart.y.unit, y)}${range}`;
+  };
+  return Plot.dot(series.points, {
+    ...channels,
+    symbol: SYMBOLS[series.colour % SYMBOLS.length]!,
+    r: 3.8,
+    stroke: colour,
+    strokeWidth: 1.5,
+    fill: fillOf(series),
+    ariaLabel: () => `points: ${nameOf(chart, series)}`,
+    title,
+  });
+}
+
+/** The other way round where the kind of line is another one, too. */
+function fillOf({ colour, dash }: Pick<Series, "colour" | "dash">): string {
+  const isHollow = (Math.floor(colour / SYMBOLS.length) + dash) % 2 === 1;
+  return isHollow ? "white" : COLOURS[colour % COLOURS.length]!;
+}
+
+/** Numbers over several octaves are apart as far as their ratios are. */
+function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
+  const sorted = [...new Set(numbers)].sort((a, b) => a - b);
+  const least = sorted[0]!, most = sorted.at(-1)!;
+  const isPowers = sorted.every((number) => Number.isInteger(Math.log2(number)));
+  const isLog = least > 0 && most / least >= (isPowers ? 4 : 16) && isCurve !== true;
+  // Sizes have their unit at each tick: 64 B, 4 KiB.
+  const isSize = x.unit === "B" && isCurve !== true;
+  const { size, suffix } = isSize ? { size: 1, suffix: "" } : measureOf(x.unit, most);
+  const place = isLog ? Math.log : (value: number) => value;
+  const range = place(most) - place(least);
+  const gaps = sorted.slice(1).map((value, i) => place(value) - place(sorted[i]!));
+  const hasRoom = sorted.length <= TICKS_MAX && gaps.every((gap) => gap >= range / 14);
+  return {
+    isLog,
+    base: isPowers || isSize ? 2 : 10,
+    size,
+    label: suffix === "" ? x.label : `${x.label} (${suffix})`,
+    ticks: hasRoom && isCurve !== true
+      ? sorted.map((value) => value / size)
+      : isLog
+      ? 6
+      : undefined,
+    format: (value: number) => isSize ? withUnit("B", value) : shortNumber(value),
+  };
+}
+
+/** Each entry at the height of its line's end, as near as the others let it. */
+function besideOf(
+  entries: readonly Entry[],
+  { yOf, height }: Drawn,
+): { readonly entry: Entry; readonly at: number }[] {
+  const bottom = height - 50;
+  const wanted = entries.map((entry) => ({
+    entry,
+    at: entry.last === undefined ? bottom : yOf(entry.last.y),
+  })).sort((x, y) => x.at - y.at);
+  let above = -Infinity;
+  const down = wanted.map(({ entry, at }) => {
+    above = Math.max(at, above + LINE_PX);
+    return { entry, at: above };
+  });
+  // Those that were pushed out of the picture push the others up again.
+  let below = Math.max(bottom, LINE_PX * entries.length) + LINE_PX;
+  return down.toReversed().map(({ entry, at }) => {
+    below = Math.min(at, below - LINE_PX);
+    return { entry, at: below };
+  }).toReversed();
+}
+
+function legendAbove(
+  document: Document,
+  entries: readonly Entry[],
+  chart: Chart,
+): { readonly node: Node; readonly height: number } {
+  const node = group(document, "legend");
+  let x = 0, y = LINE_PX / 2;
+  for (const entry of entries) {
+    const width = SWATCH_PX + widthOf(entry.name, TEXT_PX) + PAD;
+    if (x > 0 && x + width > WIDTH - 2 * PAD) [x, y] = [0, y + LINE_PX];
+    node.append(swatch(document, { entry, chart, x, y }));
+    x += width;
+  }
+  return { node, height: y + LINE_PX / 2 };
+}
+
+/** A piece of the line with its symbol, and its name. */
+function swatch(
+  document: Document,
+  { entry, chart, x, y }: {
+    readonly entry: Entry;
+    readonly chart: Chart;
+    readonly x: number;
+    readonly y: number;
+  },
+): Node {
+  const width = SWATCH_PX - 8, middle = { x: width / 2, y: 8 };
+  const isLine = "numbers" in chart.x;
+  const points = [{ ...middle, x: 0 }, { ...middle, x: width }];
+  const { colour, dash } = entry;
+  const stroke = COLOURS[colour % COLOURS.length]!;
+  const sample = plotOf(document, {
+    ...{ width, height: 16, margin: 0, axis: null },
+    x: { type: "identity" },
+    y: { type: "identity" },
+    marks: [
+      ...(isLine
+        ? [
+          Plot.line(points, {
+            ...{ x: "x", y: "y", stroke, strokeWidth: 1.8 },
+            strokeDasharray: DASHES[dash % DASHES.length]!,
+          }),
+        ]
+        : []),
+      ...(chart.isCurve ? [] : [Plot.dot([middle], {
+        ...{ x: "x", y: "y", r: 3.8, stroke, strokeWidth: 1.5 },
+        fill: fillOf(entry),
+        symbol: SYMBOLS[colour % SYMBOLS.length]!,
+      })]),
+    ],
+  });
+  place(sample, { x: 0, y: -8 });
+  const node = element(document, "g", { transform: `translate(${round(x)},${round(y)})` });
+  const text = element(document, "text", { x: SWATCH_PX - 2, dy: "0.35em" });
+  text.textContent = entry.name;
+  node.append(sample, text);
+  return node;
+}
+
+function element(document: Document, name: string, attributes: Attributes): Node {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  set(node, attributes);
+  return node;
+}
+
+type Attributes = Readonly<Record<string, string | number>>;
+
+function set(node: Node, attributes: Attributes): void {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+}
+
+function group(document: Document, label: string): Node {
+  return element(document, "g", { "aria-label": label });
+}
+
+/** Places an inner picture, and lets nothing of it be cut off. */
+function place(node: Node, { x, y }: { readonly x: number; readonly y: number }): void {
+  set(node, { x: round(x), y: round(y), overflow: "visible" });
+}
+
+function textBlock(
+  document: Document,
+  texts: readonly string[],
+  { x, y, px }: { readonly x: number; readonly y: number; readonly px: number },
+): Node {
+  const node = element(document, "g", {
+    "aria-label": px === TITLE_PX ? "title" : "caption",
+    "font-size": px,
+    ...(px === TITLE_PX && { "font-weight": "bold" }),
+  });
+  for (const [i, text] of texts.entries()) {
+    const line = element(document, "text", { x, y: round(y + i * (px + 4)) });
+    line.textContent = text;
+    node.append(line);
+  }
+  return node;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+function widthOf(text: string, px: number): number {
+  return Math.ceil(text.length * px * LETTER);
+}
+
+/** A text as lines that fit, cut at spaces. */
+function wrapped(
+  text: string,
+  { px, width }: { readonly px: number; readonly width: number },
+): string[] {
+  const found: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (line !== "" && widthOf(longer, px) > width) {
+      found.push(line);
+      line = word;
+    } else line = longer;
+  }
+  return [...found, line];
+}

@@ -1,0 +1,89 @@
+/**
+ * Bytes that a replay needs again: what was put into a rack, and what its writes have written. All of it is as much as was
+ * ever put. It lies in a file without a name, which is gone with the process; in memory is what was looked at last.
+ */
+
+import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
+
+/** Of what is looked at again and again, so many bytes at most are in memory. */
+export const CACHE_BYTES = 64 << 20;
+
+/** A part of `Deno.FsFile`. */
+export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">;
+
+export class Spool {
+  readonly #file: SpoolFile;
+  readonly #most: number;
+  /** By place; the one that was looked at last is the last. */
+  readonly #cache = new Map<number, Uint8Array>();
+  #cached = 0;
+  #length = 0;
+
+  /** @param file an empty one, open for both; no permission is needed from here on. */
+  constructor(file: SpoolFile, cacheBytes: number = CACHE_BYTES) {
+    this.#file = file;
+    this.#most = cacheBytes;
+  }
+
+  /** Bytes in the file, and of those in memory. */
+  get bytes(): { readonly kept: number; readonly cached: number } {
+    return { kept: this.#length, cached: this.#cached };
+  }
+
+  /** @returns their place. @throws Error where the disk is full. */
+  keep(bytes: Uint8Array): number {
+    const place = this.#length;
+    this.#file.seekSync(place, Deno.SeekMode.Start);
+    for (let done = 0; done < bytes.length;) done += this.#file.writeSync(bytes.subarray(done));
+    this.#length += bytes.length;
+    return place;
+  }
+
+  /** Bytes of {@link keep}, in an array of the caller's own. */
+  read(place: number, length: number): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(length);
+    this.#file.seekSync(place, Deno.SeekMode.Start);
+    for (let done = 0; done < length;) {
+      const more = this.#file.readSync(bytes.subarray(done));
+      if (more === null) {
+        throw new Error(`Found ${done} B in the replay's file, expected ${length}`);
+      }
+      done += more;
+    }
+    return bytes;
+  }
+
+  /** The same bytes for all who look at them: none may change them. */
+  look(place: number, length: number): Uint8Array {
+    const known = this.#cache.get(place);
+    if (known !== undefined) {
+      this.#cache.delete(place);
+      this.#cache.set(place, known);
+      return known;
+    }
+    const bytes = this.read(place, length);
+    if (length > this.#most) return bytes;
+    this.#cache.set(place, bytes);
+    this.#cached += length;
+    for (const [oldest, { length }] of this.#cache) {
+      if (this.#cached <= this.#most) break;
+      this.#cache.delete(oldest);
+      this.#cached -= length;
+    }
+    return bytes;
+  }
+}
+
+/** The order, of which what was put is read when the program begins. */
+export function spooled(order: SimulatedOrder, spool: Spool): SimulatedOrder {
+  const { content, ...rest } = order.program.options;
+  if (!(content instanceof Uint8Array)) return order;
+  const place = spool.keep(content), { length } = content;
+  const options = {
+    ...rest,
+    get content() {
+      return spool.read(place, length);
+    },
+  };
+  return { ...order, program: { ...order.program, options } };
+}

@@ -1,0 +1,25 @@
+/** What stands under a picture, so that one who finds it can make it again. */
+
+/** @param command by which it was made; "" where that is not known. */
+export function captionOf(
+  { scenarios, seeds, commit, command }: {
+    readonly scenarios: readonly string[];
+    readonly seeds: readonly string[];
+    readonly commit: string | null;
+    readonly command: string;
+  },
+): string[] {
+  const about = [
+    `${scenarios.length === 1 ? "Scenario" : "Scenarios"} ${scenarios.join(", ")}`,
+    `${seeds.length === 1 ? "seed" : "seeds"} ${rangeOf(seeds)}`,
+    ...(commit === null ? [] : [`commit ${commit}`]),
+  ];
+  return [`${about.join(", ")}.`, ...(command === "" ? [] : [command])];
+}
+
+/** `1 to 10` where they follow each other. */
+function rangeOf(seeds: readonly string[]): string {
+  const isRange = seeds.length > 2 &&
+    seeds.every((seed, i) => Number(seed) === Number(seeds[0]) + i);
+  return isRange ? `${seeds[0]} to ${seeds.at(-1)}` : seeds.join(", ");
+}

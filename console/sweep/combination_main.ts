@@ -1,0 +1,30 @@
+/** The process of one combination: it runs a scenario in this one process and answers with the report. */
+import { answerConfined, type Asker } from "../rack/own/answer.ts";
+import { setBase } from "../rack/prepare.ts";
+import { runScenario } from "../rack/run_scenario.ts";
+import { plainly } from "../reports/json.ts";
+
+export interface CombinationJob {
+  /** Path of the scenario, and the folder in which its own paths begin. */
+  readonly scenario: string;
+  readonly base: string;
+  readonly directory: string;
+  readonly input?: string | undefined;
+}
+
+async function run(
+  { scenario, base, directory, input }: CombinationJob,
+  { tell }: Asker<number>,
+): Promise<unknown> {
+  setBase(scenario, base);
+  const report = await runScenario(scenario, {
+    prepare: { packing: "all", ...(input !== undefined && { input }) },
+    directory,
+    // With a signal the rack lets the event loop run: only so this process hears that the command has ended.
+    signal: new AbortController().signal,
+    onProgress: (_, share) => tell(share),
+  });
+  return JSON.parse(JSON.stringify(report, plainly));
+}
+
+if (import.meta.main) await answerConfined(run);

@@ -1,0 +1,125 @@
+/** The scenarios that a sweep runs: each combination of the values, as the text of a scenario. */
+import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { dumped } from "../scenarios/run_text.ts";
+import { placesOf, withValues } from "./places.ts";
+import { parseVary, type Vary } from "./vary.ts";
+
+/** A word that varies, with every place at which it is set. */
+export interface Varied extends Vary {
+  readonly places: readonly Path[];
+}
+
+export interface Combination {
+  /** From 1. */
+  readonly number: number;
+  /** By the name of the word; as its user wrote it. */
+  readonly values: Readonly<Record<string, string>>;
+  /** The scenario; its paths begin where those of the original do. */
+  readonly text: string;
+}
+
+/** `depth 4, ddio on`. */
+export function labelOf(values: Combination["values"]): string {
+  return Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
+}
+
+export interface Combinations {
+  /** Of the scenario as it is written. */
+  readonly scenario: string;
+  readonly seed: number;
+  readonly varied: readonly Varied[];
+  readonly count: number;
+}
+
+/**
+ * What a sweep of a scenario consists of.
+ * @param given texts for {@link parseVary}.
+ * @throws Refusal for a scenario or a text that is wrong, and for a name that is no place or several.
+ */
+export function readCombinations(
+  text: string,
+  { file, given }: { readonly file: string; readonly given: readonly string[] },
+): Combinations {
+  const { name: scenario, seed } = parseScenario(text, file);
+  if (given.length === 0) {
+    throw refusal("", { found: "There is nothing to vary", expected: "--vary NAME=VALUE,VALUE…" });
+  }
+  const data = dataOf(text);
+  const varied = parseVary(given).map((vary) => ({ ...vary, places: placesOf(vary.name, data) }));
+  refuseOverlap(varied);
+  const count = varied.reduce((product, { values }) => product * values.length, 1);
+  return { scenario, seed, varied, count };
+}
+
+function dataOf(text: string): Record<string, unknown> {
+  return readYaml(text, "").source.data as Record<string, unknown>;
+}
+
+function refuseOverlap(varied: readonly Varied[]): void {
+  const all = varied.flatMap(({ name, places }) => places.map((place) => ({ name, place })));
+  for (const [i, one] of all.entries()) {
+    const other = all.slice(0, i).find(({ name, place }) =>
+      name !== one.name && (isWithin(place, one.place) || isWithin(one.place, place))
+    );
+    if (other === undefined) continue;
+    const found = `${one.name}, which is ${other.name} (${formatPath(one.place)})`;
+    throw refusal("--vary", { found, expected: "each place once" });
+  }
+}
+
+function isWithin(part: Path, whole: Path): boolean {
+  return whole.every((key, i) => part[i] === key);
+}
+
+/**
+ * Every combination, the last name's values first; each has been read by the scenario's schema.
+ * @throws Refusal for the first that the schema refuses.
+ */
+export function* combinationsOf(
+  text: string,
+  { varied, count }: Pick<Combinations, "varied" | "count">,
+): Generator<Combination> {
+  // Captures of several runs would be written to one place.
+  const { capture: _, ...data } = dataOf(text);
+  for (let i = 0; i < count; i++) {
+    let rest = i;
+    const chosen = varied.toReversed().map((vary) => {
+      const value = vary.values[rest % vary.values.length]!;
+      rest = Math.floor(rest / vary.values.length);
+      return { vary, value };
+    }).toReversed();
+    const set = chosen.map(({ vary: { places }, value }) => ({ places, data: value.data }));
+    const own = dumped(withValues(data, set));
+    const values = Object.fromEntries(chosen.map(({ vary, value }) => [vary.name, value.text]));
+    check(own, { values, varied });
+    yield { number: i + 1, values, text: own };
+  }
+}
+
+function check(
+  text: string,
+  { values, varied }: Pick<Combination, "values"> & Pick<Combinations, "varied">,
+): void {
+  try {
+    parseScenario(text, "");
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal(error.problems.map((problem) => asVaried(problem, { values, varied })));
+  }
+}
+
+/** A problem of the text, whose lines its user never saw, as one of the value that made it. */
+function asVaried(
+  { path, found, expected }: Problem,
+  { values, varied }: Pick<Combination, "values"> & Pick<Combinations, "varied">,
+): Problem {
+  const cause = varied.find(({ places }) =>
+    places.map(formatPath).some((place) => path === place || path.startsWith(`${place}.`))
+  );
+  const said = cause === undefined
+    ? `--vary with ${labelOf(values)}`
+    : `--vary ${cause.name}=${values[cause.name]}`;
+  return { path: `${said}: ${path}`, found, expected };
+}

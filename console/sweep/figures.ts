@@ -1,0 +1,188 @@
+/**
+ * The figures of a report on a run, one point for each transfer: every number of the report under its own
+ * name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run apart (method, hosts …).
+ */
+import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { formatTime } from "../../fabric/base/time.ts";
+import type { Unit } from "../plot/chart.ts";
+import type { RunReport } from "../reports/method_report.ts";
+
+export interface ReportPoint {
+  readonly keys: Readonly<Record<string, string>>;
+  /** By their path in the report. */
+  readonly figures: Readonly<Record<string, number>>;
+  /** Why a transfer did not do all that it was to; else empty. */
+  readonly note: string;
+}
+
+/** The points of a report, in its order: those of `put`, then those of other programs. */
+export function pointsOf(report: RunReport): ReportPoint[] {
+  const all = runFigures(report);
+  const puts = report.methods.map((row): ReportPoint => {
+    const { method, ddio, from, to, digest: _, error, loss, ...rest } = row;
+    const note = error ?? (loss === null ? "" : `LOST byte ${loss.offset} of ${loss.object}`);
+    return {
+      keys: { program: "put", method, ddio, from, to },
+      figures: { ...measured(numbersIn(rest)), ...all },
+      note,
+    };
+  });
+  const others = report.results.flatMap(({ node, variant, value }) => {
+    if (!isMapping(value) || "stack" in value) return [];
+    const { error, rows, status: _, ...rest } = value;
+    const keys = { ...textsIn(rest), from: node, ...keysOfVariant(variant, report) };
+    const note = error === undefined ? "" : String(error);
+    // perftest measures several sizes one after the other.
+    const parts = Array.isArray(rows) ? rows.filter(isMapping) : [{}];
+    return parts.map((row): ReportPoint => ({
+      keys: { ...keys, ...(row["bytes"] !== undefined && { bytes: String(row["bytes"]) }) },
+      figures: { ...measured(numbersIn({ ...rest, ...row })), ...all },
+      note,
+    }));
+  });
+  const points = [...puts, ...others];
+  return points.length > 0 ? points : [{ keys: {}, figures: all, note: "" }];
+}
+
+/** Figures of the whole run; what congestion did only of one that has no variants. */
+function runFigures({ virtualPs, events, congestion }: RunReport): Record<string, number> {
+  const hasVariants = new Set(congestion.map(({ variant }) => variant)).size > 1;
+  const counters = congestion.flatMap(({ node, counters }) =>
+    Object.entries(counters).map(([name, value]) => [`congestion.${node}.${name}`, value] as const)
+  );
+  return { virtualPs, events, ...(!hasVariants && Object.fromEntries(counters)) };
+}
+
+/** `persist-opcode, ddio off` as what a point is told apart by; of an only variant nothing. */
+function keysOfVariant(variant: string, { scenario }: RunReport): Record<string, string> {
+  if (variant === scenario) return {};
+  return Object.fromEntries(
+    variant.split(", ").map((part) => {
+      if (part.startsWith("ddio ")) return ["ddio", part.slice("ddio ".length)];
+      return [(PUT_METHODS as readonly string[]).includes(part) ? "method" : "variant", part];
+    }),
+  );
+}
+
+function textsIn(value: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(value).filter((entry): entry is [string, string] =>
+      typeof entry[1] === "string"
+    ),
+  );
+}
+
+/** The numbers in a mapping and in mappings of it, by path; lists are left out. */
+function numbersIn(value: Readonly<Record<string, unknown>>, above = ""): [string, number][] {
+  return Object.entries(value).flatMap(([key, inner]): [string, number][] => {
+    const path = above === "" ? key : `${above}.${key}`;
+    if (typeof inner === "number" && Number.isFinite(inner)) return [[path, inner]];
+    return isMapping(inner) ? numbersIn(inner, path) : [];
+  });
+}
+
+/** A latency or a rate of 0 says that there was nothing to measure. */
+function measured(numbers: readonly [string, number][]): Record<string, number> {
+  return Object.fromEntries(
+    numbers.filter(([name, value]) => value !== 0 || !/^latencyPs\.|^throughputBps$/.test(name)),
+  );
+}
+
+/** The unit of a figure, by its name. */
+export function unitOf(figure: string): Unit {
+  if (/Ps(\.|$)/.test(figure)) return "ps";
+  if (/BytesPerSecond$/.test(figure)) return "B/s";
+  if (/Bps$/.test(figure)) return "b/s";
+  if (/PerSecond$/.test(figure)) return "/s";
+  return /(^|\.)bytes|Bytes/.test(figure) ? "B" : "";
+}
+
+/** `latencyPs.median` without its unit: `latency.median`. */
+export function shortName(figure: string): string {
+  return figure.replace(/Ps(?=\.|$)/g, "").replace(/(BytesPerSecond|PerSecond|Bps)$/, "");
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  "latencyPs.median": "Median latency",
+  "latencyPs.p99": "Latency, 99th percentile",
+  "latencyPs.max": "Longest latency",
+  typicalPs: "Typical latency",
+  throughputBps: "Throughput",
+  virtualPs: "Virtual time",
+  averageBytesPerSecond: "Average bandwidth",
+};
+
+/** `Median latency`, `Packets per message`: for people. */
+export function labelOfFigure(figure: string): string {
+  const words = LABELS[figure] ??
+    shortName(figure).replaceAll(".", ", ").replace(
+      /([a-z])([A-Z])/g,
+      (_, x, y) => `${x} ${y.toLowerCase()}`,
+    );
+  return words.replace(/^./, (letter) => letter.toUpperCase());
+}
+
+/** What a report leads with, first to last; a bulk transfer's with its throughput. */
+const LEADING: readonly string[] = [
+  "latencyPs.median",
+  "latencyPs.p99",
+  "throughputBps",
+  "typicalPs",
+  "p99Ps",
+  "averageBytesPerSecond",
+  "messagesPerSecond",
+  "requestsPerMessage",
+  "packetsPerMessage",
+  "bytesPerMessage",
+  "cpuPs.requester",
+  "cpuPs.responder",
+];
+
+const OTHERS_SHOWN = 6;
+
+/** The figures that a table of these points shows: the first is the one that a picture shows. */
+export function leadingOf(points: readonly ReportPoint[]): string[] {
+  const known = namesOf(points), isBulk = points[0]?.keys["program"] === "bulk";
+  const leading = LEADING.filter((name) => known.includes(name));
+  if (leading.length === 0) return known.slice(0, OTHERS_SHOWN);
+  return isBulk && known.includes("throughputBps")
+    ? ["throughputBps", ...leading.filter((name) => name !== "throughputBps")]
+    : leading;
+}
+
+function namesOf(points: readonly ReportPoint[]): string[] {
+  return [...new Set(points.flatMap(({ figures }) => Object.keys(figures)))];
+}
+
+/**
+ * The figure that is meant: its path, with or without the units, or the end of it where one has that end.
+ * @throws Refusal with the candidates.
+ */
+export function figureNamed(name: string, points: readonly ReportPoint[]): string {
+  const known = namesOf(points);
+  if (known.includes(name)) return name;
+  const isMeant = (figure: string) =>
+    [figure, shortName(figure)].some((each) => `.${each}`.endsWith(`.${name}`));
+  const found = known.filter(isMeant);
+  const exact = found.filter((figure) => shortName(figure) === name);
+  const meant = exact.length > 0 ? exact : found;
+  if (meant.length === 1) return meant[0]!;
+  const words = (meant.length > 0 ? meant : known).map(shortName);
+  throw refusal("--y", { found: JSON.stringify(name), expected: oneOf(words, name) });
+}
+
+/** A figure as people read it. */
+export function figureText(figure: string, value: number): string {
+  switch (unitOf(figure)) {
+    case "ps":
+      return formatTime(value);
+    case "b/s":
+      return `${(value / 1e9).toFixed(2)} Gb/s`;
+    case "B/s":
+      return `${(value / 2 ** 20).toFixed(2)} MiB/s`;
+    default:
+      return String(Number(value.toFixed(3)));
+  }
+}

@@ -1,0 +1,187 @@
+/** Runs every combination of a sweep, each in a process of its own, several at a time. */
+import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
+import { optionWords, quoted } from "../base/command_line.ts";
+import { writeWhole } from "../base/files.ts";
+import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { v8Flags } from "../base/v8_flags.ts";
+import { commitHere } from "../base/version.ts";
+import { explain } from "../rack/failure.ts";
+import { askConfined } from "../rack/own/confined.ts";
+import { baseOf, prepare, readScenarioText, setBase } from "../rack/prepare.ts";
+import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
+import type { RunReport } from "../reports/method_report.ts";
+import type { CombinationJob } from "./combination_main.ts";
+import { type Combination, combinationsOf, labelOf, readCombinations } from "./combinations.ts";
+
+/** What came of one combination. */
+export interface SweptCombination extends Pick<Combination, "number" | "values"> {
+  /** `done`: its checks hold, as those of a `rack run` with exit code 0. */
+  readonly state: "done" | "failed" | "interrupted" | "not run";
+  /** Why it is not done; else empty. */
+  readonly error: string;
+  /** As `rack run --json` has it; null where the run has come to no end. */
+  readonly report: RunReport | null;
+  /** Its scenario, and of one that failed also what its run has left; relative to the sweep's directory. */
+  readonly scenario: string;
+  readonly directory: string | null;
+}
+
+/** A sweep, as `rack sweep --json` prints it and its directory keeps it. Plain data. */
+export interface Sweep {
+  /** Its name among the kept runs. */
+  readonly run: string;
+  readonly scenario: string;
+  /** The scenario's; it may be what varies. */
+  readonly seed: number;
+  readonly commit: string | null;
+  /** By which it is made again. */
+  readonly command: string;
+  readonly varied: readonly {
+    readonly name: string;
+    readonly places: readonly string[];
+    readonly values: readonly string[];
+  }[];
+  readonly combinations: readonly SweptCombination[];
+  readonly directory: string;
+  readonly wallMs: number;
+}
+
+export interface SweepOptions {
+  /** `depth=1,4,16`: see `vary.ts`. */
+  readonly vary: readonly string[];
+  /** The file that `put` writes. */
+  readonly input?: string;
+  /** At a time; default: as many as the machine has cores. */
+  readonly jobs?: number;
+  /** Wall time after which a combination is ended, and has failed. */
+  readonly limitMs?: number;
+  /** Ends all processes. What was done by then is the result. */
+  readonly signal?: AbortSignal;
+  /** Before anything runs. */
+  readonly onCount?: (about: { readonly count: number; readonly jobs: number }) => void;
+  readonly onProgress?: (title: string, share: number) => void;
+}
+
+/** In the directory of a sweep. */
+export const SWEEP_FILE = "sweep.json";
+/** A choice: far beyond what a shipped scenario takes. */
+export const LIMIT_MS = 600_000;
+
+/** @throws Refusal before anything runs, for a scenario or a value that is wrong. */
+export async function runSweep(scenario: string, options: SweepOptions): Promise<Sweep> {
+  const began = performance.now();
+  const text = await readScenarioText(scenario), base = await baseOf(scenario);
+  const all = readCombinations(text, { file: scenario, given: options.vary });
+  const { jobs = navigator.hardwareConcurrency, signal } = options;
+  options.onCount?.({ count: all.count, jobs: Math.min(jobs, all.count) });
+  const combinations = [...combinationsOf(text, all)];
+  const created = await createRunDirectory(`sweep-${all.scenario}`), { id, path } = created;
+  const rows = await beforeRun(created, async () => {
+    await Deno.mkdir(`${path}/combinations`, { mode: 0o700 });
+    const digits = String(all.count).length;
+    const rows = combinations.map(({ number, values, text }): SweptCombination => {
+      const name = `combinations/${String(number).padStart(digits, "0")}.yaml`;
+      writeWhole(`${path}/${name}`, text);
+      return { number, values, state: "not run", error: "", ...NOTHING, scenario: name };
+    });
+    // What any of them lacks is said before the first one runs: a file, a program of one's own.
+    const first = `${path}/${rows[0]!.scenario}`;
+    setBase(first, base);
+    await prepare(first, { packing: "all", ...inputOf(options) });
+    return rows;
+  });
+  const shares = new Map<number, number>();
+  const show = (title: string) => {
+    const sum = [...shares.values()].reduce((sum, share) => sum + share, 0);
+    options.onProgress?.(title, sum / rows.length);
+  };
+  let next = 0;
+  const worker = async () => {
+    while (next < rows.length && signal?.aborted !== true) {
+      const at = next++, row = rows[at]!;
+      const title = `${row.number} of ${rows.length}: ${labelOf(row.values)}`;
+      rows[at] = await runOne(row, { ...options, path, base }, (share) => {
+        shares.set(at, share);
+        show(title);
+      });
+      shares.set(at, 1);
+      show(title);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(jobs, rows.length) }, worker));
+  const sweep: Sweep = {
+    run: id,
+    scenario: all.scenario,
+    seed: all.seed,
+    commit: commitHere() ?? null,
+    command: commandOf(scenario, options),
+    varied: all.varied.map(({ name, places, values }) => ({
+      name,
+      places: places.map(formatPath),
+      values: values.map((value) => value.text),
+    })),
+    combinations: rows,
+    directory: path,
+    wallMs: Math.round(performance.now() - began),
+  };
+  writeWhole(`${path}/${SWEEP_FILE}`, JSON.stringify(sweep));
+  return sweep;
+}
+
+function commandOf(scenario: string, { vary, input }: SweepOptions): string {
+  const varied = vary.map((text) => `--vary ${quoted(text)}`);
+  return ["rack sweep", quoted(scenario), ...varied, ...optionWords({ input })].join(" ");
+}
+
+const NOTHING = { report: null, directory: null } as const;
+
+function inputOf({ input }: Pick<SweepOptions, "input">) {
+  return input === undefined ? {} : { input };
+}
+
+async function runOne(
+  row: SweptCombination,
+  { path, base, input, limitMs = LIMIT_MS, signal }: SweepOptions & {
+    readonly path: string;
+    readonly base: string;
+  },
+  onProgress: (share: number) => void,
+): Promise<SweptCombination> {
+  const name = row.scenario.replace(/\.yaml$/, ""), directory = `${path}/${name}`;
+  const limit = AbortSignal.timeout(limitMs);
+  try {
+    const report = await askConfined<RunReport, number>({
+      module: "console/sweep/combination_main.ts",
+      job: { scenario: `${path}/${row.scenario}`, base, directory, input } satisfies CombinationJob,
+      programs: [`combination ${row.number}`],
+      flags: flags(),
+      runDirectory: directory,
+      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+      onProgress,
+    });
+    const broken = report.checks.filter(({ holds }) => !holds);
+    if (broken.length === 0) {
+      // Its figures are in the report, and its scenario makes the rest again.
+      await Deno.remove(directory, { recursive: true });
+      return { ...row, state: "done", report };
+    }
+    const error = broken.map(({ name, detail }) => `${name}: ${detail}`).join("; ");
+    return { ...row, state: "failed", error, report, directory: name };
+  } catch (error) {
+    if (signal?.aborted) return { ...row, state: "interrupted", directory: name };
+    const why = limit.aborted
+      ? `No end within ${limitMs / 1_000} s of wall time`
+      : explain(error).message;
+    return { ...row, state: "failed", error: why, directory: name };
+  }
+}
+
+/** Those of the command: see `scripts/rack`. */
+function flags(): string[] {
+  return [
+    ...["--quiet", "--no-prompt", "--cached-only"],
+    ...["--config", fromFileUrl(projectFile("deno.json"))],
+    v8Flags("--min-semi-space-size=32", "--max-semi-space-size=32"),
+    "--allow-all",
+  ];
+}

@@ -1,0 +1,44 @@
+/** Hints (`hints.md`): what a card tells its peers of coming requests, and what it does for theirs. */
+import type { Time } from "../../base/time.ts";
+import { PS_PER_MS, PS_PER_US } from "../../base/time.ts";
+import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
+
+/** H-02: the batch with which an adaptive card begins, and between which its size changes. */
+export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
+
+/** H-06: when a request follows its hint. */
+export const HINT_FOLLOWS = ["at-once", "delay", "after-ack"] as const;
+
+/** Absent in a plan: the card neither sends nor takes hints. */
+export interface HintPlan {
+  /** H-09: the firmware's policy: every RC queue pair takes part, or those whose program asks for it. */
+  readonly queuePairs: "all" | "asked";
+  /** Bits of `HINT_KINDS` that the card sends where the peer wants them, and does where it gets them. */
+  readonly kinds: number;
+  /** H-02: how many work elements, from the next request on, are looked at. */
+  readonly depth: number;
+  /** H-02: work elements of one hint. */
+  readonly batch: number | "adaptive";
+  readonly follow: typeof HINT_FOLLOWS[number];
+  /** `delay`: from the hint to its first request. */
+  readonly delayPs: Time;
+  /** `after-ack`: how long a request waits for an answer that does not come. */
+  readonly patiencePs: Time;
+  /** H-24: pages and lines of translations that hints of one requester have had fetched and none has used. */
+  readonly quota: number;
+  /** Until what was fetched for a hint, and not used, counts no more. */
+  readonly quotaPs: Time;
+}
+
+/** What a scenario does not name: choices. The patience is beyond a page fault's 475 us (Yang et al., NSDI'20). */
+export const HINT_PLAN: HintPlan = {
+  queuePairs: "all",
+  kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.receive,
+  depth: 32,
+  batch: 8,
+  follow: "at-once",
+  delayPs: PS_PER_US,
+  patiencePs: 2 * PS_PER_MS,
+  quota: 4096,
+  quotaPs: 10 * PS_PER_MS,
+};

@@ -1,0 +1,90 @@
+/**
+ * Entries of the card's event queue, where it has one: an asynchronous event as a completion queue's entry, so
+ * that ring, owner bit, pointers and interrupt are those of any completion queue.
+ */
+import type { Cqe } from "./cqe.ts";
+import type { RnicEvent } from "./rnic_command.ts";
+
+type EventType = RnicEvent["type"];
+
+/** An event's number in its entry; a number is never used again. */
+const EVENT_CODES: Readonly<Record<EventType, number>> = {
+  QP_FATAL: 1,
+  QP_REQ_ERR: 2,
+  QP_ACCESS_ERR: 3,
+  COMM_EST: 4,
+  SQ_DRAINED: 5,
+  QP_LAST_WQE_REACHED: 6,
+  SRQ_ERR: 7,
+  SRQ_LIMIT_REACHED: 8,
+  CQ_ERR: 9,
+  PAGE_FAULT: 10,
+};
+const EVENT_TYPES = new Map(
+  Object.entries(EVENT_CODES).map(([type, code]) => [code, type as EventType]),
+);
+
+const NO_FIELDS = {
+  qpn: 0,
+  wqeIndex: 0,
+  byteCount: 0,
+  immediate: 0,
+  psn: 0,
+  va: 0n,
+  sourceQpn: 0,
+  verify: 0,
+};
+
+/** The entry of an event: its number is where a completion has its WQE's opcode. */
+export function entryOfEvent(event: RnicEvent): Cqe {
+  return {
+    ...NO_FIELDS,
+    opcode: "event",
+    status: "SUCCESS",
+    solicited: true,
+    wqeOpcode: EVENT_CODES[event.type],
+    ...fieldsOf(event),
+  };
+}
+
+function fieldsOf(event: RnicEvent): Partial<Cqe> {
+  switch (event.type) {
+    case "PAGE_FAULT": {
+      const { key, first, count, ahead, write } = event;
+      return {
+        psn: key,
+        va: BigInt(first),
+        sourceQpn: count,
+        immediate: ahead,
+        verify: write ? 1 : 0,
+      };
+    }
+    case "SRQ_ERR":
+    case "SRQ_LIMIT_REACHED":
+      return { sourceQpn: event.srqn };
+    case "CQ_ERR":
+      return { sourceQpn: event.cqn };
+    default:
+      return { qpn: event.qpn };
+  }
+}
+
+/** The event of an entry; undefined of an entry that is none. */
+export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
+  const type = entry.opcode === "event" ? EVENT_TYPES.get(entry.wqeOpcode) : undefined;
+  switch (type) {
+    case undefined:
+      return undefined;
+    case "PAGE_FAULT": {
+      const { psn: key, va, sourceQpn: count, immediate: ahead, verify } = entry;
+      return { type, key, first: Number(va), count, ahead, write: verify === 1 };
+    }
+    case "SRQ_ERR":
+    case "SRQ_LIMIT_REACHED":
+      return { type, srqn: entry.sourceQpn };
+    case "CQ_ERR":
+      return { type, cqn: entry.sourceQpn };
+    default:
+      return { type, qpn: entry.qpn };
+  }
+}

@@ -1,0 +1,441 @@
+/**
+ * Traffic over many queue pairs (Q-11): `many-queues` makes them all, to `many-queues-server` on another host,
+ * and writes small messages, each posted alone and with its own doorbell, over the first 1, 16, 256 … of
+ * them. A row for each number says what its doorbells cost the card: reads of queue information by DMA, hits,
+ * misses and evictions of its cache, stale pointers; and what a message costs the program.
+ *
+ * Queue pairs are made in chunks: the client sends the numbers of a chunk over one connection, and the server
+ * makes as many and answers with theirs. A connection by the CM for each would cost three times the frames.
+ * Receives come from one shared queue on either side, as applications of this size do it.
+ */
+import type { Time } from "../../../fabric/base/time.ts";
+import { PS_PER_S, PS_PER_US } from "../../../fabric/base/time.ts";
+import { MANY_QUEUES_MAX, QUEUE_ORDERS } from "../../../fabric/rack/plan/vocabulary.ts";
+import { connect } from "../cm/connect.ts";
+import { bringUp, type Connection, disconnect, prepareQp, refused } from "../cm/connection.ts";
+import {
+  accept,
+  type ConnectRequest,
+  listen,
+  type Listener,
+  listening,
+  nextEvent,
+} from "../cm/listen.ts";
+import type { CmDevice } from "../cm/gsi.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
+import { createCq, waitCompletion } from "../verbs/completion_queue.ts";
+import { must, ProgramError } from "../verbs/device.ts";
+import { allocPd, regMr } from "../verbs/memory_region.ts";
+import type { Cq, Mr, Pd, Qp, Srq } from "../verbs/objects.ts";
+import { postRecv, postSend, sge } from "../verbs/post.ts";
+import { destroyQp } from "../verbs/queue_pair.ts";
+import { createSrq } from "../verbs/shared_receive_queue.ts";
+import { countOption, type Options, textOption, wordOption } from "./common/options.ts";
+import { type LatencySummary, outcomeOf, summarize } from "./common/summary.ts";
+import type { ProgramContext } from "../program_context.ts";
+
+const SERVICE = "manyqps";
+/** Numbers of queue pairs in a message of the control connection, 4 B each. */
+const CHUNK = 1024;
+const NUMBER_BYTES = 4, CHUNK_BYTES = CHUNK * NUMBER_BYTES;
+/** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
+const PLACE_BYTES = 16;
+const SRQ_DEPTH = 4;
+/** Before a row is measured each of its queue pairs has had a message, but no more than so many of them. */
+const WARM_UP_MAX = 1024;
+/** Without a completion for so long a row has failed. */
+const IDLE_PS = 100_000 * PS_PER_US;
+/** Of Zipf's law, as in YCSB (Cooper et al., SoCC'10). */
+const ZIPF_EXPONENT = 0.99;
+
+/** What the card has counted while a row was measured. */
+const COUNTERS = [
+  "doorbells",
+  "doorbellReads",
+  "cacheHits",
+  "cacheMisses",
+  "cacheEvictions",
+  "stalePointers",
+] as const;
+type CounterName = typeof COUNTERS[number];
+
+/** A number of queue pairs, and what messages over them have cost. Times in ps. */
+export interface ManyQueuesRow {
+  readonly qps: number;
+  readonly messages: number;
+  readonly messagesPerSecond: number;
+  readonly latencyPs: LatencySummary;
+  readonly dmaReadsPerDoorbell: number;
+  readonly counters: Readonly<Partial<Record<CounterName, number>>>;
+}
+
+/** The program's `result`. */
+export interface ManyQueuesResult {
+  readonly program: "many-queues";
+  readonly status: "done" | "failed";
+  readonly error?: string;
+  readonly to: string;
+  readonly messageBytes: number;
+  readonly depth: number;
+  readonly order: typeof QUEUE_ORDERS[number];
+  readonly rows: readonly ManyQueuesRow[];
+}
+
+interface Ends {
+  readonly pd: Pd;
+  readonly cq: Cq;
+  readonly srq: Srq;
+}
+
+/** Memory of the control connection: a place for what comes, and one for what goes. */
+interface Control {
+  readonly connection: Connection;
+  readonly cq: Cq;
+  readonly mr: Mr;
+}
+
+/**
+ * The service: one client after the other, so that none disturbs another's figures. Option: `bytes` of the
+ * buffer that all write into (64 KiB).
+ */
+export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Steps<void> {
+  const bytes = countOption(options, "bytes", { least: 64, otherwise: 64 * 1024 });
+  const listener = must(listen(device, SERVICE));
+  const ends = yield* makeEnds(device, 16);
+  const target = must(
+    yield* regMr(ends.pd, cpu.allocate(bytes), { access: ["localWrite", "remoteWrite"] }),
+  );
+  const controlCq = must(yield* createCq(device, { entries: 64 }));
+  const sessions = new Map<number, Session>();
+  for (;;) {
+    const done = yield* waitCompletion(controlCq, { also: listening(listener) });
+    for (const { status, opcode, qpNum, byteLen } of done) {
+      const session = sessions.get(qpNum);
+      if (opcode === "recv" && status === "SUCCESS" && session !== undefined) {
+        session.asked = byteLen;
+      }
+    }
+    for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
+      if (event.kind === "request") {
+        const session = yield* open(device, { ends, target, listener, controlCq }, event.request);
+        if (session !== undefined) sessions.set(session.connection.qp.qpn, session);
+      } else if (event.kind === "closed") {
+        yield* close(sessions, event.endpoint);
+      }
+    }
+    // The others wait until it is gone: each client has this host for itself.
+    const [first] = sessions.values();
+    if (first !== undefined && first.asked > 0) yield* answerChunk(device, ends, first);
+  }
+}
+
+interface Session extends Control {
+  readonly made: Qp[];
+  /** Bytes of the chunk that the client has sent and that was not answered; else 0. */
+  asked: number;
+}
+
+function* open(
+  device: CmDevice,
+  { ends, target, listener, controlCq }: {
+    readonly ends: Ends;
+    readonly target: Mr;
+    readonly listener: Listener;
+    readonly controlCq: Cq;
+  },
+  request: ConnectRequest,
+): Steps<Session | undefined> {
+  const mr = yield* controlMemory(device, ends.pd);
+  const place = new DataView(new ArrayBuffer(PLACE_BYTES));
+  place.setBigUint64(0, BigInt(target.address));
+  place.setUint32(8, target.rkey);
+  place.setUint32(12, target.length);
+  const connection = yield* accept(listener, request, {
+    qp: { pd: ends.pd, sendCq: controlCq, recvCq: controlCq, maxSendWr: 2, maxRecvWr: 2 },
+    privateData: new Uint8Array(place.buffer),
+    *prepare(qp: Qp) {
+      must(yield* postRecv(qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
+    },
+  });
+  return refused(connection) ? undefined : { connection, cq: controlCq, mr, made: [], asked: 0 };
+}
+
+/** Makes a queue pair for each of the client's, and says their numbers. */
+function* answerChunk(device: CmDevice, ends: Ends, session: Session): Steps<void> {
+  const { connection, mr, made } = session;
+  const theirs = readNumbers(device.cpu, mr, session.asked / NUMBER_BYTES);
+  session.asked = 0;
+  const ours: number[] = [];
+  for (const qpn of theirs) {
+    const qp = yield* makeQp(ends, 1);
+    yield* bind(qp, { qpn, connection });
+    made.push(qp);
+    ours.push(qp.qpn);
+  }
+  must(yield* postRecv(connection.qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
+  yield* sendNumbers({ connection, cq: session.cq, mr }, ours);
+}
+
+function* close(sessions: Map<number, Session>, endpoint: Connection["endpoint"]): Steps<void> {
+  for (const [qpn, { connection, made }] of sessions) {
+    if (connection.endpoint !== endpoint) continue;
+    sessions.delete(qpn);
+    for (const qp of made) yield* destroyQp(qp);
+    yield* disconnect(connection);
+  }
+}
+
+/**
+ * The program. Options: `to`; `qps`, a number of queue pairs or a list of them, each with a row; `size` of a
+ * message (64 B), `messages` of a row (4096), `depth` of them outstanding over all queue pairs (16), `order` in
+ * which queue pairs are used (round-robin, random, zipf). Reports `result`.
+ */
+export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<void> {
+  const job = jobOf(options);
+  const rows: ManyQueuesRow[] = [];
+  let error: string | undefined;
+  try {
+    const ends = yield* makeEnds(device, 2 * job.depth);
+    const control = yield* connectControl(device, ends.pd, job.to);
+    const place = placeIn(control.connection.privateData);
+    if (place.length < job.messageBytes) {
+      throw new ProgramError(
+        `${job.to} has ${place.length} B only: ${job.messageBytes} are needed`,
+      );
+    }
+    const mr = must(yield* regMr(ends.pd, cpu.allocate(job.messageBytes), { access: [] }));
+    const qps: Qp[] = [];
+    for (const count of job.qps) {
+      yield* makeUpTo(device, { ends, control, depth: job.depth }, qps, count);
+      rows.push(yield* measure(cpu, job, { qps: qps.slice(0, count), cq: ends.cq, mr, place }));
+      cpu.report("progress", { written: rows.length / job.qps.length, messages: 1 });
+    }
+    for (const qp of qps) yield* destroyQp(qp);
+    yield* disconnect(control.connection);
+  } catch (cause) {
+    if (!(cause instanceof ProgramError)) throw cause;
+    error = cause.message;
+  }
+  const { to, messageBytes, depth, order } = job;
+  const result: ManyQueuesResult = {
+    program: "many-queues",
+    ...outcomeOf(error),
+    to,
+    messageBytes,
+    depth,
+    order,
+    rows,
+  };
+  cpu.report("result", result);
+}
+
+function jobOf(options: Options) {
+  const given = options["qps"] ?? 1;
+  const qps = (Array.isArray(given) ? given : [given]).map((each) =>
+    countOption({ qps: each }, "qps", { least: 1, otherwise: 1 })
+  ).sort((x, y) => x - y);
+  const most = qps.at(-1);
+  if (most === undefined || most > MANY_QUEUES_MAX) {
+    throw new ProgramError(`qps must be 1 to ${MANY_QUEUES_MAX}: it is ${most ?? "an empty list"}`);
+  }
+  return {
+    to: textOption(options, "to"),
+    qps,
+    messageBytes: countOption(options, "size", { least: 1, otherwise: 64 }),
+    messages: countOption(options, "messages", { least: 1, otherwise: 4096 }),
+    depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
+    order: wordOption(options, "order", { words: QUEUE_ORDERS, otherwise: "round-robin" }),
+  };
+}
+
+type Job = Readonly<ReturnType<typeof jobOf>>;
+
+function* makeEnds(device: CmDevice, entries: number): Steps<Ends> {
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries }));
+  const srq = must(yield* createSrq(pd, { maxWr: SRQ_DEPTH }));
+  return { pd, cq, srq };
+}
+
+function* controlMemory(device: CmDevice, pd: Pd): Steps<Mr> {
+  const buffer = device.cpu.allocate(2 * CHUNK_BYTES);
+  return must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+}
+
+function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {
+  const mr = yield* controlMemory(device, pd);
+  const cq = must(yield* createCq(device, { entries: 8 }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  const connection = yield* connect(device, { to, service: SERVICE, qp });
+  if (refused(connection)) {
+    throw new ProgramError(`connect: ${connection.refused}: ${connection.reason}`);
+  }
+  return { connection, cq, mr };
+}
+
+/** A queue pair without a receive queue of its own, in INIT. */
+function* makeQp({ pd, cq, srq }: Ends, maxSendWr: number): Steps<Qp> {
+  const none = { maxRecvWr: 0, srq };
+  return must(yield* prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr, ...none }));
+}
+
+/** Connects it to the peer's queue pair of that number. */
+function* bind(
+  qp: Qp,
+  { qpn, connection: { peer } }: { readonly qpn: number; readonly connection: Connection },
+): Steps<void> {
+  const pathMtu = qp.device.state.mtu as 4096;
+  const attributes = { destAddress: peer.address, destQpn: qpn, rqPsn: 0, sqPsn: 0, pathMtu };
+  // Q-01 has nothing to compare: no message of theirs takes a receive.
+  const depths = { send: 0, recv: qp.caps.maxSendWr };
+  must(yield* bringUp(qp, attributes, { depths, transport: undefined }));
+}
+
+/** Makes queue pairs until there are `count` of them. */
+function* makeUpTo(
+  device: CmDevice,
+  { ends, control, depth }: {
+    readonly ends: Ends;
+    readonly control: Control;
+    readonly depth: number;
+  },
+  qps: Qp[],
+  count: number,
+): Steps<void> {
+  const { connection, cq, mr } = control;
+  while (qps.length < count) {
+    const chunk: Qp[] = [];
+    const size = Math.min(CHUNK, count - qps.length);
+    while (chunk.length < size) chunk.push(yield* makeQp(ends, depth));
+    must(yield* postRecv(connection.qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
+    yield* sendNumbers(control, chunk.map(({ qpn }) => qpn));
+    for (let answered = false; !answered;) {
+      for (const { status, opcode, byteLen } of yield* waitCompletion(cq)) {
+        if (status !== "SUCCESS") throw new ProgramError(`Setting up ended with ${status}`);
+        if (opcode !== "recv") continue;
+        answered = true;
+        if (byteLen !== size * NUMBER_BYTES) {
+          throw new ProgramError(`${byteLen / NUMBER_BYTES} queue pairs were made: not ${size}`);
+        }
+      }
+    }
+    const theirs = readNumbers(device.cpu, mr, size);
+    for (const [i, qp] of chunk.entries()) yield* bind(qp, { qpn: theirs[i]!, connection });
+    qps.push(...chunk);
+  }
+}
+
+function* sendNumbers({ connection, mr }: Control, numbers: readonly number[]): Steps<void> {
+  const bytes = new Uint8Array(numbers.length * NUMBER_BYTES);
+  const view = new DataView(bytes.buffer);
+  for (const [i, each] of numbers.entries()) view.setUint32(i * NUMBER_BYTES, each);
+  connection.device.cpu.store(mr.address + CHUNK_BYTES, bytes);
+  const sges = [sge(mr, CHUNK_BYTES, bytes.length)];
+  must(yield* postSend(connection.qp, { opcode: "send", sges }));
+}
+
+function readNumbers(cpu: Cpu, mr: Mr, count: number): number[] {
+  const bytes = cpu.load(mr.address, count * NUMBER_BYTES);
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  return Array.from({ length: count }, (_, i) => view.getUint32(i * NUMBER_BYTES));
+}
+
+function placeIn(privateData: Uint8Array) {
+  const view = new DataView(privateData.buffer, privateData.byteOffset);
+  return {
+    va: Number(view.getBigUint64(0)),
+    rkey: view.getUint32(8),
+    length: view.getUint32(12),
+  };
+}
+
+interface Over {
+  readonly qps: readonly Qp[];
+  readonly cq: Cq;
+  readonly mr: Mr;
+  readonly place: { readonly va: number; readonly rkey: number };
+}
+
+function* measure(cpu: Cpu, job: Job, over: Over): Steps<ManyQueuesRow> {
+  const { qps } = over;
+  const inTurn = (i: number) => i % qps.length;
+  yield* write(cpu, { ...job, messages: Math.min(qps.length, WARM_UP_MAX) }, over, inTurn);
+  const before = yield* counted(cpu);
+  const began = cpu.now;
+  const latencies = yield* write(cpu, job, over, nextOf(cpu, job.order, qps.length));
+  const seconds = (cpu.now - began) / PS_PER_S;
+  const after = yield* counted(cpu);
+  const counters = Object.fromEntries(
+    COUNTERS.flatMap((name) =>
+      after[name] === undefined ? [] : [[name, after[name] - (before[name] ?? 0)]]
+    ),
+  ) as ManyQueuesRow["counters"];
+  const { doorbells = 0, doorbellReads = 0 } = counters;
+  return {
+    qps: qps.length,
+    messages: job.messages,
+    messagesPerSecond: Math.round(job.messages / seconds),
+    latencyPs: summarize(latencies)!,
+    dmaReadsPerDoorbell: doorbells === 0 ? 0 : doorbellReads / doorbells,
+    counters,
+  };
+}
+
+function* counted(cpu: Cpu): Steps<Readonly<Record<string, number>>> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  if (reply.status === "ok" && reply.op === "query-statistics") return reply.counters;
+  throw new ProgramError(`The card does not say what it has counted: ${JSON.stringify(reply)}`);
+}
+
+/** Which queue pair the next message goes over. */
+function nextOf(cpu: Cpu, order: Job["order"], count: number): (i: number) => number {
+  if (order === "round-robin") return (i) => i % count;
+  if (order === "random") return () => Math.floor(cpu.random() * count);
+  const sums = new Float64Array(count);
+  let sum = 0;
+  for (let rank = 0; rank < count; rank++) {
+    sum += 1 / (rank + 1) ** ZIPF_EXPONENT;
+    sums[rank] = sum;
+  }
+  return () => firstAbove(sums, cpu.random() * sum);
+}
+
+/** The first place of rising numbers that has more than `value`. */
+function firstAbove(sums: Float64Array, value: number): number {
+  let from = 0, end = sums.length - 1;
+  while (from < end) {
+    const middle = (from + end) >> 1;
+    if (sums[middle]! > value) end = middle;
+    else from = middle + 1;
+  }
+  return from;
+}
+
+/** Keeps `depth` messages outstanding. @returns each one's latency, in ps. */
+function* write(
+  cpu: Cpu,
+  { messages, depth, messageBytes }: Pick<Job, "messages" | "depth" | "messageBytes">,
+  { qps, cq, mr, place: remote }: Over,
+  next: (i: number) => number,
+): Steps<Float64Array> {
+  const sges = [sge(mr, 0, messageBytes)];
+  const latencies = new Float64Array(messages);
+  const postedAt: Time[] = [];
+  let completed = 0;
+  while (completed < messages) {
+    while (postedAt.length < messages && postedAt.length - completed < depth) {
+      const wrId = postedAt.length;
+      const qp = qps[next(wrId)]!;
+      postedAt.push(cpu.now);
+      must(yield* postSend(qp, { opcode: "write", wrId, sges, remote }));
+    }
+    const done = yield* waitCompletion(cq, { deadline: cpu.now + IDLE_PS });
+    if (done.length === 0) throw new ProgramError(`Nothing has completed for ${IDLE_PS / 1e6} us`);
+    for (const { status, wrId } of done) {
+      if (status !== "SUCCESS") throw new ProgramError(`Completed with ${status}`);
+      latencies[wrId] = cpu.now - postedAt[wrId]!;
+      completed++;
+    }
+  }
+  return latencies;
+}

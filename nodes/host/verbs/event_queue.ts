@@ -1,0 +1,55 @@
+/**
+ * The driver's end of the card's event queue: a completion queue whose entries are asynchronous events. A thread
+ * of the driver takes them when the queue's interrupt is raised.
+ */
+import { NEVER } from "../../../fabric/base/time.ts";
+import { eventOfEntry } from "../../../fabric/wire/host_bus/event_entry.ts";
+import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Steps } from "../cpu/program.ts";
+import { createCq, reqNotifyCq, takeEntries } from "./completion_queue.ts";
+import { must, perform, ProgramError } from "./device.ts";
+import type { Cq, Device } from "./objects.ts";
+
+/** Makes a ring of 4096 entries, as Linux has it (mlx5: MLX5_NUM_ASYNC_EQE). */
+const EVENTS = 3000;
+/** Above the vectors of completion queues of their own, below those that queues share. */
+export const EVENT_VECTOR = (1 << 16) - 1;
+
+/** Makes the queue, at each opening of the card. @throws ProgramError where the card refuses. */
+export function* openEventQueue(device: Device): Steps<Cq> {
+  const cq = must(yield* createCq(device, { entries: EVENTS, vector: EVENT_VECTOR }));
+  const wrong = yield* perform(device.cpu, { op: "set-event-queue", cqn: cq.cqn });
+  if (wrong !== undefined) throw new ProgramError(`Cannot open the event queue: ${wrong.reason}`);
+  yield* reqNotifyCq(cq);
+  return cq;
+}
+
+/** Hands over the events in their order, as long as the host has power. */
+export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void): Steps<void> {
+  const { cpu, state } = device;
+  for (;;) {
+    const cq = state.eventQueue;
+    if (cq !== undefined && takeEvents(cq, deliver) > 0) {
+      yield* cpu.settle();
+      continue;
+    }
+    if (cq !== undefined) {
+      // Armed, then looked at again: an event in between would raise no interrupt.
+      yield* reqNotifyCq(cq);
+      if (takeEvents(cq, deliver) > 0) continue;
+    }
+    yield* cpu.waitInterrupt(EVENT_VECTOR, NEVER);
+  }
+}
+
+/** @returns how many there were. */
+function takeEvents(cq: Cq, deliver: (event: RnicEvent) => void): number {
+  const events: RnicEvent[] = [];
+  takeEntries(cq, (entry) => {
+    const event = eventOfEntry(entry);
+    if (event !== undefined) events.push(event);
+    return true;
+  });
+  for (const event of events) deliver(event);
+  return events.length;
+}

@@ -1,0 +1,129 @@
+/**
+ * H-09: who gets hints. A card tells the peers of its queue pairs which kinds it wants, by its state; a peer that
+ * has said nothing gets none, one that wants no more gets no more. A card that does not know the operation code
+ * drops the question in silence, as §2.3 of `rocev2.md` has it.
+ */
+import { PS_PER_US } from "../../../fabric/base/time.ts";
+import { HINT_KINDS, type HintReason, type HintType } from "../../../fabric/wire/roce/hint_eth.ts";
+import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import { type Device, schedule } from "../state/device.ts";
+import { createEnd, type HintEnd, type Hints } from "../state/hints/hint_state.ts";
+import { rights } from "../state/life_cycle.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
+
+/** A question that gets lost is asked again, as often as a connection's (`nodes/host/cm`). */
+const ASKED_MAX = 3;
+const ASK_AGAIN_PS = 100 * PS_PER_US;
+
+/** Whether the queue pair takes part at all: its program's word, else the firmware's policy. */
+export function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean {
+  if (type === "ud" || hints === "off") return false;
+  return hints !== undefined || plan.queuePairs === "all";
+}
+
+/**
+ * By whom the queue pair's hints go (H-08): by the carrier of all queue pairs with that peer (figure 8), where
+ * there is one, else by itself (figure 7). Undefined where the peer there wants none.
+ */
+export function carrierOf(hints: Hints, qp: QueuePair): Sender | undefined {
+  const carrier = hints.carriers.get(qp.path.address) ?? qp;
+  // The operation code is of RC: UC has hints by a carrier alone.
+  if (carrier.type !== "rc" || !rights(carrier.state).sends) return undefined;
+  const end = hints.ends.get(carrier);
+  if (end === undefined || end.life !== carrier.life || !end.agreed) return undefined;
+  return { hints, qp: carrier, end };
+}
+
+/** The queue pair is gone, or starts anew. */
+export function leaveHints({ ends, carriers }: Hints, qp: QueuePair): void {
+  ends.delete(qp);
+  if (carriers.get(qp.path.address) === qp) carriers.delete(qp.path.address);
+}
+
+/** The queue pair's end in this life, made anew where that is another one; undefined where it has none. */
+export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
+  if (!takesPart(hints, qp)) return undefined;
+  const known = hints.ends.get(qp);
+  if (known?.life === qp.life) return known;
+  const end = createEnd(hints.plan, qp);
+  hints.ends.set(qp, end);
+  return end;
+}
+
+/**
+ * What would help here now: pages of memory that is not pinned, translations that do not all fit on the chip,
+ * contexts that do not. A queue pair's own hint needs its context as the request does: only a carrier's is of use.
+ */
+export function wantedKinds(device: Device, { plan, carriers }: Hints): number {
+  const { paging, queuePairs, plan: { queueCache } } = device;
+  const isCrowded = carriers.size > 0 && 2 * queuePairs.size > queueCache.entries;
+  const kinds = (paging.onDemand > 0 ? HINT_KINDS.prefetch | HINT_KINDS.receive : 0) |
+    (paging.lines > paging.capacityLines || isCrowded ? HINT_KINDS.warmUp : 0);
+  return kinds & plan.kinds;
+}
+
+/** The queue pair is in RTS: its peer is told what is wanted here, and asked for the same. */
+export function offerHints(device: Device, hints: Hints, qp: QueuePair): void {
+  const end = endOf(hints, qp);
+  if (end === undefined || qp.type !== "rc") return;
+  if (qp.hints === "carrier") hints.carriers.set(qp.path.address, qp);
+  ask(device, { hints, qp, end });
+}
+
+function ask(device: Device, sender: Sender): void {
+  const { end } = sender;
+  end.asked++;
+  end.askedAt = device.now;
+  tell(device, sender, true);
+}
+
+/** Asks a peer again that has said nothing, where the question may have got lost. */
+export function askAgain(device: Device, sender: Sender): void {
+  const { end } = sender;
+  if (end.asked < ASKED_MAX && device.now >= end.askedAt + ASK_AGAIN_PS) ask(device, sender);
+}
+
+/** The peer says what it wants: work that has not been started is announced from now on, or no more. */
+export function takeWanted(device: Device, sender: Sender, message: HintMessage): void {
+  const { hints, qp, end } = sender;
+  end.agreed = message.kinds & hints.plan.kinds;
+  end.silences = 0;
+  if (message.answer || end.told !== wantedKinds(device, hints)) tell(device, sender, false);
+  schedule(device, qp);
+}
+
+/** @param answer the peer is asked to say the same. */
+function tell(device: Device, sender: Sender, answer: boolean): void {
+  const { hints, end } = sender;
+  const kinds = wantedKinds(device, hints);
+  end.told = kinds;
+  sendHint(device, sender, wordOf(hints, { type: "wanted", kinds, answer }));
+}
+
+/** Memory has come or gone by which other kinds are wanted than peers were told: those who know are told. */
+export function tellChange(device: Device, hints: Hints): void {
+  const kinds = wantedKinds(device, hints);
+  if (hints.wanted === kinds) return;
+  hints.wanted = kinds;
+  for (const [qp, end] of hints.ends) {
+    if (end.life !== qp.life || end.agreed === undefined || end.told === kinds) continue;
+    if (rights(qp.state).sends) tell(device, { hints, qp, end }, false);
+  }
+}
+
+/** A message without groups. Only the answer to a hint names that by its number. */
+export function wordOf(
+  hints: Hints,
+  word: {
+    readonly type: HintType;
+    readonly kinds?: number;
+    readonly reason?: HintReason;
+    readonly sequence?: number;
+    readonly answer?: boolean;
+  },
+): HintMessage {
+  const { type, kinds = 0, reason = "none", answer = false } = word;
+  const sequence = word.sequence ?? takeSequence(hints);
+  return { type, kinds, reason, sequence, answer, groups: [] };
+}

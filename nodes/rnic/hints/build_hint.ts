@@ -1,0 +1,104 @@
+/** Hint messages from work elements (H-03): grouped by queue pair, in the order of each queue. */
+import type { HintEntry, HintGroup } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_ENTRY_BYTES,
+  HINT_GROUP_BYTES,
+  HINT_KINDS,
+  HINT_OBJECT_BYTES,
+  type HintOperation,
+} from "../../../fabric/wire/roce/hint_eth.ts";
+
+/** A work element that waits in a send queue (H-01). */
+export interface WorkElement {
+  /** Its queue pair, by the numbers of both ends. */
+  readonly sourceQpn: number;
+  readonly destQpn: number;
+  readonly operation: HintOperation;
+  /** PSN of its first packet. */
+  readonly sequence: number;
+  /** Of a tagged operation; 0 of a SEND. */
+  readonly rkey: number;
+  readonly va: bigint;
+  readonly length: number;
+  /** Data transfer objects that it covers. */
+  readonly objects: readonly bigint[];
+}
+
+/** H-04: what a responder can do for an operation. */
+const KINDS_OF: Readonly<Record<HintOperation, number>> = {
+  "read": HINT_KINDS.prefetch | HINT_KINDS.warmUp,
+  "write": HINT_KINDS.prefetch | HINT_KINDS.warmUp,
+  "send": HINT_KINDS.receive | HINT_KINDS.warmUp,
+  "fetch-add": HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic,
+  "compare-swap": HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic,
+};
+
+/**
+ * Groups elements by queue pair, in the order of the groups' first elements (H-31). SENDs that follow each
+ * other are one entry with their count: of an untagged message only that is known (H-03).
+ *
+ * @param kinds bits of `HINT_KINDS` that the responder wants: elements that need none of them are left out.
+ */
+export function groupElements(elements: readonly WorkElement[], kinds: number): HintGroup[] {
+  const groups = new Map<string, { group: HintGroup; entries: HintEntry[] }>();
+  for (const element of elements) {
+    const { sourceQpn, destQpn, operation, sequence, rkey, va, length, objects } = element;
+    const wanted = KINDS_OF[operation] & kinds;
+    if (wanted === 0) continue;
+    const key = `${sourceQpn}-${destQpn}`;
+    let found = groups.get(key);
+    if (found === undefined) {
+      const entries: HintEntry[] = [];
+      found = { group: { sourceQpn, destQpn, entries }, entries };
+      groups.set(key, found);
+    }
+    const { entries } = found;
+    const last = entries.at(-1);
+    if (operation === "send" && last?.operation === "send" && objects.length === 0) {
+      entries[entries.length - 1] = { ...last, messages: last.messages + 1 };
+    } else {
+      entries.push({ kinds: wanted, operation, messages: 1, sequence, rkey, length, va, objects });
+    }
+  }
+  return [...groups.values()].map(({ group }) => group);
+}
+
+/** Entries and groups of one message, at most: their numbers have eight bits. */
+const COUNT_MAX = 255;
+
+/**
+ * Takes groups apart into messages of at most `payloadMax` bytes behind their header, each of which stands for
+ * itself: one that is lost takes no other with it ([0082]: a hint may need several packets).
+ */
+export function splitGroups(groups: readonly HintGroup[], payloadMax: number): HintGroup[][] {
+  const messages: HintGroup[][] = [];
+  let message: HintGroup[] = [], left = 0;
+  for (const { entries, ...ends } of groups) {
+    let part: HintEntry[] | undefined;
+    for (const entry of entries) {
+      const bytes = HINT_ENTRY_BYTES + entry.objects.length * HINT_OBJECT_BYTES;
+      const needed = bytes + (part === undefined ? HINT_GROUP_BYTES : 0);
+      if (messages.length === 0 || needed > left || message.length === COUNT_MAX) {
+        message = [];
+        messages.push(message);
+        left = payloadMax;
+        part = undefined;
+      }
+      if (part === undefined || part.length === COUNT_MAX) {
+        part = [];
+        message.push({ ...ends, entries: part });
+        left -= HINT_GROUP_BYTES;
+      }
+      part.push(entry);
+      left -= bytes;
+    }
+  }
+  return messages;
+}
+
+/** Kinds of all entries together, as the message's header has them. */
+export function kindsOf(groups: readonly HintGroup[]): number {
+  let kinds = 0;
+  for (const { entries } of groups) for (const entry of entries) kinds |= entry.kinds;
+  return kinds;
+}

@@ -1,0 +1,9 @@
+/** What a report says of hints, of a card that takes part in them (H-30). */
+import type { Device } from "../state/device.ts";
+
+export function hintStatistics({ hints }: Device): Record<string, number> {
+  if (hints === undefined) return {};
+  let hintPagesUnused = 0;
+  for (const { kind } of hints.charges.values()) if (kind === "page") hintPagesUnused++;
+  return { ...hints.counters, hintPagesUnused };
+}

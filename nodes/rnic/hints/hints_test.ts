@@ -1,0 +1,726 @@
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { PORTS } from "../../../fabric/node.ts";
+import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
+import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
+import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
+import {
+  changed,
+  counter,
+  EVERY_ACCESS,
+  go,
+  inject,
+  packetOf,
+  packets,
+  type Pair,
+  PAIR_BYTES,
+  post,
+  statuses,
+} from "../testing/pair_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+import { connectUc } from "../testing/unreliable_testing.ts";
+import type { QpOptions } from "../testing/rig_parts_testing.ts";
+
+const MTU = 1024, PAGE = 4096;
+const US = 1_000_000;
+/** How long the rig's firmware and driver take for a page, at least. */
+const FAULT_PS = 21 * US;
+
+interface Options {
+  readonly a?: Partial<HintPlan> | "none";
+  readonly b?: Partial<HintPlan> | "none";
+  readonly pinned?: boolean;
+  readonly pageFault?: PageFaultRule;
+  readonly entries?: number;
+  readonly qp?: QpOptions;
+}
+
+interface Cold extends Pair {
+  readonly driver: DemandDriver;
+}
+
+/** A pair whose target memory is on demand, before it is connected as well: the card wants prefetch hints. */
+function cold(options: Options = {}): Cold {
+  const { a = {}, b = {}, pinned = false, pageFault = "drop", entries = 2 ** 20 } = options;
+  const plan = (given: Partial<HintPlan> | "none") => ({
+    pageFault,
+    translations: { entries, evict: "lru" as const },
+    ...(given !== "none" && { hints: { ...HINT_PLAN, ...given } }),
+  });
+  const rig = new Rig({ plans: { a: plan(a), b: plan(b) } });
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const driver = new DemandDriver(rig, rig.b, {});
+  const target = { length: PAIR_BYTES, access: EVERY_ACCESS };
+  const to = pinned ? rig.register(rig.b, target) : driver.register(target);
+  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  rig.fill(rig.b, to, () => 0xee);
+  const ends = rig.connect({
+    ...options.qp,
+    attributes: { accessFlags: EVERY_ACCESS, timeout: 9 },
+  });
+  return { rig, ...ends, from, to, driver };
+}
+
+/** WRITEs of 64 B into so many pages, each another. */
+function writes(p: Pair, count: number): void {
+  for (let i = 0; i < count; i++) post(p, "write", { at: i * PAGE, length: 64 });
+}
+
+function messages(p: Pair, from: "a" | "b"): HintMessage[] {
+  return packets(p, from).flatMap((packet) => {
+    const message = hintOf(packet);
+    return message === undefined ? [] : [message];
+  });
+}
+
+/** Numbers of entries of the announcements, and the frames that carry them with those around. */
+function batches(p: Pair): number[] {
+  return messages(p, "a").filter(({ type }) => type === "announce")
+    .map(({ groups }) => groups.reduce((sum, { entries }) => sum + entries.length, 0));
+}
+
+/** What `a` sends: `h` an announcement, `w` a WRITE. */
+function order(p: Pair): string {
+  return packets(p, "a").map((packet) =>
+    hintOf(packet)?.type === "announce"
+      ? "h"
+      : opcodeRow(packet.bth.opcode)?.operation === "write"
+      ? "w"
+      : ""
+  ).join("");
+}
+
+function isCopied(p: Pair, count: number): boolean {
+  const { rig, from, to } = p;
+  return Array.from({ length: count }, (_, i) => i * PAGE).every((at) =>
+    rig.bytes(rig.b, to, at, 64).toHex() === rig.bytes(rig.a, from, at, 64).toHex()
+  );
+}
+
+const SUCCESSES = (count: number) => new Array<string>(count).fill("SUCCESS");
+
+describe("a requester that looks ahead", () => {
+  it("H-01, H-02: in batches, up to its depth, each element once, ahead of the first of it", () => {
+    const p = cold({ a: { depth: 4, batch: 2 } });
+    writes(p, 8);
+    go(p);
+    same(statuses(p), SUCCESSES(8));
+    equal(batches(p).reduce((sum, count) => sum + count), 8);
+    ok(batches(p).every((count) => count <= 2));
+    ok(/^hh+w/.test(order(p)), order(p));
+    const shallow = cold({ a: { depth: 3, batch: 8 } });
+    writes(shallow, 8);
+    go(shallow);
+    ok(batches(shallow).every((count) => count <= 3));
+    const deep = cold({ a: { depth: 64, batch: 8 } });
+    writes(deep, 8);
+    go(deep);
+    ok(batches(deep)[0]! >= 4, `${batches(deep)}`);
+  });
+
+  it("H-01: an element has the PSN of its first packet, and both numbers of its queue pair", () => {
+    const p = cold();
+    post(p, "write", { length: 3 * MTU });
+    post(p, "read", { at: 2 * PAGE, length: 2 * MTU });
+    post(p, "fetch-add", { at: 4 * PAGE, length: 8, atomic: { swapAdd: 1n, compare: 0n } });
+    go(p);
+    const groups = messages(p, "a").flatMap((message) => message.groups);
+    same([...new Set(groups.map((group) => `${group.sourceQpn} ${group.destQpn}`))], [
+      `${p.a.qpn} ${p.b.qpn}`,
+    ]);
+    const entries = groups.flatMap((group) => group.entries);
+    const sent = packets(p, "a").filter(({ bth, reth, atomicEth }) =>
+      opcodeRow(bth.opcode)?.operation !== "hint" && (reth ?? atomicEth) !== undefined
+    );
+    const first = (operation: string) =>
+      sent.find(({ bth }) => opcodeRow(bth.opcode)!.operation === operation)!.bth.psn;
+    same(
+      entries.map(({ operation, sequence, length, va, rkey }) => [
+        operation,
+        sequence,
+        length,
+        va - BigInt(p.to.va),
+        rkey,
+      ]),
+      [
+        ["write", first("write"), 3 * MTU, 0n, p.to.key],
+        ["read", first("read-request"), 2 * MTU, 8192n, p.to.key],
+        ["fetch-add", first("fetch-add"), 8, 16384n, p.to.key],
+      ],
+    );
+  });
+
+  it("H-07: hints have PSNs of their own: a request's PSNs are those that it has without", () => {
+    const psns = (p: Pair) =>
+      packets(p, "a").filter(({ bth }) => opcodeRow(bth.opcode)!.operation === "write")
+        .map(({ bth }) => bth.psn);
+    const [hinted, plain] = [cold({ pageFault: "pause" }), cold({ a: "none", pageFault: "pause" })];
+    for (const p of [hinted, plain]) {
+      writes(p, 5);
+      go(p);
+      same(statuses(p), SUCCESSES(5));
+    }
+    ok(batches(hinted).length > 0);
+    same(psns(hinted), psns(plain));
+    const own = packets(hinted, "a").filter((packet) => hintOf(packet) !== undefined);
+    same(own.map(({ bth }) => bth.psn), own.map((_, i) => i));
+  });
+
+  it("[0082]: more elements than a packet has room for are announced by several", () => {
+    const p = cold({ a: { batch: 64, depth: 64 } });
+    // A path MTU of 1024 B has room for 42.
+    for (let i = 0; i < 60; i++) post(p, "write", { at: i * 512, length: 8, signaled: i === 59 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    equal(batches(p).reduce((sum, count) => sum + count), 60);
+    ok(packets(p, "a").every(({ payload }) => payload.length <= MTU));
+  });
+});
+
+describe("H-06: a request follows its hint", () => {
+  it("at once: directly behind it", () => {
+    const p = cold();
+    writes(p, 1);
+    go(p);
+    equal(order(p).slice(0, 2), "hw");
+    const [hint, write] = timesOf(p);
+    ok(write! - hint! < US, `${write! - hint!} ps`);
+    equal(counter(p, "b", "pageFaultDrops"), 1, "it comes before its page");
+    equal(counter(p, "b", "hintPagesLate"), 1);
+  });
+
+  it("after a delay: of all elements of the hint, and not for longer", () => {
+    const p = cold({ a: { follow: "delay", delayPs: 40 * US } });
+    writes(p, 3);
+    go(p);
+    same(statuses(p), SUCCESSES(3));
+    const [hint, write] = timesOf(p);
+    ok(write! - hint! >= 40 * US && write! - hint! < 41 * US, `${write! - hint!} ps`);
+    equal(counter(p, "b", "pageFaultDrops"), 0, "the page is there before it");
+    equal(counter(p, "b", "hintPagesUseful"), 3);
+    equal(counter(p, "b", "pageStallPs"), 0);
+  });
+
+  it("H-22: after the ACK that comes once all is prepared, whatever that takes", () => {
+    const p = cold({ a: { follow: "after-ack" } });
+    writes(p, 3);
+    go(p);
+    same(statuses(p), SUCCESSES(3));
+    ok(isCopied(p, 3));
+    const [hint, write] = timesOf(p);
+    ok(write! - hint! >= FAULT_PS, "the ACK comes behind the preparation");
+    same(messages(p, "b").map(({ type }) => type), ["wanted", "prepared"]);
+    equal(counter(p, "b", "pageFaultDrops"), 0);
+    equal(counter(p, "a", "hintsPrepared"), 1);
+    equal(counter(p, "b", "pageStallPs"), 0);
+    ok(counter(p, "a", "hintHoldPs") >= FAULT_PS);
+  });
+
+  it("H-22: what is there already is acknowledged without a page request", () => {
+    const p = cold({ a: { follow: "after-ack" } });
+    writes(p, 2);
+    go(p);
+    const asked = counter(p, "b", "hintPagesAsked");
+    writes(p, 2);
+    const before = p.rig.now;
+    go(p);
+    same(statuses(p), SUCCESSES(4));
+    equal(counter(p, "b", "hintPagesAsked"), asked, "H-20: only what is needed");
+    ok(p.rig.now - before < FAULT_PS);
+    equal(counter(p, "b", "hintPagesThere"), 2);
+  });
+
+  it("H-24: a lost hint, and a lost answer: the request goes when the patience is over", () => {
+    for (const lost of ["announce", "prepared"]) {
+      const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US } });
+      p.rig.fate = (_, { bytes }) => hintOf(packetOf(bytes))?.type === lost ? "drop" : "pass";
+      writes(p, 1);
+      go(p);
+      same(statuses(p), ["SUCCESS"], lost);
+      const [hint, write] = timesOf(p);
+      ok(write! - hint! >= 100 * US && write! - hint! < 101 * US);
+      equal(counter(p, "a", "hintsUnanswered"), 1);
+    }
+  });
+
+  it("a peer that is silent three times gets no more hints", () => {
+    const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US } });
+    p.rig.fate = (_, { bytes }) => hintOf(packetOf(bytes))?.type === "announce" ? "drop" : "pass";
+    for (let i = 0; i < 5; i++) {
+      post(p, "write", { at: i * PAGE, length: 64 });
+      go(p);
+    }
+    same(statuses(p), SUCCESSES(5));
+    equal(counter(p, "a", "hintsSent"), 3);
+  });
+
+  /** When `a`'s first announcement and its first WRITE left. */
+  function timesOf({ rig }: Pair): (number | undefined)[] {
+    const sent = rig.frames.filter(({ from }) => from === "a");
+    const is = (name: string) => ({ bytes }: { bytes: Uint8Array<ArrayBuffer> }) => {
+      const packet = packetOf(bytes);
+      return name === "hint"
+        ? hintOf(packet)?.type === "announce"
+        : opcodeRow(packet.bth.opcode)!.operation === name;
+    };
+    return [sent.find(is("hint"))?.time, sent.find(is("write"))?.time];
+  }
+});
+
+describe("H-09: who takes part", () => {
+  it("a card without hints gets none, and one that has them sends none to it", () => {
+    for (const [a, b] of [["none", {}], [{}, "none"], ["none", "none"]] as const) {
+      const p = cold({ a, b });
+      writes(p, 3);
+      go(p);
+      same(statuses(p), SUCCESSES(3));
+      same(batches(p), []);
+      // It is asked three times at most, and drops the question in silence.
+      ok(packets(p, "a").filter((packet) => hintOf(packet) !== undefined).length <= 3);
+      equal(counter(p, "b", "naksOut"), counter(p, "b", "pageFaultDrops"));
+      if (a === "none" && b === "none") {
+        ok(!("hintsSent" in p.rig.a.rnic.statistics()), "and says nothing of hints");
+      }
+    }
+  });
+
+  it("pinned memory, all of whose translations are on the chip, wants no hints", () => {
+    const p = cold({ pinned: true });
+    writes(p, 3);
+    go(p);
+    same(messages(p, "b").map(({ type, kinds }) => [type, kinds]), [["wanted", 0]]);
+    same(batches(p), []);
+  });
+
+  it("what a card wants changes with its memory: peers are told, and it is taken back", () => {
+    const p = cold({ pinned: true });
+    const region = p.driver.register({ length: PAGE, access: EVERY_ACCESS, va: 0x9_0000_0000 });
+    p.rig.run();
+    equal(messages(p, "b").at(-1)!.kinds, HINT_KINDS.prefetch | HINT_KINDS.receive);
+    post(p, "write", { length: 64, remote: { va: BigInt(region.va), rkey: region.key } });
+    go(p);
+    equal(batches(p).length, 1);
+    equal(counter(p, "b", "hintPagesAsked"), 1);
+    p.rig.command(p.rig.b, { op: "deregister-mr", key: region.key });
+    p.rig.run();
+    equal(messages(p, "b").at(-1)!.kinds, 0);
+    writes(p, 1);
+    go(p);
+    equal(batches(p).length, 1);
+    same(statuses(p), SUCCESSES(2));
+  });
+
+  it("firmware policy: only queue pairs whose program asks", () => {
+    const policy = { queuePairs: "asked" } as const;
+    const quiet = cold({ a: policy, b: policy });
+    writes(quiet, 2);
+    go(quiet);
+    same([...messages(quiet, "a"), ...messages(quiet, "b")], []);
+    const asking = cold({ a: policy, b: policy, qp: { hints: "on" } });
+    writes(asking, 2);
+    go(asking);
+    ok(batches(asking).length > 0);
+    const refusing = cold({ qp: { hints: "off" } });
+    writes(refusing, 2);
+    go(refusing);
+    same([...messages(refusing, "a"), ...messages(refusing, "b")], []);
+  });
+
+  it("a question that gets lost is asked again", () => {
+    const p = cold();
+    const { rig } = p;
+    let lost = 0;
+    rig.fate = (_, { bytes }) =>
+      hintOf(packetOf(bytes))?.type === "wanted" && lost++ === 0 ? "drop" : "pass";
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const late = { ...p, ...rig.connect({ attributes }) };
+    rig.runFor(200 * US);
+    writes(late, 1);
+    go(late);
+    writes(late, 1);
+    go(late);
+    ok(lost > 1 && batches(late).length > 0, "later work is announced");
+  });
+});
+
+describe("a responder that gets hints", () => {
+  it("H-20, H-21: pages of all elements are asked for at once, so that later ones do not stall", () => {
+    const [hinted, plain] = [cold({ a: { batch: 8 } }), cold({ a: "none" })];
+    for (const p of [hinted, plain]) {
+      writes(p, 8);
+      go(p);
+      same(statuses(p), SUCCESSES(8));
+      ok(isCopied(p, 8));
+    }
+    const stall = (p: Pair) => counter(p, "b", "pageStallPs");
+    ok(stall(plain) >= 8 * FAULT_PS, "one after the other");
+    ok(stall(hinted) < 0.25 * stall(plain), `${stall(hinted)} of ${stall(plain)}`);
+    // The first is late, as it comes right behind the hint; others are there when it has come.
+    ok(counter(hinted, "b", "hintPagesUseful") >= 4);
+    ok(counter(hinted, "b", "hintPagesLate") <= 4);
+    equal(
+      counter(hinted, "b", "hintPagesUseful") + counter(hinted, "b", "hintPagesLate"),
+      counter(hinted, "b", "hintPagesAsked"),
+    );
+  });
+
+  it("H-21: a READ's pages are asked for to be read, a WRITE's to be written", () => {
+    const p = cold();
+    post(p, "read", { length: 64 });
+    post(p, "write", { at: PAGE, length: 64 });
+    go(p);
+    const asked = p.rig.b.host.events.flatMap((event) =>
+      event.type === "PAGE_FAULT" ? [[event.first, event.write]] : []
+    );
+    same(asked, [[0, false], [1, true]]);
+  });
+
+  it("H-04: warm-up: translations that do not fit on the chip are there when they are needed", () => {
+    const run = (a: Partial<HintPlan> | "none") => {
+      const p = cold({ a, pinned: true, entries: 64 });
+      const big = p.rig.register(p.rig.b, {
+        length: 128 * PAGE,
+        access: EVERY_ACCESS,
+        va: 0xa_0000_0000,
+      });
+      p.rig.run();
+      // Its first lines had to go, of 16, for its last ones.
+      for (let i = 0; i < 8; i++) {
+        const remote = { va: BigInt(big.va + i * 8 * PAGE), rkey: big.key };
+        post(p, "write", { length: 64, remote });
+        // Half of the chip is all that one requester's hints may have.
+        if (i === 3) go(p);
+      }
+      go(p);
+      same(statuses(p), SUCCESSES(8));
+      return p;
+    };
+    const [hinted, plain] = [run({ follow: "after-ack", batch: 4 }), run("none")];
+    equal(counter(plain, "b", "translationMisses"), 8);
+    equal(counter(hinted, "b", "hintLinesUseful"), 8);
+    equal(counter(hinted, "b", "translationMisses"), 0);
+  });
+
+  it("H-21: receives are set aside for the count of untagged messages, with their memory", () => {
+    const run = (a: Partial<HintPlan> | "none", posted = 6, b: Partial<HintPlan> = {}) => {
+      const p = cold({ a, b });
+      for (let i = 0; i < posted; i++) {
+        const address = p.to.va + i * PAGE;
+        p.rig.recv(p.rig.b, p.b, [{ address, length: 128, lkey: p.to.key }], "pointer");
+      }
+      p.rig.run();
+      for (let i = 0; i < 6; i++) post(p, "send", { at: i * PAGE, length: 64 });
+      p.rig.ring(p.rig.a, p.a.sq);
+      p.rig.runFor(400 * US);
+      return p;
+    };
+    const [hinted, plain] = [run({ follow: "after-ack", batch: 6 }), run("none")];
+    for (const p of [hinted, plain]) {
+      same(statuses(p), SUCCESSES(6));
+      ok(isCopied(p, 6));
+      const places = p.rig.poll(p.rig.b, p.b.recvCq).map(({ wqeIndex }) => wqeIndex);
+      same(places, [0, 1, 2, 3, 4, 5], "in their order");
+    }
+    ok(counter(plain, "b", "pageFaultRnrNaks") > 5);
+    equal(counter(hinted, "b", "rnrNaksOut"), 0);
+    equal(counter(hinted, "b", "hintReceives"), 6);
+    const entries = messages(hinted, "a").flatMap(({ groups }) => groups.flatMap((g) => g.entries));
+    ok(
+      entries.every(({ operation, va, length }) =>
+        operation === "send" && va === 0n && length === 0
+      ),
+    );
+    equal(entries.reduce((sum, entry) => sum + entry.messages, 0), 6);
+    // H-22: the memory of one alone is brought in, and that is said.
+    const little = run({ follow: "after-ack", batch: 6 }, 6, { quota: 1 });
+    ok(messages(little, "b").some(({ reason }) => reason === "quota"));
+    same(statuses(little), SUCCESSES(6));
+    // Receives that are not posted are not waited for: the ACK comes, and SENDs meet what they meet without.
+    const few = run({ follow: "after-ack", batch: 6 }, 2);
+    equal(counter(few, "b", "hintReceives"), 2);
+    same(statuses(few), SUCCESSES(2));
+    ok(counter(few, "b", "rnrNaksOut") > 0);
+  });
+
+  it("H-22: a refusal has its reason, and changes nothing of the queue pair", () => {
+    const p = cold({ a: { follow: "after-ack" }, b: { quota: 1 } });
+    writes(p, 3);
+    go(p);
+    same(statuses(p), SUCCESSES(3));
+    const last = messages(p, "b").at(-1)!;
+    same([last.type, last.reason], ["refused", "quota"]);
+    equal(counter(p, "a", "hintsRefused"), 1);
+    ok(isCopied(p, 3));
+    equal(counter(p, "b", "naksOut"), counter(p, "b", "pageFaultDrops"));
+  });
+
+  it("H-24: what was fetched for a requester and not used is no more than its quota", () => {
+    const p = cold({ b: { quota: 4 } });
+    for (let i = 0; i < 5; i++) announce(p, { va: BigInt(p.to.va), length: PAIR_BYTES });
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 4);
+    equal(counter(p, "b", "pagesMapped"), 4);
+    equal(counter(p, "b", "hintPagesUnused"), 4);
+    ok(counter(p, "b", "hintsOverQuota") >= 5);
+    // Used pages make room for others.
+    post(p, "write", { length: 64 });
+    go(p);
+    announce(p, { va: BigInt(p.to.va), length: PAIR_BYTES });
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 5);
+  });
+
+  it("H-24: and counts for a time alone", () => {
+    const p = cold({ b: { quota: 2, quotaPs: 100 * US } });
+    announce(p, { va: BigInt(p.to.va), length: PAIR_BYTES });
+    p.rig.run();
+    p.rig.runFor(200 * US);
+    announce(p, { va: BigInt(p.to.va), length: PAIR_BYTES });
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 4);
+    equal(counter(p, "b", "hintPagesWasted"), 2);
+  });
+
+  it("H-24: without valid rights nothing is started; a guesser is not listened to for long", () => {
+    const p = cold();
+    const good = { va: BigInt(p.to.va), length: 64 };
+    announce(p, { ...good, rkey: p.to.key + 1 });
+    announce(p, { ...good, va: good.va + BigInt(PAIR_BYTES) });
+    announce(p, { ...good, length: PAIR_BYTES + 1 });
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 0);
+    equal(counter(p, "b", "hintsNoAccess"), 3);
+    for (let i = 0; i < 20; i++) announce(p, { ...good, rkey: i });
+    p.rig.run();
+    equal(counter(p, "b", "hintsNoAccess"), 8);
+    const answers = messages(p, "b").length;
+    announce(p, good);
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 0, "the right key comes too late");
+    equal(messages(p, "b").length, answers);
+    // The queue pair itself is as it was.
+    post(p, "write", { length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+  });
+
+  it("H-24: only the queue pair's own peer, and only of the pair that carries it", () => {
+    const p = cold();
+    announce(p, { va: BigInt(p.to.va), length: 64 }, { sourceQpn: p.a.qpn + 1 });
+    announce(p, { va: BigInt(p.to.va), length: 64 }, { destQpn: p.b.qpn + 1 });
+    p.rig.run();
+    equal(counter(p, "b", "hintsUnknownQp"), 2);
+    equal(counter(p, "b", "hintPagesAsked"), 0);
+  });
+
+  it("H-24: hints in any order, twice, late and stale end as without", () => {
+    const p = cold({ a: { batch: 1 } });
+    let count = 0;
+    p.rig.fate = (_, { bytes }) => {
+      if (hintOf(packetOf(bytes)) === undefined) return "pass";
+      return [{ delayPs: 60 * US }, "twice", { delayPs: US, againPs: 300 * US }, "drop"][
+        count++ % 4
+      ] as ReturnType<Rig["fate"]>;
+    };
+    writes(p, 8);
+    go(p);
+    same(statuses(p), SUCCESSES(8));
+    ok(isCopied(p, 8));
+  });
+
+  it("H-24: a card that loses its power in the middle of a hint forgets it, and the other goes on", () => {
+    for (const dead of ["a", "b"] as const) {
+      const p = cold({ a: { follow: "after-ack", patiencePs: 50 * US } });
+      const { rig } = p;
+      writes(p, 2);
+      rig.ring(rig.a, p.a.sq);
+      rig.run(() => counter(p, "b", "hintsIn") > 0);
+      rig.link(rig[dead], PORTS.rnicBus, false);
+      rig.run();
+      equal(rig.b.rnic.statistics()["hintsIn"], dead === "b" ? 0 : 1, "all of it is forgotten");
+      // The request waits for the answer no longer than its patience, then its retries run out.
+      if (dead === "b") same(statuses(p), ["RETRY_EXC_ERR", "WR_FLUSH_ERR"]);
+      equal(counter(p, "a", "hintsUnanswered"), dead === "b" ? 1 : 0);
+    }
+  });
+
+  /** `a` sends a hint of its own making. */
+  function announce(
+    p: Pair,
+    entry: { readonly va: bigint; readonly length: number; readonly rkey?: number },
+    ends: { readonly sourceQpn?: number; readonly destQpn?: number } = {},
+  ): void {
+    const kinds = HINT_KINDS.prefetch;
+    const message: HintMessage = {
+      type: "announce",
+      kinds,
+      reason: "none",
+      sequence: 1,
+      answer: false,
+      groups: [{
+        sourceQpn: p.a.qpn,
+        destQpn: p.b.qpn,
+        ...ends,
+        entries: [{
+          kinds,
+          operation: "write",
+          messages: 1,
+          sequence: 0,
+          rkey: p.to.key,
+          objects: [],
+          ...entry,
+        }],
+      }],
+    };
+    const own = packets(p, "a").find(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = hintParts(message);
+    const bth = { opcode: OPCODE["VENDOR HINT"], padCount: -payload.length & 3 };
+    inject(p, "b", changed(own, { hintEth, payload, bth }));
+  }
+});
+
+describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
+  const QPS = 8;
+
+  /** Queue pairs between the two cards, more than a cache of contexts holds, and one that carries hints. */
+  function carried(
+    options: {
+      readonly carrier?: boolean;
+      readonly type?: "rc" | "uc";
+      readonly a?: Partial<HintPlan>;
+      readonly pinned?: boolean;
+    } = {},
+  ) {
+    const { carrier = true, type = "rc", a = {}, pinned = false } = options;
+    const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
+    const hints = { ...HINT_PLAN, kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp };
+    const rig = new Rig({
+      plans: { a: { hints: { ...hints, ...a } }, b: { hints, queueCache, pageFault: "pause" } },
+    });
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const driver = new DemandDriver(rig, rig.b, {});
+    const target = { length: PAIR_BYTES, access: EVERY_ACCESS };
+    const to = pinned ? rig.register(rig.b, target) : driver.register(target);
+    rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+    rig.fill(rig.b, to, () => 0xee);
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const pairs = Array.from(
+      { length: QPS },
+      (): Pair => ({
+        rig,
+        ...(type === "uc" ? connectUc(rig, { pathMtu: MTU }) : rig.connect({ attributes })),
+        from,
+        to,
+      }),
+    );
+    const carrying = carrier ? rig.connect({ hints: "carrier", attributes }) : undefined;
+    rig.run();
+    return { rig, pairs, carrying, p: pairs[0]! };
+  }
+
+  /** A WRITE of each queue pair into a page of its own; all doorbells ring at once. */
+  function writeAll(pairs: readonly Pair[]): void {
+    for (const [i, each] of pairs.entries()) post(each, "write", { at: i * PAGE, length: 64 });
+    for (const each of pairs) each.rig.ring(each.rig.a, each.a.sq);
+    pairs[0]!.rig.run();
+  }
+
+  const announced = (p: Pair) =>
+    packets(p, "a").flatMap((packet) => {
+      const message = hintOf(packet);
+      return message?.type === "announce" ? [{ packet, message }] : [];
+    });
+
+  it("H-05: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
+    const { pairs, carrying, p } = carried();
+    writeAll(pairs);
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    const sent = announced(p);
+    ok(sent.every(({ packet }) => packet.bth.destQpn === carrying!.b.qpn));
+    const groups = sent.flatMap(({ message }) => message.groups);
+    same(
+      groups.map(({ sourceQpn, destQpn }) => `${sourceQpn} ${destQpn}`).sort(),
+      pairs.map(({ a, b }) => `${a.qpn} ${b.qpn}`).sort(),
+    );
+    equal(counter(p, "b", "hintPagesAsked"), QPS);
+    equal(counter(p, "b", "hintsUnknownQp"), 0);
+    ok(isCopied(p, QPS));
+  });
+
+  it("H-06: work of all of them waits for the one answer", () => {
+    const { pairs, p } = carried({ a: { follow: "after-ack" } });
+    writeAll(pairs);
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    equal(counter(p, "b", "pageStallPs"), 0);
+    equal(counter(p, "a", "hintsPrepared"), announced(p).length);
+    ok(isCopied(p, QPS));
+  });
+
+  it("H-21: contexts that are not on the chip are read before their requests come", () => {
+    const run = (carrier: boolean) => {
+      const { pairs, p } = carried({ carrier, pinned: true, a: { follow: "after-ack" } });
+      // Making queue pairs has put the contexts of the first of them out of the cache.
+      for (const each of pairs.slice(0, 4)) post(each, "write", { length: 64 });
+      for (const each of pairs.slice(0, 4)) each.rig.ring(each.rig.a, each.a.sq);
+      p.rig.run();
+      for (const each of pairs.slice(0, 4)) same(statuses(each), ["SUCCESS"]);
+      return p;
+    };
+    const [hinted, plain] = [run(true), run(false)];
+    ok(counter(plain, "b", "contextMisses") >= 3, `${counter(plain, "b", "contextMisses")}`);
+    ok(counter(hinted, "b", "hintContextsUseful") >= 3);
+    ok(counter(hinted, "b", "contextMisses") < counter(plain, "b", "contextMisses"));
+  });
+
+  it("[0113]: UC has its hints by the carrier, and loses no packet to a page that is not there", () => {
+    const { pairs, p } = carried({ type: "uc", a: { follow: "after-ack" } });
+    writeAll(pairs);
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    ok(isCopied(p, QPS), "what comes for a page that is not there is lost");
+    const without = carried({ type: "uc", carrier: false });
+    writeAll(without.pairs);
+    ok(!isCopied(without.p, QPS));
+    same(announced(without.p), []);
+  });
+
+  it("H-24: where one end carries none, it has its own alone", () => {
+    const { rig, p } = carried({ carrier: false });
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const a = rig.createQp(rig.a, { hints: "carrier" });
+    const b = rig.createQp(rig.b, { hints: "on" });
+    rig.bringUp(rig.a, a, { qpn: b.qpn, attributes });
+    rig.bringUp(rig.b, b, { qpn: a.qpn, attributes });
+    rig.run();
+    post(p, "write", { length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    equal(counter(p, "b", "hintsUnknownQp"), 1);
+    equal(counter(p, "b", "hintPagesAsked"), 0);
+  });
+});
+
+describe("H-02: adaptive batches", () => {
+  it("grow while hints are in time, shrink where they come late", () => {
+    const early = cold({ a: { batch: "adaptive", follow: "after-ack", depth: 64 } });
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < 32; i++) {
+        post(early, "write", { at: round * PAGE + i * 64, length: 8, signaled: i === 31 });
+      }
+      go(early);
+    }
+    same(statuses(early), SUCCESSES(3));
+    ok(Math.max(...batches(early)) > 8, `${batches(early)}`);
+    const late = cold({ a: { batch: "adaptive", depth: 64 } });
+    for (let round = 0; round < 8; round++) {
+      for (let i = 0; i < 6; i++) {
+        post(late, "write", { at: (round % 8) * PAGE + i * 64, length: 8 });
+      }
+      go(late);
+    }
+    equal(statuses(late).length, 48);
+    ok(Math.max(...batches(late).slice(-3)) <= 4, `${batches(late)}`);
+  });
+});

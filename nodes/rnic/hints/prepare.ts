@@ -1,0 +1,368 @@
+/**
+ * The responder's side (H-20 to H-22): takes a hint apart, has fetched what its requests will need and is not
+ * there, and says so. A hint decides nothing else (H-24): requests are checked in full when they come.
+ */
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_KINDS,
+  type HintOperation,
+  type HintReason,
+} from "../../../fabric/wire/roce/hint_eth.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { remoteRegion } from "../dma/memory_region.ts";
+import { askForPages } from "../paging/page_requests.ts";
+import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
+import type { Device } from "../state/device.ts";
+import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
+import type { Charge, Hints, Preparation } from "../state/hints/hint_state.ts";
+import type { MemorySegment, Region } from "../state/memory.ts";
+import { lookAtReceives, setAside } from "./receives.ts";
+import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
+import { rights } from "../state/life_cycle.ts";
+import { missingContext, warmContext } from "../queues/context.ts";
+import { isVerdict } from "../state/responder_state.ts";
+import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
+import { takesPart, wantedKinds, wordOf } from "./agree.ts";
+import { type Sender, sendHint } from "./send_hint.ts";
+
+/** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
+const PREPARING_MAX = 64;
+/** Hints with keys that open nothing, after which a queue pair's peer is not listened to any more. */
+const REFUSED_KEYS_MAX = 8;
+
+/** ACCESS bits that an operation's request will need, and rights of its pages (H-21). */
+const NEEDS: Readonly<Record<HintOperation, { readonly need: number; readonly rights: 1 | 2 }>> = {
+  "read": { need: ACCESS.remoteRead, rights: 1 },
+  "write": { need: ACCESS.remoteWrite, rights: 2 },
+  "fetch-add": { need: ACCESS.remoteAtomic, rights: 2 },
+  "compare-swap": { need: ACCESS.remoteAtomic, rights: 2 },
+  "send": { need: 0, rights: 2 },
+};
+
+/** A hint that is being taken apart. */
+interface Task extends Sender {
+  readonly requester: number;
+  readonly pages: WantedPage[];
+  /** Of these what is to be asked for. */
+  readonly wanted: WantedPage[];
+  /** What was counted for this hint. */
+  readonly fresh: Set<Charge>;
+  readonly lines: MemoryWait;
+  readonly receivers: Set<QueuePair>;
+  /** Place of the element that is looked at. */
+  position: number;
+  /** The first that was found (H-22). */
+  reason: HintReason;
+}
+
+/** Takes the announcement of a queue pair's peer. */
+export function takeAnnouncement(
+  device: Device,
+  sender: Sender,
+  { message, packet }: { readonly message: HintMessage; readonly packet: RocePacket },
+): void {
+  const { hints, qp, end } = sender;
+  hints.counters.hintsIn++;
+  // One whose keys opened nothing so often is guessing: it learns nothing more, not even by time.
+  if (end.refusedKeys >= REFUSED_KEYS_MAX) return;
+  forgetOld(device, hints);
+  const requester = packet.sourceAddress;
+  const task = newTask(device, sender, requester);
+  for (const group of message.groups) takeGroup(device, task, group);
+  askForWanted(device, task);
+  if (!message.answer) return;
+  const preparation = { ...task, life: qp.life, sequence: message.sequence };
+  const waiting = hints.preparing.filter((each) => each.requester === requester).length;
+  if (isDone(device, hints, preparation)) return answer(device, hints, preparation);
+  if (waiting < PREPARING_MAX) hints.preparing.push(preparation);
+  else answer(device, hints, { ...preparation, reason: "quota" });
+}
+
+function newTask({ now }: Device, sender: Sender, requester: number): Task {
+  const { qp } = sender;
+  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), receivers: new Set<QueuePair>() };
+  const lines: MemoryWait = {
+    kind: "request",
+    qp,
+    life: qp.life,
+    since: now,
+    missing: 0,
+    pages: [],
+  };
+  return { ...sender, ...none, requester, lines, position: 0, reason: "none" };
+}
+
+function takeGroup(device: Device, task: Task, group: HintGroup): void {
+  const target = targetOf(device, task, group);
+  if (target === undefined) {
+    task.hints.counters.hintsUnknownQp++;
+    return refuse(task, "unknown-qp");
+  }
+  for (const entry of group.entries) {
+    takeEntry(device, task, { target, entry });
+    task.position++;
+  }
+}
+
+/**
+ * The queue pair of a group: the one that carries its own hints (figure 7), or, where both ends are carriers
+ * (figure 8), one that is connected with a queue pair of the same peer.
+ */
+function targetOf(
+  device: Device,
+  { hints, qp, requester }: Task,
+  { destQpn, sourceQpn }: HintGroup,
+): QueuePair | undefined {
+  const target = destQpn === qp.qpn || qp.hints !== "carrier" ? qp : device.queuePairs.get(destQpn);
+  if (target === undefined || target.qpn !== destQpn || !takesPart(hints, target)) return undefined;
+  const isTheirs = target.path.address === requester && target.attributes.destQpn === sourceQpn;
+  return isTheirs && rights(target.state).takesRequests ? target : undefined;
+}
+
+/** H-20: does only what is needed, and what the element may ask for. */
+function takeEntry(
+  device: Device,
+  task: Task,
+  { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
+): void {
+  const { hints: { plan, counters }, end } = task;
+  const isUntagged = entry.operation === "send";
+  const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
+  if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, target);
+  if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
+  if (isUntagged && kinds !== 0) return;
+  if (kinds === 0) {
+    counters.hintsNotWanted++;
+    return refuse(task, "not-wanted");
+  }
+  const { need, rights } = NEEDS[entry.operation];
+  const { rkey: key, va, length } = entry;
+  const region = length === 0 || !permits(target, need)
+    ? undefined
+    : remoteRegion(device, target, { key, va, length, need });
+  if (region === undefined || isVerdict(region)) {
+    counters.hintsNoAccess++;
+    end.refusedKeys++;
+    return refuse(task, "no-access");
+  }
+  const span = spanOf(region, Number(va), length);
+  if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
+  if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+}
+
+const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp;
+const FOR_UNTAGGED = HINT_KINDS.receive | HINT_KINDS.warmUp;
+
+/** H-21: receives for the count of untagged messages. */
+function takeCount(
+  device: Device,
+  { hints, requester, position, receivers }: Task,
+  { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
+): void {
+  const { messages } = entry;
+  if (!setAside(hints, target, { messages, requester, position })) return;
+  receivers.add(target);
+  serveReceivers(device, hints);
+}
+
+/** Looks at receives that are set aside. Called in every step, while there are any. */
+export function serveReceivers(device: Device, hints: Hints): void {
+  for (const [qp, ahead] of hints.receiving) {
+    const end = hints.ends.get(qp);
+    if (ahead.life !== qp.life || end === undefined) {
+      hints.receiving.delete(qp);
+      continue;
+    }
+    if (ahead.wanted === 0) continue;
+    const { requester, position, pages } = ahead;
+    const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
+    const bringIn = (segments: readonly MemorySegment[]) => {
+      for (const { region, va, length } of segments) {
+        prefetch(device, task, { ...spanOf(region, va, length), rights: 2 });
+      }
+    };
+    lookAtReceives(device, hints, { qp, ahead, bringIn });
+    askForWanted(device, task);
+    if (task.reason !== "none") ahead.reason = task.reason;
+  }
+}
+
+/** Pages of a range. */
+function spanOf(region: Region, va: number, length: number): Span {
+  const from = va - region.pageBase;
+  const { pageBytes } = region;
+  const last = Math.floor((from + length - 1) / pageBytes);
+  return { region, first: Math.floor(from / pageBytes), last };
+}
+
+interface Span {
+  readonly region: Region;
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Asks for the pages that are not there, with the rights that the operation needs, as far as the quota goes. */
+function prefetch(
+  device: Device,
+  task: Task,
+  { region: { table }, first, last, rights }: Span & { readonly rights: 1 | 2 },
+): void {
+  const { demand } = table;
+  if (demand === undefined) return;
+  const { counters } = task.hints;
+  for (let page = first; page <= last; page++) {
+    const { rights: has, asked } = demand[page]!;
+    if (has >= rights) {
+      counters.hintPagesThere++;
+      continue;
+    }
+    const each = { table, page, rights };
+    if (asked < rights) {
+      if (!charge(device, task, { kind: "page", key: chargeKey(table, "page", page) })) return;
+      task.wanted.push(each);
+    }
+    task.pages.push(each);
+  }
+}
+
+/** H-21: page requests for all elements at once; what lies together is one. */
+function askForWanted(device: Device, { hints: { counters }, wanted }: Task): void {
+  const before = device.paging.counters.pageFaults;
+  for (let at = 0; at < wanted.length;) {
+    const { rights } = wanted[at]!;
+    let end = at + 1;
+    while (wanted[end]?.rights === rights) end++;
+    askForPages(device, wanted.slice(at, end));
+    at = end;
+  }
+  counters.hintPageRequests += device.paging.counters.pageFaults - before;
+}
+
+/** H-21: has the context read that the queue pair's requests will need, where it is not on the chip. */
+function warmQueuePair(device: Device, task: Task, target: QueuePair): void {
+  const queue = missingContext(device, target);
+  if (queue === undefined) return;
+  if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
+  task.hints.counters.hintContextsFetched++;
+  warmContext(device, target, queue);
+}
+
+/** Has lines of translations read that are not on the chip. */
+function warmUp(device: Device, task: Task, { region: { table }, first, last }: Span): void {
+  const { paging } = device;
+  if (paging.cached.size >= paging.lines) return;
+  const end = Math.floor(last / ENTRIES_PER_LINE);
+  for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
+    if (holdsLine(paging, table, line)) continue;
+    if (!isComing(paging, table, line)) {
+      if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
+      task.hints.counters.hintLinesFetched++;
+    }
+    fetchLine(device, { table, line }, task.lines);
+  }
+}
+
+/** H-24: counts a page or line against its requester's quota. @returns whether it may be fetched. */
+function charge(
+  device: Device,
+  task: Task,
+  { kind, key }: Pick<Charge, "kind" | "key">,
+): boolean {
+  const { hints, requester, position } = task;
+  const { charges, charged, plan } = hints;
+  const known = charges.get(key);
+  // Another element of the same hint wants it, too.
+  if (known !== undefined && task.fresh.has(known)) return true;
+  // The same again, as the host has taken it back meanwhile.
+  if (known !== undefined) waste(hints, known);
+  const account = accountOf({ kind, requester });
+  const count = charged.get(account) ?? 0;
+  const most = Math.min(plan.quota, roomFor(device, kind));
+  if (count >= most) {
+    hints.counters.hintsOverQuota++;
+    refuse(task, "quota");
+    return false;
+  }
+  const added: Charge = { key, kind, requester, position, until: device.now + plan.quotaPs };
+  if (kind === "page") hints.counters.hintPagesAsked++;
+  task.fresh.add(added);
+  charges.set(key, added);
+  charged.set(account, count + 1);
+  hints.byTime.push(added);
+  return true;
+}
+
+/** A chip full of translations or contexts for one requester has none for the others: half of it, at most. */
+function roomFor({ paging, plan }: Device, kind: Charge["kind"]): number {
+  if (kind === "page") return Infinity;
+  return (kind === "line" ? paging.capacityLines : plan.queueCache.entries) >> 1;
+}
+
+function waste(hints: Hints, charge: Charge): void {
+  release(hints, charge);
+  if (charge.kind === "page") hints.counters.hintPagesWasted++;
+  else if (charge.kind === "line") hints.counters.hintLinesWasted++;
+}
+
+/** What was fetched long ago, and not used, counts against its requester no more. */
+function forgetOld({ now }: Device, hints: Hints): void {
+  const { byTime, charges } = hints;
+  for (let oldest = byTime.peek(); oldest !== undefined; oldest = byTime.peek()) {
+    const isKnown = charges.get(oldest.key) === oldest;
+    if (isKnown && oldest.until > now) return;
+    byTime.shift();
+    if (isKnown) waste(hints, oldest);
+  }
+}
+
+function refuse(task: Task, reason: HintReason): void {
+  if (task.reason === "none") task.reason = reason;
+}
+
+/** Answers hints that are prepared for. Called at the end of every step, while there are any. */
+export function answerPrepared(device: Device, hints: Hints): void {
+  const { preparing } = hints;
+  for (let i = 0; i < preparing.length;) {
+    const each = preparing[i]!;
+    const isOver = each.life !== each.qp.life;
+    if (!isOver && !isDone(device, hints, each)) {
+      i++;
+      continue;
+    }
+    preparing.splice(i, 1);
+    if (!isOver) answer(device, hints, each);
+  }
+}
+
+/** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
+function isDone(device: Device, hints: Hints, preparation: Preparation): boolean {
+  const { pages, lines, receivers } = preparation;
+  if (lines.missing > 0 || !areThere(device, pages)) return false;
+  for (const qp of receivers) {
+    const ahead = hints.receiving.get(qp);
+    if (ahead !== undefined && (ahead.wanted > 0 || !areThere(device, ahead.pages))) return false;
+  }
+  return true;
+}
+
+function areThere({ paging }: Device, pages: readonly WantedPage[]): boolean {
+  return pages.every(({ table, page, rights }) =>
+    table.demand![page]!.rights >= rights || table.demand![page]!.asked === 0 ||
+    !paging.tables.has(table)
+  );
+}
+
+/** H-22: says whether what was announced is prepared for, behind the preparation. */
+function answer(device: Device, hints: Hints, preparation: Preparation): void {
+  const { qp, sequence, receivers } = preparation;
+  const receives = [...receivers].map((each) => hints.receiving.get(each)?.reason ?? "none");
+  const reason = [preparation.reason, ...receives].find((each) => each !== "none") ?? "none";
+  const end = hints.ends.get(qp);
+  if (end === undefined || end.life !== qp.life) return;
+  const type = reason === "none" ? "prepared" : "refused";
+  // With it the peer is told which kinds are wanted: some other ones may be.
+  const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
+  sendHint(device, { hints, qp, end }, wordOf(hints, { type, reason, sequence, kinds }));
+}

@@ -1,0 +1,13 @@
+/** What a card does for hints in every step, where it takes part in them. */
+import type { Device } from "../state/device.ts";
+import type { Hints } from "../state/hints/hint_state.ts";
+import { tellChange } from "./agree.ts";
+import { endHolds } from "./look_ahead.ts";
+import { answerPrepared, serveReceivers } from "./prepare.ts";
+
+export function serveHints(device: Device, hints: Hints): void {
+  endHolds(device, hints);
+  if (hints.receiving.size > 0) serveReceivers(device, hints);
+  if (hints.preparing.length > 0) answerPrepared(device, hints);
+  tellChange(device, hints);
+}

@@ -1,0 +1,32 @@
+/**
+ * The card's event queue: a completion queue, which the driver names by `set-event-queue`, whose entries are
+ * asynchronous events. All that a queue needs is the completion queue's (Q-03, Q-07, Q-12): its information, the
+ * cache, the pointers of either side, the interrupt. One that is full takes no more events, as one that has
+ * overflowed takes no completions: the driver gives it room for as many as it can leave.
+ */
+import { entryOfEvent } from "../../../fabric/wire/host_bus/event_entry.ts";
+import type {
+  CommandOf,
+  RnicEvent,
+  RnicReply,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Device } from "../state/device.ts";
+import { complete } from "./completion_queue.ts";
+
+/** From now on events go there. It cannot be destroyed then: it has a user. */
+export function setEventQueue(
+  device: Device,
+  { cqn }: CommandOf<"set-event-queue">,
+): RnicReply | undefined {
+  const queue = device.completionQueues.get(cqn);
+  if (queue === undefined) return undefined;
+  if (device.eventQueue !== undefined) device.eventQueue.users--;
+  device.eventQueue = queue;
+  queue.users++;
+  return { status: "ok", op: "done" };
+}
+
+/** Writes the event behind those before it, when the queue's information is there. */
+export function queueEvent(device: Device, event: RnicEvent): void {
+  complete(device, device.eventQueue!.cqn, entryOfEvent(event));
+}

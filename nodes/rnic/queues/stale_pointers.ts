@@ -1,0 +1,18 @@
+/**
+ * The observer of stale pointers (Q-10, Q-11). A stale-pointer event is a doorbell handled with a pointer
+ * older than the one that was stored in the host's view when it rang; stores that come later do not count.
+ * Both schemes are measured here, by times that are the host's own: the doorbell has its pointer's, or the
+ * note that goes with it (`RegisterWrite.stored`). Nothing of what the card does depends on it.
+ */
+import type { Device } from "../state/device.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
+import type { DoorbellContent } from "../state/queues.ts";
+
+/** A doorbell is being handled with the pointer that the entry has. */
+export function observeHandled(
+  { counters }: Device,
+  entry: QueueEntry,
+  { write, stored = write?.stamp }: DoorbellContent,
+): void {
+  if (stored !== undefined && entry.stamp < stored) counters.stalePointers++;
+}

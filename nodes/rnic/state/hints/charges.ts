@@ -1,0 +1,67 @@
+/** What was fetched for hints counts against its requester's quota until it is used (H-24, H-30). */
+import type { TranslationTable } from "../translation_table.ts";
+import type { Charge, Hints } from "./hint_state.ts";
+
+/** More pages than a table can have. */
+const PAGES_END = 2 ** 27;
+
+/** A page of a table, or a line of it, as a number. */
+export function chargeKey({ id }: TranslationTable, kind: "page" | "line", place: number): number {
+  return (2 * id + (kind === "page" ? 0 : 1)) * PAGES_END + place;
+}
+
+/** It is used, or counts no more: its requester may have another. */
+export function release({ charges, charged }: Hints, charge: Charge): void {
+  charges.delete(charge.key);
+  const account = accountOf(charge);
+  const left = charged.get(account)! - 1;
+  if (left === 0) charged.delete(account);
+  else charged.set(account, left);
+}
+
+const KINDS = ["page", "line", "context"] as const;
+
+/** What a requester has had fetched of a kind is counted for itself. */
+export function accountOf({ kind, requester }: Pick<Charge, "kind" | "requester">): number {
+  return requester * KINDS.length + KINDS.indexOf(kind);
+}
+
+/** A request accesses a page: what a hint has done for it is told apart (H-30). */
+export function redeemPage(
+  hints: Hints,
+  { table, page }: { readonly table: TranslationTable; readonly page: number },
+  isThere: boolean,
+): void {
+  const charge = hints.charges.get(chargeKey(table, "page", page));
+  if (charge === undefined) return;
+  release(hints, charge);
+  const { counters } = hints;
+  if (isThere) counters.hintPagesUseful++;
+  // It has come, and the host has taken it back.
+  else if (table.demand![page]!.asked === 0) counters.hintPagesWasted++;
+  else {
+    counters.hintPagesLate++;
+    if (charge.position > 0) counters.hintPagesLateBehindFirst++;
+  }
+}
+
+/** A request finds a line of translations on the chip. */
+export function redeemLine(hints: Hints, table: TranslationTable, line: number): void {
+  const charge = hints.charges.get(chargeKey(table, "line", line));
+  if (charge === undefined) return;
+  release(hints, charge);
+  hints.counters.hintLinesUseful++;
+}
+
+/** A queue's information, which is half of a context, as a number. */
+export function contextKey(queue: number): number {
+  return -1 - queue;
+}
+
+/** A packet finds its context on the chip. */
+export function redeemContext(hints: Hints, queue: number): void {
+  const charge = hints.charges.get(contextKey(queue));
+  if (charge === undefined) return;
+  release(hints, charge);
+  hints.counters.hintContextsUseful++;
+}

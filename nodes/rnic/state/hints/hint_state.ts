@@ -1,0 +1,227 @@
+/**
+ * What a card knows of hints: of its own, which requests wait behind which; of its peers', what was fetched
+ * for them and what is being prepared. What happens to it is in `hints/`.
+ */
+import { Fifo } from "../../../../fabric/base/fifo.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { HintPlan } from "../../../../fabric/rack/plan/hint_plan.ts";
+import { HINT_BATCH } from "../../../../fabric/rack/plan/hint_plan.ts";
+import type { HintReason } from "../../../../fabric/wire/roce/hint_eth.ts";
+import type { MemoryWait, WantedPage } from "../paging_state.ts";
+import type { QueuePair } from "../queue_pair.ts";
+import { createLine, type TxOrder } from "../tx_frame.ts";
+
+export interface Hints {
+  readonly plan: HintPlan;
+  /** Frames of hints: they wait for no payload, and go-back-N of a queue pair leaves them alone. */
+  readonly line: TxOrder;
+  /** Queue pairs that take part, from RTS on. */
+  readonly ends: Map<QueuePair, HintEnd>;
+  /** H-08, figure 8: by the peer's address. */
+  readonly carriers: Map<number, QueuePair>;
+  /** Work that waits for its time, by that time: all wait equally long. */
+  readonly holds: Fifo<Hold>;
+  /** Kinds that are wanted (H-09), as of the last step. */
+  wanted: number;
+  nextSequence: number;
+  /** Preparations whose end a requester wants to know (H-22). */
+  readonly preparing: Preparation[];
+  /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
+  readonly receiving: Map<QueuePair, ReceiveAhead>;
+  /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
+  readonly charges: Map<number, Charge>;
+  readonly byTime: Fifo<Charge>;
+  /** H-24: how many of them, by `accountOf`. */
+  readonly charged: Map<number, number>;
+  readonly counters: HintCounters;
+}
+
+/** A queue pair's part in hints. */
+export interface HintEnd {
+  readonly life: number;
+  /** H-09: kinds that the peer wants; undefined before it has said anything: it gets no hint. */
+  agreed: number | undefined;
+  /** What the peer was last told that is wanted here. */
+  told: number;
+  /** How often, and when, the peer was asked. */
+  asked: number;
+  askedAt: Time;
+  /** Number of the first work element that was not looked at. */
+  lookedTo: number;
+  /** PSN of the next packet with a hint: hints have PSNs of their own. */
+  nextPsn: number;
+  batch: number;
+  /** Hints whose work has not all been started. */
+  readonly batches: Batch[];
+  /** Since when the next request has been held back; undefined where it is not. */
+  heldSince: Time | undefined;
+  /** Answers in a row that did not come. */
+  silences: number;
+  /** H-24: the peer's hints that named memory which it may not access. */
+  refusedKeys: number;
+}
+
+/** Work elements of one hint, by number: [first, end). */
+export interface Batch {
+  readonly first: number;
+  readonly end: number;
+  /** That the hint went by. */
+  readonly carrier: QueuePair;
+  /** The hint was sent for this queue pair's work, and others' went along (H-05). */
+  readonly leads: boolean;
+  /** Messages without an answer, where one is waited for. */
+  readonly unanswered: Set<number>;
+  /** When they may start; earlier where all messages are answered. */
+  readonly startAt: Time;
+  /** The work is held until then. */
+  held: boolean;
+}
+
+export interface Hold {
+  readonly at: Time;
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly batch: Batch;
+}
+
+/** A hint that is being acted on; answered once all of it is there. */
+export interface Preparation {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly requester: number;
+  readonly sequence: number;
+  readonly reason: HintReason;
+  readonly pages: readonly WantedPage[];
+  /** Lines of translations: done when none is missing. */
+  readonly lines: MemoryWait;
+  /** Queue pairs of whose receives it speaks. */
+  readonly receivers: Set<QueuePair>;
+}
+
+/** Untagged messages that were announced, and the receive WQEs that are to take them (H-21). */
+export interface ReceiveAhead {
+  readonly life: number;
+  readonly requester: number;
+  /** Place of the element in its hint. */
+  readonly position: number;
+  /** Receive WQEs, by number, that are on the chip and were looked at, and how many more are wanted. */
+  looked: number;
+  wanted: number;
+  /** The ring was looked at for more. */
+  isFetching: boolean;
+  /** Pages of their memory, and why some were not asked for. */
+  readonly pages: WantedPage[];
+  reason: HintReason;
+}
+
+/** A page, a line of translations or a context that was fetched for a hint. */
+export interface Charge {
+  readonly key: number;
+  readonly kind: "page" | "line" | "context";
+  readonly requester: number;
+  readonly until: Time;
+  /** Place of its element in the hint: the first may stall, later ones should not (H-30). */
+  readonly position: number;
+}
+
+export interface HintCounters {
+  /** Messages by which work was announced, their frames and bytes, and the work elements in them. */
+  hintsSent: number;
+  hintFramesOut: number;
+  hintBytesOut: number;
+  hintElements: number;
+  /** Answers to them, and those that did not come in time. */
+  hintsPrepared: number;
+  hintsRefused: number;
+  hintsUnanswered: number;
+  /** How long work was held back behind hints, all together. */
+  hintHoldPs: number;
+  hintsIn: number;
+  hintsMalformed: number;
+  /** Hints, or parts of them, that nothing was done for, by reason. */
+  hintsNotWanted: number;
+  hintsOverQuota: number;
+  hintsNoAccess: number;
+  hintsUnknownQp: number;
+  /** Events at the driver by which pages were asked for, and those pages; pages that needed nothing. */
+  hintPageRequests: number;
+  hintPagesAsked: number;
+  hintPagesThere: number;
+  hintLinesFetched: number;
+  /** Pages: there when they were needed, asked for but not there yet, not needed (or gone before). */
+  hintPagesUseful: number;
+  hintPagesLate: number;
+  /** Of the late ones those behind their hint's first element. */
+  hintPagesLateBehindFirst: number;
+  hintPagesWasted: number;
+  hintLinesUseful: number;
+  hintLinesWasted: number;
+  hintContextsFetched: number;
+  hintContextsUseful: number;
+  /** Receive WQEs whose memory was looked at. */
+  hintReceives: number;
+}
+
+export function createHints(plan: HintPlan | undefined): Hints | undefined {
+  if (plan === undefined) return undefined;
+  return {
+    plan,
+    line: createLine(),
+    ends: new Map(),
+    carriers: new Map(),
+    holds: new Fifo(),
+    wanted: 0,
+    nextSequence: 0,
+    preparing: [],
+    receiving: new Map(),
+    charges: new Map(),
+    byTime: new Fifo(),
+    charged: new Map(),
+    counters: {
+      hintsSent: 0,
+      hintFramesOut: 0,
+      hintBytesOut: 0,
+      hintElements: 0,
+      hintsPrepared: 0,
+      hintsRefused: 0,
+      hintsUnanswered: 0,
+      hintHoldPs: 0,
+      hintsIn: 0,
+      hintsMalformed: 0,
+      hintsNotWanted: 0,
+      hintsOverQuota: 0,
+      hintsNoAccess: 0,
+      hintsUnknownQp: 0,
+      hintPageRequests: 0,
+      hintPagesAsked: 0,
+      hintPagesThere: 0,
+      hintLinesFetched: 0,
+      hintPagesUseful: 0,
+      hintPagesLate: 0,
+      hintPagesLateBehindFirst: 0,
+      hintPagesWasted: 0,
+      hintLinesUseful: 0,
+      hintLinesWasted: 0,
+      hintContextsFetched: 0,
+      hintContextsUseful: 0,
+      hintReceives: 0,
+    },
+  };
+}
+
+export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): HintEnd {
+  return {
+    life,
+    agreed: undefined,
+    told: 0,
+    asked: 0,
+    askedAt: 0,
+    lookedTo: requester.cursor,
+    nextPsn: 0,
+    batch: batch === "adaptive" ? HINT_BATCH.first : batch,
+    batches: [],
+    heldSince: undefined,
+    silences: 0,
+    refusedKeys: 0,
+  };
+}

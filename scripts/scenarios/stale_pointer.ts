@@ -1,0 +1,113 @@
+/**
+ * How cards come to know a write pointer (`stale_pointer.yaml`): each client writes the numbers 1, 2, 3, … into
+ * words of the server, each with a doorbell of its own and some at a time, and reads back that all are there.
+ * Between two posts it works for a while, more in each burst, so that doorbells come at every time to the card.
+ *
+ *   rack run scripts/scenarios/stale_pointer.yaml
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+const SERVICE = "stale";
+const WORD_BYTES = 8;
+/** The longest work is longer than a look-up of a pointer. */
+const WORK_PS = 50_000, BURSTS = 32;
+
+export default function* stalePointer(context: ProgramContext): Steps<void> {
+  yield* context.options.role === "server" ? serve(context) : measure(context);
+}
+
+function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const listener = v.must(v.listen(device, SERVICE));
+  for (let i = 0; i < Number(options.clients); i++) {
+    const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+    const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+    const words = cpu.allocate(Number(options.posts) * WORD_BYTES);
+    const mr = v.must(yield* v.regMr(pd, words, { access }));
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
+    const place = new DataView(new ArrayBuffer(16));
+    place.setBigUint64(0, BigInt(mr.address));
+    place.setUint32(8, mr.rkey);
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const privateData = new Uint8Array(place.buffer);
+    const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
+    if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+  }
+}
+
+function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const posts = Number(options.posts), burst = Number(options.burst);
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+  const bytes = posts * WORD_BYTES;
+  const numbers = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const seen = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 8 };
+  const connection = yield* v.connect(device, { to: String(options.to), service: SERVICE, qp });
+  if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+  const { buffer, byteOffset } = connection.privateData;
+  const place = new DataView(buffer, byteOffset);
+  const va = Number(place.getBigUint64(0)), rkey = place.getUint32(8);
+  const before = yield* counters({ cpu, device, options });
+  const began = cpu.now;
+  let done = 0;
+  for (let posted = 0; posted < posts;) {
+    for (let i = 0; i < burst && posted < posts; i++, posted++) {
+      const at = posted * WORD_BYTES;
+      cpu.store(numbers.address + at, numberOf(posted));
+      const sges = [v.sge(numbers, at, WORD_BYTES)];
+      const remote = { va: va + at, rkey };
+      v.must(yield* v.postSend(connection.qp, { opcode: "write", wrId: posted, sges, remote }));
+      yield* cpu.sleep(Math.floor(posted / burst) % BURSTS * WORK_PS);
+    }
+    while (done < posted) {
+      for (const { wrId, status } of yield* v.waitCompletion(cq)) {
+        if (status !== "SUCCESS") throw new Error(`Write ${wrId} ended with ${status}`);
+        if (wrId !== done) throw new Error(`Write ${wrId} has completed, ${done} was expected`);
+        done++;
+      }
+    }
+  }
+  const took = cpu.now - began;
+  const after = yield* counters({ cpu, device, options });
+  const read = { opcode: "read", sges: [v.sge(seen)], remote: { va, rkey } } as const;
+  v.must(yield* v.postSend(connection.qp, read));
+  yield* v.waitCompletion(cq);
+  let wrong = 0;
+  const there = cpu.load(seen.address, bytes);
+  for (let i = 0; i < posts; i++) {
+    const at = i * WORD_BYTES;
+    if (`${there.subarray(at, at + WORD_BYTES)}` !== `${numberOf(i)}`) wrong++;
+  }
+  if (wrong > 0) throw new Error(`${wrong} of ${posts} numbers are not in the server's memory`);
+  const counted = (name: string) => (after[name] ?? 0) - (before[name] ?? 0);
+  const doorbells = counted("doorbells");
+  cpu.report("result", {
+    program: "stale-pointer",
+    host: cpu.host,
+    posts,
+    doorbells,
+    stalePointers: counted("stalePointers"),
+    readsPerDoorbell: Math.round(1000 * counted("doorbellReads") / doorbells) / 1000,
+    nsPerWrite: Math.round(took / posts / 1000),
+  });
+}
+
+/** What the card has counted. */
+function* counters({ cpu }: ProgramContext): Steps<Readonly<Record<string, number>>> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  if (reply.status !== "ok" || reply.op !== "query-statistics") {
+    throw new Error("The card tells no statistics");
+  }
+  return reply.counters;
+}
+
+function numberOf(post: number): Uint8Array {
+  const bytes = new Uint8Array(WORD_BYTES);
+  new DataView(bytes.buffer).setUint32(4, post + 1);
+  return bytes;
+}

@@ -1,0 +1,83 @@
+/** Hints over the whole rack: the shipped scenarios, and promises under power failures. */
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
+import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
+import { SimulatedRack } from "../support/simulated_rack.ts";
+
+const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
+
+interface Row {
+  readonly behind: number;
+  readonly warm: number;
+  readonly stall: number;
+  readonly held: number;
+}
+
+describe("hints in a rack", () => {
+  it("H-30: hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
+    const text = await Deno.readTextFile(new URL("hints_cold_pages.yaml", SHIPPED));
+    // A sixteenth of the bytes at a sixteenth of the rate.
+    const small = text.replaceAll("1048576", "65536").replaceAll("2097152", "131072")
+      .replace("25Gbps", "1562Mbps");
+    const rack = new SimulatedRack(small, { programs: { "./hints_cold_pages.ts": coldPages } })
+      .run();
+    const rows = (host: string) => {
+      const found = rack.reported("result", host).filter((row) => "behind" in row!);
+      equal(found.length, 2, JSON.stringify(rack.reports));
+      return found as unknown as [Row, Row];
+    };
+    const off = rows("off");
+    for (const { stall, held } of off) {
+      ok(stall > 460, `NSDI'20: 475 us, here ${stall}`);
+      equal(held, 0);
+    }
+    const [alone, behind] = rows("at-once");
+    ok(alone.stall > 0.9 * off[0].stall, "a hint right ahead of its request comes too late");
+    ok(behind.stall < 0.1 * off[1].stall, `${behind.stall} us of ${off[1].stall} us remain`);
+    for (const row of rows("delayed")) {
+      ok(row.stall < 1 && row.held === 600, "the wait takes the stall's place");
+    }
+    // The answer comes when all pages are there, which the message need not wait for.
+    for (const [i, { stall, held }] of rows("after-ack").entries()) {
+      ok(held >= stall - 1 && stall >= off[i]!.stall - 10, `${stall} us, of which held ${held}`);
+    }
+    const counted = Object.fromEntries(
+      rack.reported("result", "server").map((row) => [row!.client as string, row!]),
+    );
+    same(Object.keys(counted), ["off", "at-once", "delayed", "after-ack"]);
+    equal(counted["off"]!.hintsIn, 0);
+    equal(counted["at-once"]!.hintPagesLate, 1, "the first page of the message alone");
+    equal(counted["delayed"]!.hintPagesLate, 0);
+    for (const { hintPagesWasted } of Object.values(counted)) equal(hintPagesWasted, 0);
+  });
+
+  /** By opcode, by a FLUSH behind it, and not at all. */
+  const METHODS: readonly MethodName[] = ["persist-opcode", "write-flush", "write-only"];
+  for (const [place, method] of METHODS.entries()) {
+    it(`H-24: what ${method} promises is in SCM, with hints, whenever power fails`, () => {
+      for (const killUs of [0, 2100 + 211 * place, 2800 + 211 * place]) {
+        const hints = ["on", "{ batch: adaptive, send: after-ack }", "{ batch: 2, send: 20us }"][
+          (place + killUs) % 3
+        ]!;
+        const host = `pin: false, scm: { size: 4MiB }, hints: ${hints},
+          pressure: { at: 300us, every: 60us, times: 60, pages: 3 }`;
+        // Its promises are judged when the rack has run.
+        const rack = new SimulatedRack(
+          `
+name: hinted-put
+seed: ${killUs + 1}
+hosts: { a: { ${host} }, b: { ${host}, ddio: ${place === 0 ? "off" : "on"} } }
+programs:
+  - { on: a, run: put, to: b, file: data.bin, method: ${method}, size: 4096, depth: 4 }
+faults: ${killUs === 0 ? "[]" : `[{ at: ${killUs}us, kill: b }]`}
+`,
+          { inputs: { "data.bin": Uint8Array.from({ length: 60_000 }, (_, k) => k % 251 + 1) } },
+        ).run();
+        const { "a-rnic": card } = rack.simulator.statistics();
+        ok(card!.hintsSent! > 0, `${hints}: ${card!.hintsSent} hints`);
+        if (killUs === 0) equal(rack.reported("program-ended", "a").length, 1);
+      }
+    });
+  }
+});
