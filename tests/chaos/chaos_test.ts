@@ -20,14 +20,28 @@ const SEED = Deno.env.get("RACKMESH_TEST_SEED") ?? "1";
 const LENGTH = Deno.env.get("RACKMESH_CHAOS");
 const ROUNDS = Deno.env.get("RACKMESH_CHAOS_ROUNDS");
 
-/** Shipped scenarios, and how many rounds of each are played with every change. */
+/** Scenarios, shipped but for the last one, and how many rounds of each are played with every change. */
 const SCENARIOS = [
   ["persist_pair", 1],
   ["persist_pair_kill", 1],
   ["my_protocol", 1],
   ["replicated_log", 1],
   ["leaf_spine", 1],
+  ["paging", 1],
 ] as const;
+
+/** A put into memory on demand, of which pages are taken back all the time. */
+const PAGING = `name: paging
+seed: 7
+defaults:
+  pin: false
+  fault: rnr
+  iommu: on
+  pressure: { at: 300us, every: 60us, times: 30, pages: 3 }
+hosts: { a: {}, b: { ddio: both, scm: { size: 8MiB } } }
+programs: [{ on: a, run: put, to: b, bytes: 16000, method: all, size: 4KiB, depth: 2 }]
+expect: [survives-what-was-reported]
+`;
 
 /** What the log's client appends here: the scenario's half a megabyte would take a minute. */
 const LOG_BYTES = 32 * 1024;
@@ -87,7 +101,11 @@ describe("rack chaos", () => {
         : [];
       const save = `${rig.cache}/saved-${scenario}`;
       const saves = ["--save", save, "--json"];
-      const args = ["chaos", shipped(scenario), "--seed", SEED, ...bounds, ...input, ...saves];
+      const isPaging = scenario === "paging";
+      const file = isPaging ? await rig.file("paging.yaml", PAGING) : shipped(scenario);
+      // Few processes, as the others have many.
+      const packing = isPaging ? ["--pack", "machine"] : [];
+      const args = ["chaos", file, ...packing, "--seed", SEED, ...bounds, ...input, ...saves];
       const { code, stdout, stderr } = await rig.run(args, { withinMs: WITHIN_MS });
       assert.ok(stdout !== "", stderr);
       const report: CampaignReport = JSON.parse(stdout);
@@ -95,7 +113,7 @@ describe("rack chaos", () => {
       assert.equal(code, 0);
       assert.ok(report.rounds > 0 && report.hits > 0);
       assert.equal(report.replayed + report.inexact, report.rounds);
-      await sameAgain(report);
+      if (!isPaging) await sameAgain(report);
     });
   }
 

@@ -284,7 +284,7 @@ programs:
   - { on: a, run: put, to: b, file: data.bin, method: ${method}, size: 4096, depth: 4 }
 faults: ${killUs === 0 ? "[]" : `[{ at: ${killUs}us, kill: b }]`}
 `,
-          { inputs: { "data.bin": Uint8Array.from({ length: 60_000 }, (_, k) => k % 251 + 1) } },
+          { inputs: { "data.bin": Uint8Array.from({ length: 24_000 }, (_, k) => k % 251 + 1) } },
         ).run();
         same(rack.reported("iommu-fault"), []);
         if (killUs > 0) continue;
