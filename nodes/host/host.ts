@@ -578,7 +578,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #receive(message: Message): void {
     switch (message.kind) {
       case "memory-write":
-        this.guard.checkDevice(message.address, message.data.length);
+        this.guard.checkDevice(message.address, message.data);
         return this.iio.write(message, this.now);
       case "memory-read":
         traceRead(this.out, message, this.iio.bufferedBytes);

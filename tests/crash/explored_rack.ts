@@ -31,17 +31,22 @@ export interface PutOf {
   readonly faults?: string;
 }
 
-/** Two hosts, and one write of 200 B, or as many as are wanted. */
-export function putRack(of: PutOf): ExploredRack {
+/** Two hosts, and one write of 200 B, or as many as are wanted: the text of the scenario. */
+export function putScenario(of: PutOf): string {
   const { method, ddio, bytes = 200, size = 200, depth = 1, hostB = "", faults = "[]" } = of;
-  return rackOf(`
+  return `
 name: one-write
 seed: 11
 hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } ${hostB} } }
 programs:
   - { on: a, run: put, to: b, bytes: ${bytes}, method: ${method}, size: ${size}, depth: ${depth} }
 faults: ${faults}
-`);
+`;
+}
+
+/** The rack of {@link putScenario}. */
+export function putRack(of: PutOf): ExploredRack {
+  return rackOf(putScenario(of));
 }
 
 /** A protocol in one file, on host `b` alone. */

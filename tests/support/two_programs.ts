@@ -10,12 +10,12 @@ import type { Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 /** @param defaults options of both hosts. */
-function scenarioWith(defaults: object): string {
+function scenarioWith(defaults: object, programs: readonly object[]): string {
   return `
 name: verbs
 defaults: ${JSON.stringify(defaults)}
 hosts: { a: {}, b: {} }
-programs: [{ on: a, run: ./left.ts }, { on: b, run: ./right.ts }]
+programs: ${JSON.stringify(programs)}
 `;
 }
 
@@ -38,8 +38,16 @@ export class Table {
 
 export type Side = (context: ProgramContext, table: Table) => Steps<void>;
 
-/** Runs both to their end, on hosts with these options. */
-export function run(left: Side, right: Side, defaults: object = {}): SimulatedRack {
+/**
+ * Runs both to their end, on hosts with these options.
+ * @param failing runs beside the left one, and fails.
+ */
+export function run(
+  left: Side,
+  right: Side,
+  defaults: object = {},
+  failing?: Side,
+): SimulatedRack {
   const table = new Table();
   let ended = 0;
   const programOf = (side: Side): Program =>
@@ -47,9 +55,16 @@ export function run(left: Side, right: Side, defaults: object = {}): SimulatedRa
       yield* side(context, table);
       ended++;
     };
-  const programs = { "./left.ts": programOf(left), "./right.ts": programOf(right) };
-  const rack = new SimulatedRack(scenarioWith(defaults), { programs }).run(1e11);
-  assert.deepEqual(rack.reported("program-failed"), []);
+  const programs: Record<string, Program> = {
+    "./left.ts": programOf(left),
+    "./right.ts": programOf(right),
+    ...(failing && { "./failing.ts": programOf(failing) }),
+  };
+  const on = (path: string) => ({ on: path === "./right.ts" ? "b" : "a", run: path });
+  const scenario = scenarioWith(defaults, Object.keys(programs).map(on));
+  const rack = new SimulatedRack(scenario, { programs }).run(1e11);
+  const failed = rack.reported("program-failed");
+  assert.equal(failed.length, failing === undefined ? 0 : 1, JSON.stringify(failed));
   assert.equal(ended, 2, "a program has not come to its end");
   return rack;
 }
@@ -117,14 +132,15 @@ export type Body = (context: ProgramContext, ends: Ends, table: Table) => Steps<
 
 /**
  * Runs both over a connection of theirs to their end, on hosts with these options.
- * @param access what queue pairs permit besides WRITE and READ.
+ * @param also `access`: what queue pairs permit besides WRITE and READ. `failing`: see {@link run}.
  */
 export function connected(
   left: Body,
   right: Body,
   defaults: object = {},
-  access = 0,
+  also: { readonly access?: number; readonly failing?: Side } = {},
 ): SimulatedRack {
+  const { access = 0, failing } = also;
   const side = (which: "left" | "right", body: Body): Side =>
     function* (context, table) {
       const { allocPd, createCq, createQp, must } = context.device.verbs;
@@ -140,5 +156,5 @@ export function connected(
       const qp = yield* connect("qp");
       yield* body(context, { qp, pd, mr, connect }, table);
     };
-  return run(side("left", left), side("right", right), defaults);
+  return run(side("left", left), side("right", right), defaults, failing);
 }

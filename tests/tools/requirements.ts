@@ -221,7 +221,74 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
   "Q-02": {
     proof: ["puts small payloads into the WQE, by size, by type, or where the program says so"],
   },
-  ...numbered("Q", ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"], QUEUES),
+  "Q-03": {
+    proof: [
+      "what is encoded in three entries is decoded again, whatever lies where",
+      "in space … it stands behind the last unit when all are taken, through three passes of the ring",
+      "a program sees what the RNIC has taken, and never more room than there is, round the ring",
+    ],
+  },
+  "Q-04": {
+    proof: [
+      "of every field of every queue, core and device may write what their space permits",
+      "by … a store into space 1, or into space 2 without its lock, is an error that changes nothing",
+      "is one queue's: granted until a time, refused to a second host, released once",
+      "a lock ends with its queue: reset or destroyed, it is not the program's any more",
+      "of a program that dies with it the RNIC takes the lock back after its time, answered by …: old values stay, the queue goes on",
+      "the depth by value and under the lock, by …",
+    ],
+  },
+  "Q-05": {
+    proof: [
+      "the shipped rules place each field where it may lie",
+      "by … in …, with one entry cached and without a cache, every WQE completes once and in order",
+      "by … a store into space 1, or into space 2 without its lock, is an error that changes nothing",
+      "the depth by value and under the lock, by …",
+    ],
+  },
+  "Q-06": {
+    proof: [
+      "as … with the …, cached or not, all that is posted is done once and in order",
+      "lost doorbells are rung for again by the driver, read pointer …",
+      "a doorbell that finds the doorbell space full is dropped, and rung for again",
+    ],
+  },
+  "Q-07": {
+    proof: [
+      "a cold queue costs three reads in areas, one as a record; without a cache every doorbell is cold",
+      "oldest makes room by the one cached first",
+      "several-oldest evicts that many at once",
+      "older-than evicts all of an age, and the oldest where none has it",
+      "random draws from the seed: the same for one seed, not the same for all",
+    ],
+  },
+  ...numbered("Q", ["08", "09"], QUEUES),
+  "Q-10": {
+    proof: [
+      "a pointer costs two reads, one behind the other: its address, then the pointer",
+      "by … in … it has stale pointers, and recovers; three-space has none",
+      "stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none",
+    ],
+  },
+  "Q-11": {
+    proof: [
+      "have counters, bytes of queue information, latency and throughput",
+      "are those that many-queues has measured, where it ran, and stand in its result's place",
+      "doorbells cost nothing while the cache has all queues, else a read for each area or one for the record",
+      "stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none",
+      "65 536 queue pairs fit, and each costs as many looks for its numbers as the first",
+      "shows shares of the line by weight, equal and unequal, within 2 %",
+    ],
+  },
+  "Q-12": {
+    proof: [
+      "the receive queue has WQEs, a write pointer and a doorbell as the send queue has",
+      "in a completion queue the roles turn: the RNIC moves the write pointer, the host the read pointer",
+      "passes of the ring turn the owner bit, and the host's pointer is read when it looks full",
+      "tells how far it is every quarter of the ring, in space 3",
+      "a paused completion queue holds its completions, in order; others go on",
+    ],
+  },
 };
 
 /** The coherent RNIC. */

@@ -67,7 +67,7 @@ function play(
       }
     },
     { queues, blueFlame, timing: { rnic } },
-    ACCESS.remoteAtomic,
+    { access: ACCESS.remoteAtomic },
   );
   return rack.simulator.statistics()["a-rnic"]!;
 }

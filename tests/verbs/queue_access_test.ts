@@ -1,13 +1,17 @@
 /** Q-04: the access rules of queue information, held at the memory: programs break them. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { NEVER } from "../../fabric/base/time.ts";
+import { decodeLockAnswer, LOCK_ANSWER_BYTES } from "../../fabric/wire/host_bus/lock_answer.ts";
 import {
+  decodeField,
   encodeField,
   fieldAddress,
   type QueueField,
   type QueueFields,
 } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { PLACEMENTS } from "../../fabric/wire/host_bus/queue_placement.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { connected, statuses } from "../support/two_programs.ts";
 import type { Ends } from "../support/two_programs.ts";
@@ -43,6 +47,25 @@ function tryStore<F extends QueueField>(
   }));
   assert.equal(outcomes.size, 1, "every kind of store is held");
   return [...outcomes][0]!;
+}
+
+/** Takes a lock without the driver's verb. @returns until when it is granted. */
+function* lockOf({ cpu, device: { state } }: ProgramContext, queue: number): Steps<number> {
+  const { lockAnswers } = state;
+  const offset = LOCK_ANSWER_BYTES * queue;
+  const answerAt = lockAnswers && { answerAt: lockAnswers.physical + offset };
+  const reply = yield* cpu.command({ op: "lock-space2", queue, ...answerAt });
+  if (lockAnswers === undefined) {
+    assert.ok(reply.status === "ok" && reply.op === "lock-space2");
+    return reply.until;
+  }
+  assert.deepEqual(reply, { status: "ok", op: "done" }, "the answer itself is in memory");
+  const at = lockAnswers.address + offset;
+  for (;;) {
+    const answer = decodeLockAnswer(cpu.load(at, LOCK_ANSWER_BYTES));
+    if (typeof answer === "object") return answer.until;
+    yield* cpu.waitMemory(at, LOCK_ANSWER_BYTES, NEVER);
+  }
 }
 
 describe("queue information in memory", () => {
@@ -112,6 +135,88 @@ describe("queue information in memory", () => {
       yield* table.get(context, "done");
     }, { queues: { readPointer: "batched" } });
   });
+
+  it("Q-04: a lock ends with its queue: reset or destroyed, it is not the program's any more", () => {
+    connected(function* (context, ends) {
+      const { cpu, device } = context;
+      const { createCq, destroyCq, modifyQp, must } = device.verbs;
+      function* lock(queue: number): Steps<void> {
+        assert.equal((yield* cpu.command({ op: "lock-space2", queue })).status, "ok");
+      }
+      const { store } = device.state;
+      const stores = (queue: number) => () =>
+        cpu.store(fieldAddress(store, device.state, { queue, field: "depth" }), new Uint8Array(4));
+      const { queue, depth } = ends.qp.sq;
+      yield* lock(queue);
+      cpu.store(at(context, ends, "depth"), encodeField("depth", 2 * depth));
+      yield* cpu.settle();
+      must(yield* modifyQp(ends.qp, { state: "reset" }));
+      assert.throws(stores(queue), /is not locked/);
+      yield* cpu.sleep(1_000_000);
+      const left = decodeField("depth", cpu.load(at(context, ends, "depth"), 4));
+      assert.equal(left, depth, "what was half written is dropped");
+      const cq = must(yield* createCq(device, { entries: 4 }));
+      yield* lock(cq.cqn);
+      stores(cq.cqn)();
+      must(yield* destroyCq(cq));
+      assert.throws(stores(cq.cqn), /is not locked/);
+    }, function* () {});
+  });
+
+  for (const lockAnswer of ["message", "memory"]) {
+    it(`Q-04: of a program that dies with it the RNIC takes the lock back after its time, answered by ${lockAnswer}: old values stay, the queue goes on`, () => {
+      const rack = connected(
+        function* (context, { qp, mr }, table) {
+          const { cpu, device } = context;
+          const { postSend, storeSpace2, sge, must } = device.verbs;
+          const va = yield* table.get(context, "va"), rkey = yield* table.get(context, "rkey");
+          const request = { opcode: "write", sges: [sge(mr, 0, 8)], remote: { va, rkey } } as const;
+          const { queue, depth } = qp.sq;
+          const change = {
+            queue,
+            offset: device.state.store.offsets.depth,
+            data: encodeField("depth", depth / 2),
+          };
+          table.put("queue", queue);
+          const until = yield* table.get(context, "locked");
+          must(yield* postSend(qp, request));
+          const denied = yield* storeSpace2(device, change);
+          assert.equal(denied?.errno, "EBUSY", "it is another program's");
+          assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
+          assert.ok(cpu.now >= until && cpu.now < until + 10_000_000, "as soon as it is free");
+          const found = fieldAddress(device.state.store, device.state, { queue, field: "depth" });
+          assert.equal(decodeField("depth", cpu.load(found, 4)), depth, "half of it was written");
+          for (let i = 0; i < 2 * depth; i++) {
+            must(yield* postSend(qp, request));
+            assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"], "round the old ring");
+          }
+          must(yield* storeSpace2(device, change));
+          assert.equal(qp.sq.depth, depth / 2, "the next one has the lock");
+          table.put("done");
+        },
+        function* (context, { mr }, table) {
+          table.put("va", mr.address);
+          table.put("rkey", mr.rkey);
+          yield* table.get(context, "done");
+        },
+        { queues: { lockAnswer } },
+        {
+          *failing(context, table) {
+            const { cpu, device: { state } } = context;
+            const queue = yield* table.get(context, "queue");
+            const until = yield* lockOf(context, queue);
+            const depth = fieldAddress(state.store, state, { queue, field: "depth" });
+            cpu.store(depth, new Uint8Array([0x12, 0x34]));
+            yield* cpu.settle();
+            table.put("locked", until);
+            throw new Error("as a process that is killed");
+          },
+        },
+      );
+      const { locksGranted, locksDenied, locksTakenBack } = rack.simulator.statistics()["a-rnic"]!;
+      assert.deepEqual([locksGranted, locksDenied, locksTakenBack], [2, 1, 1]);
+    });
+  }
 
   it("Q-04: neither a region nor a completion queue can be laid over queue information", () => {
     connected(function* (context, { pd }) {

@@ -1,6 +1,7 @@
 /** Queues that get another size in use, by the driver's verbs against the real RNIC (Q-09, Q-04). */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { encodeField } from "../../fabric/wire/host_bus/queue_placement.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Cq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
@@ -74,53 +75,79 @@ describe("queues that get another size in use", () => {
     });
   });
 
-  it("Q-04 (in part), Q-09 (in part): the depth by value and under the lock, in the ring's memory", () => {
-    connected(function* (context, { qp, mr }, table) {
-      const { postSend, storeSpace2, writeSpace2, sge, must } = context.device.verbs;
-      const remote = {
-        va: yield* table.get(context, "va"),
-        rkey: yield* table.get(context, "rkey"),
-      };
-      const { queue } = qp.sq;
-      const depth = (units: number) => ({
-        queue,
-        offset: 0,
-        data: new Uint8Array([0, 0, 0, units]),
-      });
-      const { depth: first, room } = qp.sq;
-      assert.deepEqual([first, room / 64], [64, 64], "a page");
-      const post = (wrId: number) =>
-        postSend(qp, { opcode: "write", wrId, sges: [sge(mr, 0, 8)], remote });
-      const done: number[] = [];
-      function* take(count: number): Steps<void> {
-        done.push(...(yield* completed(context, qp.sendCq, count)).map(({ wrId }) => wrId));
-      }
-      for (let wrId = 0; wrId < 8; wrId++) must(yield* post(wrId));
-      assert.equal((yield* writeSpace2(context.device, depth(128)))?.errno, "EINVAL", "no room");
-      assert.equal((yield* storeSpace2(context.device, depth(4)))?.errno, "EBUSY", "8 are there");
-      assert.equal((yield* writeSpace2(context.device, depth(3)))?.errno, "EBUSY");
-      assert.equal(
-        (yield* storeSpace2(context.device, depth(48)))?.errno,
-        "EINVAL",
-        "no power of 2",
-      );
-      must(yield* storeSpace2(context.device, depth(16)));
-      yield* take(8);
-      assert.equal(qp.sq.depth, 16);
-      for (let wrId = 8; wrId < 48; wrId++) {
-        must(yield* post(wrId));
-        if (wrId % 8 === 3) {
-          must(yield* writeSpace2(context.device, depth(wrId % 3 === 0 ? 32 : 64)));
+  const ways = [
+    { placement: "default", lockAnswer: "message" },
+    { placement: "pointer-in-3", lockAnswer: "memory" },
+    { placement: "both-in-3", lockAnswer: "memory" },
+    // `depth` is not the first field of space 2.
+    { placement: { wqeAddress: 2, indexAddress: 2 }, lockAnswer: "memory", layout: "record" },
+  ] as const;
+  for (const queues of ways) {
+    it(`Q-04, Q-05, Q-09 (in part): the depth by value and under the lock, by ${JSON.stringify(queues)}`, () => {
+      connected(function* (context, { qp, mr }, table) {
+        const { postSend, storeSpace2, writeSpace2, sge, must } = context.device.verbs;
+        const remote = {
+          va: yield* table.get(context, "va"),
+          rkey: yield* table.get(context, "rkey"),
+        };
+        const { queue } = qp.sq;
+        const depth = (units: number) => ({
+          queue,
+          offset: context.device.state.store.offsets.depth,
+          data: encodeField("depth", units),
+        });
+        const { depth: first, room } = qp.sq;
+        assert.deepEqual([first, room / 64], [64, 64], "a page");
+        const post = (wrId: number) =>
+          postSend(qp, { opcode: "write", wrId, sges: [sge(mr, 0, 8)], remote });
+        const done: number[] = [];
+        function* take(count: number): Steps<void> {
+          done.push(...(yield* completed(context, qp.sendCq, count)).map(({ wrId }) => wrId));
         }
-        if (wrId % 8 === 7) yield* take(8);
-      }
-      assert.deepEqual(done, upTo(48));
-      table.put("done");
-    }, function* (context, { mr }, table) {
-      table.put("va", mr.address);
-      table.put("rkey", mr.rkey);
-      yield* table.get(context, "done");
+        for (let wrId = 0; wrId < 8; wrId++) must(yield* post(wrId));
+        assert.equal((yield* writeSpace2(context.device, depth(128)))?.errno, "EINVAL", "no room");
+        assert.equal((yield* storeSpace2(context.device, depth(4)))?.errno, "EBUSY", "8 are there");
+        assert.equal((yield* writeSpace2(context.device, depth(3)))?.errno, "EBUSY");
+        assert.equal(
+          (yield* storeSpace2(context.device, depth(48)))?.errno,
+          "EINVAL",
+          "no power of 2",
+        );
+        must(yield* storeSpace2(context.device, depth(16)));
+        yield* take(8);
+        assert.equal(qp.sq.depth, 16);
+        for (let wrId = 8; wrId < 48; wrId++) {
+          must(yield* post(wrId));
+          if (wrId % 8 === 3) {
+            must(yield* writeSpace2(context.device, depth(wrId % 3 === 0 ? 32 : 64)));
+          }
+          if (wrId % 8 === 7) yield* take(8);
+        }
+        assert.deepEqual(done, upTo(48));
+        table.put("done");
+      }, function* (context, { mr }, table) {
+        table.put("va", mr.address);
+        table.put("rkey", mr.rkey);
+        yield* table.get(context, "done");
+      }, { queues });
     });
+  }
+
+  it("Q-04, Q-05: where no field lies in space 2 there is no lock, and nothing to hand over", () => {
+    const queues = { placement: { depth: 1, unitBytes: 1 } };
+    connected(
+      function* (context, { qp }) {
+        const { storeSpace2, writeSpace2 } = context.device.verbs;
+        const { queue } = qp.sq;
+        const change = { queue, offset: 0, data: encodeField("depth", 16) };
+        assert.equal((yield* storeSpace2(context.device, change))?.errno, "EINVAL");
+        assert.equal((yield* writeSpace2(context.device, change))?.errno, "EINVAL");
+        const lock = yield* context.cpu.command({ op: "lock-space2", queue });
+        assert.ok(lock.status === "error" && /no field in space 2/.test(lock.reason));
+      },
+      function* () {},
+      { queues },
+    );
   });
 
   it("Q-09 (in part): a shared receive queue grows and shrinks in use; all that is posted is taken once", () => {

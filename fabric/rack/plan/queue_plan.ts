@@ -34,6 +34,8 @@ export interface QueuePlan {
    * leaves the cache.
    */
   readonly readPointer: "at-eviction" | "batched";
+  /** how the RNIC answers a request for a lock: by message, or in a word of host memory. */
+  readonly lockAnswer: "message" | "memory";
   readonly doorbell: DoorbellPlan;
   /** Asynchronous events come as entries of a queue; absent: each as a message of its own. */
   readonly events?: "queue";
@@ -45,6 +47,7 @@ export const QUEUE_PLAN: QueuePlan = {
   placement: PLACEMENTS.default,
   layout: "areas",
   readPointer: "at-eviction",
+  lockAnswer: "message",
   doorbell: { form: "fifo", carries: "pointer" },
 };
 

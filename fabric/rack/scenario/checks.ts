@@ -91,7 +91,7 @@ function checkLeafSpine(draft: Draft, report: Report): void {
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
-  const { llc, queueCache, timing } = host;
+  const { llc, timing } = host;
   if (llc.ddioWays > llc.ways) {
     const expected = `at most ${llc.ways}, the LLC's ways`;
     report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
@@ -116,13 +116,6 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
   if (host.queues * QUEUE_BYTES > host.dramBytes) {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
     report([...path, "queues"], { found: String(host.queues), expected });
-  }
-  if (
-    queueCache.entries > 0 && queueCache.evict !== "older-than" &&
-    queueCache.amount > queueCache.entries
-  ) {
-    const expected = `at most ${queueCache.entries}, the cache's entries`;
-    report([...path, "queueCache", "count"], { found: String(queueCache.amount), expected });
   }
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;

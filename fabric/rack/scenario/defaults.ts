@@ -21,7 +21,6 @@ const DEFAULT_DRAM_BYTES = 2 ** 30;
 const DEFAULT_QUEUES = 1024;
 /** A choice: between hardware failover and a routing protocol with fast timers. */
 const CONVERGENCE_PS = 100 * PS_PER_US;
-const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
 /** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
 const IOMMU = { iotlb: 64 };
 /** A choice: what is not said of memory pressure. */
@@ -82,7 +81,7 @@ export function resolveHost(
     queues: queues.count ?? DEFAULT_QUEUES,
     ...queuePlanOf(queues),
     llc: { ...llc, ...(evict === "random" && { evict }) },
-    queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }, queues.cache),
+    queueCache: queueCacheOf(queues.cache),
     translations: translationsOf(profile, {
       ...defaults.translationCache,
       ...own.translationCache,
@@ -125,6 +124,7 @@ function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan }
     placement: section.placement ?? QUEUE_PLAN.placement,
     layout: section.layout ?? QUEUE_PLAN.layout,
     readPointer: section.readPointer ?? QUEUE_PLAN.readPointer,
+    lockAnswer: section.lockAnswer ?? QUEUE_PLAN.lockAnswer,
     doorbell: {
       ...QUEUE_PLAN.doorbell,
       ...(scheme === "classic" && { carries: "number" as const }),
@@ -137,16 +137,8 @@ function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan }
   return isDefault && section.scheme === undefined ? {} : { queuePlan };
 }
 
-/** `queues.cache` counts where both are given: `checks.ts` refuses that in one section. */
 function queueCacheOf(
-  section: NonNullable<HostSection["queueCache"]>,
-  cache: QueuesSection["cache"],
+  { entries = CACHED_QUEUES, evict }: NonNullable<QueuesSection["cache"]> = {},
 ): QueueCachePlan {
-  if (cache !== undefined) {
-    const { entries = CACHED_QUEUES, evict } = cache;
-    return { entries, ...(evict ?? { evict: "oldest", amount: 1 }) };
-  }
-  const evict = section.evict ?? "oldest";
-  const amount = evict === "older-than" ? section.age ?? DEFAULT_CACHE_AGE_PS : section.count ?? 1;
-  return { entries: section.entries ?? CACHED_QUEUES, evict, amount };
+  return { entries, ...(evict ?? { evict: "oldest", amount: 1 }) };
 }

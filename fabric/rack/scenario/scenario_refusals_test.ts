@@ -174,11 +174,6 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.queues: found 8192, expected at most 4096 with this DRAM",
   ],
   [
-    "an eviction of more than there is",
-    hostWith("{ queueCache: { entries: 2, evict: several-oldest, count: 3 } }"),
-    "4: hosts.b.queueCache.count: found 3, expected at most 2, the cache's entries",
-  ],
-  [
     "Q-05: a field in a space that may not hold it",
     hostWith("{ queues: { placement: { hostPointer: 2, depth: 3 } } }"),
     "4: hosts.b.queues.placement.hostPointer: found 2, expected 3, the only space for it",
@@ -198,11 +193,6 @@ const WRONG: readonly Refusal[] = [
     "Q-07: two ways of eviction",
     hostWith("{ queues: { cache: { evict: { oldest: 2, random: 2 } } } }"),
     "4: hosts.b.queues.cache.evict: found a mapping, expected one of oldest, olderThan and random",
-  ],
-  [
-    "Q-07: a cache in two words",
-    hostWith("{ queues: { cache: none }, queueCache: { entries: 4 } }"),
-    "4: hosts.b.queueCache: found a mapping, expected nothing beside queues.cache, for which it is short",
   ],
   [
     "Q-07: an eviction of more than the cache has",

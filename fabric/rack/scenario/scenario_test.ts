@@ -49,11 +49,11 @@ expect:
     ]);
   });
 
-  it("Q-05, Q-07: reads how queues are known, for all hosts and for one", () => {
+  it("Q-04, Q-05, Q-07: reads how queues are known, for all hosts and for one", () => {
     const text = `
 name: x
 defaults: { queues: { layout: record, cache: none } }
-hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3 } }, c: { queues: 32 } }
+hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3, lockAnswer: memory } }, c: { queues: 32 } }
 `;
     const [a, b, c] = parseScenario(text, FILE).hosts;
     assert.deepEqual(a!.queuePlan, { ...QUEUE_PLAN, layout: "record" });
@@ -61,6 +61,7 @@ hosts: { a: {}, b: { queues: { count: 64, placement: both-in-3 } }, c: { queues:
       ...QUEUE_PLAN,
       placement: PLACEMENTS["both-in-3"],
       layout: "record",
+      lockAnswer: "memory",
     });
     assert.deepEqual([a!.queues, b!.queues, c!.queues], [1024, 64, 32]);
     assert.equal(c!.queueCache.entries, 0);
@@ -255,7 +256,7 @@ expect: [magic]
       "seed",
       "until",
     ];
-    const hostKeys = ["ddio", "scm", "llc", "timing", "queueCache", "queues", "services"];
+    const hostKeys = ["ddio", "scm", "llc", "timing", "queues", "services"];
     const programKeys = ["on", "run", "at", "to", "method", "depth", "size"];
     const documents = fc.record({
       name: fc.constant("x"),

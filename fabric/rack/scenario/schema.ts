@@ -321,6 +321,9 @@ const queuesSchema = orShort(
     readPointer: oneOf(["at-eviction", "batched"]).optional().describe(
       "when the card tells the host what it has taken; batched: at empty, and each quarter of a ring",
     ),
+    lockAnswer: oneOf(["message", "memory"]).optional().describe(
+      "how the card answers a request for the lock of space 2: by message, or in a word of memory",
+    ),
     doorbell: renamed({
       form: ["form", oneOf(["fifo", "message"])],
       carries: ["carries", oneOf(["pointer", "number"])],
@@ -391,12 +394,6 @@ export const hostSchema = mapping({
     ddioWays: ["ddioWays", integer(1, 64)],
     evict: ["evict", oneOf(["lru", "random"])],
   }).optional().describe("the last-level cache, and the ways that DDIO may use"),
-  queueCache: mapping({
-    entries: integer(1, 2 ** 18).optional(),
-    evict: oneOf(["oldest", "several-oldest", "older-than", "random"]).optional(),
-    count: integer(1, 2 ** 18).optional(),
-    age: duration.optional(),
-  }).optional().describe("short for queues.cache, with its older words"),
   translationCache: mapping({
     entries: integer(8, 2 ** 24).optional(),
     evict: oneOf(["lru", "fifo"]).optional(),
@@ -435,10 +432,6 @@ export const hostSchema = mapping({
     ),
     rnic: timing(Object.keys(rnic) as (keyof RnicTiming)[]).optional().describe("of the card"),
   }).optional().describe("instead of the profile's"),
-}).superRefine(({ queues, queueCache }, context) => {
-  if (queues?.cache === undefined || queueCache === undefined) return;
-  const message = "nothing beside queues.cache, for which it is short";
-  context.addIssue({ code: "custom", path: ["queueCache"], message });
 });
 export type HostSection = z.infer<typeof hostSchema>;
 

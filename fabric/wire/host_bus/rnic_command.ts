@@ -236,8 +236,12 @@ const COMMANDS = {
    * entry.
    */
   "write-space2": { queue: count, offset: count, data: isPlainBytes },
-  /** Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. */
-  "lock-space2": { queue: count },
+  /**
+   * Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. With `answerAt`
+   * the reply says that the request is accepted; whether the lock is granted or denied is written there
+   * (`lock_answer.ts`).
+   */
+  "lock-space2": { queue: count, answerAt: { optional: count } },
   /** Takes what the host has written over, and releases the lock. */
   "unlock-space2": { queue: count },
   /**

@@ -300,7 +300,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const { guard, timing, processingPs } = this.#machine;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
     yield* this.settle();
-    if (command.op === "unlock-space2") guard.unlocked(command.queue);
+    guard.sends(command, this.program);
     const sent = this.#machine.sendCommand(command);
     if (typeof sent !== "number") return sent;
     const { reply } = yield* hold({ kind: "reply", id: sent, answers: true });

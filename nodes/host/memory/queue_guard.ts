@@ -1,7 +1,8 @@
 /**
  * The access rules of queue information (Q-04), held where its memory is written: by cores and by the
  * device. The guard learns what is where, and who holds a lock of space 2, from the commands that the
- * RNIC has granted. Nothing is written by an access that breaks a rule.
+ * RNIC has granted, by message or through a memory location. Nothing is written by an access that
+ * breaks a rule.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -16,6 +17,7 @@ import {
   storeRanges,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { decodeLockAnswer, LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import { AddressFault } from "./address_map.ts";
 
 interface Part {
@@ -32,9 +34,18 @@ export class QueueGuard {
   #end = 0;
   /** The program that may store into a queue's space 2, until the RNIC takes the lock back. */
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
+  /** By the memory location of the answer: who has asked for which queue's lock. */
+  readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
 
   constructor(store: StoreLayout) {
     this.#store = store;
+  }
+
+  /** A program is about to send a command: it releases its lock, or says where the answer goes. */
+  sends(command: RnicCommand, program: string): void {
+    if (command.op === "unlock-space2") this.#holders.delete(command.queue);
+    if (command.op !== "lock-space2" || command.answerAt === undefined) return;
+    this.#asked.set(command.answerAt, { program, queue: command.queue });
   }
 
   /** The RNIC has answered a program's command. */
@@ -48,14 +59,10 @@ export class QueueGuard {
       this.#from = Math.min(...ranges.map(({ from }) => from));
       this.#end = Math.max(...ranges.map(({ end }) => end));
       this.#holders.clear();
+      this.#asked.clear();
     } else if (command.op === "lock-space2" && reply.op === "lock-space2") {
       this.#holders.set(command.queue, { program, until: reply.until });
     }
-  }
-
-  /** The lock of a queue's space 2 is given back. */
-  unlocked(queue: number): void {
-    this.#holders.delete(queue);
   }
 
   /** Whether an access may touch queue information: few do. */
@@ -90,16 +97,35 @@ export class QueueGuard {
     }
   }
 
-  /** A write of the device has arrived: into space 3 it writes nothing, but for a pointer of its own. */
-  checkDevice(address: number, length: number): void {
+  /**
+   * A write of the device has arrived: into space 3 it writes nothing, but for a pointer of its own. A
+   * whole entry of space 1 or 2 ends the queue's lock: the queue is gone or made anew, or the RNIC has
+   * taken the lock back.
+   */
+  checkDevice(address: number, data: Uint8Array): void {
+    if (this.#asked.size > 0) this.#takeAnswer(address, data);
+    const { length } = data;
     if (!this.mayTouch(address, length)) return;
     for (const { space, queue } of this.#parts(address, length)) {
-      if (space !== 3) continue;
+      if (space !== 3) {
+        if (length >= this.#store.bytes[space]) this.#holders.delete(queue);
+        continue;
+      }
       const own = this.#store.placement.rnicPointer === 3 &&
         address === fieldAddress(this.#store, this.#bases, { queue, field: "rnicPointer" }) &&
         length === fieldBytes("rnicPointer");
       assert(own, `The RNIC writes ${length} B into space 3 of queue ${queue}, the host's`);
     }
+  }
+
+  /** The lock is the asker's from the moment at which the answer is in memory. */
+  #takeAnswer(address: number, data: Uint8Array): void {
+    const asked = this.#asked.get(address);
+    if (asked === undefined || data.length !== LOCK_ANSWER_BYTES) return;
+    this.#asked.delete(address);
+    const answer = decodeLockAnswer(data);
+    const { program, queue } = asked;
+    if (typeof answer === "object") this.#holders.set(queue, { program, until: answer.until });
   }
 
   /** The entries that a range touches. */

@@ -1,7 +1,9 @@
 import { doesNotThrow, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { InvariantError } from "../../../fabric/base/assert.ts";
+import { encodeLockAnswer } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import {
+  entryAddress,
   fieldAddress,
   layOut,
   type Placement,
@@ -13,6 +15,7 @@ import { QueueGuard } from "./queue_guard.ts";
 
 const PERSISTENCE = { flow: 1, flush: "read", noSnoop: false } as const;
 const INIT_REPLY = { status: "ok", op: "init", address: 1, mac: 1, mtu: 1024 } as const;
+const DONE = { status: "ok", op: "done" } as const;
 const UNTIL = 500;
 const HOLDER = { program: "holder", now: UNTIL - 1 };
 
@@ -33,6 +36,10 @@ function lockThird(guard: QueueGuard): void {
   guard.answered({ op: "lock-space2", queue: 3 }, reply, "holder");
 }
 
+function release(guard: QueueGuard): void {
+  guard.sends({ op: "unlock-space2", queue: 3 }, "holder");
+}
+
 describe("QueueGuard", () => {
   it("Q-04: of every field of every queue, core and device may write what their space permits", () => {
     for (const placement of Object.values(PLACEMENTS)) {
@@ -48,18 +55,18 @@ describe("QueueGuard", () => {
             if (may) doesNotThrow(byCore("holder"), `${field} of ${queue}`);
             else throws(byCore("holder"), AddressFault, `${field} of ${queue}`);
             if (space === 2) throws(byCore("another"), AddressFault, "the lock is the holder's");
-            const byDevice = () => guard.checkDevice(at, 4);
+            const byDevice = () => guard.checkDevice(at, new Uint8Array(4));
             const mayDevice = space !== 3 || field === "rnicPointer";
             if (mayDevice) doesNotThrow(byDevice, `${field} of ${queue}`);
             else throws(byDevice, InvariantError, `${field} of ${queue}`);
           }
         }
-        guard.unlocked(3);
+        release(guard);
         const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });
         if (placement.depth === 2) {
           lockThird(guard);
           throws(() => guard.checkStore(depth, 4, { ...HOLDER, now: UNTIL }), AddressFault);
-          guard.unlocked(3);
+          release(guard);
         }
         throws(() => guard.checkStore(depth, 4, HOLDER), AddressFault);
         throws(
@@ -70,5 +77,44 @@ describe("QueueGuard", () => {
         doesNotThrow(() => guard.checkStore(spaces.space1 - 8, 8, HOLDER));
       }
     }
+  });
+
+  it("Q-04: a lock ends with its queue: when the RNIC writes a whole entry of space 1 or 2", () => {
+    for (const layout of ["areas", "record"] as const) {
+      const { guard, store, spaces } = guarded(PLACEMENTS.default, layout);
+      const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });
+      const stores = () => guard.checkStore(depth, 4, HOLDER);
+      for (const space of [1, 2] as const) {
+        lockThird(guard);
+        const entry = entryAddress(store, spaces, { queue: 3, space });
+        const other = entryAddress(store, spaces, { queue: 2, space });
+        guard.checkDevice(other, new Uint8Array(store.bytes[space]));
+        guard.checkDevice(entry, new Uint8Array(4));
+        doesNotThrow(stores, "another queue's, or a field");
+        guard.checkDevice(entry, new Uint8Array(store.bytes[space]));
+        throws(stores, AddressFault, `space ${space}`);
+      }
+    }
+  });
+
+  it("Q-04: a lock granted through a memory location is the asker's once the answer is there", () => {
+    const { guard, store, spaces } = guarded(PLACEMENTS.default, "areas");
+    const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });
+    const stores = () => guard.checkStore(depth, 4, HOLDER);
+    const answerAt = 0x9000;
+    const ask = () => {
+      guard.sends({ op: "lock-space2", queue: 3, answerAt }, "holder");
+      guard.answered({ op: "lock-space2", queue: 3, answerAt }, DONE, "holder");
+    };
+    ask();
+    throws(stores, AddressFault, "accepted, and not granted");
+    guard.checkDevice(answerAt, encodeLockAnswer("denied"));
+    guard.checkDevice(answerAt, encodeLockAnswer({ until: UNTIL }));
+    throws(stores, AddressFault, "denied, and answered once");
+    ask();
+    guard.checkDevice(answerAt, encodeLockAnswer({ until: UNTIL }));
+    doesNotThrow(stores);
+    throws(() => guard.checkStore(depth, 4, { ...HOLDER, program: "another" }), AddressFault);
+    throws(() => guard.checkStore(depth, 4, { ...HOLDER, now: UNTIL }), AddressFault);
   });
 });

@@ -21,6 +21,7 @@ import type {
   RnicEvent,
   RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
@@ -129,13 +130,17 @@ export function* initDevice(
   options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
-  const { placement, layout, readPointer, doorbell } = plan.queuePlan ?? QUEUE_PLAN;
+  const { placement, layout, readPointer, lockAnswer, doorbell } = plan.queuePlan ?? QUEUE_PLAN;
   const store = layOut(placement, layout);
   const { buffers, bases } = allocateStore(cpu, queues, store);
+  const answers = lockAnswer === "memory"
+    ? cpu.allocateContiguous(queues * LOCK_ANSWER_BYTES)
+    : undefined;
   const persistence = persistencePlan(plan);
   const spaces = { queues, ...bases.physical };
   const reply = yield* request(cpu, "init", { op: "init", spaces, persistence });
-  const held = new Map(buffers.map((buffer) => [buffer as object, buffer.address]));
+  const all = answers === undefined ? buffers : [...buffers, answers];
+  const held = new Map(all.map((buffer) => [buffer as object, buffer.address]));
   if (failed(reply)) {
     for (const address of held.values()) cpu.free({ address });
     throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
@@ -151,6 +156,7 @@ export function* initDevice(
     ...bases.virtual,
     store,
     readPointer,
+    lockAnswers: answers && { address: answers.address, physical: contiguous(answers) },
     queues,
     card: cpu.card,
     persistence,

@@ -66,6 +66,8 @@ export interface DeviceState {
   readonly store: StoreLayout;
   /** Whether the RNIC tells its pointers in time for others to use. */
   readonly readPointer: QueuePlan["readPointer"];
+  /** Words in which the RNIC answers requests for locks, one for each queue; undefined: by message. */
+  readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
   /** The card that was opened: see {@link Cpu.card}. */
   readonly card: number | undefined;

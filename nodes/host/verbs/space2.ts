@@ -5,8 +5,14 @@
  * the same memory (Q-09): the driver's record follows it.
  */
 import { entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import { failed, request, verbError } from "./device.ts";
-import type { Steps } from "../cpu/program.ts";
+import {
+  decodeLockAnswer,
+  encodeLockAnswer,
+  LOCK_ANSWER_BYTES,
+} from "../../../fabric/wire/host_bus/lock_answer.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { failed, perform as send, request, verbError } from "./device.ts";
+import { SIGNALS, type Steps } from "../cpu/program.ts";
 import type { Device, RingMemory, VerbError } from "./objects.ts";
 import {
   changedSpace2,
@@ -46,11 +52,47 @@ export function storeSpace2(device: Device, change: Space2Change): Steps<VerbErr
   return perform(device, change, () => storeLocked(device, change));
 }
 
+/**
+ * Asks for the lock of a queue's space 2. @returns until when it is granted; EBUSY where it is denied,
+ * ENOENT for an unknown queue.
+ */
+function* takeLock(device: Device, queue: number): Steps<{ readonly until: Time } | VerbError> {
+  const { cpu, state } = device;
+  const { lockAnswers, card } = state;
+  if (lockAnswers === undefined) {
+    return yield* request(cpu, "lock-space2", { op: "lock-space2", queue });
+  }
+  if (queue >= state.queues) return verbError("ENOENT", `There is no queue ${queue}`);
+  const offset = LOCK_ANSWER_BYTES * queue, at = lockAnswers.address + offset;
+  const read = () => decodeLockAnswer(cpu.load(at, LOCK_ANSWER_BYTES));
+  const denied = verbError("EBUSY", `The lock of queue ${queue} is denied`);
+  // Another program waits for its answer in the same word.
+  if (read() === "asked") return denied;
+  cpu.store(at, encodeLockAnswer("asked"));
+  const answerAt = lockAnswers.physical + offset;
+  const wrong = yield* send(cpu, { op: "lock-space2", queue, answerAt });
+  if (wrong !== undefined) {
+    if (cpu.card === card) cpu.store(at, encodeLockAnswer("idle"));
+    return wrong;
+  }
+  const sources = [
+    { kind: "memory", address: at, length: LOCK_ANSWER_BYTES },
+    { kind: "signal", name: SIGNALS.busDown },
+  ] as const;
+  while (cpu.card === card) {
+    const answer = read();
+    if (typeof answer === "object") return answer;
+    if (answer !== "asked") return denied;
+    yield* cpu.waitAny(sources, NEVER);
+  }
+  return verbError("ENOENT", "The RNIC has failed since the lock was asked for");
+}
+
 function* storeLocked(
   { cpu, state }: Device,
   { queue, offset, data }: Space2Change,
 ): Steps<Resumed | VerbError> {
-  const lock = yield* request(cpu, "lock-space2", { op: "lock-space2", queue });
+  const lock = yield* takeLock({ cpu, state }, queue);
   if (failed(lock)) return lock;
   yield* cpu.settle();
   if (cpu.now >= lock.until) {

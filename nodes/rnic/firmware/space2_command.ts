@@ -3,10 +3,13 @@
  * The queue is paused meanwhile (`queues/paused_queue.ts`), so that the answer comes later. A refused
  * one has changed nothing.
  */
+import { LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { answer } from "../queues/pause.ts";
 import { pauseQueue, releaseLock } from "../queues/paused_queue.ts";
+import { coversQueueInformation } from "../queues/queue_information.ts";
 import type { Device } from "../state/device.ts";
-import { noSuch, refusal } from "./reply.ts";
+import { DONE, noSuch, refusal } from "./reply.ts";
 
 /** Whether the queue can be paused now: an unknown or paused one cannot. */
 function refusePause(device: Device, queue: number): RnicReply | undefined {
@@ -29,25 +32,30 @@ export function writeSpace2(
     const range = `[${offset}, ${offset + data.length})`;
     return refusal("EINVAL", `Bytes ${range} must lie within the entry's ${most}`);
   }
-  pauseQueue(device, queue, { task: { kind: "write", offset, data }, command });
+  pauseQueue(device, queue, { task: { kind: "write", offset, data }, asker: { command } });
   return "later";
 }
 
 export function lockSpace2(
   device: Device,
-  { queue }: CommandOf<"lock-space2">,
+  { queue, answerAt }: CommandOf<"lock-space2">,
   command: number,
 ): RnicReply | "later" {
-  const wrong = refusePause(device, queue);
-  if (wrong !== undefined) {
-    device.counters.locksDenied++;
-    return wrong;
-  }
   if (device.store.bytes[2] === 0) {
     return refusal("EINVAL", "The placement has no field in space 2");
   }
-  pauseQueue(device, queue, { task: { kind: "lock" }, command });
-  return "later";
+  if (answerAt !== undefined) {
+    const word = { address: answerAt, length: LOCK_ANSWER_BYTES };
+    const reason = `The answer's word at 0x${answerAt.toString(16)} lies in queue information`;
+    if (coversQueueInformation(device, word)) return refusal("EINVAL", reason);
+  }
+  const asker = answerAt === undefined ? { command } : { answerAt };
+  const denied = refusePause(device, queue);
+  if (denied !== undefined) device.counters.locksDenied++;
+  if (denied === undefined) pauseQueue(device, queue, { task: { kind: "lock" }, asker });
+  else if (device.owners[queue] === undefined) return denied;
+  else answer(device, asker, denied);
+  return answerAt === undefined ? "later" : DONE;
 }
 
 export function unlockSpace2(
@@ -71,6 +79,6 @@ export function expandQueue(
 ): RnicReply | "later" {
   const wrong = refusePause(device, queue);
   if (wrong !== undefined) return wrong;
-  pauseQueue(device, queue, { task: { kind: "move", ring }, command });
+  pauseQueue(device, queue, { task: { kind: "move", ring }, asker: { command } });
   return "later";
 }

@@ -1,8 +1,12 @@
 import { deepEqual as same, equal, match, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
+import type { PageFaultRule, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
+import { rnicPlan } from "../testing/rig_parts_testing.ts";
+import { ask } from "../testing/space2_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 import {
   answerAt,
@@ -22,13 +26,17 @@ import {
 
 const MTU = 1024;
 
+type Asked = ReturnType<typeof ask>;
+
 /** A pair of which one side's memory is on demand. */
 function coldPair(
   side: "a" | "b",
-  options: { readonly pageFault?: PageFaultRule; readonly entries?: number } = {},
+  options: { readonly pageFault?: PageFaultRule; readonly entries?: number } & Partial<RnicTiming> =
+    {},
 ): Pair & { readonly driver: DemandDriver } {
-  const { pageFault = "drop", entries = 2 ** 20 } = options;
-  const plan = { pageFault, translations: { entries, evict: "lru" } } as const;
+  const { pageFault = "drop", entries = 2 ** 20, ...more } = options;
+  const timing = { ...rnicPlan("a").timing, ...more };
+  const plan = { pageFault, timing, translations: { entries, evict: "lru" } } as const;
   const p = pair({ plans: { a: plan, b: plan } });
   const driver = new DemandDriver(p.rig, p.rig[side], {});
   const cold = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
@@ -278,7 +286,70 @@ describe("pages that are taken back", () => {
     equal(p.driver.faults, 2);
   });
 
-  it("the reply waits for DMA reads that are under way", () => {
+  /** Has the host of `b` keep its answers to reads. @returns has it give the oldest one. */
+  function slowReads({ rig }: Pair): { readonly held: PcieMessage[]; readonly answer: () => void } {
+    const { host } = rig.b;
+    const held: PcieMessage[] = [];
+    const take = host.take.bind(host);
+    host.take = (message) => {
+      if (message.kind !== "memory-read") return take(message);
+      held.push(message);
+      return undefined;
+    };
+    const answer = () => {
+      rig.toRnic(rig.b, take(held.shift()!)!);
+      rig.runFor(2 * PS_PER_US);
+    };
+    return { held, answer };
+  }
+
+  const invalidates = (p: Pair, first: number) =>
+    ask(p.rig, p.rig.b, { op: "invalidate-pages", key: p.to.key, first, count: 1 });
+
+  it("the reply waits for DMA reads of theirs, sent and yet to be sent, and for no other", () => {
+    const p = coldPair("b", { dmaReadsMax: 1 });
+    const { rig } = p;
+    post(p, "read", { at: 3584, length: 2 * MTU });
+    go(p);
+    const { held, answer } = slowReads(p);
+    // 512 B of page 0, then of page 1, two and three at a time.
+    post(p, "read", { at: 3584, length: 2 * MTU });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => held.length === 1);
+    const [other, second] = [2, 1].map((page) => invalidates(p, page)) as [Asked, Asked];
+    rig.runFor(2 * PS_PER_US);
+    equal(other()?.status, "ok", "no read touches page 2");
+    equal(second(), undefined, "its read waits for the one of page 0");
+    answer();
+    equal(second(), undefined, "it is under way");
+    answer();
+    equal(second()?.status, "ok");
+  });
+
+  it("the reply waits for the word that an atomic is about to write", () => {
+    const p = coldPair("b", { dataReadPs: 20 * PS_PER_US });
+    const { rig } = p;
+    const atomic = { swapAdd: 1n, compare: 0n };
+    post(p, "fetch-add", { length: 8, atomic });
+    go(p);
+    const { held, answer } = slowReads(p);
+    post(p, "fetch-add", { length: 8, atomic });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => held.length === 1);
+    answer();
+    const asked = invalidates(p, 0);
+    rig.runFor(5 * PS_PER_US);
+    equal(asked(), undefined, "the word was read and is being worked on");
+    rig.run(() => asked() !== undefined);
+    const { log } = rig.b.host;
+    const wrote = log.findLastIndex((one) =>
+      one.kind === "memory-write" && one.address === p.to.address
+    );
+    const replied = log.findLastIndex(({ kind }) => kind === "reply");
+    ok(wrote >= 0 && wrote < replied, "the reply is behind it");
+  });
+
+  it("READs go on over pages that are taken back in the middle of them", () => {
     const p = coldPair("b");
     const { rig } = p;
     post(p, "read", { length: 8 * MTU });

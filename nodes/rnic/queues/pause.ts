@@ -2,7 +2,11 @@
  * Whether a queue is paused (Q-04, Q-09), and the end of a pause whose queue is gone. What a pause is
  * for, and how it goes on, is in `paused_queue.ts`.
  */
+import { encodeLockAnswer } from "../../../fabric/wire/host_bus/lock_answer.ts";
+import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { dmaWrite } from "../dma/dma.ts";
 import { type Device, sendReply } from "../state/device.ts";
+import type { Asker, Pause } from "../state/queues.ts";
 
 /** While it is, nothing of the queue is fetched or written, and its completions are held. */
 export function isPaused({ pauses }: Device, queue: number): boolean {
@@ -14,7 +18,20 @@ export function dropPause(device: Device, queue: number): void {
   const pause = device.pauses.get(queue);
   if (pause === undefined) return;
   device.pauses.delete(queue);
-  if (pause.command === undefined) return;
   const reason = `Queue ${queue} was emptied meanwhile`;
-  sendReply(device, pause.command, { status: "error", errno: "ENOENT", reason });
+  answerPause(device, pause, { status: "error", errno: "ENOENT", reason });
+}
+
+/** Answers who waits for the pause, once. */
+export function answerPause(device: Device, pause: Pause, reply: RnicReply): void {
+  if (pause.asker !== undefined) answer(device, pause.asker, reply);
+  pause.asker = undefined;
+}
+
+/** Answers by message or through the memory location (Q-04). */
+export function answer(device: Device, asker: Asker, reply: RnicReply): void {
+  if ("command" in asker) return sendReply(device, asker.command, reply);
+  const isGranted = reply.status === "ok" && reply.op === "lock-space2";
+  const data = encodeLockAnswer(isGranted ? { until: reply.until } : "denied");
+  dmaWrite(device, { address: asker.answerAt, data });
 }

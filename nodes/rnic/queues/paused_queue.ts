@@ -15,12 +15,13 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { dmaRead } from "../dma/dma.ts";
-import { type Device, type QueueOwner, schedule, sendReply } from "../state/device.ts";
+import { type Device, type QueueOwner, schedule } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { HeldCompletion, Pause, PauseTask } from "../state/queues.ts";
+import type { Asker, HeldCompletion, Pause, PauseTask } from "../state/queues.ts";
 import { complete, completionsEnd, writePending } from "./completion_queue.ts";
 import { writeSpace2 } from "./install.ts";
+import { answerPause } from "./pause.ts";
 import { findQueue, rereadPointer, spaceAddress } from "./queue_information.ts";
 import { serveReceives } from "./receive_queue.ts";
 import {
@@ -37,16 +38,16 @@ import { lookAtShared, serveWaiting } from "./shared_receive_queue.ts";
 
 type Refusal = Omit<Extract<RnicReply, { readonly status: "error" }>, "status">;
 
-/** Pauses the queue for a task; `command` is answered when it is done. */
+/** Pauses the queue for a task; `asker` is answered when it is done. */
 export function pauseQueue(
   device: Device,
   queue: number,
-  plan: { readonly task: PauseTask; readonly command: number },
+  plan: { readonly task: PauseTask; readonly asker: Asker },
 ): void {
-  const { task, command } = plan;
+  const { task, asker } = plan;
   const pause: Pause = {
     queue,
-    command,
+    asker,
     task,
     stage: "drains",
     // A fetch that never ends has failed with its queue pair: the pause is given up then.
@@ -67,7 +68,7 @@ export function pauseQueue(
 export function releaseLock(device: Device, pause: Pause, command: number): void {
   pause.task = { kind: "unlock" };
   pause.hostWrote = true;
-  pause.command = command;
+  pause.asker = { command };
   pause.stage = "works";
   pause.until = NEVER;
   dmaRead(device, {
@@ -139,7 +140,7 @@ function grant(device: Device, pause: Pause): void {
   pause.stage = "locked";
   pause.until = device.stageAt + device.timing.space2LockPs;
   device.counters.locksGranted++;
-  answer(device, pause, { status: "ok", op: "lock-space2", until: pause.until });
+  answerPause(device, pause, { status: "ok", op: "lock-space2", until: pause.until });
 }
 
 /** Space 2 as the host has left it under its lock; undefined where it could not be read. */
@@ -213,7 +214,7 @@ function finish(device: Device, { pause, entry }: Resting, read: number): void {
   const owner = device.owners[pause.queue]!;
   const written = completionsOf(device, owner) + pause.held.length;
   const { stamp } = entry;
-  answer(device, pause, { status: "ok", op: "queue-resumed", read, written, stamp });
+  answerPause(device, pause, { status: "ok", op: "queue-resumed", read, written, stamp });
   resumeQueue(device, pause);
 }
 
@@ -227,13 +228,8 @@ function completionsOf(device: Device, owner: QueueOwner): number {
 /** The change is refused and the queue goes on as it was; what the host has written is dropped. */
 function refuse(device: Device, pause: Pause, wrong: Refusal): void {
   if (pause.hostWrote) writeSpace2(device, pause.entry!);
-  answer(device, pause, { status: "error", ...wrong });
+  answerPause(device, pause, { status: "error", ...wrong });
   resumeQueue(device, pause);
-}
-
-function answer(device: Device, pause: Pause, reply: RnicReply): void {
-  if (pause.command !== undefined) sendReply(device, pause.command, reply);
-  pause.command = undefined;
 }
 
 /** The queue's information could not be read: the command is refused, and nothing else changes. */

@@ -32,13 +32,16 @@ function received(p: Pair): string[] {
 }
 
 describe("the lock of space 2", () => {
-  it("Q-04 (in part): is one queue's: granted until a time, refused to a second host, released once", () => {
+  it("Q-04: is one queue's: granted until a time, refused to a second host, released once", () => {
     const p = pair();
     const { rig, a } = p;
     const until = lock(rig, rig.a, a.sq.queue);
     assert.ok(until > rig.now && until <= rig.now + LOCK_PS);
     const again = rig.command(rig.a, { op: "lock-space2", queue: a.sq.queue });
     assert.ok(again.status === "error" && again.errno === "EBUSY");
+    const answerAt = rig.a.host.spaces.space3;
+    const inside = rig.command(rig.a, { op: "lock-space2", queue: a.rq.queue, answerAt });
+    assert.ok(inside.status === "error" && /lies in queue information/.test(inside.reason));
     lock(rig, rig.a, a.rq.queue);
     lock(rig, rig.a, a.sendCq.cqn);
     resumed(unlock(p, "a", a.sq.queue));
@@ -47,7 +50,7 @@ describe("the lock of space 2", () => {
     assert.equal(counter(p, "a", "locksDenied"), 1);
   });
 
-  it("Q-04 (in part): of a host that dies with it is taken back: what it half wrote is dropped, the queue goes on", () => {
+  it("Q-04: of a host that dies with it is taken back: what it half wrote is dropped, the queue goes on", () => {
     const p = pair();
     const { rig, a } = p;
     const queue = a.sq.queue;
@@ -70,7 +73,7 @@ describe("the lock of space 2", () => {
     assert.equal(statuses(p).length, 100, "by the old depth");
   });
 
-  it("Q-04 (in part): its time is the plan's", () => {
+  it("Q-04: its time is the plan's", () => {
     const plain = pair();
     const timing = { ...plain.rig.a.plan.timing, space2LockPs: 3 * PS_PER_US };
     const p = pair({ plans: { a: { timing } } });
@@ -81,7 +84,7 @@ describe("the lock of space 2", () => {
     assert.equal(counter(p, "a", "locksTakenBack"), 1);
   });
 
-  it("Q-04 (in part): is granted when what was being fetched is there, from memory too", () => {
+  it("Q-04: is granted when what was being fetched is there, from memory too", () => {
     const queueCache = { entries: 1, evict: "oldest", amount: 1 } as const;
     const p = pair({ plans: { a: { queueCache } } });
     const { rig, a } = p;
@@ -103,7 +106,7 @@ describe("the lock of space 2", () => {
     assert.equal(done + statuses(p).length, 6);
   });
 
-  it("Q-04 (in part): ends with its queue, and its command is answered", () => {
+  it("Q-04: ends with its queue, and its command is answered", () => {
     const p = pair();
     const { rig, a } = p;
     lock(rig, rig.a, a.sq.queue);
@@ -116,7 +119,7 @@ describe("the lock of space 2", () => {
 });
 
 describe("a paused queue", () => {
-  it("Q-04 (in part): a SEND to a paused receive queue gets RNR NAK, and its RECV once it goes on", () => {
+  it("Q-04: a SEND to a paused receive queue gets RNR NAK, and its RECV once it goes on", () => {
     const p = pair();
     recvs(p, 2);
     lock(p.rig, p.rig.b, p.b.rq.queue);
@@ -131,7 +134,7 @@ describe("a paused queue", () => {
     assert.deepEqual(statuses(p), ["SUCCESS"]);
   });
 
-  it("Q-04 (in part): receives that are on the chip already are not used either", () => {
+  it("Q-04: receives that are on the chip already are not used either", () => {
     const p = pair();
     recvs(p, 4);
     post(p, "send", { length: 8 });
@@ -144,7 +147,7 @@ describe("a paused queue", () => {
     assert.ok(counter(p, "b", "rnrNaksOut") > 0);
   });
 
-  it("Q-04 (in part): a message that has its RECV comes in, its completion is held", () => {
+  it("Q-04: a message that has its RECV comes in, its completion is held", () => {
     const p = pair({}, { attributes: { pathMtu: 256 } });
     recvs(p, 1, { length: 16_384 });
     post(p, "send", { length: 16_384 });
@@ -163,7 +166,7 @@ describe("a paused queue", () => {
     assert.ok(!names(p, "b").includes("RC RNR NAK"));
   });
 
-  it("Q-04 (in part): what UC and UD send to a paused receive queue is dropped and counted", () => {
+  it("Q-04: what UC and UD send to a paused receive queue is dropped and counted", () => {
     const rig = new Rig();
     const from = rig.register(rig.a, { length: 4096 });
     const to = rig.register(rig.b, { length: 4096 });
@@ -189,7 +192,7 @@ describe("a paused queue", () => {
     for (const qp of [uc.b, ud.b]) assert.equal(rig.poll(rig.b, qp.recvCq).length, 1);
   });
 
-  it("Q-04 (in part): a paused shared receive queue gives nothing to its queue pairs, and then goes on", () => {
+  it("Q-04: a paused shared receive queue gives nothing to its queue pairs, and then goes on", () => {
     const rig = new Rig();
     const srq = createSrq(rig, rig.b);
     const cq = rig.createCq(rig.b);
@@ -216,7 +219,7 @@ describe("a paused queue", () => {
     assert.equal(limits.length, 1);
   });
 
-  it("Q-12 (in part), Q-04 (in part): a paused completion queue holds its completions, in order; others go on", () => {
+  it("Q-12, Q-04: a paused completion queue holds its completions, in order; others go on", () => {
     const p = pair();
     const { rig, a } = p;
     const other = rig.connect();
@@ -232,7 +235,7 @@ describe("a paused queue", () => {
     assert.deepEqual(rig.poll(rig.a, a.sendCq).map(({ wqeIndex }) => wqeIndex), order);
   });
 
-  it("Q-04 (in part): queues that complete into the same completion queue go on", () => {
+  it("Q-04: queues that complete into the same completion queue go on", () => {
     const rig = new Rig();
     const cq = rig.createCq(rig.a);
     const [one, three] = [0, 1].map(() => {
@@ -274,7 +277,7 @@ describe("a change of space 2", () => {
   }
 
   for (const how of ["by value", "under the lock"] as const) {
-    it(`Q-04 (in part), Q-09 (in part): ${how} reaches the cached copy before the queue goes on`, () => {
+    it(`Q-04, Q-09 (in part): ${how} reaches the cached copy before the queue goes on`, () => {
       const p = pair({}, { depth: 16 });
       const { rig, a } = p;
       const { queue, address } = a.sq;
@@ -299,7 +302,7 @@ describe("a change of space 2", () => {
     });
   }
 
-  it("Q-04 (in part): of a WQE's size, to no power of two, or of a completion queue is refused and undone", () => {
+  it("Q-04: of a WQE's size, to no power of two, or of a completion queue is refused and undone", () => {
     const p = pair();
     const { rig, a } = p;
     const wrong = [

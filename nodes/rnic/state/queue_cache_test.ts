@@ -43,7 +43,7 @@ function queues(evicted: readonly QueueEntry[]): number[] {
 }
 
 describe("QueueCache", () => {
-  it("Q-07 (in part): oldest makes room by the one cached first", () => {
+  it("Q-07: oldest makes room by the one cached first", () => {
     const { cache } = filled({ evict: "oldest", amount: 3 });
     assert.deepEqual(queues(cache.insert(entry(4), 4)), [0]);
     assert.deepEqual(queues(cache.insert(entry(5), 5)), [1]);
@@ -51,20 +51,20 @@ describe("QueueCache", () => {
     assert.equal(cache.size, 4);
   });
 
-  it("Q-07 (in part): several-oldest evicts that many at once", () => {
+  it("Q-07: several-oldest evicts that many at once", () => {
     const { cache } = filled({ evict: "several-oldest", amount: 3 });
     assert.deepEqual(queues(cache.insert(entry(4), 4)), [0, 1, 2]);
     assert.equal(cache.size, 2);
   });
 
-  it("Q-07 (in part): older-than evicts all of an age, and the oldest where none has it", () => {
+  it("Q-07: older-than evicts all of an age, and the oldest where none has it", () => {
     const { cache } = filled({ evict: "older-than", amount: 10 });
     assert.deepEqual(queues(cache.insert(entry(4), 12)), [0, 1]);
     const young = filled({ evict: "older-than", amount: 10 });
     assert.deepEqual(queues(young.cache.insert(entry(4), 5)), [0]);
   });
 
-  it("Q-07 (in part): random draws from the seed: the same for one seed, not the same for all", () => {
+  it("Q-07: random draws from the seed: the same for one seed, not the same for all", () => {
     const draws = [1, 2, 3, 4, 5, 6].map((seed) => {
       const { cache } = filled({ evict: "random", amount: 2 }, seed);
       const again = filled({ evict: "random", amount: 2 }, seed);
@@ -77,7 +77,7 @@ describe("QueueCache", () => {
   });
 
   for (const evict of ["oldest", "several-oldest", "older-than", "random"] as const) {
-    it(`Q-07 (in part): ${evict} spares what is in use, and grows where all of it is`, () => {
+    it(`Q-07: ${evict} spares what is in use, and grows where all of it is`, () => {
       const { cache, entries } = filled({ evict, amount: 1 });
       for (const each of entries) each.pins = 1;
       assert.deepEqual(cache.insert(entry(4), 1000), []);

@@ -79,8 +79,8 @@ export interface QueueLoad {
  */
 export interface Pause {
   readonly queue: number;
-  /** Number of the command that is answered next; undefined where none waits. */
-  command: number | undefined;
+  /** The command that is answered next, or the word of host memory; undefined where none waits. */
+  asker: Asker | undefined;
   /** What is to be done when the queue is at rest. */
   task: PauseTask;
   /**
@@ -97,6 +97,9 @@ export interface Pause {
   /** Completions of receives, to be written afterwards. */
   readonly held: Fifo<HeldCompletion>;
 }
+
+/** Who is told of a pause's outcome: a command, or, for a lock, a word of host memory. */
+export type Asker = { readonly command: number } | { readonly answerAt: number };
 
 export type PauseTask =
   | { readonly kind: "lock" }

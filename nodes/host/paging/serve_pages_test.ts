@@ -1,0 +1,236 @@
+/** The kernel thread that maps pages for the card and takes them back, against a card that notes its commands. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
+import type { RnicCommand } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Steps } from "../cpu/program.ts";
+import { AddressMap, type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
+import { Iommu } from "../memory/iommu.ts";
+import { MemorySystem } from "../memory/memory_system.ts";
+import { PageTable } from "../memory/page_table.ts";
+import { rigPlan } from "../testing/host_testing.ts";
+import { Pager } from "./pager.ts";
+import { pressMemory, servePages } from "./serve_pages.ts";
+
+const KEY = 0x100;
+const PAGE = DRAM_PAGE_BYTES;
+
+/** Here no core waits. */
+function* nothing(): Steps<void> {}
+
+/** A region of four pages, all of which the card has. */
+class Machine {
+  readonly plan = rigPlan({ dramBytes: 1 << 20, scmBytes: 1 << 16 });
+  readonly timing = { ...this.plan.timing, majorFaultPs: 57.5 * PS_PER_US };
+  readonly map = new AddressMap(this.plan);
+  readonly memory = new MemorySystem(this.plan);
+  readonly table = new PageTable(this.map, this.memory, this.timing);
+  readonly iommu = new Iommu({
+    iotlb: 8,
+    missPs: 1,
+    scmPageBytes: this.map.scm.pageBytes,
+  });
+  readonly pager: Pager;
+  readonly buffer: Buffer;
+  readonly commands: RnicCommand[] = [];
+  readonly signals: string[] = [];
+  /** Frames to which a device's write is on its way, or that a core watches. */
+  readonly coming = new Set<number>();
+  readonly inUse = new Set<number>();
+  /** What happens while the thread waits: for the card, or for time to pass. */
+  onCommand: (command: RnicCommand) => void = () => {};
+  onSleep: () => void = () => {};
+  now = 0;
+
+  constructor(pages = 4) {
+    const { map, table } = this;
+    this.pager = new Pager({ pin: false, map, table, iommu: this.iommu, onWork: () => {} });
+    this.buffer = map.allocate(pages * PAGE);
+    const { address, length } = this.buffer;
+    this.pager.demand(KEY, this.buffer, { address, length, writable: true });
+    this.fault({ first: 0, count: pages });
+    this.commands.length = 0;
+  }
+
+  get cpu() {
+    // deno-lint-ignore no-this-alias
+    const machine = this;
+    return {
+      get now() {
+        return machine.now;
+      },
+      charge: (ps: number) => void (machine.now += ps),
+      settle: nothing,
+      *sleep(ps: number): Steps<void> {
+        yield* nothing();
+        machine.now += ps;
+        machine.onSleep();
+      },
+      *command(command: RnicCommand): Steps<{ status: "ok"; op: "done" }> {
+        yield* nothing();
+        machine.commands.push(command);
+        machine.onCommand(command);
+        return { status: "ok", op: "done" };
+      },
+      signal: (name: string) => void machine.signals.push(name),
+    };
+  }
+
+  run(): void {
+    const { pager, table, map, coming, inUse } = this;
+    const steps = servePages({
+      cpu: this.cpu,
+      pager,
+      table,
+      timing: this.timing,
+      physical: (address) => map.physical(address),
+      isComing: (frame) => coming.has(frame),
+      isInUse: (frame) => inUse.has(frame),
+    });
+    for (let step = steps.next(); !step.done; step = steps.next()) {
+      assert.fail("a wait of another kind");
+    }
+  }
+
+  fault(range: { readonly first: number; readonly count: number; readonly ahead?: number }): void {
+    this.pager.fault({ type: "PAGE_FAULT", key: KEY, ahead: 0, write: true, ...range });
+    this.run();
+  }
+
+  at(page: number): number {
+    return this.buffer.address + page * PAGE;
+  }
+
+  frame(page: number): number {
+    return this.map.physical(this.at(page));
+  }
+
+  take(page: number, keep = true): void {
+    this.pager.take({ address: this.at(page), length: PAGE }, keep);
+    this.run();
+  }
+
+  isThere(page: number): boolean {
+    return this.table.isThere(this.at(page));
+  }
+}
+
+function spans(commands: readonly RnicCommand[]): string[] {
+  return commands.map((command) => {
+    if (command.op === "map-pages") return `map ${command.first}+${command.pages.length}`;
+    if (command.op === "invalidate-pages") return `invalidate ${command.first}+${command.count}`;
+    return command.op;
+  });
+}
+
+describe("servePages", () => {
+  it("takes a page away only when the card has let go of it, and its bytes come back to another frame", () => {
+    const machine = new Machine();
+    machine.memory.store(machine.frame(1), new Uint8Array(PAGE).fill(5));
+    machine.onCommand = () => assert.ok(machine.isThere(1), "the card still has it");
+    machine.take(1);
+    assert.deepEqual(spans(machine.commands), ["invalidate 1+1"]);
+    assert.deepEqual([0, 1, 2, 3].map((page) => machine.isThere(page)), [true, false, true, true]);
+    machine.onCommand = () => {};
+    const other = machine.frame(2);
+    machine.take(2);
+    machine.fault({ first: 1, count: 1 });
+    assert.equal(machine.frame(1), other, "the frame that was given up last");
+    const bytes = new Uint8Array(PAGE);
+    machine.memory.load(machine.frame(1), bytes);
+    assert.ok(bytes.every((byte) => byte === 5), "kept elsewhere meanwhile");
+    assert.deepEqual(spans(machine.commands).slice(2), ["map 1+1"]);
+    machine.take(1, false);
+    machine.fault({ first: 1, count: 1 });
+    machine.memory.load(machine.frame(1), bytes);
+    assert.ok(bytes.every((byte) => byte === 0), "not kept: zeros");
+  });
+
+  it("waits for a device's write that is on its way to the frame", () => {
+    const machine = new Machine();
+    const frame = machine.frame(0);
+    machine.coming.add(frame);
+    let slept = 0;
+    machine.onSleep = () => {
+      assert.ok(machine.isThere(0), "its bytes would come into another page's frame");
+      if (++slept === 3) machine.coming.delete(frame);
+    };
+    machine.take(0);
+    assert.equal(slept, 3);
+    assert.ok(!machine.isThere(0));
+  });
+
+  it("leaves a page where a core waits for its change, where it is pinned, and where the card has it again", () => {
+    const machine = new Machine();
+    machine.inUse.add(machine.frame(0));
+    machine.take(0);
+    machine.pager.pin(KEY + 1, { address: machine.at(1), length: PAGE }, [machine.frame(1)]);
+    machine.take(1);
+    // Another region over the same page.
+    const { buffer } = machine;
+    machine.pager.demand(KEY + 2, buffer, { address: machine.at(2), length: PAGE, writable: true });
+    machine.coming.add(machine.frame(2));
+    machine.onSleep = () => {
+      machine.coming.clear();
+      const region = machine.pager.regions.get(KEY + 2)!;
+      machine.pager.map(region, 0, { rights: 2, frame: machine.frame(2) });
+    };
+    machine.take(2);
+    machine.take(3);
+    assert.deepEqual([0, 1, 2, 3].map((page) => machine.isThere(page)), [true, true, true, false]);
+  });
+
+  it("unmaps pages of SCM from the card and leaves their bytes where they are", () => {
+    const machine = new Machine();
+    const { scm } = machine.map;
+    const { address } = scm;
+    machine.pager.demand(KEY + 3, scm, { address, length: scm.pageBytes, writable: true });
+    machine.pager.fault({
+      type: "PAGE_FAULT",
+      key: KEY + 3,
+      first: 0,
+      count: 1,
+      ahead: 0,
+      write: true,
+    });
+    machine.run();
+    const before = machine.map.physical(address);
+    machine.pager.take({ address, length: scm.pageBytes }, false);
+    machine.run();
+    assert.deepEqual(spans(machine.commands), ["map 0+1", "invalidate 0+1"]);
+    assert.equal(machine.map.physical(address), before);
+    assert.equal(machine.table.takenAway, 0);
+  });
+
+  it("under pressure takes the pages that the card has had longest, so many, again and again", () => {
+    const machine = new Machine();
+    machine.take(0);
+    machine.fault({ first: 0, count: 1 });
+    machine.commands.length = 0;
+    machine.onSleep = () => machine.run();
+    const { cpu, pager } = machine;
+    const steps = pressMemory({ cpu, pager }, { everyPs: PS_PER_US, times: 2, pages: 2 });
+    while (!steps.next().done) assert.fail("a wait of another kind");
+    machine.run();
+    assert.deepEqual(spans(machine.commands), [1, 2, 3, 0].map((page) => `invalidate ${page}+1`));
+  });
+
+  it("has the IOMMU let a device reach a page only while the card has it", () => {
+    const machine = new Machine();
+    const frame = machine.frame(3);
+    const reaches = () => machine.iommu.translate(frame, 8) !== undefined;
+    assert.ok(reaches());
+    machine.onCommand = () => assert.ok(reaches(), "until the card has answered");
+    machine.take(3);
+    assert.ok(!reaches());
+  });
+
+  it("maps what comes with a fault in its own command, ahead of the rest of the message", () => {
+    const machine = new Machine();
+    for (const page of [0, 1, 2, 3]) machine.take(page);
+    machine.commands.length = 0;
+    machine.fault({ first: 0, count: 1, ahead: 3 });
+    // A page that was kept elsewhere takes 57.5 us: after 100 us the card is told what is there.
+    assert.deepEqual(spans(machine.commands), ["map 0+1", "map 1+2", "map 3+1"]);
+  });
+});
