@@ -15,7 +15,7 @@ interface Row {
 }
 
 describe("hints in a rack", () => {
-  it("H-30: hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
+  it("H-30 (in part): hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
     const text = await Deno.readTextFile(new URL("hints_cold_pages.yaml", SHIPPED));
     // A sixteenth of the bytes at a sixteenth of the rate.
     const small = text.replaceAll("1048576", "65536").replaceAll("2097152", "131072")
