@@ -2,6 +2,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -36,6 +37,7 @@ interface Options {
   readonly pageFault?: PageFaultRule;
   readonly entries?: number;
   readonly qp?: QpOptions;
+  readonly accessFlags?: number;
 }
 
 interface Cold extends Pair {
@@ -45,6 +47,7 @@ interface Cold extends Pair {
 /** A pair whose target memory is on demand, before it is connected as well: the card wants prefetch hints. */
 function cold(options: Options = {}): Cold {
   const { a = {}, b = {}, pinned = false, pageFault = "drop", entries = 2 ** 20 } = options;
+  const { accessFlags = EVERY_ACCESS } = options;
   const plan = (given: Partial<HintPlan> | "none") => ({
     pageFault,
     translations: { entries, evict: "lru" as const },
@@ -59,7 +62,7 @@ function cold(options: Options = {}): Cold {
   rig.fill(rig.b, to, () => 0xee);
   const ends = rig.connect({
     ...options.qp,
-    attributes: { accessFlags: EVERY_ACCESS, timeout: 9 },
+    attributes: { accessFlags, timeout: 9 },
   });
   return { rig, ...ends, from, to, driver };
 }
@@ -505,6 +508,13 @@ describe("a responder that gets hints", () => {
     post(p, "write", { length: 64 });
     go(p);
     same(statuses(p), ["SUCCESS"]);
+  });
+
+  it("H-24: nor without those of the queue pair", () => {
+    const p = cold({ accessFlags: ACCESS.localWrite | ACCESS.remoteRead });
+    announce(p, { va: BigInt(p.to.va), length: 64 });
+    p.rig.run();
+    same([counter(p, "b", "hintPagesAsked"), counter(p, "b", "hintsNoAccess")], [0, 1]);
   });
 
   it("H-24: only the queue pair's own peer, and only of the pair that carries it", () => {
