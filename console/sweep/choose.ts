@@ -1,6 +1,6 @@
 /** Which figure of what was measured is drawn against what. */
 import { oneOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
-import type { Chart, ChartPoint, Series, XAxis } from "../plot/chart.ts";
+import { type Chart, type ChartPoint, type Series, withUnit, type XAxis } from "../plot/chart.ts";
 import { figureNamed, labelOfFigure, leadingOf, unitOf } from "./figures.ts";
 import { type Dimension, type Measured, type MeasuredPoint, medianOf } from "./measured.ts";
 
@@ -54,13 +54,13 @@ export function chartOf(
   const series = [...groups.values()].map((own): Series => {
     const { at } = own[0]!;
     return {
-      name: seriesName(Object.fromEntries(by.map(({ name }) => [name, at[name] ?? "–"]))),
-      panel: panel === undefined ? "" : at[panel.name] ?? "–",
+      name: seriesName(Object.fromEntries(by.map((each) => [each.name, shown(each, at)]))),
+      panel: panel === undefined ? "" : shown(panel, at),
       ...styles(at),
       points: chartPoints(own, { x, figure }),
     };
   });
-  const order = panel?.values ?? [""];
+  const order = panel?.values.map((value) => shown(panel, { [panel.name]: value })) ?? [""];
   series.sort((one, other) =>
     order.indexOf(one.panel) - order.indexOf(other.panel) || one.dash - other.dash ||
     one.colour - other.colour
@@ -79,6 +79,12 @@ export function chartOf(
     series,
     caption: [...spread, ...caption],
   };
+}
+
+/** The value of a point, of a number with its unit: `4 KiB`. */
+function shown({ name, values, numbers, unit }: Dimension, at: MeasuredPoint["at"]): string {
+  const value = at[name] ?? "–", number = numbers?.[values.indexOf(value)];
+  return number === undefined || unit === "" ? value : withUnit(unit, number);
 }
 
 /** `depth 4, DDIO on`. */

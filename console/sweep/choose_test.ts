@@ -189,6 +189,16 @@ describe("chartOf", () => {
     });
   });
 
+  it("names a line by its value with the unit", () => {
+    const varied = [{ name: "depth", values: ["1"] }, { name: "size", values: ["64", "4KiB"] }];
+    const measurements = varied[1]!.values.map((size) => ({
+      ...{ values: { depth: "1", size }, error: "" },
+      report: reportOf([{ method: "write-read", median: 1_000 }]),
+    }));
+    const { series } = chart({ x: "depth" }, measurements, varied);
+    assert.deepEqual(series.map(({ name }) => name), ["size 64 B", "size 4 KiB"]);
+  });
+
   it("makes panels of what has the fewest values where one would have too many lines", () => {
     const methods = Array.from({ length: 6 }, (_, i) => `method-${i}`);
     const measurements = swept().filter(({ values }) => values["seed"] === "1").map((each) => ({
