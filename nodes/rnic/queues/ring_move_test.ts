@@ -1,18 +1,16 @@
-/** Rings that go on elsewhere, with everything else happening at the same time (Q-09). */
+/**
+ * Rings that go on elsewhere, with everything else happening at the same time (Q-09): random traffic.
+ * `interleavings_test.ts` has every interleaving of a small ring.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 import { PS_PER_NS, PS_PER_US } from "../../../fabric/base/time.ts";
-import {
-  DOORBELL_OFFSET,
-  encodeDoorbell,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { RigCq, RigQp, Ring, Side } from "../testing/rig_parts_testing.ts";
+import type { RigCq, Ring, Side } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import {
   adopt,
-  ask,
   movedPosition,
   type Resumed,
   resumed,
@@ -257,141 +255,3 @@ describe("rings that are resized in use", () => {
     assert.ok(moves > 60, `${moves} resizes were tried`);
   });
 });
-
-const BELLS = ["pointer", "number"] as const;
-
-/** Where a step of the host stands between the events of the RNIC. */
-interface Script {
-  readonly rig: Rig;
-  readonly steps: readonly (() => void)[];
-  /** After all: until nothing happens any more, and what must hold then. */
-  readonly check: () => void;
-}
-
-/**
- * Runs the steps with every possible number of the RNIC's events in front of each. @returns how many
- * interleavings there are.
- */
-function everyInterleaving(prepare: () => Script): number {
-  const delays: number[] = [];
-  for (let runs = 1;; runs++) {
-    const { rig, steps, check } = prepare();
-    const mayWait: boolean[] = [];
-    for (const [i, step] of steps.entries()) {
-      delays[i] ??= 0;
-      for (let events = 0; events < delays[i]!; events++) rig.step();
-      mayWait[i] = !rig.isQuiet;
-      step();
-    }
-    rig.run();
-    check();
-    const next = mayWait.lastIndexOf(true);
-    if (next < 0) return runs;
-    delays[next]!++;
-    delays.length = next + 1;
-  }
-}
-
-describe("a ring of four units", () => {
-  for (const where of ["in place", "elsewhere"] as const) {
-    for (const late of [false, true]) {
-      const when = late ? "behind the command" : "before the command";
-      it(`Q-09 (in part): grows ${where}, the last doorbell ${when}: every interleaving, from every position`, () => {
-        const rig = new Rig({ memoryBytes: 1 << 20 });
-        const cq = rig.createCq(rig.a);
-        const qp = rig.createQp(rig.a, { depth: 4, cq });
-        rig.bringUp(rig.a, qp, { qpn: qp.qpn });
-        const spare = rig.a.host.allocate(4096);
-        let total = 0;
-        for (const start of [0, 1, 2, 3]) {
-          // The RNIC comes to know of a pointer either way, so one place is enough for both.
-          for (const bells of where === "in place" ? BELLS : ["number"] as const) {
-            total += everyInterleaving(() =>
-              growing({ rig, qp, cq, spare }, { start, bells, late, where })
-            );
-          }
-        }
-
-        assert.ok(total > 500, `${total} interleavings`);
-      });
-    }
-  }
-});
-
-/** Inline data that makes a WQE two units long. */
-const TWO_UNITS = new Uint8Array(64);
-
-interface Small {
-  readonly rig: Rig;
-  readonly qp: RigQp;
-  readonly cq: RigCq;
-  readonly spare: number;
-}
-
-/** Two posts, of one and of two units, fill the ring; it grows, and two more follow. */
-function growing(
-  { rig, qp, cq, spare }: Small,
-  by: {
-    readonly start: number;
-    readonly bells: "pointer" | "number";
-    readonly late: boolean;
-    readonly where: "in place" | "elsewhere";
-  },
-): Script {
-  const queue = new Driven(rig, rig.a, qp.sq, cq);
-  const home = qp.sq.address;
-  const post = (long = false) => {
-    queue.note(long ? 2 : 1);
-    rig.enqueueSend(rig.a, qp, { opcode: "nop", ...(long && { inline: TWO_UNITS }) });
-  };
-  while ((qp.sq.write + 1) % 4 !== by.start) {
-    post();
-    rig.ring(rig.a, qp.sq);
-    rig.run();
-    queue.poll();
-  }
-  const before = queue.done.length;
-  const place = { address: by.where === "in place" ? home : spare, units: 8 };
-  let late: Uint8Array<ArrayBuffer> | undefined;
-  let reply: ReturnType<typeof ask> = () => undefined;
-  const bell = () => {
-    rig.toRnic(rig.a, { kind: "register-write", offset: DOORBELL_OFFSET, data: late! });
-  };
-  const store = () => {
-    post(true);
-    const write = rig.a.host.tellPointer(qp.sq, rig.now);
-    late = encodeDoorbell({ queue: qp.sq.queue, ...(by.bells === "pointer" && { write }) });
-  };
-  const grow = () => {
-    reply = ask(rig, rig.a, { op: "expand-queue", queue: qp.sq.queue, ring: place });
-  };
-  const steps = [
-    () => {
-      post();
-      rig.ring(rig.a, qp.sq, by.bells);
-    },
-    store,
-    by.late ? grow : bell,
-    () => {
-      if (by.late) bell();
-      else grow();
-      rig.run(() => reply() !== undefined);
-    },
-    () => {
-      queue.take(place, resumed(reply()));
-      post(true);
-      post();
-      rig.ring(rig.a, qp.sq, by.bells);
-    },
-  ];
-  return {
-    rig,
-    steps,
-    check: () => {
-      queue.poll();
-      assert.equal(queue.done.length - before, 4, "each completes once");
-      assert.equal(queue.outstanding.length, 0);
-      assert.ok(queue.resize({ address: home, units: 4 }, false), "an empty ring shrinks");
-    },
-  };
-}
