@@ -33,7 +33,10 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     load: async () => (await import("./commands/transfer.ts")).addTransfer,
   },
   { commands: ["trace"], load: async () => (await import("./commands/trace.ts")).addTrace },
-  { commands: ["explore"], load: async () => (await import("./commands/explore.ts")).addExplore },
+  {
+    commands: ["explore"],
+    load: async () => (await import("./commands/explore/explore.ts")).addExplore,
+  },
   { commands: ["sweep", "plot"], load: async () => (await import("./commands/sweep.ts")).addSweep },
   {
     commands: ["perftest"],
