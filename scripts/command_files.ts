@@ -33,11 +33,9 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     load: async () => (await import("./commands/transfer.ts")).addTransfer,
   },
   { commands: ["trace"], load: async () => (await import("./commands/trace.ts")).addTrace },
-  {
-    commands: ["explore"],
-    load: async () => (await import("./commands/explore/explore.ts")).addExplore,
-  },
-  { commands: ["sweep", "plot"], load: async () => (await import("./commands/sweep.ts")).addSweep },
+  { commands: ["explore"], load: async () => (await import("./commands/explore.ts")).addExplore },
+  { commands: ["sweep"], load: async () => (await import("./commands/sweep/sweep.ts")).addSweep },
+  { commands: ["plot"], load: async () => (await import("./commands/sweep/plot.ts")).addPlot },
   {
     commands: ["perftest"],
     load: async () => (await import("./commands/perftest.ts")).addPerftest,

@@ -96,6 +96,17 @@ export const jobOrder = z.discriminatedUnion("kind", [
     depth: z.number().int().min(1).max(8192).optional(),
     qps: z.number().int().min(1).max(128).optional(),
   }),
+  z.strictObject({
+    kind: z.literal("sweep"),
+    scenario: scenarioSource,
+    vary: z.array(z.string().max(100_000)).min(1)
+      .describe("a word of the scenario and its values each: depth=1,4,16"),
+    jobs: z.number().int().min(1).max(1_024).optional().describe("combinations at a time"),
+    limitMs: z.number().int().min(1_000).max(86_400_000).optional().describe("of a combination"),
+    x: z.string().max(400).optional().describe("of the picture; else as rack sweep chooses"),
+    y: z.string().max(400).optional(),
+    by: z.array(z.string().max(400)).optional(),
+  }).describe("every combination of values, each in a process of its own"),
 ]).meta({ id: "JobOrder" });
 export type JobOrder = z.infer<typeof jobOrder>;
 /** As it is sent: defaults may be left out. */
@@ -110,6 +121,7 @@ export const JOB_KINDS = [
   "matrix",
   "chaos",
   "perftest",
+  "sweep",
 ] as const;
 
 export const job = z.object({
@@ -235,6 +247,31 @@ export const chaosResult = z.object({
 }).meta({ id: "ChaosResult" });
 export type ChaosResult = z.infer<typeof chaosResult>;
 
+export const sweepResult = z.object({
+  run: name.describe("the sweep's name among the kept runs"),
+  scenario: z.string(),
+  seed,
+  commit: z.string().nullable(),
+  command: z.string().describe("makes it again"),
+  varied: z.array(z.object({
+    name: z.string(),
+    places: z.array(z.string()).describe("paths in the scenario"),
+    values: z.array(z.string()),
+  })),
+  combinations: z.array(z.object({
+    number: z.number().int(),
+    values: z.record(z.string(), z.string()),
+    state: z.enum(["done", "failed", "interrupted", "not run"]),
+    error: z.string().describe("why it is not done; else empty"),
+    report: orNull(report),
+    scenario: z.string(),
+    directory: z.string().nullable(),
+  })),
+  directory: z.string(),
+  wallMs: z.number(),
+}).meta({ id: "SweepResult" });
+export type SweepResult = z.infer<typeof sweepResult>;
+
 /** What a job has found so far, or at its end. */
 export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
@@ -251,6 +288,11 @@ export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("matrix"), matrix: matrixResult }),
   z.object({ kind: z.literal("chaos"), campaign: chaosResult }),
   z.object({ kind: z.literal("perftest"), result: z.record(z.string(), z.unknown()) }),
+  z.object({
+    kind: z.literal("sweep"),
+    sweep: sweepResult,
+    svg: z.string().describe("the picture; empty where no combination has an end"),
+  }),
 ]).meta({ id: "JobResult" });
 export type JobResult = z.infer<typeof jobResult>;
 

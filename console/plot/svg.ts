@@ -29,6 +29,7 @@ const WIDTH = 760, PANEL_HEIGHT = 330;
 /** Of a word: series are apart in it, so that none hides another. */
 const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
+const LOG_RATIO = 15;
 /** More values on an axis have ticks at round numbers instead. */
 const TICKS_MAX = 10;
 
@@ -145,8 +146,8 @@ function scaledY(chart: Chart) {
   const all = chart.series.flatMap(({ points }) => points);
   const most = Math.max(...all.map(({ y, greatest = y }) => greatest));
   const least = Math.min(...all.map(({ y, least = y }) => least));
-  // Over two decades a line from zero would hide the small ones.
-  const isLog = least > 0 && most / least >= 100 && chart.isCurve !== true;
+  // From zero on, values of such a range would hide the small ones.
+  const isLog = least > 0 && most / least >= LOG_RATIO && chart.isCurve !== true;
   const { size, suffix } = measureOf(chart.y.unit, isLog ? least : most);
   const label = suffix === "" ? chart.y.label : `${chart.y.label} (${suffix})`;
   const ticks = isLog ? decades(least / size, most / size) : undefined;

@@ -59,6 +59,8 @@ export type Ordered<T> = T & { readonly order: number };
 
 /** Details of a stretch of a run take so many bytes at most, as far as they are counted. */
 const DETAIL_BYTES = 512 << 20;
+/** Of a rack that is up: it needs the machine's memory itself, and is mostly asked for what has just been. */
+const LIVE_DETAIL_BYTES = 256 << 20;
 /** A note as an object. */
 const ROW_BYTES = 200;
 /** A stretch that begins later has so many steps before an instant that is asked for. */
@@ -111,7 +113,7 @@ export class Recording {
   constructor(
     job: ReplayJob,
     loaded: Loaded,
-    { detailBytes = DETAIL_BYTES }: RecordingOptions = {},
+    { detailBytes = job.isLive ? LIVE_DETAIL_BYTES : DETAIL_BYTES }: RecordingOptions = {},
   ) {
     const { plan, orders } = job;
     this.job = job;

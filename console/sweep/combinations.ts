@@ -82,12 +82,17 @@ export function* combinationsOf(
   { varied, count }: Pick<Combinations, "varied" | "count">,
 ): Generator<Combination> {
   // Captures of several runs would be written to one place.
-  const { capture: _, ...data } = dataOf(text);
+  const { capture: _, expect, ...rest } = dataOf(text);
+  // What is expected of all runs of a scenario need not hold for one of them, as `rack run --method` has it.
+  const isChosen = varied.some(({ places }) =>
+    places.some((place) => place.at(-1) === "method" || place.at(-1) === "ddio")
+  );
+  const data = isChosen || expect === undefined ? rest : { ...rest, expect };
   for (let i = 0; i < count; i++) {
-    let rest = i;
+    let left = i;
     const chosen = varied.toReversed().map((vary) => {
-      const value = vary.values[rest % vary.values.length]!;
-      rest = Math.floor(rest / vary.values.length);
+      const value = vary.values[left % vary.values.length]!;
+      left = Math.floor(left / vary.values.length);
       return { vary, value };
     }).toReversed();
     const set = chosen.map(({ vary: { places }, value }) => ({ places, data: value.data }));

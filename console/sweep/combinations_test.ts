@@ -10,6 +10,7 @@ hosts:
   b: { ddio: both }
 programs:
   - { on: a, run: put, to: b, method: all, depth: 16, size: 4KiB, bytes: 64KiB }
+expect: [survives-what-was-reported]
 capture: { pcap: ./captures }
 `;
 
@@ -38,6 +39,14 @@ describe("combinationsOf", () => {
       assert.deepEqual(read.hosts, same.hosts);
       assert.deepEqual(read.fabric, same.fabric);
     }
+  });
+
+  it("expects what the scenario expects, but not of one method or DDIO of several", () => {
+    const expected = (...given: string[]) =>
+      parseScenario(combined(...given).combinations[0]!.text, "").expect;
+    assert.deepEqual(expected("depth=1"), ["survives-what-was-reported"]);
+    assert.deepEqual(expected("method=write-read"), []);
+    assert.deepEqual(expected("depth=1", "hosts.b.ddio=on"), []);
   });
 
   it("refuses a value that the schema refuses, by the name that its user gave", () => {

@@ -59,6 +59,8 @@ export interface SweepOptions {
   readonly signal?: AbortSignal;
   /** Before anything runs. */
   readonly onCount?: (about: { readonly count: number; readonly jobs: number }) => void;
+  /** With its name among the kept runs, when the first combination is about to run. */
+  readonly onStart?: (id: string) => void;
   readonly onProgress?: (title: string, share: number) => void;
 }
 
@@ -90,6 +92,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     await prepare(first, { packing: "all", ...inputOf(options) });
     return rows;
   });
+  options.onStart?.(id);
   const shares = new Map<number, number>();
   const show = (title: string) => {
     const sum = [...shares.values()].reduce((sum, share) => sum + share, 0);

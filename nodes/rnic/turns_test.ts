@@ -91,19 +91,19 @@ function assertShares(senders: readonly Sender[], expected: readonly number[]): 
 }
 
 describe("turns", () => {
-  it("Q-11 (in part): queue pairs of equal weight have equal shares of the line, whatever their messages' size", () => {
+  it("Q-11: queue pairs of equal weight have equal shares of the line, whatever their messages' size", () => {
     assertShares([{ bytes: 4096 }, { bytes: 4096 }], [1 / 2, 1 / 2]);
     assertShares([{ bytes: 65_536 }, { bytes: 1500 }], [1 / 2, 1 / 2]);
     assertShares([{ bytes: 65_536 }, { bytes: 4096 }, { bytes: 1000 }], [1 / 3, 1 / 3, 1 / 3]);
   });
 
-  it("Q-11 (in part): one of weight 1 loses nothing beside 64 others that have nothing to send", () => {
+  it("Q-11: one of weight 1 loses nothing beside 64 others that have nothing to send", () => {
     const alone = shares([{ bytes: 4096 }]).busy, beside = shares([{ bytes: 4096 }], 64).busy;
     assert.ok(alone > 0.97);
     assert.ok(Math.abs(beside - alone) < 0.001, `${beside}, not ${alone}`);
   });
 
-  it("Q-11 (in part): of unequal weight they have shares by their weight", () => {
+  it("Q-11: of unequal weight they have shares by their weight", () => {
     assertShares([{ bytes: 4096, weight: 3 }, { bytes: 4096 }], [3 / 4, 1 / 4]);
     assertShares([{ bytes: 1500, weight: 1 }, { bytes: 65_536, weight: 4 }], [1 / 5, 4 / 5]);
     assertShares([{ bytes: 2000, weight: 2 }, { bytes: 65_536, weight: 2 }, {
@@ -112,7 +112,7 @@ describe("turns", () => {
     }], [0.2, 0.2, 0.6]);
   });
 
-  it("Q-11 (in part): with 4096 queue pairs a turn takes as many looks as with 16", () => {
+  it("Q-11: with 4096 queue pairs a turn takes as many looks as with 16", () => {
     const few = turnsOf({ queuePairs: 16, busy: 16, frames: 1024 });
     const some = turnsOf({ queuePairs: 4096, busy: 16, frames: 1024 });
     assert.deepEqual(some, few);

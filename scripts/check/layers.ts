@@ -47,6 +47,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "console/ui/": ["preact", "@preact/signals", "uplot", "zod", "esbuild", "node:module"],
   "nodes/": [],
   "console/api/": ["zod"],
+  "console/plot/": ["@observablehq/plot", "linkedom"],
 };
 
 const TEST_PACKAGES: readonly string[] = [

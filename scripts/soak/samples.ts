@@ -28,16 +28,16 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "verbs objects": 0,
   // Of the last client of a service, by the size of its messages.
   "allocated KiB": 256,
-  // Of a page: the time line has a mark for each of the rack's power failures and faults.
+  // Of a page: it knows the rack's power failures and faults, and has as many marks of them as there is room for.
   "heap MB": 8,
-  "DOM nodes": 5_000,
+  "DOM nodes": 2_500,
   // It keeps more and more of a run, up to what it may: see MOST.
   "replay MB": Infinity,
 };
 
 /** What a measure may be at all. */
 const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
-  // Details of 512 MiB and what comes anew while their older half is forgotten, the heap, the rack's own memory.
+  // Twice details of 256 MiB, for now and for an earlier instant, the heap, the rack's own memory, times of events.
   "replay MB": 1_200,
 };
 

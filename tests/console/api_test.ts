@@ -472,6 +472,12 @@ programs:
     assert.equal((await good("GET /runs/{run}", { run: run.id })).mark, "mine");
     await good("POST /runs/{run}/keep", { run: run.id }, { json: { keep: false } });
     await good("DELETE /runs/{run}", { run: run.id });
+    const small = text.replace("both", "on").replace("all,", "write-flush, bytes: 16KiB,");
+    const vary = { kind: "sweep", scenario: { text: small }, vary: ["depth=1,2"], by: [] };
+    const swept = await ended((await good("POST /jobs", {}, { json: vary })).id);
+    assert.equal(swept.job.verdict, "2 of 2 done", swept.job.error);
+    assert.equal(swept.result.sweep.combinations[1].report.methods[0].messages, 4);
+    assert.match(swept.result.svg, /^<svg .*Median latency by depth: persist-pair/s);
     const matrix = { kind: "explore", scenario: { shipped: "two_queues" } };
     const long = await good("POST /jobs", {}, { json: matrix });
     await good("DELETE /jobs/{job}", { job: long.id });

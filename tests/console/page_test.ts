@@ -142,7 +142,8 @@ describe("The console's page", () => {
     // Slow enough for a put to be under way all the while.
     await type(":pace 3us");
     const put = commands.run(["put", "--to", "b", input!, "--method", "persist-opcode"]);
-    await ordered();
+    // Seen by the console, too, which tells the page that comes what it has seen last.
+    await page.locator(".why").getByText("moves at a pace").waitFor({ timeout: 60_000 });
     await page.reload();
     const note = page.getByText("Shown from when this page came");
     await note.waitFor();

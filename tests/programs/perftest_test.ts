@@ -123,7 +123,7 @@ describe("perftest", () => {
     assert.equal(row.iterations, 200);
   });
 
-  it("Q-11 (in part): programs share their host's line by their weights", () => {
+  it("Q-11: programs share their host's line by their weights", () => {
     const rack = new SimulatedRack(`
 name: weights
 fabric: { mtu: 4096 }

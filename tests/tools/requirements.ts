@@ -150,10 +150,90 @@ const PERSISTENCE: Readonly<Record<string, Standing>> = {
 };
 
 /** Hints of what is coming. */
-const HINT_NUMBERS = [
-  ...["01", "02", "03", "04", "05", "06", "07", "08", "09"],
-  ...["20", "21", "22", "23", "24", "30", "31"],
-];
+const HINT_LINES: Readonly<Record<string, Standing>> = {
+  "H-01": {
+    proof: [
+      "in batches, up to its depth, each element once, ahead of the first of it",
+      "an element has the PSN of its first packet, and both numbers of its queue pair",
+      "objects go with their element",
+    ],
+    lacks: "objects in a WQE",
+  },
+  "H-02": {
+    proof: [
+      "in batches, up to its depth, each element once, ahead of the first of it",
+      "has one hint about the work of several queue pairs, by the numbers of both ends",
+      "grow while hints are in time, shrink where they come late",
+    ],
+  },
+  "H-03": {
+    proof: [
+      "the document's four elements give the hint that groups them by queue pair",
+      "of untagged messages the count, in their place among the others",
+    ],
+    lacks: "objects in a WQE",
+  },
+  ...numbered("H", ["04", "05"], HINTS),
+  "H-06": {
+    proof: [
+      "at once: directly behind it",
+      "after a delay: of all elements of the hint, and not for longer",
+      "after the ACK that comes once all is prepared, whatever that takes",
+      "work of all of them waits for the one answer",
+    ],
+    lacks: "a wait that depends on the kind and is agreed on, and intervals between elements",
+  },
+  ...numbered("H", ["07", "08"], HINTS),
+  "H-09": {
+    proof: [
+      "a card without hints gets none, and one that has them sends none to it",
+      "what a card wants changes with its memory: peers are told, and it is taken back",
+      "firmware policy: only queue pairs whose program asks",
+    ],
+  },
+  "H-20": {
+    proof: [
+      "pages of all elements are asked for at once, so that later ones do not stall",
+      "what is there already is acknowledged without a page request",
+    ],
+  },
+  "H-21": {
+    proof: [
+      "contexts that are not on the chip are read before their requests come",
+      "pages of all elements are asked for at once, so that later ones do not stall",
+      "a READ's pages are asked for to be read, a WRITE's to be written",
+      "receives are set aside for the count of untagged messages, with their memory",
+    ],
+    lacks: "an atomic's original data",
+  },
+  "H-22": {
+    proof: [
+      "after the ACK that comes once all is prepared, whatever that takes",
+      "a refusal has its reason, and changes nothing of the queue pair",
+    ],
+    lacks: "a reason for each element",
+  },
+  ...numbered("H", ["23"], HINTS),
+  "H-24": {
+    proof: [
+      "ends as without: hints …",
+      "ends as without, where frames of all kinds are lost, doubled, damaged and late",
+      "a peer that makes hints up changes no byte and no completion",
+      "what was fetched for a requester and not used is no more than its quota",
+      "without valid rights nothing is started; a guesser is not listened to for long",
+      "what … promises is in SCM, with hints, whenever power fails",
+    ],
+    lacks: "a bound of what a hostile host costs other tenants, measured",
+  },
+  ...numbered("H", ["30"], HINTS),
+  "H-31": {
+    proof: [
+      "the document's four elements give the hint that groups them by queue pair",
+      "one queue pair (4) with six elements, and a prefetch hint on it [0101]",
+    ],
+    lacks: "figure 9",
+  },
+};
 
 /** Write with verification. */
 const VERIFY: Readonly<Record<string, Standing>> = {
@@ -262,7 +342,33 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
       "random draws from the seed: the same for one seed, not the same for all",
     ],
   },
-  ...numbered("Q", ["08", "09", "10", "11", "12"], QUEUES),
+  ...numbered("Q", ["08", "09"], QUEUES),
+  "Q-10": {
+    proof: [
+      "a pointer costs two reads, one behind the other: its address, then the pointer",
+      "by … in … it has stale pointers, and recovers; three-space has none",
+      "stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none",
+    ],
+  },
+  "Q-11": {
+    proof: [
+      "have counters, bytes of queue information, latency and throughput",
+      "are those that many-queues has measured, where it ran, and stand in its result's place",
+      "doorbells cost nothing while the cache has all queues, else a read for each area or one for the record",
+      "stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none",
+      "65 536 queue pairs fit, and each costs as many looks for its numbers as the first",
+      "shows shares of the line by weight, equal and unequal, within 2 %",
+    ],
+  },
+  "Q-12": {
+    proof: [
+      "the receive queue has WQEs, a write pointer and a doorbell as the send queue has",
+      "in a completion queue the roles turn: the RNIC moves the write pointer, the host the read pointer",
+      "passes of the ring turn the owner bit, and the host's pointer is read when it looks full",
+      "tells how far it is every quarter of the ring, in space 3",
+      "a paused completion queue holds its completions, in order; others go on",
+    ],
+  },
 };
 
 /** The coherent RNIC. */
@@ -270,7 +376,7 @@ const COHERENCE_NUMBERS = ["01", "02", "03", "04", "05", "06", "07", "08", "09",
 
 export const REQUIREMENTS: Readonly<Record<string, Standing>> = {
   ...PERSISTENCE,
-  ...numbered("H", HINT_NUMBERS, HINTS),
+  ...HINT_LINES,
   ...VERIFY,
   ...QUEUE_LINES,
   ...numbered("C", COHERENCE_NUMBERS, COHERENCE),

@@ -17,7 +17,9 @@ describe("caches of the card", () => {
     const ratio = (to: typeof few) => to!.messagesPerSecond / few!.messagesPerSecond;
     assert.ok(Math.abs(ratio(fit) - 1) < 0.02, `${ratio(fit)} of few`);
     // "Commercial RNIC's performance drops by 47 % when there are a few thousand connections" (A Scalable RDMA
-    // Network Interface Card with Efficient Cache Management, ISCAS'23, abstract): the middle of the range.
+    // Network Interface Card with Efficient Cache Management, ISCAS'23, abstract): in the range. The programs'
+    // completion queues take twelve of the 64 entries, and miss, too; `scripts/bench/RESULTS.md` has the curve of
+    // the profile's card, where they weigh nothing.
     assert.ok(ratio(twice) > 0.4 && ratio(twice) < 0.66, `${ratio(twice)} of few`);
     assert.ok(few!.queueReads < 0.1 && twice!.queueReads > 0.7);
     const areas = run({ qps: 2 * QUEUES + 4, layout: "areas" });

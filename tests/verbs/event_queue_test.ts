@@ -22,6 +22,10 @@ const alarms: Program = function* ({ cpu, device, options }) {
     }
     cpu.report("seen", { expected: srqs.map(({ srqn }) => srqn), seen, at: cpu.now });
     for (const srq of srqs) yield* v.destroySrq(srq);
+    const queue = device.state.eventQueue;
+    if (queue !== undefined) {
+      cpu.report("destroyed", { errno: (yield* v.destroyCq(queue))?.errno ?? "none" });
+    }
     // In one test the card fails meanwhile, and is there again.
     yield* cpu.sleep(3e9);
   }
@@ -54,6 +58,8 @@ describe("the card's event queue", () => {
     assert.equal(after!["a-rnic"]!.cqes! - before!["a-rnic"]!.cqes!, 3);
     assert.equal(after!["a-rnic"]!.completionQueues, before!["a-rnic"]!.completionQueues! + 1);
     assert.ok(after!["a-rnic"]!.interrupts! >= 1);
+    // It has the card for its user.
+    assert.deepEqual(byQueue.reported("destroyed", "a"), [{ errno: "EBUSY" }]);
   });
 
   it("Q-07, Q-12: is looked up when it is not cached, as any queue is", () => {
@@ -76,5 +82,6 @@ describe("the card's event queue", () => {
     const rounds = seenOf(rack);
     assert.equal(rounds.length, 2);
     for (const { expected, seen } of rounds) assert.deepEqual(seen, expected);
+    assert.equal(rack.simulator.statistics()["a-rnic"]!.cqes, 3, "of the card's second life");
   });
 });

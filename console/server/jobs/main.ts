@@ -23,6 +23,10 @@ import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
 import { lacksInput, setBase } from "../../rack/prepare.ts";
 import { runScenario } from "../../rack/run_scenario.ts";
+import { captionOf } from "../../sweep/caption.ts";
+import { chartOf } from "../../sweep/choose.ts";
+import { measuredSweep } from "../../sweep/kept.ts";
+import { runSweep } from "../../sweep/run_sweep.ts";
 import { plainly } from "../../reports/json.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
@@ -303,6 +307,35 @@ async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<
   say({ say: "end", verdict: isGood ? "done" : result.error ?? result.status, isGood });
 }
 
+async function sweep({ order, scenario, signal }: Work<"sweep">): Promise<void> {
+  const { vary, jobs, limitMs, x, y, by } = order;
+  const swept = await runSweep(scenario, {
+    vary,
+    ...(jobs !== undefined && { jobs }),
+    ...(limitMs !== undefined && { limitMs }),
+    signal,
+    onStart: (id) => say({ say: "run", run: id }),
+    onProgress,
+  });
+  const tell = (svg: string) =>
+    say({
+      say: "result",
+      result: JSON.parse(JSON.stringify({ kind: "sweep", sweep: swept, svg })),
+    });
+  // A name that is no axis is refused behind it.
+  tell("");
+  const kept = measuredSweep(swept);
+  if (kept.measured.points.length > 0) {
+    // Only this job draws.
+    const { svgOf } = await import("../../plot/svg.ts");
+    const title = swept.scenario, caption = captionOf(kept);
+    tell(svgOf(chartOf(kept.measured, { choice: { x, y, by }, title, caption })));
+  }
+  const done = swept.combinations.filter(({ state }) => state === "done").length;
+  const all = swept.combinations.length;
+  say({ say: "end", verdict: `${done} of ${all} done`, isGood: done === all });
+}
+
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
   const { order, scenario, base, replay }: JobWork = JSON.parse(text);
@@ -324,6 +357,8 @@ async function main(signal: AbortSignal): Promise<void> {
       return await chaos({ order, scenario, signal });
     case "perftest":
       return await perftest({ order, scenario, signal });
+    case "sweep":
+      return await sweep({ order, scenario, signal });
   }
 }
 

@@ -21,7 +21,7 @@ const post = createRoute({
   method: "post",
   path: "/jobs",
   summary:
-    "Starts a run, a rack (also at an instant of a run), an exploration, a campaign, a perftest",
+    "Starts a run, a rack (also at an instant of a run), an exploration, a campaign, a perftest, a sweep",
   request: { body: takes(api.jobOrder) },
   responses: answers(api.job, "It has begun"),
 });

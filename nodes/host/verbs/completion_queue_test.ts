@@ -78,7 +78,7 @@ describe("pollCq", () => {
     );
   });
 
-  it("Q-12 (in part): tells how far it is every quarter of the ring, in space 3", () => {
+  it("Q-12: tells how far it is every quarter of the ring, in space 3", () => {
     const told: number[] = [];
     for (let i = 0; i < cq.entries; i++) {
       rig.run(postSend(qp, send(i)));

@@ -49,7 +49,7 @@ function pointerOf(queue: number): { pointer: number; stamp: number } {
 beforeEach(() => open());
 
 describe("createQp", () => {
-  it("Q-11 (in part): asks for the queue pair's weight, the program's where it has none of its own", () => {
+  it("Q-11: asks for the queue pair's weight, the program's where it has none of its own", () => {
     const weightOf = (changes: Partial<QpOptions>, program?: number) => {
       const rings = { maxSendWr: 1, maxRecvWr: 1 };
       const options: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, ...rings, ...changes };
@@ -302,7 +302,7 @@ describe("postSend of what the standard's later issues added", () => {
 });
 
 describe("postRecv", () => {
-  it("Q-12 (in part): the receive queue has WQEs, a write pointer and a doorbell as the send queue has", () => {
+  it("Q-12: the receive queue has WQEs, a write pointer and a doorbell as the send queue has", () => {
     const sges = [sge(mr, 64, 100)];
     equal(rig.run(postRecv(qp, [{ wrId: 1, sges }, { wrId: 2, sges }])), undefined);
     same(decodeRecvWqe(rig.load(qp.rq.address + qp.rq.stride, qp.rq.stride)), sges);

@@ -86,7 +86,7 @@ describe("groupElements", () => {
     );
   });
 
-  it("H-04: kinds are mixed as the responder wants them; what needs none of them is left out", () => {
+  it("H-04 (in part): kinds are mixed as the responder wants them; what needs none of them is left out", () => {
     same(groupElements(TABLE_1, receive), []);
     const kinds = groupElements(TABLE_1, warmUp | atomic).flatMap(({ entries }) =>
       entries.map((entry) => entry.kinds)

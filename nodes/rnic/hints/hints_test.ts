@@ -2,6 +2,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -36,6 +37,7 @@ interface Options {
   readonly pageFault?: PageFaultRule;
   readonly entries?: number;
   readonly qp?: QpOptions;
+  readonly accessFlags?: number;
 }
 
 interface Cold extends Pair {
@@ -45,6 +47,7 @@ interface Cold extends Pair {
 /** A pair whose target memory is on demand, before it is connected as well: the card wants prefetch hints. */
 function cold(options: Options = {}): Cold {
   const { a = {}, b = {}, pinned = false, pageFault = "drop", entries = 2 ** 20 } = options;
+  const { accessFlags = EVERY_ACCESS } = options;
   const plan = (given: Partial<HintPlan> | "none") => ({
     pageFault,
     translations: { entries, evict: "lru" as const },
@@ -59,7 +62,7 @@ function cold(options: Options = {}): Cold {
   rig.fill(rig.b, to, () => 0xee);
   const ends = rig.connect({
     ...options.qp,
-    attributes: { accessFlags: EVERY_ACCESS, timeout: 9 },
+    attributes: { accessFlags, timeout: 9 },
   });
   return { rig, ...ends, from, to, driver };
 }
@@ -153,7 +156,7 @@ describe("a requester that looks ahead", () => {
     );
   });
 
-  it("H-07: hints have PSNs of their own: a request's PSNs are those that it has without", () => {
+  it("H-07 (in part): hints have PSNs of their own: a request's PSNs are those that it has without", () => {
     const psns = (p: Pair) =>
       packets(p, "a").filter(({ bth }) => opcodeRow(bth.opcode)!.operation === "write")
         .map(({ bth }) => bth.psn);
@@ -181,7 +184,7 @@ describe("a requester that looks ahead", () => {
 });
 
 describe("H-06: a request follows its hint", () => {
-  it("at once: directly behind it", () => {
+  it("H-06: at once: directly behind it", () => {
     const p = cold();
     writes(p, 1);
     go(p);
@@ -192,7 +195,7 @@ describe("H-06: a request follows its hint", () => {
     equal(counter(p, "b", "hintPagesLate"), 1);
   });
 
-  it("after a delay: of all elements of the hint, and not for longer", () => {
+  it("H-06: after a delay: of all elements of the hint, and not for longer", () => {
     const p = cold({ a: { follow: "delay", delayPs: 40 * US } });
     writes(p, 3);
     go(p);
@@ -204,7 +207,7 @@ describe("H-06: a request follows its hint", () => {
     equal(counter(p, "b", "pageStallPs"), 0);
   });
 
-  it("H-22: after the ACK that comes once all is prepared, whatever that takes", () => {
+  it("H-06, H-22: after the ACK that comes once all is prepared, whatever that takes", () => {
     const p = cold({ a: { follow: "after-ack" } });
     writes(p, 3);
     go(p);
@@ -219,7 +222,7 @@ describe("H-06: a request follows its hint", () => {
     ok(counter(p, "a", "hintHoldPs") >= FAULT_PS);
   });
 
-  it("H-22: what is there already is acknowledged without a page request", () => {
+  it("H-20, H-22: what is there already is acknowledged without a page request", () => {
     const p = cold({ a: { follow: "after-ack" } });
     writes(p, 2);
     go(p);
@@ -271,7 +274,7 @@ describe("H-06: a request follows its hint", () => {
 });
 
 describe("H-09: who takes part", () => {
-  it("a card without hints gets none, and one that has them sends none to it", () => {
+  it("H-09: a card without hints gets none, and one that has them sends none to it", () => {
     for (const [a, b] of [["none", {}], [{}, "none"], ["none", "none"]] as const) {
       const p = cold({ a, b });
       writes(p, 3);
@@ -295,7 +298,7 @@ describe("H-09: who takes part", () => {
     same(batches(p), []);
   });
 
-  it("what a card wants changes with its memory: peers are told, and it is taken back", () => {
+  it("H-09: what a card wants changes with its memory: peers are told, and it is taken back", () => {
     const p = cold({ pinned: true });
     const region = p.driver.register({ length: PAGE, access: EVERY_ACCESS, va: 0x9_0000_0000 });
     p.rig.run();
@@ -313,7 +316,7 @@ describe("H-09: who takes part", () => {
     same(statuses(p), SUCCESSES(2));
   });
 
-  it("firmware policy: only queue pairs whose program asks", () => {
+  it("H-09: firmware policy: only queue pairs whose program asks", () => {
     const policy = { queuePairs: "asked" } as const;
     const quiet = cold({ a: policy, b: policy });
     writes(quiet, 2);
@@ -378,7 +381,7 @@ describe("a responder that gets hints", () => {
     same(asked, [[0, false], [1, true]]);
   });
 
-  it("H-04: warm-up: translations that do not fit on the chip are there when they are needed", () => {
+  it("H-04 (in part), H-21: warm-up: translations that do not fit on the chip are there when they are needed", () => {
     const run = (a: Partial<HintPlan> | "none") => {
       const p = cold({ a, pinned: true, entries: 64 });
       const big = p.rig.register(p.rig.b, {
@@ -507,6 +510,13 @@ describe("a responder that gets hints", () => {
     same(statuses(p), ["SUCCESS"]);
   });
 
+  it("H-24: nor without those of the queue pair", () => {
+    const p = cold({ accessFlags: ACCESS.localWrite | ACCESS.remoteRead });
+    announce(p, { va: BigInt(p.to.va), length: 64 });
+    p.rig.run();
+    same([counter(p, "b", "hintPagesAsked"), counter(p, "b", "hintsNoAccess")], [0, 1]);
+  });
+
   it("H-24: only the queue pair's own peer, and only of the pair that carries it", () => {
     const p = cold();
     announce(p, { va: BigInt(p.to.va), length: 64 }, { sourceQpn: p.a.qpn + 1 });
@@ -582,7 +592,7 @@ describe("a responder that gets hints", () => {
   }
 });
 
-describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
+describe("H-08 (in part): a queue pair that carries the hints of all (figure 8)", () => {
   const QPS = 8;
 
   /** Queue pairs between the two cards, more than a cache of contexts holds, and one that carries hints. */
@@ -634,7 +644,7 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
       return message?.type === "announce" ? [{ packet, message }] : [];
     });
 
-  it("H-05: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
+  it("H-02, H-05 (in part): has one hint about the work of several queue pairs, by the numbers of both ends", () => {
     const { pairs, carrying, p } = carried();
     writeAll(pairs);
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);
@@ -703,7 +713,7 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
 });
 
 describe("H-02: adaptive batches", () => {
-  it("grow while hints are in time, shrink where they come late", () => {
+  it("H-02: grow while hints are in time, shrink where they come late", () => {
     const early = cold({ a: { batch: "adaptive", follow: "after-ack", depth: 64 } });
     for (let round = 0; round < 3; round++) {
       for (let i = 0; i < 32; i++) {

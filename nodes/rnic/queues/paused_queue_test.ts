@@ -219,7 +219,7 @@ describe("a paused queue", () => {
     assert.equal(limits.length, 1);
   });
 
-  it("Q-12 (in part), Q-04: a paused completion queue holds its completions, in order; others go on", () => {
+  it("Q-12, Q-04: a paused completion queue holds its completions, in order; others go on", () => {
     const p = pair();
     const { rig, a } = p;
     const other = rig.connect();

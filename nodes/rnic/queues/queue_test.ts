@@ -319,7 +319,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 1);
   });
 
-  it("Q-11 (in part): works with more queue pairs than the cache holds, by every eviction rule", () => {
+  it("Q-11: works with more queue pairs than the cache holds, by every eviction rule", () => {
     for (const evict of ["oldest", "several-oldest", "older-than", "random"] as const) {
       const queueCache = { entries: 3, evict, amount: evict === "older-than" ? 5_000_000 : 2 };
       const p = pair(new Rig({ plans: { a: { queueCache } } }));
@@ -337,7 +337,7 @@ describe("queue information", () => {
 });
 
 describe("completion queue", () => {
-  it("Q-12 (in part): passes of the ring turn the owner bit, and the host's pointer is read when it looks full", () => {
+  it("Q-12: passes of the ring turn the owner bit, and the host's pointer is read when it looks full", () => {
     const rig = new Rig();
     const p = pair(rig, { cq: undefined as never });
     const cq = rig.createCq(rig.a, { entries: 8 });

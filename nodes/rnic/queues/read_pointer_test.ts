@@ -48,6 +48,28 @@ describe("the read pointer in host memory", () => {
     });
   }
 
+  it("Q-12: in a completion queue the roles turn: the RNIC moves the write pointer, the host the read pointer", () => {
+    const p = pair({ readPointer: "batched" });
+    const { rig } = p;
+    const cq = rig.createCq(rig.a, { entries: 16 });
+    const a = rig.createQp(rig.a, { cq });
+    const b = rig.createQp(rig.b);
+    rig.bringUp(rig.a, a, { qpn: b.qpn });
+    rig.bringUp(rig.b, b, { qpn: a.qpn });
+    let written = 0;
+    for (let round = 0; round < 10; round++) {
+      for (let i = 0; i < 4; i++) write({ ...p, a });
+      rig.ring(rig.a, a.sq);
+      rig.run();
+      written += 4;
+      // Of a ring of 16 it is told with every quarter: the last entry filled.
+      assert.equal(rig.a.host.field(cq.cqn, "rnicPointer"), (written - 1) % 16);
+      assert.equal(rig.a.host.field(cq.cqn, "hostPointer"), (written - 4) % 16, "none is taken");
+      assert.equal(rig.poll(rig.a, cq).length, 4);
+      assert.equal(rig.a.host.field(cq.cqn, "hostPointer"), written % 16, "the host has");
+    }
+  });
+
   it("Q-03: by at-eviction nothing is written while the queue is cached", () => {
     const p = pair({});
     for (let i = 0; i < 5; i++) write(p);

@@ -1,13 +1,10 @@
 /** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
-import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import {
-  type ExploredScenario,
-  exploreScenario,
-} from "../../../console/explore/explore_scenario.ts";
-import { exploredDocument, exploredText } from "../../../console/explore/report.ts";
-import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../../console/explore/types.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
+import { exploredDocument, exploredText } from "../../console/explore/report.ts";
+import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import {
   addVariantOptions,
@@ -16,8 +13,8 @@ import {
   timeOf,
   type VariantFlags,
   whole,
-} from "../options.ts";
-import { print, Progress, say } from "../output.ts";
+} from "./options.ts";
+import { print, Progress, say } from "./output.ts";
 
 interface ExploreFlags extends VariantFlags {
   readonly json?: boolean;

@@ -1,13 +1,13 @@
 /** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
-import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import {
   exploreCell,
   type MatrixCell,
   matrixPlaces,
   matrixText,
-} from "../../../console/explore/matrix.ts";
-import { print, Progress, say } from "../output.ts";
+} from "../../console/explore/matrix.ts";
+import { print, Progress, say } from "./output.ts";
 
 /** @param options.isStopped checked between cells: true ends with the finished cells. */
 export async function exploreTheMatrix(

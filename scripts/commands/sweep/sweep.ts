@@ -1,0 +1,96 @@
+/** `rack sweep`: a scenario with every combination of values, as a table and a picture. */
+import type { Command } from "commander";
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { countOf } from "../../../console/checks/finding.ts";
+import { labelOf } from "../../../console/sweep/combinations.ts";
+import { measuredSweep } from "../../../console/sweep/kept.ts";
+import { checkOutputs } from "../../../console/sweep/outputs.ts";
+import { LIMIT_MS, runSweep } from "../../../console/sweep/run_sweep.ts";
+import { interruptedCode, onInterrupt } from "../interrupt.ts";
+import { given, whole } from "../options.ts";
+import { Progress, say } from "../output.ts";
+import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
+
+interface SweepFlags extends PictureFlags {
+  readonly vary?: readonly string[];
+  readonly input?: string;
+  readonly jobs?: string;
+  readonly limit?: string;
+}
+
+const NAMES = `
+NAME is the path of a word, such as hosts.b.ddio, fabric.mtu, programs[0].depth or seed; * stands for every key
+or number in its place. The end of a path is enough where only one place has it: depth. VALUEs are written as
+in the scenario; 1..10 stands for ten whole numbers.`;
+
+export function addSweep(program: Command): void {
+  const sweep = program.command("sweep <scenario>")
+    .description("run a scenario with every combination of values, and compare the figures")
+    .option(
+      "--vary <name=values>",
+      "a word of the scenario, and its values: depth=1,4,16; again for another",
+      (text: string, before: readonly string[] = []) => [...before, text],
+    )
+    .option("--input <file>", "the file that `put` writes")
+    .option("--jobs <n>", "combinations at a time; else as many as there are cores")
+    .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
+  addPictureOptions(sweep).addHelpText(
+    "after",
+    `${NAMES}\n${FIGURES}
+
+Every combination runs in one process of its own. The sweep is kept: rack plot draws it again. A combination
+that fails, loses data or comes to no end says so in its row, and the exit code is 1.
+
+Example:
+  rack sweep scripts/scenarios/persist_pair.yaml --input ./data.bin \\
+    --vary depth=1,4,16 --vary ddio=on,off --plot latency.svg
+  rack sweep scripts/scenarios/incast.yaml --vary 'programs[*].depth=1,2,4,8' --y throughput`,
+  ).action(runIt);
+}
+
+async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
+  const { vary = [], input, plot, csv, json: quiet = false } = flags;
+  checkOutputs({ plot, csv });
+  const limit = whole("--limit", flags.limit ?? String(LIMIT_MS / 1_000), {
+    least: 1,
+    most: 86_400,
+  });
+  const jobs = flags.jobs === undefined
+    ? undefined
+    : whole("--jobs", flags.jobs, { least: 1, most: 1_024 });
+  const progress = new Progress({ quiet });
+  const sweep = await runSweep(scenario, {
+    vary,
+    limitMs: limit * 1_000,
+    ...given({ input, jobs }),
+    signal: onInterrupt("ending the combinations that run"),
+    onCount: ({ count, jobs }) => {
+      if (!quiet) say(`${countOf(count, "combination")}, ${jobs} at a time`);
+    },
+    onProgress: (title, share) => progress.show(title, share),
+  }).finally(() => progress.clear());
+  const { run, combinations, wallMs } = sweep;
+  const kept = measuredSweep(sweep);
+  const done = combinations.filter(({ state }) => state === "done").length;
+  const failed = combinations.filter(({ state }) => state === "failed").length;
+  if (failed > 0) Deno.exitCode = EXIT.failed;
+  for (const { state, values, error } of combinations) {
+    if (state === "failed") say(`FAIL ${labelOf(values)}: ${error}`);
+  }
+  const isWhole = interruptedCode() === undefined;
+  const { dimensions, points } = kept.measured;
+  const left = combinations.length - done - failed;
+  const counts = [
+    `${done} of ${combinations.length} done`,
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(left > 0 ? [`${left} not run to the end`] : []),
+  ];
+  say(
+    `${counts.join(", ")} in ${(wallMs / 1_000).toFixed(1)} s; rack plot ${run} draws them again`,
+  );
+  // A name that is none is refused here: by then it has been said how to go on.
+  await show(kept, {
+    flags: isWhole ? flags : { ...flags, plot: undefined, csv: undefined },
+    document: { ...sweep, dimensions, points },
+  });
+}

@@ -1,0 +1,115 @@
+/**
+ * What hints save where more queue pairs are in use than a card has contexts for (H-30): clients write a message by
+ * each of their queue pairs, round by round (`hints_many_queues.yaml`). With `carrier` a client has one more queue
+ * pair, which carries the hints of all (H-08, figure 8): it names queue pairs whose contexts are not on the chip.
+ *
+ *   rack run scripts/scenarios/hints_many_queues.yaml
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+const SERVICE = "queues", CARRIER = "carrier";
+/** Of the server's card, as they stand in its results. */
+const COUNTERS = ["contextMisses", "hintsIn", "hintContextsFetched", "hintContextsUseful"] as const;
+
+export default function* manyQueues(context: ProgramContext): Steps<void> {
+  yield* context.options.role === "server" ? serve(context) : measure(context);
+}
+
+function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(Number(options.queuePairs) * Number(options.bytes));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+  const place = new DataView(new ArrayBuffer(16));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  const privateData = new Uint8Array(place.buffer);
+  const listener = v.must(v.listen(device, SERVICE));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  let before: Readonly<Record<string, number>> = {};
+  /** What the card has counted for a client, which closes the first of its connections. */
+  function* tell(client: string): Steps<void> {
+    const now = yield* countersOf(cpu);
+    const counts = COUNTERS.map((name) => [name, (now[name] ?? 0) - (before[name] ?? 0)]);
+    const row = { program: "hints", host: cpu.host, client, ...Object.fromEntries(counts) };
+    cpu.report("result", row);
+    before = now;
+  }
+  const connections: Connection[] = [];
+  let isTold = false;
+  for (let left = Number(options.clients); left > 0;) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind === "request") {
+      const hints = event.request.privateData[0] === 1 ? { hints: "carrier" as const } : {};
+      const accepted = yield* v.accept(listener, event.request, {
+        qp: { ...qp, ...hints },
+        privateData,
+      });
+      const connection = v.must(accepted);
+      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+      connections.push(connection);
+    } else if (event?.kind === "closed") {
+      const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
+      if (!isTold) yield* tell(closed.peer.host);
+      isTold = true;
+      connections.splice(connections.indexOf(closed), 1);
+      yield* v.disconnect(closed);
+      if (connections.length > 0) continue;
+      isTold = false;
+      left--;
+    }
+  }
+}
+
+function* countersOf(cpu: ProgramContext["cpu"]): Steps<Readonly<Record<string, number>>> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+}
+
+function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const count = Number(options.queuePairs), bytes = Number(options.bytes);
+  const cq = v.must(yield* v.createCq(device, { entries: 2 * count }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  const connections: Connection[] = [];
+  const carriers = options.carrier === true ? 1 : 0;
+  for (let i = 0; i < count + carriers; i++) {
+    const isCarrier = i === count;
+    const connection = yield* v.connect(device, {
+      to: "server",
+      service: SERVICE,
+      qp: { ...qp, ...(isCarrier && { hints: CARRIER }) },
+      privateData: Uint8Array.of(isCarrier ? 1 : 0),
+    });
+    if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+    connections.push(connection);
+  }
+  // What both cards say of hints at the start has arrived.
+  yield* cpu.sleep(100e6);
+  const began = cpu.now;
+  const rounds = Number(options.rounds);
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, connection] of connections.slice(0, count).entries()) {
+      const { buffer, byteOffset } = connection.privateData;
+      const place = new DataView(buffer, byteOffset);
+      const remote = { va: Number(place.getBigUint64(0)) + i * bytes, rkey: place.getUint32(8) };
+      v.must(yield* v.postSend(connection.qp, { opcode: "write", sges: [v.sge(mr)], remote }));
+    }
+    for (let left = count; left > 0;) {
+      for (const { status } of yield* v.waitCompletion(cq)) {
+        if (status !== "SUCCESS") throw new Error(`A write ended with ${status}`);
+        left--;
+      }
+    }
+  }
+  const took = Math.round((cpu.now - began) / rounds / 1e4) / 100;
+  const { hintBytesOut = 0, hintsSent = 0 } = yield* countersOf(cpu);
+  const row = { unit: "us", round: took, hintsSent, hintBytesOut };
+  cpu.report("result", { program: "hints", host: cpu.host, ...row });
+  for (const connection of connections) yield* v.disconnect(connection);
+}
