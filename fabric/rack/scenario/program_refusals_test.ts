@@ -50,6 +50,21 @@ const WRONG: readonly Refusal[] = [
     "3: programs[0].quorum: found 1, expected 2, more than half of the 2 hosts",
   ],
   [
+    "more queue pairs than there are numbers for",
+    withLines("programs: [{ on: a, run: many-queues, to: b, qps: [1, 65537] }]"),
+    "3: programs[0].qps: found a list, expected a number of queue pairs from 1 to 65536, or a list of different ones",
+  ],
+  [
+    "a number of queue pairs twice",
+    withLines("programs: [{ on: a, run: many-queues, to: b, qps: [4, 4] }]"),
+    "3: programs[0].qps: found a list, expected a number of queue pairs from 1 to 65536, or a list of different ones",
+  ],
+  [
+    "an unknown order of queue pairs",
+    withLines("programs: [{ on: a, run: many-queues, to: b, order: sorted }]"),
+    '3: programs[0].order: found "sorted", expected round-robin, random or zipf',
+  ],
+  [
     "an unknown program",
     withLines("programs: [{ on: a, run: putt, to: b }]"),
     '3: programs[0].run: found "putt", expected put',
