@@ -33,7 +33,7 @@ function rowsOf(
 }
 
 describe("queueRows", () => {
-  it("Q-11 (in part): are of cards whose queues the scenario speaks of, or whose cache was too small", () => {
+  it("Q-11: are of cards whose queues the scenario speaks of, or whose cache was too small", () => {
     const counts = [
       rowsOf("{ a: {} }"),
       rowsOf("{ a: {} }", { counters: { cacheEvictions: 1 } }),
@@ -45,7 +45,7 @@ describe("queueRows", () => {
     assert.deepEqual(counts, [0, 1, 1, 1, 1, 1]);
   });
 
-  it("Q-11 (in part): have counters, bytes of queue information, latency and throughput", () => {
+  it("Q-11: have counters, bytes of queue information, latency and throughput", () => {
     const value = { program: "mine", latencyPs: LATENCY, throughputBps: 5e9 };
     const host = "{ a: { queues: { count: 100, placement: both-in-3, cache: { entries: 32 } } } }";
     const [row, ...more] = rowsOf(host, { results: [{ node: "a", value }] });
@@ -73,7 +73,7 @@ describe("queueRows", () => {
     });
   });
 
-  it("Q-11 (in part): are those that many-queues has measured, where it ran, and stand in its result's place", () => {
+  it("Q-11: are those that many-queues has measured, where it ran, and stand in its result's place", () => {
     const counters = { doorbells: 4, doorbellReads: 8, cacheHits: 1, cacheMisses: 4 };
     const row = { messages: 4, messagesPerSecond: 1e6, latencyPs: LATENCY, dmaReadsPerDoorbell: 2 };
     const value = {

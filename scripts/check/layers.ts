@@ -31,6 +31,7 @@ export const TOP_LEVEL: readonly string[] = [
   "fabric",
   "LICENSE",
   "nodes",
+  "CHANGELOG.md",
   "README.md",
   "scripts",
   "tests",

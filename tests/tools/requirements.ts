@@ -342,7 +342,29 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
       "random draws from the seed: the same for one seed, not the same for all",
     ],
   },
-  ...numbered("Q", ["08", "09"], QUEUES),
+  "Q-08": {
+    proof: [
+      "agrees with the order of posting in every history of a ring",
+      "with wrap and recycling no WQE is lost, doubled or reordered, and no pointer older than its doorbell's is used",
+      "it grows in place, the last doorbell before the command and behind it",
+      "it grows elsewhere, the last doorbell before the command and behind it",
+      "a doorbell that rings while space 3 is on its way is not answered by that older read",
+      "times of one queue's pointers rise strictly, also at one instant",
+    ],
+  },
+  "Q-09": {
+    proof: [
+      "recycling: WQE 11 takes data 5 only after data 1 was sent; WQE 21 names a new place",
+      "expansion: data 5 goes into a new WQE 15, and from there to the place of WQE 25",
+      "it grows in place, the last doorbell before the command and behind it",
+      "it grows elsewhere, the last doorbell before the command and behind it",
+      "SQ and RQ grow under traffic, in place and in new memory: all complete once, in order",
+      "a shared receive queue grows and shrinks in use; all that is posted is taken once",
+      "shrinking is refused while the part to be cut holds WQEs, else accepted",
+      "survives the cache: the read pointer goes to space 1 first, the new depth is read again",
+      "random traffic, locks, dead lock holders, resizes: all complete once, in order",
+    ],
+  },
   "Q-10": {
     proof: [
       "a pointer costs two reads, one behind the other: its address, then the pointer",

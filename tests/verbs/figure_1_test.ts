@@ -94,7 +94,7 @@ function assertPlaced({ context: { cpu }, mr }: End): void {
 }
 
 describe("figure 1 of the document", () => {
-  it("Q-09 (in part): recycling: WQE 11 takes data 5 only after data 1 was sent; WQE 21 names a new place", () => {
+  it("Q-09: recycling: WQE 11 takes data 5 only after data 1 was sent; WQE 21 names a new place", () => {
     run(
       end("left", function* (left) {
         const { table, qp } = left;
@@ -125,7 +125,7 @@ describe("figure 1 of the document", () => {
     );
   });
 
-  it("Q-09 (in part): expansion: data 5 goes into a new WQE 15, and from there to the place of WQE 25", () => {
+  it("Q-09: expansion: data 5 goes into a new WQE 15, and from there to the place of WQE 25", () => {
     run(
       end("left", function* (left) {
         const { context, table, qp } = left;

@@ -19,7 +19,7 @@ function upTo(count: number, from = 0): number[] {
 }
 
 describe("queues that get another size in use", () => {
-  it("Q-09 (in part): SQ and RQ grow under traffic, in place and in new memory: all complete once, in order", () => {
+  it("Q-09: SQ and RQ grow under traffic, in place and in new memory: all complete once, in order", () => {
     const SENDS = 180;
     connected(function* (context, { qp, mr }, table) {
       const { postSend, resizeQp, sge, must, pollCq } = context.device.verbs;
@@ -83,7 +83,7 @@ describe("queues that get another size in use", () => {
     { placement: { wqeAddress: 2, indexAddress: 2 }, lockAnswer: "memory", layout: "record" },
   ] as const;
   for (const queues of ways) {
-    it(`Q-04, Q-05, Q-09 (in part): the depth by value and under the lock, by ${JSON.stringify(queues)}`, () => {
+    it(`Q-04, Q-05, Q-09: the depth by value and under the lock, by ${JSON.stringify(queues)}`, () => {
       connected(function* (context, { qp, mr }, table) {
         const { postSend, storeSpace2, writeSpace2, sge, must } = context.device.verbs;
         const remote = {
@@ -150,7 +150,7 @@ describe("queues that get another size in use", () => {
     );
   });
 
-  it("Q-09 (in part): a shared receive queue grows and shrinks in use; all that is posted is taken once", () => {
+  it("Q-09: a shared receive queue grows and shrinks in use; all that is posted is taken once", () => {
     const SENDS = 90;
     connected(function* (context, { connect }, table) {
       const { postSend, must } = context.device.verbs;

@@ -74,7 +74,7 @@ describe("decodeSpace2", () => {
 });
 
 describe("decodeSpace3", () => {
-  it("Q-08 (in part): gives back the pointer with its time", () => {
+  it("Q-08: gives back the pointer with its time", () => {
     fc.assert(
       fc.property(anyStamped, (info) => {
         const bytes = encodeSpace3(info);
@@ -87,7 +87,7 @@ describe("decodeSpace3", () => {
 });
 
 describe("decodeDoorbell", () => {
-  it("Q-06 (in part), Q-08 (in part): gives back both forms", () => {
+  it("Q-06 (in part), Q-08: gives back both forms", () => {
     const anyDoorbell: fc.Arbitrary<Doorbell> = fc.oneof(
       record<Doorbell>({ queue: u32 } as never),
       record<Doorbell>({ queue: u32, write: anyStamped }),

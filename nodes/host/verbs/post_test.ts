@@ -143,7 +143,7 @@ describe("postSend", () => {
     same(decodeDoorbell(line.slice(48).fill(0, 0, 1))!.write, pointerOf(qp.sq.queue));
   });
 
-  it("Q-08 (in part): times of one queue's pointers rise strictly, also at one instant", () => {
+  it("Q-08: times of one queue's pointers rise strictly, also at one instant", () => {
     rig.plan.timing satisfies object;
     const stamps: number[] = [];
     for (let i = 0; i < 3; i++) {

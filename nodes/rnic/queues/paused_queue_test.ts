@@ -277,7 +277,7 @@ describe("a change of space 2", () => {
   }
 
   for (const how of ["by value", "under the lock"] as const) {
-    it(`Q-04, Q-09 (in part): ${how} reaches the cached copy before the queue goes on`, () => {
+    it(`Q-04, Q-09: ${how} reaches the cached copy before the queue goes on`, () => {
       const p = pair({}, { depth: 16 });
       const { rig, a } = p;
       const { queue, address } = a.sq;
@@ -323,7 +323,7 @@ describe("a change of space 2", () => {
     assert.equal(writes(p, 60), 60);
   });
 
-  it("Q-09 (in part): shrinking is refused while the part to be cut holds WQEs, else accepted", () => {
+  it("Q-09: shrinking is refused while the part to be cut holds WQEs, else accepted", () => {
     const p = pair({}, { depth: 64 });
     const { rig, a } = p;
     const { queue, address } = a.sq;
@@ -349,7 +349,7 @@ describe("a change of space 2", () => {
     assert.deepEqual(space2Of(rig.a, queue), { depth: 8, unitBytes: 64 });
   });
 
-  it("Q-09 (in part): a ring is not shrunk to as many units as are filled: full would look empty", () => {
+  it("Q-09: a ring is not shrunk to as many units as are filled: full would look empty", () => {
     const p = pair({}, { depth: 8 });
     const { rig, a } = p;
     for (let i = 0; i < 4; i++) post(p, "write", { length: 8 });
@@ -362,7 +362,7 @@ describe("a change of space 2", () => {
     assert.equal(statuses(p).length, 4);
   });
 
-  it("Q-09 (in part): survives the cache: the read pointer goes to space 1 first, the new depth is read again", () => {
+  it("Q-09: survives the cache: the read pointer goes to space 1 first, the new depth is read again", () => {
     const queueCache = { entries: 2, evict: "oldest", amount: 1 } as const;
     const p = pair({ plans: { a: { queueCache } } }, { depth: 16 });
     const { rig, a } = p;

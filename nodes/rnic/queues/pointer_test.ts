@@ -7,30 +7,30 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 describe("isNewer", () => {
   const ring = { read: 2, depth: 16, recycled: false };
 
-  it("Q-08 (in part): before any unit is used twice, the pointer farther from the read pointer is newer", () => {
+  it("Q-08: before any unit is used twice, the pointer farther from the read pointer is newer", () => {
     assert.equal(isNewer({ pointer: 9, stamp: 1 }, { pointer: 5, stamp: 2 }, ring), true);
     assert.equal(isNewer({ pointer: 5, stamp: 2 }, { pointer: 9, stamp: 1 }, ring), false);
     assert.equal(isNewer({ pointer: 5, stamp: 9 }, { pointer: 5, stamp: 1 }, ring), false);
   });
 
-  it("Q-08 (in part): an empty queue's pointer, one behind the read pointer, is older than any filled one", () => {
+  it("Q-08: an empty queue's pointer, one behind the read pointer, is older than any filled one", () => {
     assert.equal(isNewer({ pointer: 2, stamp: 5 }, { pointer: 1, stamp: 0 }, ring), true);
     const start = { read: 0, depth: 16, recycled: false };
     assert.equal(isNewer({ pointer: 0, stamp: 5 }, { pointer: 15, stamp: 0 }, start), true);
   });
 
-  it("Q-08 (in part): once units are used again the pointer stored later is newer, near or far", () => {
+  it("Q-08: once units are used again the pointer stored later is newer, near or far", () => {
     const again = { ...ring, recycled: true };
     assert.equal(isNewer({ pointer: 5, stamp: 2 }, { pointer: 9, stamp: 1 }, again), true);
     assert.equal(isNewer({ pointer: 9, stamp: 1 }, { pointer: 5, stamp: 2 }, again), false);
   });
 
-  it("Q-08 (in part): a pointer behind the read pointer may be of the next pass: time decides", () => {
+  it("Q-08: a pointer behind the read pointer may be of the next pass: time decides", () => {
     assert.equal(isNewer({ pointer: 0, stamp: 7 }, { pointer: 9, stamp: 3 }, ring), true);
     assert.equal(isNewer({ pointer: 0, stamp: 1 }, { pointer: 9, stamp: 3 }, ring), false);
   });
 
-  it("Q-08 (in part): agrees with the order of posting in every history of a ring", () => {
+  it("Q-08: agrees with the order of posting in every history of a ring", () => {
     const steps = fc.array(fc.record({ post: fc.nat(6), take: fc.nat(6) }), { maxLength: 30 });
     fc.assert(
       fc.property(fc.constantFrom(4, 8, 16), steps, fc.nat(), fc.nat(), (depth, list, x, y) => {

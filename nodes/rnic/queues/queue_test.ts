@@ -86,7 +86,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 1);
   });
 
-  it("Q-06 (in part), Q-08 (in part): a doorbell with the number only costs one read, of space 3", () => {
+  it("Q-06 (in part), Q-08: a doorbell with the number only costs one read, of space 3", () => {
     const p = pair();
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq, "number");
@@ -197,7 +197,7 @@ describe("queue information", () => {
     assert.deepEqual(p.rig.bytes(p.rig.b, p.to, 0, 40), p.rig.bytes(p.rig.a, p.from, 0, 40));
   });
 
-  it("Q-08 (in part): a stale doorbell behind a newer one does not move the pointer back", () => {
+  it("Q-08: a stale doorbell behind a newer one does not move the pointer back", () => {
     const p = pair();
     for (let round = 0; round < 10; round++) {
       const order = [];
@@ -218,7 +218,7 @@ describe("queue information", () => {
 
   for (const isCached of [true, false]) {
     const where = isCached ? "a queue that is cached" : "one that is read from memory again";
-    it(`Q-08 (in part): of ${where}, once its units have held two WQEs the pointer stored later counts`, () => {
+    it(`Q-08: of ${where}, once its units have held two WQEs the pointer stored later counts`, () => {
       const entries = isCached ? 64 : 4;
       const queueCache = { entries, evict: "oldest", amount: 1 } as const;
       const p = pair(new Rig({ plans: { a: { queueCache } } }));
@@ -242,7 +242,7 @@ describe("queue information", () => {
     });
   }
 
-  it("Q-08 (in part): a doorbell that rings while space 3 is on its way is not answered by that older read", () => {
+  it("Q-08: a doorbell that rings while space 3 is on its way is not answered by that older read", () => {
     const p = pair();
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq, "number");
@@ -257,7 +257,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 2);
   });
 
-  it("Q-01 (in part), Q-09 (in part): WQEs of several units wrap at the ring's end; none is lost, repeated or reordered", () => {
+  it("Q-01 (in part), Q-09: WQEs of several units wrap at the ring's end; none is lost, repeated or reordered", () => {
     const p = pair(new Rig(), { depth: 32 });
     const seen: number[] = [], expected: number[] = [];
     for (let round = 0; round < 40; round++) {

@@ -213,7 +213,7 @@ function perform(t: ReturnType<typeof traffic>, op: Op): void {
 }
 
 describe("rings that are resized in use", () => {
-  it("Q-09 (in part): random traffic, locks, dead lock holders, resizes: all complete once, in order", () => {
+  it("Q-09: random traffic, locks, dead lock holders, resizes: all complete once, in order", () => {
     let moves = 0;
     const property = fc.property(
       fc.array(operation, { minLength: 10, maxLength: 60 }),
