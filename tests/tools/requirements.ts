@@ -221,7 +221,21 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
   "Q-02": {
     proof: ["puts small payloads into the WQE, by size, by type, or where the program says so"],
   },
-  ...numbered("Q", ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"], QUEUES),
+  ...numbered("Q", ["03", "04", "05", "06", "07", "09", "11", "12"], QUEUES),
+  "Q-08": {
+    proof: [
+      "with wrap and recycling no WQE is lost, doubled or reordered, and no pointer older than its doorbell's is used",
+      "it grows in place, the last doorbell before the command and behind it",
+      "it grows elsewhere, the last doorbell before the command and behind it",
+    ],
+  },
+  "Q-10": {
+    proof: [
+      "a pointer costs two reads, one behind the other: its address, then the pointer",
+      "in the classic scheme pointers are stale, and no WQE is lost, doubled or reordered",
+      "stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none",
+    ],
+  },
 };
 
 /** The coherent RNIC. */

@@ -101,7 +101,7 @@ describe("every interleaving of a ring of four units", () => {
     assert.deepEqual(found, { interleavings: 43_765, stale: 133 });
   });
 
-  it("Q-08, Q-09: it grows in place, the last doorbell before the command and behind it", () => {
+  it("Q-08, Q-09 (in part): it grows in place, the last doorbell before the command and behind it", () => {
     const parts = [P, N].flatMap((bell) =>
       STARTS.flatMap((start) => grown({ ...cached(64), start }, { where: "in place", bell }))
     );
@@ -112,7 +112,7 @@ describe("every interleaving of a ring of four units", () => {
     assert.deepEqual(total(parts), { interleavings: 467_520, stale: 0 });
   });
 
-  it("Q-08, Q-09: it grows elsewhere, the last doorbell before the command and behind it", () => {
+  it("Q-08, Q-09 (in part): it grows elsewhere, the last doorbell before the command and behind it", () => {
     // The RNIC comes to know of a pointer either way, so one is enough here.
     const parts = FEW_STARTS.flatMap((start) =>
       grown({ ...cached(64), start }, { where: "elsewhere", bell: N })
