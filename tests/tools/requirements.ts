@@ -307,6 +307,7 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
       "in space … it stands behind the last unit when all are taken, through three passes of the ring",
       "a program sees what the RNIC has taken, and never more room than there is, round the ring",
     ],
+    lacks: "queue information at the card",
   },
   "Q-04": {
     proof: [

@@ -69,7 +69,7 @@ describe("pcieFromArray", () => {
     }
   });
 
-  it("Q-11: a doorbell may have a note of when its pointer was stored", () => {
+  it("Q-11 (in part): a doorbell may have a note of when its pointer was stored", () => {
     const doorbell = { kind: "register-write", offset: 0x800, data: new Uint8Array(4) } as const;
     assert.equal(pcieToArray(doorbell).length, 3);
     assert.deepEqual(pcieFromArray(pcieToArray(doorbell)), doorbell);

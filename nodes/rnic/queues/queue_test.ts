@@ -108,7 +108,7 @@ describe("queue information", () => {
     assert.equal(p.rig.a.rnic.statistics()["doorbellsRefused"], 3);
   });
 
-  it("Q-06: a doorbell with the number only that is written over one with the pointer has the pointer read", () => {
+  it("Q-06 (in part): a doorbell with the number only that is written over one with the pointer has the pointer read", () => {
     const doorbell = { form: "fifo", carries: "pointer", coalescedPpm: 999_999 } as const;
     const timing = { ...rnicPlan("a").timing, gatherReadsMax: 1 };
     const plan = { queuePlan: { ...QUEUE_PLAN, doorbell }, timing };
@@ -126,7 +126,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 3);
   });
 
-  it("Q-06: a doorbell of a queue pair in RESET, or of its life before, is dropped and counted", () => {
+  it("Q-06 (in part): a doorbell of a queue pair in RESET, or of its life before, is dropped and counted", () => {
     const timing = { ...rnicPlan("a").timing, gatherReadsMax: 1 };
     for (const bell of ["pointer", "number"] as const) {
       const p = pair(new Rig({ plans: { a: { timing } } }));
@@ -161,7 +161,7 @@ describe("queue information", () => {
     }
   });
 
-  it("Q-06: a doorbell of a queue in ERR is served: what is posted there is flushed, and nothing executed", () => {
+  it("Q-06 (in part): a doorbell of a queue in ERR is served: what is posted there is flushed, and nothing executed", () => {
     for (const bell of ["pointer", "number"] as const) {
       const p = pair();
       const { rig, a } = p;
