@@ -135,7 +135,7 @@ describe("doorbells", () => {
     });
   }
 
-  it("Q-10, Q-11 (in part): stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none", async () => {
+  it("Q-10, Q-11: stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none", async () => {
     const shipped = new URL("../../scripts/scenarios/stale_pointer.yaml", import.meta.url);
     const programs = { "./stale_pointer.ts": stalePointer };
     const rack = new SimulatedRack(await Deno.readTextFile(shipped), { programs }).run();
