@@ -65,7 +65,8 @@ hosts:
     domain: adr # or eadr (caches survive a power failure), wsp (all of it does)
     scm: { size: 64MiB }
 
-# Shipped programs are put, append, get, list, remove, log, log-read, bulk, sink, perftest and perftest-server.
+# Shipped programs are put, append, get, list, remove, log, log-read, bulk, sink, perftest, perftest-server,
+# many-queues and many-queues-server.
 # A program of your own is a file: { on: a, program: ./my_protocol.ts }
 programs:
   - { on: a, run: put, to: b, bytes: 64KiB, method: [write-read, persist-opcode], depth: 16, size: 4KiB }
