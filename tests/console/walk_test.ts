@@ -79,7 +79,7 @@ describe("The walk through the console", () => {
 
   it("is told what a kill loses, kills the host with the mouse, and sees where its bytes were", async () => {
     const { page } = rig;
-    await page.getByTestId("now").getByText(/^304/).waitFor();
+    await page.getByTestId("now").getByText(/^279/).waitFor();
     await rig.device("b").click();
     await page.getByRole("button", { name: "Kill b…" }).click();
     const dialog = page.getByRole("dialog");
@@ -108,7 +108,7 @@ describe("The walk through the console", () => {
     await page.getByRole("link", { name: "Open it" }).click();
     await page.getByText("It can be run.").waitFor();
     const text = await page.getByRole("textbox", { name: "The scenario as YAML" }).inputValue();
-    assert.match(text, /faults:\n {2}- { at: 304\.\d+us, kill: b }\n$/);
+    assert.match(text, /faults:\n {2}- { at: 279\.\d+us, kill: b }\n$/);
     await page.getByLabel("judge claims").check();
     await page.getByRole("button", { name: "Run to its end" }).click();
     await page.getByRole("link", { name: "Report" }).click();
