@@ -146,7 +146,7 @@ describe("H-07: four encodings", () => {
       equal(counter(p, "b", "hintPagesLate"), 0);
     });
 
-    it(`H-09: ${encoding}: none to a peer that has not agreed, or knows no hints`, () => {
+    it(`H-07, H-09: ${encoding}: none to a peer that has not agreed, or knows no hints`, () => {
       const p = hinted({ encoding }, { b: "none" });
       writes(p);
       go(p);
