@@ -3,6 +3,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
+import ways from "../../scripts/scenarios/hints_ways.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -75,6 +76,40 @@ describe("hints in a rack", () => {
     for (const hinted of [carrier!, afterAck!]) {
       ok(hinted.contextMisses < 0.7 * off!.contextMisses, JSON.stringify(hinted));
       ok(hinted.hintContextsUseful > 0.9 * hinted.hintContextsFetched);
+    }
+  });
+
+  it("H-07, H-08, H-30 (in part), H-31: hints_ways.yaml: each encoding by each transport, to two responders", async () => {
+    const text = await Deno.readTextFile(new URL("hints_ways.yaml", SHIPPED));
+    const rack = new SimulatedRack(text, { programs: { "./hints_ways.ts": ways } }).run();
+    const rows = rack.reports.filter(({ topic }) => topic === "result").map(({ value }) => value);
+    const overhead = Object.fromEntries(rows.map((row) => [row.host, row.hintBytesOut as number]));
+    same(Object.keys(overhead), [
+      "off",
+      ...["opcode-own", "header-own", "payload-own", "flagged-own"],
+      ...["opcode-carrier", "header-carrier", "payload-carrier"],
+      ...["opcode-multicast", "opcode-trusted"],
+    ]);
+    for (const { host, stall, hintsSent } of rows) {
+      if (host === "off") ok((stall as number) > 460 && hintsSent === 0);
+      else ok((stall as number) < 1, `${host}: ${stall} us remain`);
+    }
+    // What they take of the wire: a datagram more than its own opcode, a header least, READs and WRITEs most.
+    const { "opcode-own": opcode, "header-own": header, "payload-own": payload } = overhead;
+    equal(payload! - header!, 4 * 6, "the trailers of six hints");
+    ok(header! < opcode! && opcode! < overhead["opcode-multicast"]!);
+    ok(overhead["opcode-multicast"]! < overhead["flagged-own"]!);
+    // Figure 9: each of two responders has done what concerns it, and nothing for the other.
+    const counted = rack.simulator.statistics();
+    for (const server of ["server-1-rnic", "server-2-rnic"]) {
+      const { hintsUnknownQp, hintsNoAccess, hintPagesWasted, hintPagesUnused } = counted[server]!;
+      same([hintsUnknownQp, hintsNoAccess, hintPagesWasted, hintPagesUnused], [0, 0, 0, 0]);
+      ok(counted[server]!.hintPagesUseful! >= (rows.length - 1) * 16);
+      // Both get the datagrams of both clients, of which there is one for each pair of queue pairs.
+      equal(
+        counted[server]!.multicastIn,
+        2 * (rows.find(({ host }) => host === "opcode-multicast")!.hintsSent as number),
+      );
     }
   });
 

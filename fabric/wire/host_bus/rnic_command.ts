@@ -6,6 +6,7 @@
  * A table of checks has each member of each union, with its fields: what comes from another process is
  * checked by it (`rnic_command_shape.ts`), and the types follow from it.
  */
+import { HINT_ENCODINGS } from "../roce/hint_eth.ts";
 import {
   below,
   type Check,
@@ -72,8 +73,11 @@ export const QP_WEIGHT_MAX = 255;
 const qpWeight: Check<number> = (value): value is number =>
   isCount(value) && value >= 1 && value <= QP_WEIGHT_MAX;
 
-/** H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8). */
-const hintPart = oneOf("on", "off", "carrier");
+/**
+ * H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8); a `group`, which is UD,
+ * those for all peers (figure 9), by the multicast group that it is attached to.
+ */
+const hintPart = oneOf("on", "off", "carrier", "group");
 export type HintPart = Checked<typeof hintPart>;
 
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
@@ -213,6 +217,8 @@ const COMMANDS = {
     weight: { optional: qpWeight },
     /** H-09: its part in hints; the firmware's policy by default. */
     hints: { optional: hintPart },
+    /** H-07: the encoding of hints that go by it; the firmware's by default. */
+    hintEncoding: { optional: oneOf(...HINT_ENCODINGS) },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },

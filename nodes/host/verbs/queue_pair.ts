@@ -2,6 +2,7 @@
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
  * record of their rings. `post.ts` has the posts.
  */
+import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import {
@@ -68,9 +69,13 @@ export interface QpOptions {
   readonly weight?: number;
   /**
    * H-09: whether its requests are announced to the peer, and the peer's prepared for; the card's policy by
-   * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards.
+   * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards; a `group`, which is
+   * UD and attached to a multicast group, those of its protection domain, or of the card where that trusts it, for
+   * all peers. What comes to a `group` is taken by the card.
    */
   readonly hints?: HintPart;
+  /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */
+  readonly hintEncoding?: HintEncoding;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -164,6 +169,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     persistCompletion: caps.persistCompletion,
     ...(caps.weight !== 1 && { weight: caps.weight }),
     ...(options.hints !== undefined && { hints: options.hints }),
+    ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);

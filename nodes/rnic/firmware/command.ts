@@ -2,6 +2,7 @@
  * Control path (firmware): one small function per command of the driver. A refused command changes
  * nothing and its reply has what was found and what was expected.
  */
+import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
 import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
@@ -151,13 +152,35 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   for (const cqn of [command.sendCq, command.recvCq]) {
     if (!device.completionQueues.has(cqn)) return noSuch("completion queue", cqn);
   }
-  const { qpn } = command;
+  const { qpn, type, hints, hintEncoding } = command;
+  const way = hints === "carrier" ? "carrier" : hints === "group" ? "multicast" : type;
+  const wrong = hintEncoding && refuseEncoding(hintEncoding, way);
+  if (wrong !== undefined) {
+    return refusal("EINVAL", `Hints by ${way} cannot be ${hintEncoding}: ${wrong}`);
+  }
+  const taken = hints === "group" ? refuseGroup(device, command) : undefined;
+  if (taken !== undefined) return taken;
   if (qpn === undefined) return undefined;
   if (qpn !== GSI_QPN) {
     return refusal("EINVAL", `Only QP ${GSI_QPN} can be asked for: it is ${qpn}`);
   }
-  if (command.type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
+  if (type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
+}
+
+/** H-08: who may have the hints for all peers; the card's own are those of one trusted owner. */
+function refuseGroup({ hints, queuePairs }: Device, command: CommandOf<"create-qp">) {
+  if (command.type !== "ud") {
+    return refusal(
+      "EINVAL",
+      `Hints go to a group by a queue pair of type ud: it is ${command.type}`,
+    );
+  }
+  if (hints?.plan.transport !== "trusted") return undefined;
+  for (const { qpn, hints: part } of queuePairs.values()) {
+    if (part === "group") return refusal("EBUSY", `QP ${qpn} has the hints of the whole card`);
+  }
+  return undefined;
 }
 
 function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
@@ -168,8 +191,8 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (queues === undefined) return noQueueLeft(device);
   const sqQueue = queues[0]!;
   const rqQueue = srq?.srqn ?? queues[1]!;
-  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1, hints } =
-    command;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1 } = command;
+  const { hints, hintEncoding } = command;
   const qpn = command.qpn ?? nextQpn(device);
   const qp = createQueuePair({
     qpn,
@@ -185,6 +208,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     persistCompletion,
     weight,
     hints,
+    hintEncoding,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;

@@ -18,6 +18,7 @@ import { prepare, type Run } from "../testing/program_rig_testing.ts";
 import { runFaultless } from "../testing/program_seed_testing.ts";
 import { randomProgram } from "../testing/program_testing.ts";
 import type { FrameFate } from "../testing/rig_parts_testing.ts";
+import { createUd } from "../testing/unreliable_testing.ts";
 import { faultsWithinLimits } from "../testing/wire_faults_testing.ts";
 
 const SEEDS = [3, 6, 11, 14, 18, 23];
@@ -28,6 +29,18 @@ const PLANS: readonly Partial<HintPlan>[] = [
   { batch: 1 },
   { batch: 4, follow: "delay", delayPs: 3 * US },
   { batch: "adaptive", follow: "after-ack", patiencePs: 50 * US, quota: 3 },
+];
+
+/** H-07 × H-08: the others. */
+const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: true })[] = [
+  { encoding: "header", transport: "own", follow: "after-ack", patiencePs: 50 * US },
+  { encoding: "payload", transport: "own", batch: 2 },
+  { encoding: "flagged", transport: "own", follow: "after-ack", patiencePs: 50 * US },
+  { transport: "own", carrier: true },
+  { encoding: "header", batch: 1, carrier: true },
+  { encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: true },
+  { transport: "multicast", follow: "after-ack", patiencePs: 50 * US },
+  { transport: "trusted", batch: 2 },
 ];
 
 interface Wanted {
@@ -51,10 +64,21 @@ function played({ seed, hints, fault, carrier = false }: Wanted): Run {
     carrier,
     hints: { ...HINT_PLAN, ...hints },
   });
+  if (hints.transport === "multicast" || hints.transport === "trusted") joinGroup(run);
   withFaults(run, fault(run));
   play(run);
   checkSame(run, runFaultless(program));
   return run;
+}
+
+/** A queue pair at each end has the hints of all; of the same protection domain, or a trusted one's own. */
+function joinGroup({ rig }: Run): void {
+  for (const side of [rig.a, rig.b]) {
+    const { qpn } = createUd(rig, side, { hints: "group", depth: 4, rqDepth: 4 });
+    const reply = rig.command(side, { op: "attach-mcast", qpn, group: 0xe000_0a01 });
+    if (reply.status !== "ok") throw new Error(reply.reason);
+  }
+  rig.run();
 }
 
 function total(runs: readonly Run[], counter: string): number {
@@ -92,6 +116,34 @@ describe("any program of verbs, with hints", () => {
         for (const name of ["hintsPrepared", "hintsRefused", "hintsUnanswered"]) {
           ok(total(runs, name) > 0, `${name}: ${total(runs, name)}`);
         }
+      }
+    });
+  }
+
+  for (const [i, { carrier = false, ...hints }] of WAYS.entries()) {
+    const name = JSON.stringify({ ...hints, carrier });
+    it(`H-07, H-08, H-24: ends as without, by whatever way hints go: ${name}`, () => {
+      const runs = SEEDS.map((seed) => {
+        const rng = rngFor(seed, `ways/${i}`);
+        const isHint = (bytes: Uint8Array<ArrayBuffer>) => {
+          const packet = packetOf(bytes);
+          return hintOf(packet) !== undefined || packet.bth.reserved7 !== 0;
+        };
+        return played({
+          seed,
+          hints,
+          carrier,
+          // A request that is lost with its hint is sent again.
+          fault: () => (_, { bytes }) =>
+            isHint(bytes) && rng.below(4) === 0 ? FATES[rng.below(FATES.length)]! : "pass",
+        });
+      });
+      for (const name of ["hintsSent", "hintsIn"]) {
+        // Few packets of a carrier begin while others have work that was not begun.
+        ok(
+          total(runs, name) > (hints.encoding !== undefined && carrier ? 1 : 5),
+          `${name}: ${total(runs, name)}`,
+        );
       }
     });
   }
