@@ -26,6 +26,7 @@ import {
   statuses,
   word,
 } from "../testing/pair_testing.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 
 const NS = 1000, US = 1_000_000;
@@ -336,5 +337,66 @@ describe("H-23: an atomic that is executed in the RNIC", () => {
     go(p);
     same(statuses(p), ["SUCCESS"]);
     equal(counter(p, "a", "hintsSent"), 0);
+  });
+
+  it("H-04: one hint has a page asked for, its translations read, and an atomic's word", () => {
+    const hints = { ...HINT_PLAN, kinds: HINT_PLAN.kinds | HINT_KINDS.atomic };
+    const delayed = { ...hints, follow: "delay" as const, delayPs: 40 * US };
+    // Room for two lines of translations, of which there are three.
+    const translations = { entries: 16, evict: "lru" as const };
+    const rig = new Rig({
+      plans: { a: { hints: delayed, translations }, b: { hints, translations, pageFault: "drop" } },
+    });
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const cold = new DemandDriver(rig, rig.b, {}).register({
+      length: PAIR_BYTES,
+      access: EVERY_ACCESS,
+    });
+    const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const ends = rig.connect({ attributes: { accessFlags: EVERY_ACCESS, timeout: 9 } });
+    const other = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const p = { rig, from, to, ...ends };
+    rig.run();
+    const before = counter(p, "b", "hintLinesFetched");
+    for (const round of [1n, 2n]) {
+      // Takes a place on the chip.
+      post({ ...p, to: other }, "write", { length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      post({ ...p, to: cold }, "write", { at: Number(round) * 4096, length: 64 });
+      add(p);
+      go(p);
+      same(statuses(p), ["SUCCESS", "SUCCESS"]);
+    }
+    const announced = packets(p, "a").flatMap((packet) => hintOf(packet) ?? [])
+      .filter(({ type }) => type === "announce");
+    const { prefetch, warmUp, atomic } = HINT_KINDS;
+    same(
+      announced.filter(({ groups }) => groups[0]!.entries.length === 2).map(({ kinds }) => kinds),
+      [
+        prefetch | warmUp | atomic,
+        prefetch | warmUp | atomic,
+      ],
+    );
+    equal(counter(p, "b", "hintPagesUseful"), 2);
+    ok(counter(p, "b", "hintLinesFetched") > before);
+    ok(counter(p, "b", "hintWordsUseful") > 0);
+  });
+
+  it("H-24: a word that a late copy of a hint has had read changes nothing, and is given up in time", () => {
+    const b = bench({ follow: "delay", delayPs: US });
+    b.rig.fate = (_, { bytes }) =>
+      hintOf(packetOf(bytes))?.type === "announce" ? { againPs: 100 * US } : "pass";
+    equal(outcome(b, () => (add(b), ring(b)), () => {}, 0), "5 0 -> 6");
+    same([counter(b, "b", "hintWordsRead"), counter(b, "b", "hintWordsWasted")], [2, 0]);
+    b.rig.fate = () => "pass";
+    // Too old: it counts no more, and goes with the next hint, though it is for another word.
+    b.rig.runFor(HINT_PLAN.quotaPs);
+    fetchAdd(b, AT + 512, 1n);
+    go(b);
+    same(statuses(b), ["SUCCESS"]);
+    equal(counter(b, "b", "hintWordsWasted"), 1);
+    // The atomic of another queue pair, and then of its own, finds what a core has left meanwhile.
+    equal(outcome(b, () => (add(b), ring(b)), () => {}, 0), "5 0 -> 6");
   });
 });
