@@ -7,7 +7,7 @@ import { ATOMIC_BYTES } from "../../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
 import type { Hints, Word } from "./hint_state.ts";
 
-/** [choice] Words on the chip: a queue of as many 64 B lines is what one atomic unit has in a small SRAM. */
+/** [choice] Words on the chip: as many as the host's snoop filter has lines. */
 export const WORDS_MAX = 64;
 /** A line of the host's caches. */
 const LINE_BYTES = 64;
