@@ -36,7 +36,8 @@ function hashPcie(message: PcieMessage): number {
         mixNumber(mix(1, message.noSnoop ? 1 : 0), message.address),
       );
     case "memory-read": {
-      const flags = (message.noSnoop ? 1 : 0) | (message.medium ? 2 : 0);
+      const flags = (message.noSnoop ? 1 : 0) | (message.medium ? 2 : 0) |
+        (message.tracked ? 4 : 0);
       const hash = mixNumber(mix(2, flags), message.address);
       return finish(mixNumber(mixNumber(hash, message.tag), message.length));
     }
@@ -45,6 +46,8 @@ function hashPcie(message: PcieMessage): number {
         message.data,
         mixNumber(mix(3, message.status === "success" ? 1 : 0), message.tag),
       );
+    case "snoop-invalidate":
+      return finish(mixNumber(10, message.address));
     case "interrupt":
       return finish(mixNumber(4, message.vector));
     case "register-write":

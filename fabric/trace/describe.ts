@@ -111,6 +111,8 @@ export function describePcie(message: PcieMessage): string {
       return message.status === "success"
         ? `completion tag=${message.tag} ${message.data.length} B`
         : `completion tag=${message.tag} ${message.status}`;
+    case "snoop-invalidate":
+      return `snoop invalidate ${hex(message.address)}`;
     case "interrupt":
       return `interrupt vector=${message.vector}`;
     case "register-write":

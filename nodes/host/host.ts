@@ -32,6 +32,7 @@ import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { Iommu } from "./memory/iommu.ts";
+import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
 import { PageThread } from "./paging/page_thread.ts";
@@ -117,6 +118,9 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   readonly #pageThread: PageThread;
+  readonly #snoops = new SnoopFilter((address) =>
+    this.#send({ kind: "snoop-invalidate", address })
+  );
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -156,6 +160,7 @@ export class Host implements Node, Machine<ThreadContext> {
       random,
       ...(store === "node" && { isPlugged: (address) => guard.holds(address) }),
     });
+    this.memory.onStored = (from, length) => this.#snoops.stored(from, length);
     const { iommu } = plan;
     this.iommu = iommu && new Iommu({
       iotlb: iommu.iotlb,
@@ -204,6 +209,7 @@ export class Host implements Node, Machine<ThreadContext> {
           traceWritten(this.out, write, { flow, ...times });
         },
         complete: (completion) => this.#send(completion),
+        tracked: (address) => this.#snoops.track(address),
         interrupt: (vector) => this.#processor.raise(vector, this.now),
       },
     });
@@ -546,6 +552,7 @@ export class Host implements Node, Machine<ThreadContext> {
     if (!up) {
       this.paging.reset();
       this.iio.dropReads();
+      this.#snoops.clear();
       this.#processor.replyToAll(NO_DEVICE, this.now);
       this.signal(SIGNALS.busDown);
       return;
@@ -597,6 +604,7 @@ export class Host implements Node, Machine<ThreadContext> {
         return this.#event(message.event);
       case "frame":
       case "completion":
+      case "snoop-invalidate":
       case "register-write":
       case "command":
         return fail(`${this.name} got a ${message.kind} on its bus`);

@@ -8,7 +8,7 @@ import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import { rnicProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { Completion, PcieMessage } from "../../fabric/wire/host_bus/pcie.ts";
-import { takeWord } from "./responder/atomic.ts";
+import { takePreload, takeWord } from "./responder/atomic.ts";
 import { takeCommand } from "./firmware/command.ts";
 import { requesterTimer } from "./requester/completer.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
@@ -45,6 +45,7 @@ import { failShared, resumeShared, takeShared } from "./queues/shared_receive_qu
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
 import { serveHints } from "./hints/serve_hints.ts";
+import { snoopLine } from "./state/hints/words.ts";
 import { holdsWakeAt } from "./hints/look_ahead.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { takeLine } from "./paging/translation_cache.ts";
@@ -145,6 +146,9 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       return writeRegister(device, message);
     case "command":
       return takeCommand(device, message);
+    case "snoop-invalidate":
+      if (device.hints !== undefined) snoopLine(device.hints, message.address);
+      return;
     case "memory-read":
     case "memory-write":
     case "interrupt":
@@ -164,7 +168,8 @@ function takeRead(device: Device, completion: Completion): void {
   const data = isGood ? completion.data : undefined;
   const { continuation } = request;
   const { dma, now, timing } = device;
-  const isDataRead = continuation.kind === "payload" || continuation.kind === "atomic";
+  const { kind } = continuation;
+  const isDataRead = kind === "payload" || kind === "atomic" || kind === "preload";
   if (isDataRead && timing.dataReadPs > 0) {
     dma.reading.push({ at: now + timing.dataReadPs, continuation, data });
   } else {
@@ -195,6 +200,8 @@ function resumeRead(
       return takePayload(device, continuation, data);
     case "atomic":
       return takeWord(device, continuation.turn, data);
+    case "preload":
+      return takePreload(device, continuation.word, data);
     case "read-back":
       return takeReadBack(device, continuation, data);
     case "lsb":

@@ -173,7 +173,10 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     ],
     lacks: "objects in a WQE",
   },
-  ...numbered("H", ["04", "05"], HINTS),
+  "H-04": {
+    proof: ["one hint has a page asked for, its translations read, and an atomic's word"],
+  },
+  ...numbered("H", ["05"], HINTS),
   "H-06": {
     proof: [
       "at once: directly behind it",
@@ -231,8 +234,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "pages of all elements are asked for at once, so that later ones do not stall",
       "a READ's pages are asked for to be read, a WRITE's to be written",
       "receives are set aside for the count of untagged messages, with their memory",
+      "is answered without a DMA read, which was made when its hint came",
+      "atomics of one hint on one word are one read, and each finds what the last has left",
     ],
-    lacks: "an atomic's original data",
   },
   "H-22": {
     proof: [
@@ -241,13 +245,25 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     ],
     lacks: "a reason for each element",
   },
-  ...numbered("H", ["23"], HINTS),
+  "H-23": {
+    proof: [
+      "against …, at every instant: no outcome that is none without a hint",
+      "a host that says nothing of its cores' stores is found out by the same measure",
+      "a core's store meets an atomic whose word is in the card: as without hints, at every instant",
+      "behind a WRITE of its queue pair it finds what that wrote, in front of one it does not",
+      "behind a WRITE of the same hint the word is read once, and not before that",
+      "a store into a line that the card keeps is told once, one beside it is not",
+    ],
+    lacks: "a copy for which cores' stores wait, which takes a coherent bus (IBV_ATOMIC_GLOB)",
+  },
   "H-24": {
     proof: [
       "ends as without: hints …",
       "ends as without, where frames of all kinds are lost, doubled, damaged and late",
       "a peer that makes hints up changes no byte and no completion",
       "what was fetched for a requester and not used is no more than its quota",
+      "of one requester's hints no more words are on the chip than its quota, and no more than half",
+      "a word that a late copy of a hint has had read changes nothing, and is given up in time",
       "without valid rights nothing is started; a guesser is not listened to for long",
       "what … promises is in SCM, with hints, whenever power fails",
     ],

@@ -4,7 +4,10 @@ import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
 import ways from "../../scripts/scenarios/hints_ways.ts";
+import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
@@ -113,6 +116,61 @@ describe("hints in a rack", () => {
     }
   });
 
+  it("H-30 (in part): hints_atomics.yaml: contended atomics are executed on the chip, and add up", async () => {
+    const text = await Deno.readTextFile(new URL("hints_atomics.yaml", SHIPPED));
+    const small = text.replaceAll("queuePairs: 8", "queuePairs: 4").replaceAll(
+      "rounds: 32",
+      "rounds: 4",
+    );
+    const rack = new SimulatedRack(small, { programs: { "./hints_atomics.ts": atomics } }).run();
+    const rate = (host: string, pattern: string) => {
+      const found = rack.reported("result", host).find((row) => row!.pattern === pattern);
+      return found!.millionsPerSecond as number;
+    };
+    ok(rate("at-once", "contended") > 4 * rate("off", "contended"));
+    ok(rate("stores", "contended") > rate("off", "contended"));
+    // A hint that leaves right ahead of a lone atomic comes no sooner than that.
+    ok(Math.abs(rate("at-once", "alone") - rate("off", "alone")) < 0.05);
+    const rows = rack.reported("result", "server") as unknown as Record<string, number>[];
+    equal(rows.length, 4, JSON.stringify(rack.reports));
+    let sum = 0;
+    for (const { word, atomicsExecuted } of rows) equal(word, sum += atomicsExecuted!);
+    const [off, atOnce, delayed, stores] = rows;
+    equal(off!.hintWordsRead, 0);
+    for (const hinted of [atOnce!, delayed!, stores!]) {
+      ok(hinted.hintWordsRead! < 0.3 * hinted.atomicsExecuted!, JSON.stringify(hinted));
+    }
+    ok(stores!.hintWordsSnooped! > 0 && delayed!.hintWordsLate === 0);
+  });
+
+  it("H-23: a core's store meets an atomic whose word is in the card: as without hints, at every instant", () => {
+    const spans = ["ddio: on", "ddio: off"].map((ddio) => {
+      const [plain, hinted] = ["off", "{ kinds: [atomic], send: 2500ns }"].map((hints) => {
+        const rack = new SimulatedRack(
+          `
+name: store-against-atomic
+defaults: { services: none, scm: { size: 4KiB }, dram: 16MiB, hints: ${hints}, ${ddio} }
+hosts: { a: {}, b: {} }
+programs:
+  - { on: b, program: ./race.ts }
+  - { on: a, at: 1ms, program: ./race.ts }
+`,
+          { programs: { "./race.ts": storeAgainstAtomic } },
+        ).run();
+        const { "b-rnic": card } = rack.simulator.statistics();
+        if (hints !== "off") ok(card!.hintWordsUseful! > 50 && card!.hintWordsSnooped! > 10);
+        const [found] = rack.reported("result", "b") as unknown as [{ outcomes: string[] }];
+        return found.outcomes;
+      });
+      const kinds = (outcomes: readonly string[]) => [...new Set(outcomes)].sort();
+      same(kinds(hinted!), kinds(plain!), ddio);
+      return [hinted!, plain!].map((outcomes) =>
+        outcomes.filter((each) => each === LOST_STORE).length
+      );
+    });
+    for (const [hinted, plain] of spans) ok(hinted! > 0 && hinted! <= plain! + 1, `${spans}`);
+  });
+
   /** By opcode, by a FLUSH behind it, and not at all. */
   const METHODS: readonly MethodName[] = ["persist-opcode", "write-flush", "write-only"];
   for (const [place, method] of METHODS.entries()) {
@@ -142,3 +200,61 @@ faults: ${killUs === 0 ? "[]" : `[{ at: ${killUs}us, kill: b }]`}
     });
   }
 });
+
+/** An atomic found 5 and left 6, and nothing is left of a store of 100: it came between read and write. */
+const LOST_STORE = "5 -> 6";
+const ROUNDS = 120, ROUND_PS = 20e6, GRID_PS = 50e3;
+/** When round 0 begins, by the clock of both. */
+const RACE_AT = 2e9;
+
+/**
+ * `a` adds 1 to a word of `b` that holds 5, `b` stores 100 there: in each round that much later behind the post.
+ * `b` reports what the atomic has found and what is left, round by round.
+ */
+function* storeAgainstAtomic({ cpu, device }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 256 }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const buffer = cpu.allocate(64);
+  const access = ["localWrite", "remoteWrite", "remoteAtomic"] as const;
+  const mr = v.must(yield* v.regMr(pd, buffer, { access }));
+  const word = (value: number) => Uint8Array.of(value, 0, 0, 0, 0, 0, 0, 0);
+  if (cpu.host === "a") {
+    const connection = yield* v.connect(device, { to: "b", service: "race", qp });
+    if (v.refused(connection)) throw new Error(connection.reason);
+    const place = new DataView(connection.privateData.buffer, connection.privateData.byteOffset);
+    const va = Number(place.getBigUint64(0)), rkey = place.getUint32(8);
+    for (let round = 0; round < ROUNDS; round++) {
+      yield* cpu.sleep(RACE_AT + round * ROUND_PS - cpu.now);
+      const atomic = { swapAdd: 1n, compare: 0n };
+      const sges = [v.sge(mr, 0, 8)], remote = { va, rkey };
+      v.must(yield* v.postSend(connection.qp, { opcode: "fetch-add", sges, remote, atomic }));
+      yield* v.waitCompletion(cq);
+      // What it has found, for `b` to look at.
+      const found = { va: va + 8, rkey };
+      v.must(yield* v.postSend(connection.qp, { opcode: "write", sges, remote: found }));
+      yield* v.waitCompletion(cq);
+    }
+    return;
+  }
+  const place = new DataView(new ArrayBuffer(16));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  const listener = v.must(v.listen(device, "race"));
+  const event = yield* v.waitEvent(listener);
+  if (event?.kind !== "request") throw new Error("A request was expected");
+  v.must(
+    yield* v.accept(listener, event.request, { qp, privateData: new Uint8Array(place.buffer) }),
+  );
+  const outcomes: string[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    cpu.store(buffer.address, word(5));
+    yield* cpu.sleep(RACE_AT + round * ROUND_PS + round * GRID_PS - cpu.now);
+    cpu.store(buffer.address, word(100));
+    yield* cpu.sleep(RACE_AT + round * ROUND_PS + 15e6 - cpu.now);
+    const left = cpu.load(buffer.address, 1)[0], found = cpu.load(buffer.address + 8, 1)[0];
+    outcomes.push(`${found} -> ${left}`);
+  }
+  cpu.report("result", { outcomes });
+}

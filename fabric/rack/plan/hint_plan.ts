@@ -44,7 +44,10 @@ export function refuseEncoding(encoding: HintEncoding, way: HintWay): string | u
 export interface HintPlan {
   /** H-09: the firmware's policy: every RC queue pair takes part, or those whose program asks for it. */
   readonly queuePairs: "all" | "asked";
-  /** Bits of `HINT_KINDS` that the card sends where the peer wants them, and does where it gets them. */
+  /**
+   * Bits of `HINT_KINDS` that the card sends where the peer wants them, and does where it gets them. `atomic` takes a
+   * host that tells its card of changed lines (`SnoopInvalidate`), which PCIe's do not: only where it is asked for.
+   */
   readonly kinds: number;
   /** H-02: how many work elements, from the next request on, are looked at. */
   readonly depth: number;

@@ -17,7 +17,7 @@ const WRONG: readonly Refusal[] = [
   [
     "H-04: a kind of hint that there is not",
     hostWith("{ hints: { kinds: [prefetch, postfetch] } }"),
-    "4: hosts.b.hints.kinds: found a list, expected a list of prefetch, warm-up or receive, each once",
+    "4: hosts.b.hints.kinds: found a list, expected a list of prefetch, warm-up, receive or atomic, each once",
   ],
   [
     "H-06: a request that goes before its hint",

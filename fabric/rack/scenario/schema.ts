@@ -379,6 +379,7 @@ const KINDS_OF_HINTS = {
   "prefetch": HINT_KINDS.prefetch,
   "warm-up": HINT_KINDS.warmUp,
   "receive": HINT_KINDS.receive,
+  "atomic": HINT_KINDS.atomic,
 } as const satisfies Record<string, number>;
 const HINT_WORDS = Object.keys(KINDS_OF_HINTS) as (keyof typeof KINDS_OF_HINTS)[];
 

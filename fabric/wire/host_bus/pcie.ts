@@ -25,6 +25,11 @@ export interface MemoryRead {
    * read-back must read the cells, not a queue in front of them (V-03, V-08).
    */
   readonly medium?: true;
+  /**
+   * The card keeps the data: the host tells it by a {@link SnoopInvalidate} when the line changes by
+   * anything but the card's own writes (H-23). Never together with `medium`.
+   */
+  readonly tracked?: true;
 }
 
 /** Answer to a {@link MemoryRead}. `data` is empty unless `status` is `success`. */
@@ -33,6 +38,17 @@ export interface Completion {
   readonly tag: number;
   readonly status: "success" | "unsupported-request";
   readonly data: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * A line that the card keeps has changed: its copy is void. Posted, in order with all else that the
+ * host sends. PCIe has no such message (ATS invalidates translations alone): it is what CXL.cache's
+ * SnpInv is, without the answer for which a core would wait.
+ */
+export interface SnoopInvalidate {
+  readonly kind: "snoop-invalidate";
+  /** Of the line. */
+  readonly address: number;
 }
 
 /** MSI-X: a posted write to the interrupt controller; ordered behind earlier memory writes. */
@@ -77,6 +93,7 @@ export type PcieMessage =
   | MemoryWrite
   | MemoryRead
   | Completion
+  | SnoopInvalidate
   | Interrupt
   | RegisterWrite
   | CommandMessage
@@ -115,6 +132,8 @@ export function pcieWireBytes(message: PcieMessage): number {
       return TLP_OVERHEAD_BYTES * readRequests(message.length);
     case "interrupt":
       return TLP_OVERHEAD_BYTES + 4;
+    case "snoop-invalidate":
+      return TLP_OVERHEAD_BYTES + 8;
     case "command":
     case "reply":
     case "event":

@@ -16,7 +16,11 @@ const KIND_CODES = {
   "command": 5,
   "reply": 6,
   "event": 7,
+  "snoop-invalidate": 8,
 } as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
+
+/** What a read asks for besides its bytes. */
+const TRACKED = "tracked";
 
 /** The largest write through a doorbell register (write-combining buffer). */
 const REGISTER_BYTES_MAX = 64;
@@ -29,10 +33,13 @@ export function pcieToArray(message: PcieMessage): unknown[] {
       return [code, message.address, message.data, message.noSnoop];
     case "memory-read": {
       const fields = [code, message.tag, message.address, message.length, message.noSnoop];
+      if (message.tracked) return [...fields, TRACKED];
       return message.medium ? [...fields, true] : fields;
     }
     case "completion":
       return [code, message.tag, message.status === "success", message.data];
+    case "snoop-invalidate":
+      return [code, message.address];
     case "interrupt":
       return [code, message.vector];
     case "register-write":
@@ -83,7 +90,9 @@ function memoryRead(fields: readonly unknown[]): PcieMessage | undefined {
   if (typeof noSnoop !== "boolean") return undefined;
   const read = { kind: "memory-read", tag, address, length, noSnoop } as const;
   if (fields.length === 5) return read;
-  return fields.length === 6 && medium === true ? { ...read, medium } : undefined;
+  if (fields.length !== 6) return undefined;
+  if (medium === TRACKED) return { ...read, tracked: true };
+  return medium === true ? { ...read, medium } : undefined;
 }
 
 function completion(fields: readonly unknown[]): PcieMessage | undefined {
@@ -110,6 +119,9 @@ function control(fields: readonly unknown[]): PcieMessage | undefined {
     if (code === KIND_CODES.event && isRnicEvent(first)) return { kind: "event", event: first };
     if (code === KIND_CODES.interrupt && isCount(first)) {
       return { kind: "interrupt", vector: first };
+    }
+    if (code === KIND_CODES["snoop-invalidate"] && isCount(first)) {
+      return { kind: "snoop-invalidate", address: first };
     }
     return undefined;
   }

@@ -48,6 +48,7 @@ describe("pcieFromArray", () => {
       [1, 1, 1, 1, false],
       [2, 1, true, new Uint8Array(1)],
       [3, 1],
+      [8, 1],
       [4, 1, new Uint8Array(1)],
       [5, 1, { op: "query-statistics" }],
       [6, 1, { status: "ok", op: "done" }],
@@ -84,7 +85,7 @@ describe("pcieFromArray", () => {
     const read = { kind: "memory-read", tag: 1, address: 2, length: 3, noSnoop: true } as const;
     assert.equal(pcieToArray(read).length, 5);
     assert.deepEqual(pcieFromArray([1, 1, 2, 3, true, true]), { ...read, medium: true });
-    for (const bad of [false, 1, null, undefined]) {
+    for (const bad of [false, 1, null, undefined, "medium"]) {
       assert.equal(pcieFromArray([1, 1, 2, 3, true, bad]), undefined);
     }
     assert.equal(pcieFromArray([1, 1, 2, 3, true, true, true]), undefined);

@@ -174,6 +174,15 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
     medium: is(true),
   }),
   record<PcieMessage>({
+    kind: is("memory-read"),
+    tag: count,
+    address: count,
+    length: count,
+    noSnoop: fc.boolean(),
+    tracked: is(true),
+  }),
+  record<PcieMessage>({ kind: is("snoop-invalidate"), address: count }),
+  record<PcieMessage>({
     kind: is("completion"),
     tag: count,
     status: is("success"),

@@ -218,6 +218,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
         map.physical(at),
         bytes.subarray(done, done + part),
       );
+      memory.onStored(map.physical(at), part);
       const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
       this.#account.owed += lines * timing.storePs + this.#streamPs(left);
       done += part;
@@ -262,6 +263,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       yield* this.#reserve(physical, part);
       memory.streams.delete(this);
       memory.writeThrough(physical, chunk);
+      memory.onStored(physical, part);
       done += part;
     }
     yield* this.#finish();

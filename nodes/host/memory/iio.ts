@@ -50,6 +50,8 @@ export interface IioSink {
   /** A read is complete: the message leaves now. */
   complete(completion: Completion): void;
   interrupt(vector: number): void;
+  /** The device keeps what it has just read there (H-23). */
+  tracked(address: number): void;
   /** The IOMMU has refused an access of the device. */
   refused(
     access: { readonly kind: string; readonly address: number; readonly length: number },
@@ -400,13 +402,14 @@ export class Iio {
   }
 
   #complete({ message, refused }: StartedRead): void {
-    const { tag, address, length, noSnoop } = message;
+    const { tag, address, length, noSnoop, tracked } = message;
     if (refused || this.#memory.physical.memoryOf(address, length) === undefined) {
       this.badReads++;
       const status = "unsupported-request", data = new Uint8Array(0);
       return this.#sink.complete({ kind: "completion", tag, status, data });
     }
     const data = this.#memory.dmaRead(address, { length, noSnoop: this.#passesCache(noSnoop) });
+    if (tracked) this.#sink.tracked(address);
     this.#sink.complete({ kind: "completion", tag, status: "success", data });
   }
 }

@@ -44,6 +44,8 @@ export class MemorySystem {
   readonly physical: PhysicalMemory;
   readonly combining: WriteCombining;
   readonly durable: DurableRecord;
+  /** Told of bytes that a core has changed, or has in a write-combining buffer. */
+  onStored: (address: number, length: number) => void = () => {};
   /** Lines of plugged memory that cores and the device have loaded from there. */
   pluggedLoads = 0;
   readonly #isPlugged: ((address: number) => boolean) | undefined;
@@ -118,6 +120,7 @@ export class MemorySystem {
   /** A core's store of consecutive bytes: visible at once, volatile under `adr`. @returns its cost. */
   store(address: number, bytes: Uint8Array): Time {
     this.#writeCache(address, bytes, "core");
+    this.onStored(address, bytes.length);
     if (this.#llcSurvives && address >= SCM_BASE) {
       this.durable.add(address - SCM_BASE, copyOf(bytes), IN_ORDER);
     }

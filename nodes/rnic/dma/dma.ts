@@ -12,6 +12,9 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Hints, Word } from "../state/hints/hint_state.ts";
+import { overwriteWords } from "../state/hints/words.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { noteInJournal } from "./journal.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
@@ -48,6 +51,7 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
       return continuation.gather.jobs[0]!.read === undefined ? gather : responder;
     case "lsb":
     case "atomic":
+    case "preload":
     case "read-back":
       return responder;
     case "queue-space":
@@ -82,9 +86,11 @@ export function dmaWrite(
     readonly noSnoop?: boolean;
     /** Into persistent memory: as its region is. */
     readonly persistent?: boolean;
+    /** The word whose new value it is. */
+    readonly keeps?: Word | undefined;
   },
 ): Time {
-  const { address, data, noSnoop = false, persistent = false } = write;
+  const { address, data, noSnoop = false, persistent = false, keeps } = write;
   assert(address >= 0, "Cannot write a page by DMA that is not there");
   device.counters.dmaWrites++;
   device.counters.dmaWriteBytes += data.length;
@@ -92,7 +98,22 @@ export function dmaWrite(
   const message = { kind: "memory-write", address, data, noSnoop } as const;
   device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
   if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
-  return device.dma.busFreeAt;
+  const { busFreeAt } = device.dma, { hints } = device;
+  if (hints !== undefined && hints.words.size > 0) {
+    for (const word of overwriteWords(hints, { address, length: data.length, keeps })) {
+      readWord(device, hints, word);
+    }
+  }
+  return busFreeAt;
+}
+
+/** H-21: reads a word ahead of its atomic: behind all writes that were sent before (P-03). */
+export function readWord(device: Device, { wordCounters }: Hints, word: Word): void {
+  wordCounters.hintWordsRead++;
+  word.state = "coming";
+  const { address } = word;
+  const continuation = { kind: "preload", word } as const;
+  dmaRead(device, { address, length: ATOMIC_BYTES, tracked: true, continuation });
 }
 
 /** Takes a completion's request off the list and lets the next one go. Undefined: not ours. */
@@ -126,7 +147,8 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const { dma, counters } = device;
   const tag = engine.freeTags.pop()!;
   dma.outstanding[tag] = request;
-  const { address, length, noSnoop = false, medium = false, continuation } = request;
+  const { address, length, noSnoop = false, medium = false, tracked = false } = request;
+  const { continuation } = request;
   engine.freeRequests -= readRequests(length);
   const isLsb = continuation.kind === "lsb";
   counters.dmaReads++;
@@ -137,7 +159,11 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const isDecidedOn = isLsb || continuation.kind === "read-back";
   const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
   const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
-  const message = medium ? { ...plain, medium } as const : plain;
+  const message = medium
+    ? { ...plain, medium } as const
+    : tracked
+    ? { ...plain, tracked } as const
+    : plain;
   dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
 }
 
@@ -162,6 +188,11 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
     case "atomic": {
       const { qp, service: { psn } } = continuation.turn;
       return trace(device, qp, { step: "dma-read", text, psn, inbound: true, tag });
+    }
+    case "preload": {
+      const { qp, psn } = continuation.word;
+      const ahead = `${text}, ahead of its atomic`;
+      return trace(device, qp, { step: "dma-read", text: ahead, psn, inbound: true, tag });
     }
     case "read-back": {
       const { qp, firstPsn } = continuation.readBack;

@@ -100,13 +100,14 @@ export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
 
 /**
  * What would help here now: pages of memory that is not pinned, translations that do not all fit on the chip,
- * contexts that do not. A queue pair's own hint needs its context as the request does: only a carrier's or group's is of use.
+ * contexts that do not; atomics' words always, where the plan says that the host tells of their changes. A queue pair's
+ * own hint needs its context as the request does: only a carrier's or group's is of use.
  */
 export function wantedKinds(device: Device, { plan, carriers, groups }: Hints): number {
   const { paging, queuePairs, plan: { queueCache } } = device;
   const isCrowded = carriers.size + groups.size > 0 && 2 * queuePairs.size > queueCache.entries;
   const kinds = (paging.onDemand > 0 ? HINT_KINDS.prefetch | HINT_KINDS.receive : 0) |
-    (paging.lines > paging.capacityLines || isCrowded ? HINT_KINDS.warmUp : 0);
+    (paging.lines > paging.capacityLines || isCrowded ? HINT_KINDS.warmUp : 0) | HINT_KINDS.atomic;
   return kinds & plan.kinds;
 }
 

@@ -41,9 +41,10 @@ const KINDS_OF: Readonly<Record<HintOperation, number>> = {
  */
 export function groupElements(elements: readonly WorkElement[], kinds: number): HintGroup[] {
   const groups = new Map<string, { group: HintGroup; entries: HintEntry[] }>();
-  for (const element of elements) {
+  for (const [place, element] of elements.entries()) {
     const { sourceQpn, destQpn, operation, sequence, rkey, va, length, objects } = element;
-    const wanted = KINDS_OF[operation] & kinds;
+    const ofOrder = standsBeforeAtomic(elements, place) ? HINT_KINDS.atomic : 0;
+    const wanted = (KINDS_OF[operation] | ofOrder) & kinds;
     if (wanted === 0) continue;
     const key = `${sourceQpn}-${destQpn}`;
     let found = groups.get(key);
@@ -61,6 +62,19 @@ export function groupElements(elements: readonly WorkElement[], kinds: number): 
     }
   }
   return [...groups.values()].map(({ group }) => group);
+}
+
+/** H-23: a WRITE to a word that is read ahead for an atomic behind it: the responder has to know of it. */
+function standsBeforeAtomic(elements: readonly WorkElement[], place: number): boolean {
+  const { operation, sourceQpn, destQpn, rkey, va, length } = elements[place]!;
+  if (operation !== "write") return false;
+  for (let at = place + 1; at < elements.length; at++) {
+    const each = elements[at]!;
+    if ((KINDS_OF[each.operation] & HINT_KINDS.atomic) === 0 || each.rkey !== rkey) continue;
+    if (each.sourceQpn !== sourceQpn || each.destQpn !== destQpn) continue;
+    if (va < each.va + BigInt(each.length) && each.va < va + BigInt(length)) return true;
+  }
+  return false;
 }
 
 /** Entries and groups of one message, at most: their numbers have eight bits. */

@@ -9,6 +9,7 @@ import { rngFor } from "../../../fabric/base/rng.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PAGE_FAULT_RULES } from "../../../fabric/rack/plan/plan.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { hintOf } from "../../../fabric/wire/roce/hint.ts";
 import { changed, packetOf } from "../testing/pair_testing.ts";
 import { checkSame } from "../testing/program_check_testing.ts";
@@ -62,7 +63,7 @@ function played({ seed, hints, fault, carrier = false }: Wanted): Run {
     entries,
     demand,
     carrier,
-    hints: { ...HINT_PLAN, ...hints },
+    hints: { ...HINT_PLAN, kinds: HINT_PLAN.kinds | HINT_KINDS.atomic, ...hints },
   });
   if (hints.transport === "multicast" || hints.transport === "trusted") joinGroup(run);
   withFaults(run, fault(run));
@@ -112,6 +113,10 @@ describe("any program of verbs, with hints", () => {
       for (const name of ["hintsSent", "hintPagesAsked", "hintPagesUseful", "hintLinesFetched"]) {
         ok(total(runs, name) > 5, `${name}: ${total(runs, name)}`);
       }
+      ok(
+        total(runs, "hintWordsRead") > 0 && total(runs, "hintWordsUseful") > 0,
+        "no word was read",
+      );
       if (hints.follow === "after-ack") {
         for (const name of ["hintsPrepared", "hintsRefused", "hintsUnanswered"]) {
           ok(total(runs, name) > 0, `${name}: ${total(runs, name)}`);

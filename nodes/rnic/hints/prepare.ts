@@ -15,8 +15,10 @@ import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import type { Charge, Hints, Preparation } from "../state/hints/hint_state.ts";
+import { forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
+import type { Charge, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
+import { addressOfWord, beginPreload } from "./preload.ts";
 import { lookAtReceives, setAside } from "./receives.ts";
 import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
@@ -51,6 +53,9 @@ interface Task extends Sender {
   readonly fresh: Set<Charge>;
   readonly lines: MemoryWait;
   readonly receivers: Set<QueuePair>;
+  readonly words: Word[];
+  /** WRITEs of the group that is looked at, in front of its next element (H-23). */
+  readonly writes: HintEntry[];
   /** Place of the element that is looked at. */
   position: number;
   /** The first that was found (H-22). */
@@ -109,7 +114,14 @@ export function takeRange(
 
 function newTask({ now }: Device, sender: Sender, requester: number): Task {
   const { qp } = sender;
-  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), receivers: new Set<QueuePair>() };
+  const none = {
+    pages: [],
+    wanted: [],
+    fresh: new Set<Charge>(),
+    receivers: new Set<QueuePair>(),
+    words: [],
+    writes: [],
+  };
   const lines: MemoryWait = {
     kind: "request",
     qp,
@@ -127,8 +139,10 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     task.hints.counters.hintsUnknownQp++;
     return refuse(task, "unknown-qp");
   }
+  task.writes.length = 0;
   for (const entry of group.entries) {
     takeEntry(device, task, { target, entry });
+    if (entry.operation === "write") task.writes.push(entry);
     task.position++;
   }
 }
@@ -177,10 +191,52 @@ function takeEntry(
   const span = spanOf(region, Number(va), length);
   if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
   if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+  const isAtomic = need === ACCESS.remoteAtomic;
+  if (isAtomic && (kinds & HINT_KINDS.atomic) !== 0) {
+    takeAtomic(device, task, { target, entry, region });
+  }
 }
 
-const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp;
+const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic;
 const FOR_UNTAGGED = HINT_KINDS.receive | HINT_KINDS.warmUp;
+
+/** H-21: has the word of an atomic read; one that is there, or coming, stays for this one too. */
+function takeAtomic(
+  device: Device,
+  task: Task,
+  { target, entry, region }: {
+    readonly target: QueuePair;
+    readonly entry: HintEntry;
+    readonly region: Region;
+  },
+): void {
+  const { hints, writes, words } = task;
+  const address = addressOfWord(device, region, Number(entry.va));
+  if (address === undefined) return;
+  let word = hints.words.get(address);
+  if (word === undefined) {
+    if (hints.words.size >= WORDS_MAX) {
+      hints.counters.hintsOverQuota++;
+      return refuse(task, "quota");
+    }
+    const key = wordKey(address);
+    if (!charge(device, task, { kind: "word", key })) return;
+    word = beginPreload(device, hints, {
+      address,
+      charge: hints.charges.get(key)!,
+      qp: target,
+      psn: entry.sequence,
+      isBehind: writes.some((write) => overlaps(write, entry)),
+    });
+  }
+  word.uses++;
+  words.push(word);
+}
+
+function overlaps(write: HintEntry, { rkey, va, length }: HintEntry): boolean {
+  return write.rkey === rkey && write.va < va + BigInt(length) &&
+    va < write.va + BigInt(write.length);
+}
 
 /** H-21: receives for the count of untagged messages. */
 function takeCount(
@@ -324,13 +380,24 @@ function charge(
 /** A chip full of translations or contexts for one requester has none for the others: half of it, at most. */
 function roomFor({ paging, plan }: Device, kind: Charge["kind"]): number {
   if (kind === "page") return Infinity;
+  if (kind === "word") return WORDS_MAX >> 1;
   return (kind === "line" ? paging.capacityLines : plan.queueCache.entries) >> 1;
 }
 
 function waste(hints: Hints, charge: Charge): void {
+  if (charge.kind === "word") return wasteWord(hints, charge);
   release(hints, charge);
   if (charge.kind === "page") hints.counters.hintPagesWasted++;
   else if (charge.kind === "line") hints.counters.hintLinesWasted++;
+}
+
+/** A word that no atomic has come for in time. */
+function wasteWord(hints: Hints, charge: Charge): void {
+  for (const word of hints.words.values()) {
+    if (word.charge !== charge) continue;
+    if (!word.used) hints.wordCounters.hintWordsWasted++;
+    return forgetWord(hints, word);
+  }
 }
 
 /** What was fetched long ago, and not used, counts against its requester no more. */
@@ -365,8 +432,10 @@ export function answerPrepared(device: Device, hints: Hints): void {
 
 /** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
 function isDone(device: Device, hints: Hints, preparation: Preparation): boolean {
-  const { pages, lines, receivers } = preparation;
+  const { pages, lines, receivers, words } = preparation;
   if (lines.missing > 0 || !areThere(device, pages)) return false;
+  // One behind a write is not waited for: that write waits for this answer.
+  if (words.some(({ state }) => state === "coming")) return false;
   for (const qp of receivers) {
     const ahead = hints.receiving.get(qp);
     if (ahead !== undefined && (ahead.wanted > 0 || !areThere(device, ahead.pages))) return false;

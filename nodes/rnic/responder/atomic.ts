@@ -2,7 +2,8 @@
  * Atomics of a responder: COMPARE & SWAP, FETCH & ADD, and the ATOMIC WRITE of the memory placement
  * extensions (P-50). Each takes effect when it stands first among the queue pair's answers, and holds
  * its eight bytes for as long: they are read, computed and written by DMA, and any other atomic of
- * this RNIC on the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA).
+ * this RNIC on the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA). Where a hint
+ * has announced it, its word may be on the chip already (`state/hints/words.ts`).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -10,7 +11,9 @@ import { viewOf } from "../../../fabric/base/slab.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
 import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
-import { dmaRead, dmaWrite } from "../dma/dma.ts";
+import { dmaRead, dmaWrite, readWord } from "../dma/dma.ts";
+import { forgetWord } from "../state/hints/words.ts";
+import type { Word } from "../state/hints/hint_state.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
@@ -113,27 +116,83 @@ export function startAtomic(device: Device, qp: QueuePair, service: SingleServic
   const first = new Fifo<AtomicTurn>();
   first.push(turn);
   device.atomicWords.set(task.address, first);
-  runTurn(device, turn);
+  if (runTurn(device, turn)) release(device, task.address);
 }
 
-/** The word is free: an ATOMIC WRITE writes it, the others read it first. */
-function runTurn(device: Device, turn: AtomicTurn): void {
+/**
+ * The word is free: an ATOMIC WRITE writes it, the others read it first, unless it is on the chip (H-23).
+ * @returns whether it is over.
+ */
+function runTurn(device: Device, turn: AtomicTurn): boolean {
   const { task } = turn;
   if (task.kind === "atomic-write") {
     if (turn.service.region?.alive === false) {
       turn.service.state = "failed";
-      return release(device, task.address);
+      return true;
     }
     // One write of eight aligned bytes: nothing between host and wire takes it apart (P-41).
     finish(device, turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
-    release(device, task.address);
-    return;
+    return true;
+  }
+  const word = wordOnChip(device, task);
+  if (word?.state === "here") {
+    runOnChip(device, turn, { word, how: "hintWordsUseful" });
+    return true;
+  }
+  if (word !== undefined && word.turn === undefined) {
+    word.turn = turn;
+    // What was to be read behind a write of this queue pair has that write before it.
+    if (word.state === "behind") readWord(device, device.hints!, word);
+    return false;
   }
   dmaRead(device, {
     address: task.address,
     length: ATOMIC_BYTES,
     continuation: { kind: "atomic", turn },
   });
+  return false;
+}
+
+function wordOnChip({ hints }: Device, { address }: AtomicWord): Word | undefined {
+  return hints?.words.get(address);
+}
+
+/** H-23: executed in the RNIC, at once: the word is written by DMA as it is answered. */
+function runOnChip(
+  device: Device,
+  turn: AtomicTurn,
+  { word, how }: { readonly word: Word; readonly how: "hintWordsUseful" | "hintWordsLate" },
+): void {
+  const hints = device.hints!;
+  execute(device, turn, word.value);
+  hints.wordCounters[how]++;
+  word.used = true;
+  if (--word.uses <= 0) forgetWord(hints, word);
+}
+
+/** A word that was read ahead is here. The atomic that has come meanwhile goes on. */
+export function takePreload(
+  device: Device,
+  word: Word,
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { turn } = word;
+  word.turn = undefined;
+  if (word.state === "coming") {
+    if (data === undefined) forgetWord(device.hints!, word);
+    else {
+      word.state = "here";
+      word.value = viewOf(data).getBigUint64(0, true);
+    }
+  }
+  if (turn === undefined) return;
+  if (isWanted(turn)) {
+    if (word.state === "here") runOnChip(device, turn, { word, how: "hintWordsLate" });
+    // It has changed since it was read: once more, as without a hint.
+    else if (!runTurn(device, turn)) return;
+  }
+  release(device, turn.task.address);
+  passAnswers(device, turn.qp);
 }
 
 /** The word is here: computes and writes back, behind which the next read of it may go. */
@@ -144,20 +203,22 @@ export function takeWord(
 ): void {
   const { qp, task } = turn;
   if (isWanted(turn)) {
-    if (data === undefined || turn.service.region?.alive === false) {
-      turn.service.state = "failed";
-    } else {
-      // The word is in host order, as a little-endian processor has it (§1.3).
-      const original = viewOf(data).getBigUint64(0, true);
-      const result = compute(task, original);
-      const readyAt = result === undefined
-        ? device.stageAt
-        : writeWord(device, turn, wordOf(result));
-      finish(device, turn, { original, readyAt });
-    }
+    if (data === undefined) turn.service.state = "failed";
+    // The word is in host order, as a little-endian processor has it (§1.3).
+    else execute(device, turn, viewOf(data).getBigUint64(0, true));
   }
   release(device, task.address);
   passAnswers(device, qp);
+}
+
+function execute(device: Device, turn: AtomicTurn, original: bigint): void {
+  if (turn.service.region?.alive === false) {
+    turn.service.state = "failed";
+    return;
+  }
+  const result = compute(turn.task, original);
+  const readyAt = result === undefined ? device.stageAt : writeWord(device, turn, wordOf(result));
+  finish(device, turn, { original, readyAt });
 }
 
 /** The word's new value; undefined where it stays. Sums wrap (§1.3: 64 bits). */
@@ -180,7 +241,10 @@ function writeWord(
   const { address, persistent } = task;
   const noSnoop = writesNoSnoop(device, task);
   noteWrittenAt(device, qp, { ...task, length: ATOMIC_BYTES });
-  return dmaWrite(device, { address, data, noSnoop, persistent });
+  const word = wordOnChip(device, task);
+  const keeps = word?.state === "here" ? word : undefined;
+  if (keeps !== undefined) keeps.value = viewOf(data).getBigUint64(0, true);
+  return dmaWrite(device, { address, data, noSnoop, persistent, keeps });
 }
 
 function finish(
@@ -200,21 +264,20 @@ function isWanted({ qp, life }: AtomicTurn): boolean {
   return life === qp.life && rights(qp.state).takesRequests;
 }
 
-/** Gives the word to the next atomic that waits for it. */
+/** Gives the word to the next atomics that wait for it, up to one that has to wait for its data. */
 function release(device: Device, address: number): void {
   const holders = device.atomicWords.get(address)!;
+  const over: AtomicTurn[] = [];
   holders.shift();
-  let next = holders.peek();
-  while (next !== undefined && !isWanted(next)) {
+  for (let next = holders.peek(); next !== undefined; next = holders.peek()) {
+    if (isWanted(next)) {
+      if (!runTurn(device, next)) break;
+      over.push(next);
+    }
     holders.shift();
-    next = holders.peek();
   }
-  if (next === undefined) {
-    device.atomicWords.delete(address);
-    return;
-  }
-  runTurn(device, next);
-  if (next.service.state !== "running") passAnswers(device, next.qp);
+  if (holders.length === 0) device.atomicWords.delete(address);
+  for (const { qp } of over) passAnswers(device, qp);
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fill } from "./paging_state.ts";
+import type { Word } from "./hints/hint_state.ts";
 import type { LookUpPart, Pause, QueueLoad } from "./queues.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
@@ -60,6 +61,8 @@ export type Continuation =
   }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
+  /** H-21: ahead of its atomic. */
+  | { readonly kind: "preload"; readonly word: Word }
   | {
     readonly kind: "read-back";
     readonly readBack: ReadBack;
@@ -89,6 +92,8 @@ export interface ReadRequest {
   readonly noSnoop?: boolean;
   /** What the medium holds is wanted, not what is on its way there (V-08). */
   readonly medium?: boolean;
+  /** The card keeps the data, and is to be told when it changes (H-23). */
+  readonly tracked?: boolean;
   readonly continuation: Continuation;
 }
 

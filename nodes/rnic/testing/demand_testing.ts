@@ -157,6 +157,7 @@ export class DemandDriver {
     const { memory } = this.#side.host;
     page.kept = memory.slice(page.frame, page.frame + 4096);
     memory.fill(SPOILED, page.frame, page.frame + 4096);
+    this.#rig.changed(this.#side, page.frame, 4096);
     page.state = "away";
     this.taken++;
   }
@@ -167,6 +168,7 @@ export class DemandDriver {
     const frame = memory.subarray(page.frame, page.frame + 4096);
     assert(frame.every((byte) => byte === SPOILED), "The card has written to a page taken back");
     frame.set(page.kept);
+    this.#rig.changed(this.#side, page.frame, 4096);
     page.kept = undefined;
     page.state = "unmapped";
   }

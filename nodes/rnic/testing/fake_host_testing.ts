@@ -31,6 +31,7 @@ import type { RigCq, RigQp, RigWqe, Ring } from "./rig_parts_testing.ts";
 export const MEMORY_BYTES = 1 << 22;
 export const RECV_STRIDE = 64;
 const PAGE_BYTES = 4096;
+export const LINE_BYTES = 64;
 /** Queues that the queue information has room for. */
 const QUEUES = 256;
 
@@ -50,6 +51,8 @@ export class FakeHost {
   hear: (message: PcieMessage) => void = () => {};
   /** Every DMA read and write in the order of arrival. */
   readonly log: PcieMessage[] = [];
+  /** Lines of which the RNIC keeps copies. */
+  readonly tracked = new Set<number>();
   /** Reads answered "unsupported request". */
   refuseReads = false;
   store: StoreLayout = DEFAULT_STORE;
@@ -190,7 +193,8 @@ export class FakeHost {
   }
 
   /** P-03: the read completes behind all earlier writes, which are pushed out by it. */
-  #read({ tag, address, length }: MemoryRead): Completion {
+  #read({ tag, address, length, tracked }: MemoryRead): Completion {
+    if (tracked) this.tracked.add(address - address % LINE_BYTES);
     this.buffered.splice(0, this.arrived);
     this.arrived = 0;
     const refused = this.refuseReads || address + length > this.memory.length;

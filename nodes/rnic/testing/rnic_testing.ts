@@ -31,7 +31,7 @@ import {
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Sge, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { DemandDriver } from "./demand_testing.ts";
-import { FakeHost, MEMORY_BYTES, RECV_STRIDE } from "./fake_host_testing.ts";
+import { FakeHost, LINE_BYTES, MEMORY_BYTES, RECV_STRIDE } from "./fake_host_testing.ts";
 import { createRnic } from "../rnic.ts";
 import {
   BUS,
@@ -252,6 +252,22 @@ export class Rig {
     // The answer is on its way to the bus: a core's doorbell may still come before it.
     const input: Input = { kind: "message", port: PORTS.rnicBus, message: answer, tailPs: 0 };
     this.#put({ time: this.now + MEMORY_PS, to: "host", side, input });
+  }
+
+  /** A core's store, of which the RNIC is told where it keeps a copy. */
+  store(side: Side, address: number, bytes: Uint8Array): void {
+    side.host.memory.set(bytes, address);
+    this.changed(side, address, bytes.length);
+  }
+
+  /** A core has changed these bytes. */
+  changed(side: Side, address: number, length: number): void {
+    const { tracked } = side.host;
+    for (const line of [...tracked]) {
+      if (line >= address + length || line + LINE_BYTES <= address) continue;
+      tracked.delete(line);
+      this.toRnic(side, { kind: "snoop-invalidate", address: line });
+    }
   }
 
   command(side: Side, command: RnicCommand): RnicReply {

@@ -19,7 +19,7 @@ export function release({ charges, charged }: Hints, charge: Charge): void {
   else charged.set(account, left);
 }
 
-const KINDS = ["page", "line", "context"] as const;
+const KINDS = ["page", "line", "context", "word"] as const;
 
 /** What a requester has had fetched of a kind is counted for itself. */
 export function accountOf({ kind, requester }: Pick<Charge, "kind" | "requester">): number {

@@ -7,6 +7,7 @@ import type { Time } from "../../../../fabric/base/time.ts";
 import type { HintPlan } from "../../../../fabric/rack/plan/hint_plan.ts";
 import { HINT_BATCH } from "../../../../fabric/rack/plan/hint_plan.ts";
 import type { HintReason } from "../../../../fabric/wire/roce/hint_eth.ts";
+import type { AtomicTurn } from "../responder_state.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
 import type { QueuePair } from "../queue_pair.ts";
 import { createLine, type TxOrder } from "../tx_frame.ts";
@@ -28,6 +29,9 @@ export interface Hints {
   nextSequence: number;
   /** Preparations whose end a requester wants to know (H-22). */
   readonly preparing: Preparation[];
+  /** Words that are on the chip, or about to be, for announced atomics: by physical address. */
+  readonly words: Map<number, Word>;
+  readonly wordCounters: WordCounters;
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
@@ -101,6 +105,7 @@ export interface Preparation {
   readonly pages: readonly WantedPage[];
   /** Lines of translations: done when none is missing. */
   readonly lines: MemoryWait;
+  readonly words: readonly Word[];
   /** Queue pairs of whose receives it speaks. */
   readonly receivers: Set<QueuePair>;
 }
@@ -121,10 +126,36 @@ export interface ReceiveAhead {
   reason: HintReason;
 }
 
-/** A page, a line of translations or a context that was fetched for a hint. */
+/**
+ * An atomic's original data, read ahead (H-21). The chip writes through: memory is never older than the copy,
+ * but for what is on the bus.
+ */
+export interface Word {
+  /** Physical. */
+  readonly address: number;
+  readonly charge: Charge;
+  /** Of the announced request, for its ladder. */
+  readonly qp: QueuePair;
+  readonly psn: number;
+  /**
+   * `behind`: a write stands before it, behind which it is read; `coming`: a DMA read is under way; `here`;
+   * `gone`: it is used, or has changed, and is in no map any more.
+   */
+  state: "behind" | "coming" | "here" | "gone";
+  /** In host order, as a number. */
+  value: bigint;
+  /** Atomics that were announced for it and have not been executed. */
+  uses: number;
+  /** One has been. */
+  used: boolean;
+  /** The atomic that waits for the read. */
+  turn: AtomicTurn | undefined;
+}
+
+/** A page, a line of translations, a context or a word that was fetched for a hint. */
 export interface Charge {
   readonly key: number;
-  readonly kind: "page" | "line" | "context";
+  readonly kind: "page" | "line" | "context" | "word";
   readonly requester: number;
   readonly until: Time;
   /** Place of its element in the hint: the first may stall, later ones should not (H-30). */
@@ -169,6 +200,20 @@ export interface HintCounters {
   hintReceives: number;
 }
 
+/** Of a card that does H-04's atomic kind. */
+export interface WordCounters {
+  /** DMA reads ahead of their atomics. */
+  hintWordsRead: number;
+  /** Atomics that found their word on the chip, and those that came while it was being read. */
+  hintWordsUseful: number;
+  hintWordsLate: number;
+  /** Words that no atomic has used, as they were changed before, or that none came for. */
+  hintWordsWasted: number;
+  /** Copies that another write has made void: of a core, and of a queue pair. */
+  hintWordsSnooped: number;
+  hintWordsOverwritten: number;
+}
+
 export function createHints(plan: HintPlan | undefined): Hints | undefined {
   if (plan === undefined) return undefined;
   return {
@@ -181,6 +226,15 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     wanted: 0,
     nextSequence: 0,
     preparing: [],
+    words: new Map(),
+    wordCounters: {
+      hintWordsRead: 0,
+      hintWordsUseful: 0,
+      hintWordsLate: 0,
+      hintWordsWasted: 0,
+      hintWordsSnooped: 0,
+      hintWordsOverwritten: 0,
+    },
     receiving: new Map(),
     charges: new Map(),
     byTime: new Fifo(),

@@ -1,0 +1,50 @@
+/**
+ * Lines of which the card keeps copies (H-23): when a core changes one, the card is told. The message is
+ * posted: no core waits for it, so that a core's store may fall between a copy's use and the write of its
+ * result, as it may between an atomic's DMA read and write (IBV_ATOMIC_HCA).
+ *
+ * [choice] Plain PCIe has nothing of the kind. The coherent way is CXL.cache's, where the store waits for the
+ * answer to the snoop.
+ */
+import { LINE_BYTES } from "./llc.ts";
+
+/** As snoop filters do, a full one gives up its oldest line, and says so. */
+const LINES = 64;
+
+export class SnoopFilter {
+  /** Physical addresses of lines, oldest first. */
+  readonly #lines = new Set<number>();
+  readonly #invalidate: (line: number) => void;
+
+  /** @param invalidate the card's copy of the line is void from now on. */
+  constructor(invalidate: (line: number) => void) {
+    this.#invalidate = invalidate;
+  }
+
+  /** The card has been given bytes of this line, and keeps them. */
+  track(address: number): void {
+    const line = address - address % LINE_BYTES;
+    this.#lines.delete(line);
+    if (this.#lines.size === LINES) {
+      const [oldest] = this.#lines;
+      this.#lines.delete(oldest!);
+      this.#invalidate(oldest!);
+    }
+    this.#lines.add(line);
+  }
+
+  /** A core has changed these bytes. */
+  stored(address: number, length: number): void {
+    if (this.#lines.size === 0) return;
+    for (const line of [...this.#lines]) {
+      if (line >= address + length || line + LINE_BYTES <= address) continue;
+      this.#lines.delete(line);
+      this.#invalidate(line);
+    }
+  }
+
+  /** The card has lost its power, and its copies. */
+  clear(): void {
+    this.#lines.clear();
+  }
+}

@@ -1,0 +1,402 @@
+/**
+ * H-23: an atomic whose word a hint has had read into the RNIC, against all that may change the word: a core's store,
+ * WRITEs and atomics of other queue pairs, WRITEs of its own. Each case is played at every instant of a grid, with
+ * and without hints: an outcome that does not exist without hints is a fault.
+ */
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { hintOf } from "../../../fabric/wire/roce/hint.ts";
+import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
+import { wordOf } from "../state/memory.ts";
+import { WORDS_MAX } from "../state/hints/words.ts";
+import { fetchAdd, sge } from "../testing/atomic_testing.ts";
+import {
+  answerAt,
+  counter,
+  EVERY_ACCESS,
+  go,
+  packetOf,
+  packets,
+  type Pair,
+  PAIR_BYTES,
+  post,
+  setWord,
+  statuses,
+  word,
+} from "../testing/pair_testing.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+
+const NS = 1000, US = 1_000_000;
+/** Where the contended word is, and where its original goes. */
+const AT = 64, ANSWER = 1024, OTHER_ANSWER = 2048;
+
+type Follow = Partial<HintPlan>;
+/** H-06: the read of the word is over long before the atomic, about then, or has just begun. */
+const FOLLOWS: readonly (readonly [name: string, plan: Follow])[] = [
+  ["2.5 us behind its hint", { follow: "delay", delayPs: 2_500 * NS }],
+  ["0.7 us behind its hint", { follow: "delay", delayPs: 700 * NS }],
+  ["right behind its hint", { follow: "at-once" }],
+  ["behind the hint's ACK", { follow: "after-ack" }],
+];
+
+/** Two queue pairs of the same two cards. */
+interface Bench extends Pair {
+  readonly other: Pair;
+}
+
+function bench(hints: Follow | undefined, quota = 4096): Bench {
+  const plan = hints && {
+    hints: { ...HINT_PLAN, kinds: HINT_KINDS.atomic, quota, ...hints },
+  };
+  const rig = new Rig({ plans: { a: { ...plan }, b: { ...plan } } });
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const connect = () => rig.connect({ attributes: { accessFlags: EVERY_ACCESS } });
+  const p = { rig, from, to };
+  const own = connect(), other = connect();
+  // What both cards want has been told.
+  rig.run();
+  return { ...p, ...own, other: { ...p, ...other } };
+}
+
+const add = (p: Pair, to = ANSWER) => fetchAdd(p, AT, 1n, { sges: [sge(p, to)] });
+const ring = (p: Pair) => p.rig.ring(p.rig.a, p.a.sq);
+
+/** What happens besides a FETCH & ADD of 1 to a word of 5. */
+interface Rival {
+  readonly act: (b: Bench) => void;
+  /** Whether it takes as long to come as the atomic does, so that it is begun first as well. */
+  readonly isRemote: boolean;
+}
+
+const RIVALS: Readonly<Record<string, Rival>> = {
+  "a core's store": {
+    act: ({ rig, to }) => rig.store(rig.b, to.address + AT, wordOf(100n)),
+    isRemote: false,
+  },
+  "a core's store of half the word": {
+    act: ({ rig, to }) => rig.store(rig.b, to.address + AT + 4, Uint8Array.of(1, 0, 0, 0)),
+    isRemote: false,
+  },
+  "another queue pair's WRITE": {
+    act: ({ other }) => {
+      post(other, "write", { at: AT, inline: wordOf(100n) });
+      ring(other);
+    },
+    isRemote: true,
+  },
+  "another queue pair's WRITE over it and more": {
+    act: ({ other }) => {
+      post(other, "write", { at: 0, length: 128 });
+      ring(other);
+    },
+    isRemote: true,
+  },
+  "another queue pair's ATOMIC WRITE": {
+    act: ({ other }) => {
+      post(other, "atomic-write", { at: AT, inline: wordOf(100n) });
+      ring(other);
+    },
+    isRemote: true,
+  },
+  "another queue pair's atomic": {
+    act: ({ other }) => {
+      fetchAdd(other, AT, 10n, { sges: [sge(other, OTHER_ANSWER)] });
+      ring(other);
+    },
+    isRemote: true,
+  },
+  "another queue pair's COMPARE & SWAP": {
+    act: ({ other }) => {
+      const atomic = { swapAdd: 100n, compare: 6n };
+      post(other, "compare-swap", { at: AT, length: 8, sges: [sge(other, OTHER_ANSWER)], atomic });
+      ring(other);
+    },
+    isRemote: true,
+  },
+};
+
+/** Plays one case. @returns what the answers were, and what memory is. */
+function outcome(b: Bench, first: () => void, then: () => void, after: Time): string {
+  b.rig.store(b.rig.b, b.to.address + AT, wordOf(5n));
+  for (const at of [ANSWER, OTHER_ANSWER]) {
+    b.rig.a.host.memory.fill(0, b.from.address + at, b.from.address + at + 8);
+  }
+  b.rig.run();
+  first();
+  b.rig.runFor(after);
+  then();
+  b.rig.run();
+  ok([...statuses(b), ...statuses(b.other)].every((status) => status === "SUCCESS"));
+  return `${answerAt(b, ANSWER)} ${answerAt(b, OTHER_ANSWER)} -> ${word(b, AT)}`;
+}
+
+/** The grid: beyond the end of the slowest case. */
+const STEP = 40 * NS, END = 7 * US;
+
+interface Played {
+  /** Outcomes, each with the instants at which the rival came so that it was this one. */
+  readonly outcomes: Map<string, Time[]>;
+  readonly bench: Bench;
+}
+
+function playAll(hints: Follow | undefined, { act, isRemote }: Rival, isDeaf = false): Played {
+  const b = bench(hints);
+  const { tracked } = b.rig.b.host;
+  if (isDeaf) tracked.add = () => tracked;
+  const outcomes = new Map<string, Time[]>();
+  const note = (found: string, at: Time) => {
+    const times = outcomes.get(found);
+    if (times === undefined) outcomes.set(found, [at]);
+    else times.push(at);
+  };
+  const own = () => {
+    add(b);
+    ring(b);
+  };
+  const rival = () => act(b);
+  for (let at = 0; at <= END; at += STEP) {
+    note(outcome(b, own, rival, at), at);
+    if (isRemote) note(outcome(b, rival, own, at), -at);
+  }
+  return { outcomes, bench: b };
+}
+
+/** From the first to the last instant at which this was the outcome. */
+function span(times: readonly Time[] = []): Time {
+  return times.length === 0 ? 0 : Math.max(...times) - Math.min(...times) + STEP;
+}
+
+/** Of a rival that writes 100: nothing is left of it, and the atomic has not seen it. */
+const LOST = "5 0 -> 6";
+
+describe("H-23: an atomic that is executed in the RNIC", () => {
+  for (const [name, rival] of Object.entries(RIVALS)) {
+    it(`H-23: against ${name}, at every instant: no outcome that is none without a hint`, () => {
+      const plain = playAll(undefined, rival);
+      ok(plain.outcomes.size >= 2, [...plain.outcomes.keys()].join("; "));
+      for (const [when, hints] of FOLLOWS) {
+        const hinted = playAll(hints, rival);
+        const found = [...hinted.outcomes.keys()].filter((each) => !plain.outcomes.has(each));
+        same(found, [], when);
+        // What is lost without a hint, as it comes between the atomic's read and write, is lost in no more cases.
+        const [lost, most] = [hinted, plain].map(({ outcomes }) => span(outcomes.get(LOST)));
+        ok(lost! <= most! + STEP, `${when}: lost for ${lost} ps, without a hint ${most} ps`);
+        const { bench: b } = hinted;
+        ok(counter(b, "b", "hintWordsUseful") + counter(b, "b", "hintWordsLate") > 50, when);
+      }
+    });
+  }
+
+  it("H-23: a host that says nothing of its cores' stores is found out by the same measure", () => {
+    const rival = RIVALS["a core's store"]!;
+    const plain = span(playAll(undefined, rival).outcomes.get(LOST));
+    ok(plain > 0, "IBV_ATOMIC_HCA: a store between an atomic's DMA read and write is lost");
+    const deaf = span(playAll(FOLLOWS[0]![1], rival, true).outcomes.get(LOST));
+    ok(deaf > 2 * plain, `${deaf} ps, without a hint ${plain} ps`);
+  });
+
+  it("H-23: behind a WRITE of its queue pair it finds what that wrote, in front of one it does not", () => {
+    for (const [when, hints] of [...FOLLOWS, ["one by one", { batch: 1 }] as const]) {
+      const b = bench(hints);
+      for (const lateHintPs of [0, 300 * NS, 900 * NS, 2 * US, 5 * US]) {
+        b.rig.fate = (_, { bytes }) =>
+          lateHintPs > 0 && hintOf(packetOf(bytes))?.type === "announce"
+            ? { delayPs: lateHintPs }
+            : "pass";
+        const behind = outcome(
+          b,
+          () => {
+            post(b, "write", { at: AT, inline: wordOf(100n) });
+            add(b);
+            ring(b);
+          },
+          () => {},
+          0,
+        );
+        equal(behind, "100 0 -> 101", `${when}, hint ${lateHintPs} ps late`);
+        const inFront = outcome(
+          b,
+          () => {
+            add(b);
+            post(b, "write", { at: AT, inline: wordOf(100n) });
+            add(b, OTHER_ANSWER);
+            ring(b);
+          },
+          () => {},
+          0,
+        );
+        equal(inFront, "5 100 -> 101", `${when}, hint ${lateHintPs} ps late`);
+      }
+    }
+  });
+
+  it("H-21, H-23: is answered without a DMA read, which was made when its hint came", () => {
+    const took = (hints: Follow | undefined) => {
+      const b = bench(hints);
+      let arrived = 0, answered = 0;
+      b.rig.watch = (side, kind, bytes) => {
+        const { atomicEth, atomicAckEth } = packetOf(bytes);
+        if (side === "b" && kind === "received" && atomicEth !== undefined) arrived = b.rig.now;
+        if (side === "b" && kind === "sent" && atomicAckEth !== undefined) answered = b.rig.now;
+      };
+      const before = counter(b, "b", "dmaReads");
+      equal(outcome(b, () => (add(b), ring(b)), () => {}, 0), "5 0 -> 6");
+      equal(counter(b, "b", "dmaReads") - before, 1);
+      return answered - arrived;
+    };
+    const plain = took(undefined), hinted = took(FOLLOWS[0]![1]);
+    // The rig's bus there and back, and its memory.
+    ok(plain > 500 * NS && hinted < 50 * NS, `${hinted} ps, without a hint ${plain} ps`);
+  });
+
+  it("H-21, H-23: atomics of one hint on one word are one read, and each finds what the last has left", () => {
+    const b = bench({ follow: "delay", delayPs: 2 * US });
+    setWord(b, AT, 5n);
+    for (let i = 0; i < 8; i++) add(b, ANSWER + 8 * i);
+    go(b);
+    same(statuses(b), new Array(8).fill("SUCCESS"));
+    same(Array.from({ length: 8 }, (_, i) => answerAt(b, ANSWER + 8 * i)), [
+      5n,
+      6n,
+      7n,
+      8n,
+      9n,
+      10n,
+      11n,
+      12n,
+    ]);
+    equal(word(b, AT), 13n);
+    equal(counter(b, "b", "hintWordsRead"), 1);
+    equal(counter(b, "b", "hintWordsUseful"), 8);
+    equal(b.rig.b.host.log.filter(({ kind }) => kind === "memory-write").length > 0, true);
+  });
+
+  it("H-23: behind a WRITE of the same hint the word is read once, and not before that", () => {
+    const b = bench({ follow: "at-once", batch: 8 });
+    post(b, "write", { at: AT, inline: wordOf(100n) });
+    add(b);
+    go(b);
+    const [read] = b.rig.b.host.log.filter((message) =>
+      message.kind === "memory-read" && message.tracked
+    );
+    const order = b.rig.b.host.log.filter((message) =>
+      message === read ||
+      message.kind === "memory-write" && message.address === b.to.address + AT
+    ).map(({ kind }) => kind);
+    same(order, ["memory-write", "memory-read", "memory-write"]);
+    equal(counter(b, "b", "hintWordsRead"), 1);
+    equal(counter(b, "b", "hintWordsOverwritten"), 0);
+  });
+
+  it("H-24: of one requester's hints no more words are on the chip than its quota, and no more than half", () => {
+    for (const [quota, most] of [[3, 3], [4096, WORDS_MAX / 2]] as const) {
+      const b = bench({ follow: "delay", delayPs: 50 * US, depth: 64 }, quota);
+      for (let i = 0; i < 40; i++) fetchAdd(b, AT + 8 * i, 1n, { signaled: i === 39 });
+      const peak = { words: 0 };
+      ring(b);
+      b.rig.run(() => {
+        peak.words = Math.max(peak.words, counter(b, "b", "hintWordsRead"));
+        return packets(b, "a").some(({ atomicEth }) => atomicEth !== undefined);
+      });
+      equal(peak.words, most);
+      ok(counter(b, "b", "hintsOverQuota") > 0);
+      b.rig.run();
+      same(statuses(b), ["SUCCESS"]);
+    }
+  });
+
+  it("H-24: without the right to atomics no word is read", () => {
+    const rig = new Rig({
+      plans: {
+        a: { hints: { ...HINT_PLAN, kinds: HINT_KINDS.atomic } },
+        b: { hints: { ...HINT_PLAN, kinds: HINT_KINDS.atomic } },
+      },
+    });
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const to = rig.register(rig.b, { length: PAIR_BYTES });
+    const p = { rig, from, to, ...rig.connect({ attributes: { accessFlags: EVERY_ACCESS } }) };
+    rig.run();
+    add(p);
+    go(p);
+    same(statuses(p), ["REM_ACCESS_ERR"]);
+    equal(counter(p, "b", "hintsNoAccess"), 1);
+    equal(counter(p, "b", "hintWordsRead"), 0);
+  });
+
+  it("H-09: hints of atomics are wanted only where the host tells of changes", () => {
+    const rig = new Rig({ plans: { a: { hints: HINT_PLAN }, b: { hints: HINT_PLAN } } });
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const p = { rig, from, to, ...rig.connect({ attributes: { accessFlags: EVERY_ACCESS } }) };
+    rig.run();
+    add(p);
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    equal(counter(p, "a", "hintsSent"), 0);
+  });
+
+  it("H-04: one hint has a page asked for, its translations read, and an atomic's word", () => {
+    const hints = { ...HINT_PLAN, kinds: HINT_PLAN.kinds | HINT_KINDS.atomic };
+    const delayed = { ...hints, follow: "delay" as const, delayPs: 40 * US };
+    // Room for two lines of translations, of which there are three.
+    const translations = { entries: 16, evict: "lru" as const };
+    const rig = new Rig({
+      plans: { a: { hints: delayed, translations }, b: { hints, translations, pageFault: "drop" } },
+    });
+    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const cold = new DemandDriver(rig, rig.b, {}).register({
+      length: PAIR_BYTES,
+      access: EVERY_ACCESS,
+    });
+    const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const ends = rig.connect({ attributes: { accessFlags: EVERY_ACCESS, timeout: 9 } });
+    const other = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+    const p = { rig, from, to, ...ends };
+    rig.run();
+    const before = counter(p, "b", "hintLinesFetched");
+    for (const round of [1n, 2n]) {
+      // Takes a place on the chip.
+      post({ ...p, to: other }, "write", { length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      post({ ...p, to: cold }, "write", { at: Number(round) * 4096, length: 64 });
+      add(p);
+      go(p);
+      same(statuses(p), ["SUCCESS", "SUCCESS"]);
+    }
+    const announced = packets(p, "a").flatMap((packet) => hintOf(packet) ?? [])
+      .filter(({ type }) => type === "announce");
+    const { prefetch, warmUp, atomic } = HINT_KINDS;
+    same(
+      announced.filter(({ groups }) => groups[0]!.entries.length === 2).map(({ kinds }) => kinds),
+      [
+        prefetch | warmUp | atomic,
+        prefetch | warmUp | atomic,
+      ],
+    );
+    equal(counter(p, "b", "hintPagesUseful"), 2);
+    ok(counter(p, "b", "hintLinesFetched") > before);
+    ok(counter(p, "b", "hintWordsUseful") > 0);
+  });
+
+  it("H-24: a word that a late copy of a hint has had read changes nothing, and is given up in time", () => {
+    const b = bench({ follow: "delay", delayPs: US });
+    b.rig.fate = (_, { bytes }) =>
+      hintOf(packetOf(bytes))?.type === "announce" ? { againPs: 100 * US } : "pass";
+    equal(outcome(b, () => (add(b), ring(b)), () => {}, 0), "5 0 -> 6");
+    same([counter(b, "b", "hintWordsRead"), counter(b, "b", "hintWordsWasted")], [2, 0]);
+    b.rig.fate = () => "pass";
+    // Too old: it counts no more, and goes with the next hint, though it is for another word.
+    b.rig.runFor(HINT_PLAN.quotaPs);
+    fetchAdd(b, AT + 512, 1n);
+    go(b);
+    same(statuses(b), ["SUCCESS"]);
+    equal(counter(b, "b", "hintWordsWasted"), 1);
+    // The atomic of another queue pair, and then of its own, finds what a core has left meanwhile.
+    equal(outcome(b, () => (add(b), ring(b)), () => {}, 0), "5 0 -> 6");
+  });
+});

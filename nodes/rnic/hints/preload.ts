@@ -1,0 +1,52 @@
+/**
+ * H-21: an atomic's original data, read into the RNIC ahead of it. The copy is a guess like all that hints do: the
+ * rules that keep it from being used when it is wrong are in `state/hints/words.ts`.
+ */
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import { readWord } from "../dma/dma.ts";
+import { physicalAddress } from "../dma/translation.ts";
+import { holdsLine } from "../paging/translation_cache.ts";
+import type { Device } from "../state/device.ts";
+import type { Charge, Hints, Word } from "../state/hints/hint_state.ts";
+import type { Region } from "../state/memory.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
+
+/** Where the word is; undefined where that is not known yet, or no atomic may be there. */
+export function addressOfWord(device: Device, region: Region, va: number): number | undefined {
+  if (va % ATOMIC_BYTES !== 0) return undefined;
+  const { paging } = device, { table } = region;
+  const page = Math.floor((va - region.pageBase) / region.pageBytes);
+  // What is not there, or not translated on the chip, is fetched by the other kinds of hints.
+  if (table.demand !== undefined && table.demand[page]!.rights < 2) return undefined;
+  const isCached = paging.cached.size >= paging.lines ||
+    holdsLine(paging, table, Math.floor(page / ENTRIES_PER_LINE));
+  return isCached ? physicalAddress(region, va) : undefined;
+}
+
+/** @param isBehind a write stands before it: the word is read behind that. */
+export function beginPreload(
+  device: Device,
+  hints: Hints,
+  announced: {
+    readonly address: number;
+    readonly charge: Charge;
+    readonly qp: QueuePair;
+    readonly psn: number;
+    readonly isBehind: boolean;
+  },
+): Word {
+  const { isBehind, ...place } = announced;
+  const word: Word = {
+    ...place,
+    state: "behind",
+    value: 0n,
+    uses: 0,
+    used: false,
+    turn: undefined,
+  };
+  hints.words.set(word.address, word);
+  // An atomic that is under way may write it: it is read behind that, or by the next in line.
+  if (!isBehind && !device.atomicWords.has(word.address)) readWord(device, hints, word);
+  return word;
+}

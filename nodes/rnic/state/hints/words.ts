@@ -1,0 +1,66 @@
+/**
+ * Words on the chip (H-21, H-23): when one ceases to be what memory has. A copy is used only while nothing that
+ * the card knows of has changed the word: its own writes, of whichever queue pair, pass `dmaWrite`; a core's
+ * store makes the host say so, ahead of all that the core sends the card afterwards.
+ */
+import { ATOMIC_BYTES } from "../../../../fabric/wire/roce/atomic_eth.ts";
+import { release } from "./charges.ts";
+import type { Hints, Word } from "./hint_state.ts";
+
+/** [choice] Words on the chip: as many as the host's snoop filter has lines. */
+export const WORDS_MAX = 64;
+/** A line of the host's caches. */
+const LINE_BYTES = 64;
+
+/** Beyond the keys of contexts, of which there are fewer than 2^40. */
+const WORD_KEYS = -(2 ** 40);
+
+/** A word, as a number for its charge. */
+export function wordKey(address: number): number {
+  return WORD_KEYS - address / ATOMIC_BYTES;
+}
+
+/** The word is on the chip no more. */
+export function forgetWord(hints: Hints, word: Word): void {
+  if (word.state === "gone") return;
+  word.state = "gone";
+  hints.words.delete(word.address);
+  if (hints.charges.get(word.charge.key) === word.charge) release(hints, word.charge);
+}
+
+/** The copy is void, as the word has changed. */
+function invalidate(
+  hints: Hints,
+  word: Word,
+  by: "hintWordsSnooped" | "hintWordsOverwritten",
+): void {
+  hints.wordCounters[by]++;
+  if (!word.used) hints.wordCounters.hintWordsWasted++;
+  forgetWord(hints, word);
+}
+
+/** A core has changed something in this line: copies in it are void, those that are being read too. */
+export function snoopLine(hints: Hints, line: number): void {
+  for (const word of [...hints.words.values()]) {
+    const isIn = word.address >= line && word.address < line + LINE_BYTES;
+    if (isIn && word.state !== "behind") invalidate(hints, word, "hintWordsSnooped");
+  }
+}
+
+/**
+ * The card writes these bytes: copies of them are void, but for that of the word whose new value they are.
+ * @returns words that were to be read behind this write.
+ */
+export function overwriteWords(
+  hints: Hints,
+  write: { readonly address: number; readonly length: number; readonly keeps: Word | undefined },
+): Word[] {
+  const { address, length, keeps } = write;
+  const due: Word[] = [];
+  for (const word of [...hints.words.values()]) {
+    if (word.address + ATOMIC_BYTES <= address || word.address >= address + length) continue;
+    if (word.state === "behind") due.push(word);
+    else if (word !== keeps) invalidate(hints, word, "hintWordsOverwritten");
+  }
+  return due;
+}

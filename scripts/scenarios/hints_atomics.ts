@@ -1,0 +1,171 @@
+/**
+ * What hints save of contended atomics (H-23, H-30): a client adds to one word of a server by all of its queue pairs
+ * (`hints_atomics.yaml`), alone by one of them, in lists, and by all at once. Where its card announces the atomics, the
+ * server's card reads the word ahead and executes them on the chip. With `stores` a core of the server stores into
+ * the word's cache line meanwhile, which makes such copies void.
+ *
+ *   rack run scripts/scenarios/hints_atomics.yaml
+ */
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import { summarize } from "../../nodes/host/programs/common/summary.ts";
+import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+const SERVICE = "atomics";
+const WORD_BYTES = 8;
+/** Of the server's card, as they stand in its results. */
+const COUNTERS = [
+  "atomicsExecuted",
+  "hintsIn",
+  "hintWordsRead",
+  "hintWordsUseful",
+  "hintWordsLate",
+  "hintWordsSnooped",
+  "hintWordsWasted",
+] as const;
+/** Between two stores of the server's core. */
+const STORE_PS = 2e6;
+
+export default function* atomics(context: ProgramContext): Steps<void> {
+  yield* context.options.role === "server" ? serve(context) : measure(context);
+}
+
+function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(64);
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteAtomic"] }));
+  const place = new DataView(new ArrayBuffer(16));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  const privateData = new Uint8Array(place.buffer);
+  const listener = v.must(v.listen(device, SERVICE));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  let before: Readonly<Record<string, number>> = {};
+  let connections: Connection[] = [];
+  let isStoring = false;
+  for (let left = Number(options.clients); left > 0;) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind === "request") {
+      const accepted = yield* v.accept(listener, event.request, { qp, privateData });
+      const connection = v.must(accepted);
+      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+      connections.push(connection);
+      if (event.request.privateData[0] !== 1 || isStoring) continue;
+      isStoring = true;
+      cpu.spawn("stores", function* ({ cpu: core }) {
+        // Beside the word, in its line.
+        for (let count = 1; isStoring; count++) {
+          core.store(buffer.address + WORD_BYTES, Uint8Array.of(count & 0xff));
+          yield* core.sleep(STORE_PS);
+        }
+      });
+    } else if (event?.kind === "closed") {
+      const client = connections[0]!.peer.host;
+      // The client has measured, and closes all of its connections.
+      for (const connection of connections) yield* v.disconnect(connection);
+      for (let others = connections.length - 1; others > 0;) {
+        if ((yield* v.waitEvent(listener))?.kind === "closed") others--;
+      }
+      connections = [];
+      isStoring = false;
+      const counters = yield* countersOf(cpu);
+      const counts = COUNTERS.map((name) => [name, (counters[name] ?? 0) - (before[name] ?? 0)]);
+      before = counters;
+      const { buffer: bytes, byteOffset } = cpu.load(buffer.address, WORD_BYTES);
+      const word = Number(new DataView(bytes, byteOffset).getBigUint64(0, true));
+      const row = { program: "hints", host: cpu.host, client, word };
+      cpu.report("result", { ...row, ...Object.fromEntries(counts) });
+      left--;
+    }
+  }
+}
+
+function* countersOf(cpu: ProgramContext["cpu"]): Steps<Readonly<Record<string, number>>> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+}
+
+interface Client {
+  readonly context: ProgramContext;
+  readonly connections: readonly Connection[];
+  readonly cq: Cq;
+  readonly mr: Mr;
+}
+
+function* measure(context: ProgramContext): Steps<void> {
+  const { cpu, device, options } = context;
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const count = Number(options.queuePairs), depth = Number(options.depth);
+  const cq = v.must(yield* v.createCq(device, { entries: 2 * count * depth }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(WORD_BYTES), { access: ["localWrite"] }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2 * depth, maxRecvWr: 2 };
+  const privateData = Uint8Array.of(options.stores === true ? 1 : 0);
+  const connections: Connection[] = [];
+  for (let i = 0; i < count; i++) {
+    const connection = yield* v.connect(device, {
+      to: "server",
+      service: SERVICE,
+      qp,
+      privateData,
+    });
+    if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+    connections.push(connection);
+  }
+  // What both cards say of hints at the start has arrived.
+  yield* cpu.sleep(100e6);
+  const client = { context, connections, cq, mr };
+  const rounds = Number(options.rounds);
+  const patterns = [[1, 1, "alone"], [1, depth, "list"], [count, depth, "contended"]] as const;
+  for (const [queuePairs, atomics, pattern] of patterns) {
+    const times: number[] = [];
+    const began = cpu.now;
+    for (let round = 0; round < rounds; round++) {
+      times.push(...yield* add(client, queuePairs, atomics));
+    }
+    const rate = Math.round(times.length / (cpu.now - began) * 1e8) / 100;
+    const { median, p99 } = summarize(Float64Array.from(times))!;
+    const figures = { median: inUs(median), p99: inUs(p99) };
+    const row = { program: "hints", host: cpu.host, pattern, unit: "us", ...figures };
+    cpu.report("result", { ...row, millionsPerSecond: rate });
+  }
+  const { hintBytesOut = 0, hintsSent = 0, bytesOut = 1 } = yield* countersOf(cpu);
+  const overhead = `${(100 * hintBytesOut / bytesOut).toFixed(1)} %`;
+  cpu.report("result", { program: "hints", host: cpu.host, hintsSent, hintBytesOut, overhead });
+  for (const connection of connections) yield* v.disconnect(connection);
+}
+
+/** FETCH & ADDs by so many queue pairs, so many of each. @returns how long each took, in ps. */
+function* add(
+  { context: { cpu, device: { verbs: v } }, connections, cq, mr }: Client,
+  queuePairs: number,
+  atomics: number,
+): Steps<number[]> {
+  const began = cpu.now;
+  const times: number[] = [];
+  for (const connection of connections.slice(0, queuePairs)) {
+    const { buffer, byteOffset } = connection.privateData;
+    const place = new DataView(buffer, byteOffset);
+    const request: SendRequest = {
+      opcode: "fetch-add",
+      sges: [v.sge(mr)],
+      remote: { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) },
+      atomic: { swapAdd: 1n, compare: 0n },
+    };
+    v.must(yield* v.postSend(connection.qp, new Array<SendRequest>(atomics).fill(request)));
+  }
+  while (times.length < queuePairs * atomics) {
+    for (const { status } of yield* v.waitCompletion(cq)) {
+      if (status !== "SUCCESS") throw new Error(`An atomic ended with ${status}`);
+      times.push(cpu.now - began);
+    }
+  }
+  return times;
+}
+
+function inUs(ps: number): number {
+  return Math.round(ps / 1e4) / 100;
+}
