@@ -108,7 +108,8 @@ export function isInQueueTable({ value }: { readonly value: unknown }): boolean 
 }
 
 function ofCard(variant: string, { host, queues, queueCache, queuePlan = QUEUE_PLAN }: Card) {
-  const { scheme, placement, layout, store = "host" } = queuePlan;
+  const { scheme, placement, layout } = queuePlan;
+  const store: QueueStore = queuePlan.store ?? "host";
   const queueBytes = recordBytes(layOut(placement, layout));
   return {
     variant,
