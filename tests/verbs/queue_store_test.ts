@@ -124,25 +124,29 @@ function traffic(queues: object, store: QueueStore) {
   return { completions, ps, readPs, received, breaches, host: a!, card: card! };
 }
 
-/** Posts to a shared receive queue, and says in every life what is stored of the number that it had in the first. */
+/** Posts receives, and says in every life what is stored of the number that their queue had in the first. */
 const POSTS: Program = function* ({ cpu, device }) {
-  const { allocPd, createSrq, postSrqRecv, queueInformation, regMr, sge, must } = device.verbs;
+  const { allocPd, createCq, createQp, modifyQp, postRecv, queueInformation, regMr, sge, must } =
+    device.verbs;
   const { kept } = device.state;
-  const found = must(yield* queueInformation(device, SRQ));
+  const found = must(yield* queueInformation(device, RQ));
   const pd = allocPd(device);
-  const srq = must(yield* createSrq(pd, { maxWr: 8 }));
-  const made = must(yield* queueInformation(device, SRQ));
+  const cq = must(yield* createCq(device, { entries: 8 }));
+  const ends = { sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = must(yield* createQp(pd, { type: "rc", ...ends }));
+  must(yield* modifyQp(qp, { state: "init", accessFlags: 0 }));
+  const made = must(yield* queueInformation(device, RQ));
   const mr = must(yield* regMr(pd, cpu.allocate(64), { access: ["localWrite"] }));
-  for (let i = 0; i < 3; i++) must(yield* postSrqRecv(srq, { sges: [sge(mr)] }));
+  for (let i = 0; i < 3; i++) must(yield* postRecv(qp, { sges: [sge(mr)] }));
   yield* cpu.settle();
-  const posted = must(yield* queueInformation(device, SRQ));
-  cpu.report("queue", { srqn: srq.srqn, kept, found, made, posted });
+  const posted = must(yield* queueInformation(device, RQ));
+  cpu.report("queue", { queue: qp.rq.queue, kept, found, made, posted });
 };
-/** Its number: those before it are the connection manager's. */
-const SRQ = 3;
+/** Its number: those before it are the connection manager's, the completion queue's and the send queue's. */
+const RQ = 5;
 
 interface Told {
-  readonly srqn: number;
+  readonly queue: number;
   readonly kept: number;
   readonly found: QueueFields;
   readonly made: QueueFields;
@@ -170,15 +174,17 @@ describe("queue information when power fails", () => {
   it("Q-04: the host's death leaves at the card what is stored there, until the number is used again", () => {
     const [before, after, ...more] = lives("device", die);
     assert.deepEqual(more, []);
-    assert.deepEqual([before!.srqn, after!.srqn], [SRQ, SRQ]);
+    assert.deepEqual([before!.queue, after!.queue], [RQ, RQ]);
     assert.equal(before!.kept, 0);
     assert.equal(before!.found.valid, false);
     assert.equal(before!.posted.hostPointer, 2, "three units are filled");
-    assert.equal(after!.kept, SRQ + 1, "those of the connection manager, too");
+    assert.equal(after!.kept, RQ + 1, "those of the connection manager, too");
     assert.deepEqual(after!.found, before!.posted, "the queue of the life before");
-    // The new queue has nothing of it: its pointer is the one that the driver stores for an empty ring.
-    assert.equal(after!.made.hostPointer, before!.made.hostPointer);
-    assert.ok(after!.made.stamp > before!.posted.stamp || after!.made.stamp === 0);
+    // The new queue has nothing of it: a pointer of the life before would be taken for WQEs.
+    const { made, posted } = after!;
+    assert.equal(made.hostPointer, made.depth - 1, "empty");
+    assert.ok(made.stamp > before!.posted.stamp);
+    assert.equal(posted.hostPointer, 2);
   });
 
   it("Q-04: it goes with the card's power, and elsewhere with the host", () => {

@@ -9,11 +9,8 @@ import type { RegisterRead, RegisterWrite } from "../../../fabric/wire/host_bus/
 import { CARD_MEMORY_BASE, inCardMemory } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
   decodeField,
-  encodeEntry,
-  entryAddress,
   fieldAddress,
   fieldBytes,
-  SPACES,
   storeRanges,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { type StorePart, touchedParts } from "../../../fabric/wire/host_bus/queue_rules.ts";
@@ -47,7 +44,7 @@ export function takeCardRead(
 
 /**
  * The driver lays queue information out: here, or in the host's memory. Entries that are left of the host's
- * earlier life stay, until their queues' numbers are used again ({@link clearKept}).
+ * earlier life stay, until their queues' numbers are used again.
  * @returns why not, or undefined.
  */
 export function layOutCardMemory(
@@ -63,7 +60,7 @@ export function layOutCardMemory(
   }
   if (!isHere) return "Queue information must lie in the card's memory";
   const bytes = Math.max(...ranges.map(({ end }) => end)) - CARD_MEMORY_BASE;
-  memory.kept.clear();
+  memory.kept = 0;
   if (memory.bytes.length !== bytes) {
     memory.bytes = new Uint8Array(bytes);
     return undefined;
@@ -71,19 +68,9 @@ export function layOutCardMemory(
   for (let queue = 0; queue < queues; queue++) {
     const at = fieldAddress(store, bases, { queue, field: "valid" }) - CARD_MEMORY_BASE;
     const isValid = decodeField("valid", memory.bytes.subarray(at, at + fieldBytes("valid")));
-    if (isValid) memory.kept.add(queue);
+    if (isValid) memory.kept++;
   }
   return undefined;
-}
-
-/** A queue's number is used again: what was kept of the earlier life's queue goes, the host's pointer too. */
-export function clearKept(device: Device, queue: number): void {
-  const { memory, store, spaces } = device;
-  if (memory?.kept.delete(queue) !== true) return;
-  for (const space of SPACES) {
-    const address = entryAddress(store, spaces!, { queue, space });
-    cardBytes(device, { address, length: store.bytes[space] })!.set(encodeEntry(store, space, {}));
-  }
 }
 
 /**
@@ -149,5 +136,5 @@ export function readOnCard(device: Device, request: ReadRequest): boolean {
 
 /** Empty, as it is when the card gets power; undefined where queue information lies elsewhere. */
 export function createCardMemory(store: QueuePlan["store"]): CardMemory | undefined {
-  return store === "device" ? { bytes: new Uint8Array(0), kept: new Set() } : undefined;
+  return store === "device" ? { bytes: new Uint8Array(0), kept: 0 } : undefined;
 }

@@ -127,7 +127,7 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   // A queue pair has a send queue of its own, its receive queue may be shared.
   device.deadlines = new Deadlines(spaces.queues * TIMERS_PER_QUEUE_PAIR);
   const { address, mac, mtu } = device.plan;
-  const kept = device.memory?.kept.size ?? 0;
+  const kept = device.memory?.kept ?? 0;
   return { status: "ok", op: "init", address, mac, mtu, ...(kept > 0 && { kept }) };
 }
 

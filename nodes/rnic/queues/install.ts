@@ -11,7 +11,6 @@ import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { clearKept } from "../dma/card_memory.ts";
 import { dmaWrite } from "../dma/dma.ts";
 import { forgetContext } from "./context.ts";
 import { dropDoorbells, forgetPieces } from "./doorbell_space.ts";
@@ -70,7 +69,6 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   const { queue, ring, unitBytes, state } = plan;
   const { kind } = owner;
   forgetQueue(device, queue);
-  clearKept(device, queue);
   device.owners[queue] = owner;
   const depth = ring.units;
   // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.

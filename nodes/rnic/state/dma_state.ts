@@ -111,8 +111,8 @@ export interface ReadEngine {
 /** Memory at the card: it outlasts a reset. */
 export interface CardMemory {
   bytes: Uint8Array<ArrayBuffer>;
-  /** Queues of the host's earlier life whose information is here. */
-  readonly kept: Set<number>;
+  /** Queues of the host's earlier life whose information was here when the driver laid it out. */
+  kept: number;
 }
 
 export interface Dma {
