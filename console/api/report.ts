@@ -1,5 +1,6 @@
 /** The report of a run, as `rack run --json` prints it and a run's directory keeps it. */
 import { z } from "zod";
+import { QUEUE_STORES } from "../../fabric/rack/plan/queue_plan.ts";
 import { name, seed, time } from "./common.ts";
 
 const latencies = z.object({ median: time, p99: time, max: time });
@@ -43,6 +44,7 @@ const queueRow = z.object({
   scheme: z.enum(["three-space", "classic"]),
   placement: z.string(),
   layout: z.string(),
+  store: z.enum(QUEUE_STORES).describe("where queue information lies"),
   cache: z.string().describe("entries of the card's cache, and what makes room in it"),
   qps: z.number(),
   doorbells: z.number(),

@@ -3,7 +3,7 @@
  * bytes of queue information, latency and throughput. A row for each number of queue pairs that `many-queues`
  * has measured; where that does not run, one for each card whose queues are of interest.
  */
-import type { QueueCachePlan, QueuePlan } from "../../fabric/rack/plan/queue_plan.ts";
+import type { QueueCachePlan, QueuePlan, QueueStore } from "../../fabric/rack/plan/queue_plan.ts";
 import { CACHED_QUEUES, QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { HostPlan, RnicPlan } from "../../fabric/rack/plan/plan.ts";
@@ -22,6 +22,8 @@ export interface QueueRow {
   readonly scheme: QueuePlan["scheme"];
   readonly placement: string;
   readonly layout: string;
+  /** Where queue information lies (Q-03). */
+  readonly store: QueueStore;
   /** `64, oldest`: entries of the card's cache, and what makes room in it. */
   readonly cache: string;
   /** Queue pairs that had messages; of a card's row those that it had at the end. */
@@ -107,6 +109,7 @@ export function isInQueueTable({ value }: { readonly value: unknown }): boolean 
 
 function ofCard(variant: string, { host, queues, queueCache, queuePlan = QUEUE_PLAN }: Card) {
   const { scheme, placement, layout } = queuePlan;
+  const store: QueueStore = queuePlan.store ?? "host";
   const queueBytes = recordBytes(layOut(placement, layout));
   return {
     variant,
@@ -114,6 +117,7 @@ function ofCard(variant: string, { host, queues, queueCache, queuePlan = QUEUE_P
     scheme,
     placement: nameOf(placement),
     layout,
+    store,
     cache: cacheText(queueCache),
     queueBytes,
     storeBytes: queues * queueBytes,
@@ -190,6 +194,8 @@ export function queueTable(rows: readonly QueueRow[]): string {
       { title: "scheme", value: ({ scheme }) => scheme },
       { title: "placement", value: ({ placement }) => placement },
       isSeveral(({ layout }) => layout) && { title: "layout", value: ({ layout }) => layout },
+      rows.some(({ store }) => store !== "host") &&
+        { title: "store", value: ({ store }) => store },
       { title: "cache", value: ({ cache }) => cache },
       { title: "QPs", value: ({ qps }) => qps },
       { title: "doorbells", value: ({ doorbells }) => doorbells },

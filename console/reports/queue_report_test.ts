@@ -56,6 +56,7 @@ describe("queueRows", () => {
       scheme: "three-space",
       placement: "both-in-3",
       layout: "areas",
+      store: "host",
       cache: "32, oldest",
       qps: 3,
       doorbells: 10,

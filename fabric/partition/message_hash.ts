@@ -51,7 +51,16 @@ function hashPcie(message: PcieMessage): number {
     case "interrupt":
       return finish(mixNumber(4, message.vector));
     case "register-write":
-      return hashBytes(message.data, mixNumber(5, message.offset));
+      return hashBytes(
+        message.data,
+        mixNumber(message.by === undefined ? 5 : mixNumber(11, message.by), message.offset),
+      );
+    case "register-read":
+      return finish(
+        mixNumber(mixNumber(mixNumber(10, message.tag), message.offset), message.length),
+      );
+    case "access-error":
+      return finish(mixPlain(12, message));
     case "command":
       return finish(mixPlain(mixNumber(6, message.id), message.command));
     case "reply":

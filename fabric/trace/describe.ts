@@ -117,6 +117,11 @@ export function describePcie(message: PcieMessage): string {
       return `interrupt vector=${message.vector}`;
     case "register-write":
       return `register write ${hex(message.offset)} ${message.data.length} B`;
+    case "register-read":
+      return `register read ${hex(message.offset)} ${message.length} B tag=${message.tag}`;
+    case "access-error":
+      return `access error ${hex(message.address)} ${message.length} B: ` +
+        `space ${message.space} of queue ${message.queue}`;
     case "command":
       return `command ${message.command.op} id=${message.id}`;
     case "reply":

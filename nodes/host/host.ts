@@ -18,6 +18,7 @@ import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/p
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { PS_PER_MS, type Time } from "../../fabric/base/time.ts";
+import type { AccessError, RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
@@ -31,6 +32,7 @@ import { newestPointer } from "./memory/newest_pointer.ts";
 import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
+import { CardMemory } from "./memory/card_memory.ts";
 import { Iommu } from "./memory/iommu.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
@@ -114,6 +116,7 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly memory: MemorySystem;
   readonly iio: Iio;
   readonly guard: QueueGuard;
+  readonly cardMemory: CardMemory | undefined;
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
@@ -131,6 +134,8 @@ export class Host implements Node, Machine<ThreadContext> {
   #linkUp = true;
   #bootedAt: Time = 0;
   #device: OpenDevice | undefined;
+  /** Loads from the card's memory so far: their tags. */
+  #loads = 0;
   #isReopening = false;
   #isTakingBack = false;
   /** Programs whose objects and memory are taken back when their last thread has ended. */
@@ -153,6 +158,7 @@ export class Host implements Node, Machine<ThreadContext> {
     const { placement, layout, store } = plan.queuePlan ?? QUEUE_PLAN;
     const guard = new QueueGuard(layOut(placement, layout));
     this.guard = guard;
+    this.cardMemory = store === "device" ? new CardMemory(guard) : undefined;
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
     this.memory = new MemorySystem(plan, image, {
@@ -210,6 +216,9 @@ export class Host implements Node, Machine<ThreadContext> {
         },
         complete: (completion) => this.#send(completion),
         tracked: (address) => this.#snoops.track(address),
+        loaded: ({ tag, status, data }) => {
+          this.#processor.loaded(tag, status === "success" ? data : undefined, this.now);
+        },
         interrupt: (vector) => this.#processor.raise(vector, this.now),
       },
     });
@@ -320,6 +329,17 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#counts.registerWrites++;
     const stored = newestPointer(this, offset, data);
     this.#send({ kind: "register-write", offset, data, ...(stored !== undefined && { stored }) });
+  }
+
+  sendStore(store: RegisterWrite): void {
+    this.#send(store);
+  }
+
+  sendLoad(offset: number, length: number): number | undefined {
+    if (!this.#linkUp) return undefined;
+    const tag = this.#loads++;
+    this.#send({ kind: "register-read", tag, offset, length });
+    return tag;
   }
 
   sendCommand(command: RnicCommand): number | RnicReply {
@@ -596,21 +616,33 @@ export class Host implements Node, Machine<ThreadContext> {
         traceRead(this.out, message, this.iio.bufferedBytes);
         return this.iio.follow(message, this.now);
       case "interrupt":
+      case "completion":
         return this.iio.follow(message, this.now);
+      case "access-error":
+        return this.#refused(message);
       case "reply":
         if (!this.#processor.reply(message, this.now)) this.#counts.strayReplies++;
         return;
       case "event":
         return this.#event(message.event);
       case "frame":
-      case "completion":
       case "snoop-invalidate":
       case "register-write":
+      case "register-read":
       case "command":
         return fail(`${this.name} got a ${message.kind} on its bus`);
       default:
         unreachable(message);
     }
+  }
+
+  /** The card has refused a program's store (Q-04). */
+  #refused(message: AccessError): void {
+    const refusal = this.cardMemory?.refusal(message);
+    if (refusal === undefined) fail(`${this.name} got an access error without memory at the card`);
+    const { program, error } = refusal;
+    // A program that has ended meanwhile has failed all the same.
+    if (!this.#processor.throwInto(program, error, this.now)) this.#failed(program, error);
   }
 
   #event(event: RnicEvent): void {

@@ -1,5 +1,6 @@
 /** A host's counters, by the names that reports and tests use. Times end in Ps, sizes in Bytes. */
 import type { AddressMap } from "./memory/address_map.ts";
+import type { CardMemory } from "./memory/card_memory.ts";
 import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Iommu } from "./memory/iommu.ts";
@@ -14,6 +15,7 @@ interface Parts {
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
+  readonly cardMemory: CardMemory | undefined;
 }
 
 export interface HostCounts {
@@ -27,7 +29,7 @@ export interface HostCounts {
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
-  { iio, memory, map, pages, paging, iommu }: Parts,
+  { iio, memory, map, pages, paging, iommu, cardMemory }: Parts,
   counts: Readonly<HostCounts>,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
@@ -75,6 +77,11 @@ export function hostStatistics(
     dramResidentBytes: dram.residentBytes,
     dramAllocatedBytes: map.allocatedBytes,
     ...(memory.pluggedLoads > 0 && { pluggedLoads: memory.pluggedLoads }),
+    ...(cardMemory && {
+      cardStores: cardMemory.stores,
+      cardLoads: cardMemory.loads,
+      cardStoresRefused: cardMemory.refused,
+    }),
     ...pagingStatistics(pages, paging),
     ...(iommu && {
       iotlbHits: iommu.hits,

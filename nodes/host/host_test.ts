@@ -2,6 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { InvariantError } from "../../fabric/base/assert.ts";
 import type { ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
+import {
+  CARD_MEMORY_BASE,
+  CARD_MEMORY_BYTES,
+} from "../../fabric/wire/host_bus/queue_information.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "./memory/address_map.ts";
@@ -216,6 +221,83 @@ describe("Host bus", () => {
       return [departAt, message.offset, message.data.length, message.data[0]];
     });
     assert.deepEqual(sent, [[left, 0x1000, 64, 0], [left, 0x1040, 64, 64]]);
+  });
+
+  describe("with queue information at the card (Q-03)", () => {
+    const queuePlan = { ...QUEUE_PLAN, store: "device" } as const;
+    const at = CARD_MEMORY_BASE + 0x30;
+
+    it("stores into it by MMIO writes of a line at most, in order, with the process's number", () => {
+      const paid: number[] = [];
+      const rig = new HostRig({ queuePlan }, {
+        programs: {
+          *first(cpu) {
+            const from = cpu.workPs;
+            cpu.store(at, pattern(32));
+            yield* cpu.settle();
+            paid.push(cpu.workPs - from);
+            assert.throws(() => cpu.load(at, 4), /expected yield\* cpu.read/);
+            assert.throws(
+              () => cpu.store(CARD_MEMORY_BASE + CARD_MEMORY_BYTES - 4, new Uint8Array(8)),
+              /leave the card's memory/,
+            );
+          },
+          *second(cpu) {
+            yield* cpu.sleep(1_000_000);
+            cpu.ntstore(at, pattern(8));
+            yield* cpu.ntStore(at, pattern(8));
+          },
+        },
+      });
+      rig.run();
+      assert.deepEqual(rig.reported("program-failed"), []);
+      const sent = rig.sent.map(({ message }) => {
+        assert.ok(message.kind === "register-write");
+        return [message.offset - at, message.data.length, message.by];
+      });
+      assert.deepEqual(sent, [[0, 16, 0], [16, 16, 0], [0, 8, 1], [0, 8, 1]]);
+      assert.deepEqual(paid, [2 * mmioPs], "each message is an uncached store");
+    });
+
+    it("loads from it by an MMIO read, which holds its core until the answer is there, behind the card's writes", () => {
+      const order: [string, number][] = [];
+      const data = pattern(8);
+      const rig = new HostRig({ queuePlan, cores: 1 }, {
+        programs: {
+          *loads(cpu) {
+            assert.deepEqual(yield* cpu.read(at, 8), data);
+            order.push(["loaded", cpu.now]);
+            assert.deepEqual(yield* cpu.read(at, 2), new Uint8Array([0xff, 0xff]));
+            order.push(["gone", cpu.now]);
+          },
+          // deno-lint-ignore require-yield -- it only says when it has its turn
+          *other(cpu) {
+            order.push(["other", cpu.now]);
+          },
+        },
+      });
+      rig.run(BOOT + mmioPs);
+      const [{ message }] = rig.sent as [typeof rig.sent[0]];
+      assert.deepEqual(message, { kind: "register-read", tag: 0, offset: at, length: 8 });
+      const answered = BOOT + 2_000_000;
+      rig.arrive(answered, {
+        kind: "memory-write",
+        address: 4096,
+        data: pattern(64),
+        noSnoop: false,
+      });
+      rig.arrive(answered, { kind: "completion", tag: 0, status: "success", data });
+      rig.run(answered + 1_000_000);
+      const loaded = order.find(([what]) => what === "loaded")![1];
+      assert.ok(loaded > answered, "the write is in memory first (P-03)");
+      assert.deepEqual(order, [["other", loaded], ["loaded", loaded]]);
+      assert.ok(rig.node.statistics!()["cpuPs"]! >= loaded - BOOT - mmioPs, "the core was busy");
+      // The card fails: all ones, as of a device that is not there.
+      rig.step({ kind: "link", port: 0, up: false });
+      rig.run();
+      assert.equal(order.at(-1)![0], "gone");
+      assert.deepEqual(rig.reported("program-failed"), []);
+    });
   });
 
   it("matches replies to commands by their id, in any order", () => {

@@ -51,7 +51,7 @@ import {
 import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
-import { queueFill } from "./verbs/queue_fill.ts";
+import { queueFill, queueInformation } from "./verbs/queue_fill.ts";
 import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
 import {
   createQp,
@@ -121,6 +121,7 @@ const verbs = {
   detachMcast,
   modifyQpUdpSport,
   queueFill,
+  queueInformation,
   writeSpace2,
   storeSpace2,
   persistRanges,

@@ -49,6 +49,7 @@ export function createDevice(
     readPointer: queuePlan.readPointer,
     persistence: { flow: 1, flush: "read", noSnoop: false },
     journal: undefined,
+    memory: undefined,
     counters: createCounters(),
     drops: new Map(),
     dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),

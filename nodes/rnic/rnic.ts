@@ -14,6 +14,7 @@ import { requesterTimer } from "./requester/completer.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
 import { rateTimer } from "./transmit/congestion.ts";
 import { type Device, schedule } from "./state/device.ts";
+import { createCardMemory, loadFromHost, takeCardRead } from "./dma/card_memory.ts";
 import { takeCompletion } from "./dma/dma.ts";
 import { failFatally, failQueuePairsOf } from "./requester/qp_error.ts";
 import { createJournal, survivePowerFailure } from "./dma/journal.ts";
@@ -66,10 +67,13 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   const processingPs = rnicProcessingPs(plan.timing);
   const journal = createJournal(plan);
   device.journal = journal;
+  const memory = createCardMemory(plan.queuePlan?.store);
+  device.memory = memory;
   function step(now: Time, input: Input, out: Outputs): void {
     if (input.kind === "link" && input.port === PORTS.rnicBus) {
       device = createDevice(name, plan, options);
       device.journal = journal;
+      device.memory = memory;
       isHeldOff = !input.up;
       if (journal !== undefined) {
         survivePowerFailure(journal, { up: input.up, now, departAt: now + processingPs, out });
@@ -84,10 +88,11 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     finishDataReads(device);
     runStaged(device);
     do {
+      finishCardReads(device);
       runSchedule(device);
       runTransmitter(device);
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
-    } while (hasTurns(device));
+    } while (hasTurns(device) || device.dma.onCard.length > 0);
     runReadBacks(device);
     if (device.paging.invalidations.length > 0) answerInvalidations(device);
   }
@@ -144,6 +149,8 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       return;
     case "register-write":
       return writeRegister(device, message);
+    case "register-read":
+      return loadFromHost(device, message);
     case "command":
       return takeCommand(device, message);
     case "snoop-invalidate":
@@ -154,7 +161,8 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
     case "interrupt":
     case "reply":
     case "event":
-      // The card has no memory of its own on the bus, and only hosts receive these.
+    case "access-error":
+      // Only hosts receive these.
       return;
   }
 }
@@ -174,6 +182,14 @@ function takeRead(device: Device, completion: Completion): void {
     dma.reading.push({ at: now + timing.dataReadPs, continuation, data });
   } else {
     resumeRead(device, continuation, data);
+  }
+}
+
+/** Reads of the card's own memory: what they are for may read again. */
+function finishCardReads(device: Device): void {
+  for (let read = takeCardRead(device); read !== undefined; read = takeCardRead(device)) {
+    resumeRead(device, read.request.continuation, read.data);
+    if (device.pauses.size > 0) settlePauses(device);
   }
 }
 

@@ -4,6 +4,7 @@
  * the transmit buffer allow.
  */
 import {
+  CARD_MEMORY_BASE,
   CQ_ARM_OFFSET,
   decodeCqArm,
   decodeDoorbell,
@@ -11,6 +12,7 @@ import {
   DOORBELL_OFFSET,
 } from "../../fabric/wire/host_bus/queue_information.ts";
 import { type Device, type QueueOwner, schedule } from "./state/device.ts";
+import { storeFromHost } from "./dma/card_memory.ts";
 import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
@@ -49,6 +51,8 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
   } else if (write.offset === CQ_ARM_OFFSET) {
     const request = decodeCqArm(write.data);
     if (request !== undefined) return arm(device, request);
+  } else if (write.offset >= CARD_MEMORY_BASE) {
+    if (storeFromHost(device, write)) return;
   } else {
     const place = placeOfRegister(write.offset);
     const doorbell = place === undefined ? "refused" : takePiece(device, place, write.data);

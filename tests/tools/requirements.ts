@@ -350,9 +350,9 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "what is encoded in three entries is decoded again, whatever lies where",
       "in space … it stands behind the last unit when all are taken, through three passes of the ring",
-      "a program sees what the RNIC has taken, and never more room than there is, round the ring",
+      "a program sees what the RNIC has taken, and never more room than there is, round the ring, at …",
+      "by … in …: the same completions, memory, rules and errors at the host, plugged in, and at the card; each at its own cost",
     ],
-    lacks: "queue information at the card",
   },
   "Q-04": {
     proof: [
@@ -360,8 +360,10 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
       "by … a store into space 1, or into space 2 without its lock, is an error that changes nothing",
       "is one queue's: granted until a time, refused to a second host, released once",
       "a lock ends with its queue: reset or destroyed, it is not the program's any more",
-      "of a program that dies with it the RNIC takes the lock back after its time, answered by …: old values stay, the queue goes on",
+      "of a program that dies with it the RNIC takes the lock back after its time, answered by … at …: old values stay, the queue goes on",
       "the depth by value and under the lock, by …",
+      "the host's death leaves at the card what is stored there, until the number is used again",
+      "it goes with the card's power, and elsewhere with the host",
     ],
   },
   "Q-05": {

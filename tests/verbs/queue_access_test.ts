@@ -107,34 +107,36 @@ describe("queue information in memory", () => {
     });
   }
 
-  it("Q-03: a program sees what the RNIC has taken, and never more room than there is, round the ring", () => {
-    connected(function* (context, { qp, mr }, table) {
-      const { postSend, queueFill, sge, must } = context.device.verbs;
-      const va = yield* table.get(context, "va"), rkey = yield* table.get(context, "rkey");
-      const request = { opcode: "write", sges: [sge(mr, 0, 8)], remote: { va, rkey } } as const;
-      let outstanding = 0, taken = 0;
-      for (let round = 0; round < 40; round++) {
-        const count = 1 + round % 5;
-        must(yield* postSend(qp, Array.from({ length: count }, () => request)));
-        outstanding += count;
-        yield* context.cpu.sleep(1_000_000);
-        const { filled, free } = must(yield* queueFill(qp, "send"));
-        assert.equal(filled + free, qp.sq.depth - 1);
-        assert.ok(filled <= qp.sq.used, "no more than what has not completed");
-        if (filled < qp.sq.used) taken++;
-        while (outstanding > 0) outstanding -= (yield* statuses(context, qp)).length;
-        const { read, write } = must(yield* queueFill(qp, "send"));
-        assert.equal(read, (write + 1) % qp.sq.depth, "empty: all that is written is taken");
-      }
-      assert.equal(qp.sq.depth, 64, "120 requests use the ring again");
-      assert.ok(taken > 20, `${taken} times it told what had not completed`);
-      table.put("done");
-    }, function* (context, { mr }, table) {
-      table.put("va", mr.address);
-      table.put("rkey", mr.rkey);
-      yield* table.get(context, "done");
-    }, { queues: { readPointer: "batched" } });
-  });
+  for (const store of ["host", "device"]) {
+    it(`Q-03: a program sees what the RNIC has taken, and never more room than there is, round the ring, at ${store}`, () => {
+      connected(function* (context, { qp, mr }, table) {
+        const { postSend, queueFill, sge, must } = context.device.verbs;
+        const va = yield* table.get(context, "va"), rkey = yield* table.get(context, "rkey");
+        const request = { opcode: "write", sges: [sge(mr, 0, 8)], remote: { va, rkey } } as const;
+        let outstanding = 0, taken = 0;
+        for (let round = 0; round < 40; round++) {
+          const count = 1 + round % 5;
+          must(yield* postSend(qp, Array.from({ length: count }, () => request)));
+          outstanding += count;
+          yield* context.cpu.sleep(1_000_000);
+          const { filled, free } = must(yield* queueFill(qp, "send"));
+          assert.equal(filled + free, qp.sq.depth - 1);
+          assert.ok(filled <= qp.sq.used, "no more than what has not completed");
+          if (filled < qp.sq.used) taken++;
+          while (outstanding > 0) outstanding -= (yield* statuses(context, qp)).length;
+          const { read, write } = must(yield* queueFill(qp, "send"));
+          assert.equal(read, (write + 1) % qp.sq.depth, "empty: all that is written is taken");
+        }
+        assert.equal(qp.sq.depth, 64, "120 requests use the ring again");
+        assert.ok(taken > 20, `${taken} times it told what had not completed`);
+        table.put("done");
+      }, function* (context, { mr }, table) {
+        table.put("va", mr.address);
+        table.put("rkey", mr.rkey);
+        yield* table.get(context, "done");
+      }, { queues: { readPointer: "batched", store } });
+    });
+  }
 
   it("Q-04: a lock ends with its queue: reset or destroyed, it is not the program's any more", () => {
     connected(function* (context, ends) {
@@ -163,8 +165,11 @@ describe("queue information in memory", () => {
     }, function* () {});
   });
 
-  for (const lockAnswer of ["message", "memory"]) {
-    it(`Q-04: of a program that dies with it the RNIC takes the lock back after its time, answered by ${lockAnswer}: old values stay, the queue goes on`, () => {
+  const answers = ["message", "memory"].flatMap((lockAnswer) =>
+    ["host", "device"].map((store) => ({ lockAnswer, store }))
+  );
+  for (const { lockAnswer, store } of answers) {
+    it(`Q-04: of a program that dies with it the RNIC takes the lock back after its time, answered by ${lockAnswer} at ${store}: old values stay, the queue goes on`, () => {
       const rack = connected(
         function* (context, { qp, mr }, table) {
           const { cpu, device } = context;
@@ -185,7 +190,11 @@ describe("queue information in memory", () => {
           assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
           assert.ok(cpu.now >= until && cpu.now < until + 10_000_000, "as soon as it is free");
           const found = fieldAddress(device.state.store, device.state, { queue, field: "depth" });
-          assert.equal(decodeField("depth", cpu.load(found, 4)), depth, "half of it was written");
+          assert.equal(
+            decodeField("depth", yield* cpu.read(found, 4)),
+            depth,
+            "half of it was written",
+          );
           for (let i = 0; i < 2 * depth; i++) {
             must(yield* postSend(qp, request));
             assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"], "round the old ring");
@@ -199,7 +208,7 @@ describe("queue information in memory", () => {
           table.put("rkey", mr.rkey);
           yield* table.get(context, "done");
         },
-        { queues: { lockAnswer } },
+        { queues: { lockAnswer, store } },
         {
           *failing(context, table) {
             const { cpu, device: { state } } = context;

@@ -21,8 +21,11 @@ export interface DoorbellPlan {
  * Q-03, where queue information lies. `host`: in the host's memory, which the card reads by DMA. `node`: in
  * memory plugged into the node, a CXL memory expander: cores and the card reach it through the host as they
  * reach DRAM, caches included, and what misses them takes longer (`pluggedLoadPs`). Both die with the host.
+ * `device`: in memory at the card, which reads it on the chip; cores store into it by MMIO writes, which are
+ * posted, and load from it by MMIO reads, each a round trip on the bus. It keeps its content while the card
+ * has power, through the death of its host as well.
  */
-export const QUEUE_STORES = ["host", "node"] as const;
+export const QUEUE_STORES = ["host", "node", "device"] as const;
 export type QueueStore = typeof QUEUE_STORES[number];
 
 /** Absent in a plan: {@link QUEUE_PLAN}. */

@@ -323,7 +323,7 @@ const queuesSchema = orShort(
       "which space holds which field of queue information: a rule by name, or fields' spaces",
     ),
     store: oneOf(QUEUE_STORES).optional().describe(
-      "where queue information lies: in the host's memory, or in memory plugged into the node (CXL)",
+      "where queue information lies: in the host's memory, in memory plugged into the node (CXL), or at the card",
     ),
     layout: oneOf(["areas", "record"]).optional().describe(
       "areas: each space by itself, three reads for a queue; record: a queue's together, one read",

@@ -32,7 +32,7 @@ export interface MemoryRead {
   readonly tracked?: true;
 }
 
-/** Answer to a {@link MemoryRead}. `data` is empty unless `status` is `success`. */
+/** Answer to a {@link MemoryRead} or {@link RegisterRead}. `data` is empty unless `status` is `success`. */
 export interface Completion {
   readonly kind: "completion";
   readonly tag: number;
@@ -67,6 +67,34 @@ export interface RegisterWrite {
    * stored that was the newest in the host's view as it rang (Q-11, stale pointers). No digest has it.
    */
   readonly stored?: number;
+  /** Into the card's memory (Q-04): the number of the process that stores, as in PCIe's PASID prefix. */
+  readonly by?: number;
+}
+
+/**
+ * Non-posted read by a core of the device's BAR: of the card's memory (Q-03, `store: device`). Answered by a
+ * {@link Completion} with the same tag, which passes no write that the device has sent before it (P-03).
+ */
+export interface RegisterRead {
+  readonly kind: "register-read";
+  readonly tag: number;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/**
+ * Error message by the device: it has refused a core's store into its memory, as a rule of Q-04 forbids it. The
+ * store was posted, so that no completion could say so. `by` as in {@link RegisterWrite}; `holder`: who has the
+ * lock of space 2, where another one has.
+ */
+export interface AccessError {
+  readonly kind: "access-error";
+  readonly by: number;
+  readonly address: number;
+  readonly length: number;
+  readonly space: 1 | 2;
+  readonly queue: number;
+  readonly holder?: number;
 }
 
 /** Control path, host to firmware (create a queue, register memory …). Answered by `reply`. */
@@ -96,6 +124,8 @@ export type PcieMessage =
   | SnoopInvalidate
   | Interrupt
   | RegisterWrite
+  | RegisterRead
+  | AccessError
   | CommandMessage
   | ReplyMessage
   | EventMessage;
@@ -113,6 +143,9 @@ const TLP_OVERHEAD_BYTES = 26;
 /** Size of every control message on the bus: one mailbox line. */
 const CONTROL_BYTES = 64;
 
+/** The prefix that names a process (PCIe base specification 4.0, §6.20). */
+const PASID_BYTES = 4;
+
 /** Number of read requests on the bus for a read of `length` bytes. */
 export function readRequests(length: number): number {
   return length <= MAX_READ_REQUEST_BYTES ? 1 : Math.ceil(length / MAX_READ_REQUEST_BYTES);
@@ -127,7 +160,11 @@ export function pcieWireBytes(message: PcieMessage): number {
       return bytes + TLP_OVERHEAD_BYTES * Math.max(1, Math.ceil(bytes / MAX_PAYLOAD_BYTES));
     }
     case "register-write":
-      return message.data.length + TLP_OVERHEAD_BYTES;
+      return message.data.length + TLP_OVERHEAD_BYTES +
+        (message.by === undefined ? 0 : PASID_BYTES);
+    case "register-read":
+    case "access-error":
+      return TLP_OVERHEAD_BYTES;
     case "memory-read":
       return TLP_OVERHEAD_BYTES * readRequests(message.length);
     case "interrupt":

@@ -16,7 +16,9 @@ const KIND_CODES = {
   "command": 5,
   "reply": 6,
   "event": 7,
-  "snoop-invalidate": 8,
+  "register-read": 8,
+  "access-error": 9,
+  "snoop-invalidate": 10,
 } as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
@@ -43,9 +45,17 @@ export function pcieToArray(message: PcieMessage): unknown[] {
     case "interrupt":
       return [code, message.vector];
     case "register-write":
+      if (message.by !== undefined) return [code, message.offset, message.data, null, message.by];
       return message.stored === undefined
         ? [code, message.offset, message.data]
         : [code, message.offset, message.data, message.stored];
+    case "register-read":
+      return [code, message.tag, message.offset, message.length];
+    case "access-error": {
+      const { by, address, length, space, queue, holder } = message;
+      const fields = [code, by, address, length, space, queue];
+      return holder === undefined ? fields : [...fields, holder];
+    }
     case "command":
       return [code, message.id, message.command];
     case "reply":
@@ -71,6 +81,10 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
       return completion(fields);
     case KIND_CODES["register-write"]:
       return registerWrite(fields);
+    case KIND_CODES["register-read"]:
+      return registerRead(fields);
+    case KIND_CODES["access-error"]:
+      return accessError(fields);
     default:
       return control(fields);
   }
@@ -104,12 +118,32 @@ function completion(fields: readonly unknown[]): PcieMessage | undefined {
 }
 
 function registerWrite(fields: readonly unknown[]): PcieMessage | undefined {
-  const [, offset, bytes, stored] = fields;
+  const [, offset, bytes, stored, by] = fields;
   const data = ownBytes(bytes);
   if (!isCount(offset) || data === undefined || data.length > REGISTER_BYTES_MAX) return undefined;
   if (fields.length === 3) return { kind: "register-write", offset, data };
+  if (fields.length === 5 && stored === null && isCount(by)) {
+    return { kind: "register-write", offset, data, by };
+  }
   if (fields.length !== 4 || !isCount(stored)) return undefined;
   return { kind: "register-write", offset, data, stored };
+}
+
+function registerRead(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, tag, offset, length] = fields;
+  if (fields.length !== 4 || !isCount(tag) || !isCount(offset) || !isCount(length)) {
+    return undefined;
+  }
+  return { kind: "register-read", tag, offset, length };
+}
+
+function accessError(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, by, address, length, space, queue, holder] = fields;
+  if (!isCount(by) || !isCount(address) || !isCount(length) || !isCount(queue)) return undefined;
+  if (space !== 1 && space !== 2) return undefined;
+  const error = { kind: "access-error", by, address, length, space, queue } as const;
+  if (fields.length === 6) return error;
+  return fields.length === 7 && isCount(holder) ? { ...error, holder } : undefined;
 }
 
 /** All messages outside the data path. */

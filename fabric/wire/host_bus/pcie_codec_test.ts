@@ -123,6 +123,23 @@ describe("pcieFromArray", () => {
     }
   });
 
+  it("takes what only a card with queue information of its own needs", () => {
+    const lock = {
+      kind: "command",
+      id: 1,
+      command: { op: "lock-space2", queue: 1, by: 2 },
+    } as const;
+    const init = { status: "ok", op: "init", address: 1, mac: 2, mtu: 4096, kept: 3 } as const;
+    for (const message of [lock, { kind: "reply", id: 1, reply: init } as const]) {
+      assert.deepEqual(pcieFromArray(pcieToArray(message)), message);
+    }
+    assert.equal(
+      pcieFromArray([9, 1, 2, 3, 3, 4]),
+      undefined,
+      "none may store into space 3 wrongly",
+    );
+  });
+
   it("refuses names that every object has", () => {
     for (const name of ["constructor", "toString", "__proto__"]) {
       assert.equal(pcieFromArray([5, 1, { op: name }]), undefined);

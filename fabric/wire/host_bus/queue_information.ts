@@ -97,6 +97,19 @@ export const DOORBELL_MESSAGE_OFFSET = 0x40;
 /** Completion queue arm: CQ number, the host's next position, solicited only. */
 export const CQ_ARM_OFFSET = 0x20;
 
+/**
+ * Queue information at the card (`store: device`, Q-03): its memory is a window of the BAR, at offsets that are
+ * the card's addresses as well, and the driver maps it at equal virtual ones. No DRAM and no SCM lies there.
+ */
+export const CARD_MEMORY_BASE = 0x5000_0000_0000;
+/** [choice] Much more than the information of all queues of a host (`QUEUES_MOST`) takes. */
+export const CARD_MEMORY_BYTES = 2 ** 30;
+
+/** Whether all of a range lies in the window of the card's memory. */
+export function inCardMemory(address: number, length: number): boolean {
+  return address >= CARD_MEMORY_BASE && address + length <= CARD_MEMORY_BASE + CARD_MEMORY_BYTES;
+}
+
 export interface Doorbell {
   readonly queue: number;
   /** Absent in the form with the queue number only: the RNIC then reads space 3. */

@@ -251,9 +251,10 @@ const COMMANDS = {
   /**
    * Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. With `answerAt`
    * the reply says that the request is accepted; whether the lock is granted or denied is written there
-   * (`lock_answer.ts`).
+   * (`lock_answer.ts`). `by`: the process whose lock it is to be, where the card holds the rules itself
+   * (`store: device`).
    */
-  "lock-space2": { queue: count, answerAt: { optional: count } },
+  "lock-space2": { queue: count, answerAt: { optional: count }, by: { optional: count } },
   /** Takes what the host has written over, and releases the lock. */
   "unlock-space2": { queue: count },
   /**
@@ -279,7 +280,13 @@ const written = shaped({ send: count, recv: count });
 export type CqesWritten = Checked<typeof written>;
 
 const OK_REPLIES = {
-  "init": { address: u32, mac: below(0x1_0000_0000_0000), mtu: count },
+  /** `kept`: queues of an earlier life of the host whose information the card's memory still has (Q-04). */
+  "init": {
+    address: u32,
+    mac: below(0x1_0000_0000_0000),
+    mtu: count,
+    kept: { optional: count },
+  },
   /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
   "create-cq": { cqn: count },
   "create-qp": {

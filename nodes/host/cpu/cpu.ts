@@ -13,8 +13,15 @@ import {
   type RnicCommand,
   type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { HostTiming, ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
-import { type AddressMap, type Buffer, VIRTUAL_CONTIGUOUS_BASE } from "../memory/address_map.ts";
+import {
+  AddressFault,
+  type AddressMap,
+  type Buffer,
+  VIRTUAL_CONTIGUOUS_BASE,
+} from "../memory/address_map.ts";
+import type { CardMemory } from "../memory/card_memory.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { Iio } from "../memory/iio.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
@@ -62,6 +69,12 @@ export interface Machine<Context> {
   readonly out: Outputs;
   /** Sends a register write over the bus; it departs `processingPs` from now. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
+  /** The card's memory, where queue information lies there (`store: device`). */
+  readonly cardMemory: CardMemory | undefined;
+  /** Sends a core's store into the card's memory; it departs `processingPs` from now. */
+  sendStore(store: RegisterWrite): void;
+  /** Sends a core's load from it. @returns its id; undefined where there is no device. */
+  sendLoad(offset: number, length: number): number | undefined;
   /** Sends a command over the bus. @returns its id, or an error reply where there is no device. */
   sendCommand(command: RnicCommand): number | RnicReply;
   /** See {@link Cpu.card}. */
@@ -149,7 +162,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   load(address: number, length: number): Uint8Array<ArrayBuffer> {
-    const { map, memory } = this.#machine;
+    const { map, memory, cardMemory } = this.#machine;
+    if (cardMemory?.holds(address)) {
+      const where = `${length} B at 0x${address.toString(16)}`;
+      throw new AddressFault(
+        `Cannot load ${where} at once: they lie in the card's memory: expected yield* cpu.read`,
+      );
+    }
     this.#present(address, length);
     const bytes = allocate(length);
     let done = 0;
@@ -163,7 +182,31 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return bytes;
   }
 
+  *read(address: number, length: number): Steps<Uint8Array<ArrayBuffer>> {
+    const { cardMemory, timing, processingPs } = this.#machine;
+    if (!cardMemory?.holds(address)) return this.load(address, length);
+    cardMemory.load(address, length);
+    this.#account.owed += Math.max(0, timing.mmioPs - processingPs);
+    yield* this.settle();
+    const id = this.#machine.sendLoad(address, length);
+    if (id === undefined) return new Uint8Array(length).fill(0xff);
+    const { data } = yield* hold({ kind: "load", id, length, answers: true });
+    return data!;
+  }
+
+  /** Whether that was a store into the card's memory, which is on its way then. */
+  #storedAtCard(address: number, bytes: Uint8Array): boolean {
+    const { cardMemory, timing } = this.#machine;
+    if (!cardMemory?.holds(address)) return false;
+    for (const message of cardMemory.store(address, bytes, this.program)) {
+      this.#machine.sendStore(message);
+      this.#account.owed += timing.mmioPs;
+    }
+    return true;
+  }
+
   store(address: number, bytes: Uint8Array): void {
+    if (this.#storedAtCard(address, bytes)) return;
     const { map, memory } = this.#machine;
     this.#checkStore(address, bytes.length);
     this.#present(address, bytes.length);
@@ -206,6 +249,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   ntstore(address: number, bytes: Uint8Array): void {
+    if (this.#storedAtCard(address, bytes)) return;
     const { map, memory, timing } = this.#machine;
     this.#checkStore(address, bytes.length);
     this.#present(address, bytes.length);
@@ -241,6 +285,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
+    if (this.#storedAtCard(address, bytes)) return yield* this.settle();
     const { map, memory, timing } = this.#machine;
     this.#checkStore(address, bytes.length);
     // A copy: it becomes part of the durable record, and the program may change its bytes while
@@ -299,11 +344,14 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const found = notPlain(command) ?? JSON.stringify(command) ?? "undefined";
       throw new TypeError(`Cannot send a command: found ${found}, expected one with an op`);
     }
-    const { guard, timing, processingPs } = this.#machine;
+    const { guard, cardMemory, timing, processingPs } = this.#machine;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
     yield* this.settle();
     guard.sends(command, this.program);
-    const sent = this.#machine.sendCommand(command);
+    const isLocks = command.op === "lock-space2" && cardMemory !== undefined;
+    const sent = this.#machine.sendCommand(
+      isLocks ? { ...command, by: cardMemory.numberOf(this.program) } : command,
+    );
     if (typeof sent !== "number") return sent;
     const { reply } = yield* hold({ kind: "reply", id: sent, answers: true });
     guard.answered(command, reply!, this.program);

@@ -77,6 +77,10 @@ function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
     ranges: new Array<number>(),
     /** Id of the command whose reply it waits for; −1 without one. */
     replyId: -1,
+    /** Bytes of a load from the device that it waits for; then the core waits, too. */
+    loads: 0,
+    /** What is thrown where it resumes next. */
+    error: undefined as Error | undefined,
     /** When the time owed at the wait's beginning is paid. */
     paidAt: plan.startAt,
     polling: false,
@@ -219,9 +223,47 @@ export class Processor {
     }
   }
 
+  /** What a core has loaded from the device, for which it has waited. @returns false where no program waits. */
+  loaded(id: number, data: Uint8Array<ArrayBuffer> | undefined, now: Time): boolean {
+    const task = this.#tasks.find(({ replyId, loads }) => loads > 0 && replyId === id);
+    if (task !== undefined) this.#endLoad(task, data, now);
+    return task !== undefined;
+  }
+
+  /** Without `data` all bits are ones, as of a device that is not there. */
+  #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
+    const { core, account, paidAt, loads } = task;
+    const until = Math.max(now, paidAt);
+    core.cpuPs += until - paidAt;
+    account.paidPs += until - paidAt;
+    core.busyUntil = until;
+    task.loads = 0;
+    task.replyId = -1;
+    const wake = { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) } as const;
+    this.#setResume(task, until, wake);
+    // Those that became ready meanwhile.
+    for (const other of this.#tasks) {
+      if (other.core === core && other.resumeAt === NEVER && other.readyAt !== NEVER) {
+        other.resumeAt = Math.max(now, other.readyAt);
+      }
+    }
+  }
+
+  /**
+   * Throws an error into a program: where it waits, at once, unless that is for an answer of the device; else
+   * where it resumes next. @returns false where the program has ended.
+   */
+  throwInto(program: string, error: Error, now: Time): boolean {
+    const task = this.#tasks.find(({ plan }) => plan.name === program);
+    if (task === undefined) return false;
+    task.error ??= error;
+    if (task.replyId < 0) this.#end(task, now, 0);
+    return true;
+  }
+
   /** @returns false where no program waits for this reply. */
   reply(answer: { readonly id: number; readonly reply: RnicReply }, now: Time): boolean {
-    const task = this.#tasks.find(({ replyId }) => replyId === answer.id);
+    const task = this.#tasks.find(({ replyId, loads }) => loads === 0 && replyId === answer.id);
     if (task === undefined) return false;
     this.#answer(task, answer.reply, now);
     return true;
@@ -229,7 +271,10 @@ export class Processor {
 
   /** Answers every outstanding command: the device is gone. */
   replyToAll(reply: RnicReply, now: Time): void {
-    for (const task of this.#tasks) if (task.replyId >= 0) this.#answer(task, reply, now);
+    for (const task of this.#tasks) {
+      if (task.loads > 0) this.#endLoad(task, undefined, now);
+      else if (task.replyId >= 0) this.#answer(task, reply, now);
+    }
   }
 
   #answer(task: Task, reply: RnicReply, now: Time): void {
@@ -287,9 +332,11 @@ export class Processor {
     let result: IteratorResult<Wait, unknown>;
     try {
       task.steps ??= stepsOf(task.plan.start(task.account), "A program");
-      result = task.resumesAtOnce < RESUMES_AT_ONCE_MAX
-        ? task.steps.next(task.wake)
-        : task.steps.throw(new Error(`The program yields without end at ${now} ps`));
+      const error = task.resumesAtOnce < RESUMES_AT_ONCE_MAX
+        ? task.error
+        : new Error(`The program yields without end at ${now} ps`);
+      task.error = undefined;
+      result = error === undefined ? task.steps.next(task.wake) : task.steps.throw(error);
       if (!result.done) this.#wait(task, result.value, now);
     } catch (error) {
       this.#leave(task, now);
@@ -330,6 +377,12 @@ export class Processor {
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);
       case "reply":
         task.replyId = wait.id;
+        return this.#setResume(task, NEVER, DONE);
+      case "load":
+        task.replyId = wait.id;
+        task.loads = wait.length;
+        // An uncached load holds its core until the data is there.
+        task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
       case "any":
         return this.#watch(task, wait.sources, wait.deadline);

@@ -15,6 +15,7 @@ export type Wait =
   & (
     | { readonly kind: "time"; readonly at: Time }
     | { readonly kind: "reply"; readonly id: number }
+    | { readonly kind: "load"; readonly id: number; readonly length: number }
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
@@ -34,6 +35,7 @@ export type Wake = Ended | Probe;
 interface Ended {
   readonly kind: "done" | "timeout";
   readonly reply?: RnicReply;
+  readonly data?: Uint8Array<ArrayBuffer>;
 }
 
 /** The question where a program waits: see `wait_site.ts`. */
@@ -71,7 +73,15 @@ export interface Cpu {
 
   /** Reads through the LLC; the result is a copy (a view: a DataView needs its byteOffset). */
   load(address: number, length: number): Uint8Array<ArrayBuffer>;
-  /** Writes into the LLC: volatile until flushed or evicted. */
+  /**
+   * {@link load}, also of the card's memory: there it is an MMIO read, for whose answer the core waits, and all
+   * ones where the card has no power.
+   */
+  read(address: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
+  /**
+   * Writes into the LLC: volatile until flushed or evicted. Into the card's memory it is an MMIO write, posted:
+   * where the card refuses it, the error is thrown where the program waits when it is told.
+   */
   store(address: number, bytes: Uint8Array): void;
   /** Adds computing time to the owed time. */
   charge(ps: Time): void;

@@ -89,6 +89,8 @@ function sourceText(wait: Wait): string {
       return wait.at === 0 ? "its core" : formatTime(wait.at);
     case "reply":
       return "a reply of the RNIC";
+    case "load":
+      return "a load from the card's memory";
     case "any":
       return wait.sources.map(nameOf).join(" or ");
   }

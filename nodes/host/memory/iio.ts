@@ -52,6 +52,8 @@ export interface IioSink {
   interrupt(vector: number): void;
   /** The device keeps what it has just read there (H-23). */
   tracked(address: number): void;
+  /** The device's answer to a core's load. */
+  loaded(completion: Completion): void;
   /** The IOMMU has refused an access of the device. */
   refused(
     access: { readonly kind: string; readonly address: number; readonly length: number },
@@ -63,9 +65,9 @@ interface Write {
   readonly arrival: Time;
 }
 
-/** A read or interrupt behind writes: it proceeds when `after` writes have left since power-on. */
+/** A read, interrupt or answer behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
-  readonly message: MemoryRead | Interrupt;
+  readonly message: MemoryRead | Interrupt | Completion;
   /** Of the IOMMU: how long it translates; undefined where it refuses. */
   readonly translationPs: Time | undefined;
   readonly after: number;
@@ -211,12 +213,12 @@ export class Iio {
     return translationPs;
   }
 
-  /** A read or an interrupt arrives: it proceeds when every earlier write has left (P-03). */
-  follow(message: MemoryRead | Interrupt, now: Time): void {
+  /** A read, an interrupt or an answer arrives: it proceeds when every earlier write has left (P-03). */
+  follow(message: MemoryRead | Interrupt | Completion, now: Time): void {
     // Looked at as it comes: what is unmapped meanwhile was not when the device asked.
-    const translationPs = message.kind === "interrupt"
-      ? 0
-      : this.#translate(message, message.length);
+    const translationPs = message.kind === "memory-read"
+      ? this.#translate(message, message.length)
+      : 0;
     const follower = { message, translationPs, after: this.#arrived };
     if (this.#left === this.#arrived) this.#proceed(follower, now);
     else this.#followers.push(follower);
@@ -368,6 +370,7 @@ export class Iio {
       this.#sink.interrupt(message.vector);
       return;
     }
+    if (message.kind === "completion") return this.#sink.loaded(message);
     this.reads++;
     this.readBytes += message.length;
     const { address, length, medium } = message;

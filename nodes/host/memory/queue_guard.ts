@@ -7,23 +7,20 @@
 import { assert } from "../../../fabric/base/assert.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
-  entryAddress,
   fieldAddress,
   fieldBytes,
-  type Space,
   type SpaceBases,
-  SPACES,
   type StoreLayout,
   storeRanges,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import {
+  breachText,
+  type StorePart,
+  touchedParts,
+} from "../../../fabric/wire/host_bus/queue_rules.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { decodeLockAnswer, LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import { AddressFault } from "./address_map.ts";
-
-interface Part {
-  readonly space: Space;
-  readonly queue: number;
-}
 
 export class QueueGuard {
   readonly #store: StoreLayout;
@@ -90,18 +87,13 @@ export class QueueGuard {
     length: number,
     { program, now }: { readonly program: string; readonly now: Time },
   ): void {
-    for (const { space, queue } of this.#parts(address, length)) {
+    for (const { space, queue } of this.parts(address, length)) {
       if (space === 3) continue;
-      const where = `Cannot store ${length} B at 0x${address.toString(16)}`;
-      const what = `they touch space ${space} of queue ${queue}`;
-      if (space === 1) throw new AddressFault(`${where}: ${what}, which only the RNIC writes`);
       const holder = this.#holders.get(queue);
-      const isHeld = holder !== undefined && now < holder.until;
+      const isHeld = space === 2 && holder !== undefined && now < holder.until;
       if (isHeld && holder.program === program) continue;
-      const found = isHeld ? `is locked by ${holder.program}` : "is not locked";
-      throw new AddressFault(
-        `${where}: ${what}, which ${found}: expected lock-space2 granted to ${program}`,
-      );
+      const breach = { address, length, space, queue, ...(isHeld && { holder: holder.program }) };
+      throw new AddressFault(breachText(breach, program));
     }
   }
 
@@ -114,7 +106,7 @@ export class QueueGuard {
     if (this.#asked.size > 0) this.#takeAnswer(address, data);
     const { length } = data;
     if (!this.mayTouch(address, length)) return;
-    for (const { space, queue } of this.#parts(address, length)) {
+    for (const { space, queue } of this.parts(address, length)) {
       if (space !== 3) {
         if (length >= this.#store.bytes[space]) this.#holders.delete(queue);
         continue;
@@ -137,17 +129,8 @@ export class QueueGuard {
   }
 
   /** The entries that a range touches. */
-  *#parts(address: number, length: number): Generator<Part> {
-    for (const space of SPACES) {
-      const bytes = this.#store.bytes[space], stride = this.#store.stride[space];
-      if (bytes === 0) continue;
-      const base = this.#bases[`space${space}`];
-      const first = Math.max(0, Math.floor((address - base) / stride));
-      for (let queue = first; queue < this.#queues; queue++) {
-        const entry = entryAddress(this.#store, this.#bases, { queue, space });
-        if (entry >= address + length) break;
-        if (entry + bytes > address) yield { space, queue };
-      }
-    }
+  parts(address: number, length: number): Generator<StorePart> {
+    const store = { store: this.#store, bases: this.#bases, queues: this.#queues };
+    return touchedParts(store, { address, length });
   }
 }

@@ -105,7 +105,7 @@ export class VerbsRig implements Cpu {
   #wait(wait: Wait): Wake {
     this.now += this.#owed;
     this.#owed = 0;
-    assert(wait.kind !== "reply", "Commands are answered at once");
+    assert(wait.kind !== "reply" && wait.kind !== "load", "The card answers at once");
     const until = wait.kind === "time" ? wait.at : wait.deadline;
     assert(until !== NEVER, `A ${wait.kind} wait that nothing ends`);
     this.now = Math.max(this.now, until);
@@ -125,6 +125,11 @@ export class VerbsRig implements Cpu {
     const { memory, at } = this.#place(address);
     assert(at >= 0 && at + length <= memory.length, "Load outside memory");
     return memory.slice(at, at + length);
+  }
+
+  // deno-lint-ignore require-yield -- there is no memory at a card
+  *read(address: number, length: number): Steps<Uint8Array<ArrayBuffer>> {
+    return this.load(address, length);
   }
 
   store(address: number, bytes: Uint8Array): void {

@@ -5,6 +5,7 @@
 import { assert } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
+import { CARD_MEMORY_BASE } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
   encodeEntry,
   entryAddress,
@@ -121,6 +122,16 @@ function allocateStore(cpu: Cpu, queues: number, store: StoreLayout): Store {
   return { buffers, bases };
 }
 
+/** Queue information in the card's memory, of which the driver has all. */
+function storeAtCard(queues: number, store: StoreLayout): Store {
+  const { layout, bytes } = store;
+  const space1 = CARD_MEMORY_BASE;
+  const entries = layout === "record" ? 1 : queues;
+  const space2 = space1 + entries * bytes[1];
+  const bases = { space1, space2, space3: space2 + entries * bytes[2] };
+  return { buffers: [], bases: { virtual: bases, physical: bases } };
+}
+
 /**
  * Lays out queue information for `plan.queues` queues (Q-04) and passes its addresses to the RNIC.
  */
@@ -130,9 +141,12 @@ export function* initDevice(
   options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
-  const { placement, layout, readPointer, lockAnswer, doorbell } = plan.queuePlan ?? QUEUE_PLAN;
+  const { placement, layout, readPointer, lockAnswer, doorbell, store: place } = plan.queuePlan ??
+    QUEUE_PLAN;
   const store = layOut(placement, layout);
-  const { buffers, bases } = allocateStore(cpu, queues, store);
+  const { buffers, bases } = place === "device"
+    ? storeAtCard(queues, store)
+    : allocateStore(cpu, queues, store);
   const answers = lockAnswer === "memory"
     ? cpu.allocateContiguous(queues * LOCK_ANSWER_BYTES)
     : undefined;
@@ -158,6 +172,7 @@ export function* initDevice(
     readPointer,
     lockAnswers: answers && { address: answers.address, physical: contiguous(answers) },
     queues,
+    kept: reply.kept ?? 0,
     card: cpu.card,
     persistence,
     address: reply.address,

@@ -15,23 +15,27 @@ import { DOORBELL_RUNG, repeatDoorbell } from "./rings.ts";
 export function* watchDoorbells(device: Device, retryPs: Time): Steps<void> {
   const { cpu } = device;
   for (;;) {
-    const seen = new Map(waiting(device).map((ring) => [ring, takenUpTo(device, ring)]));
+    const seen = new Map<Ring, number>();
+    for (const ring of yield* waiting(device)) seen.set(ring, yield* takenUpTo(device, ring));
     if (seen.size === 0) {
       yield* cpu.waitSignal(DOORBELL_RUNG, NEVER);
       continue;
     }
     yield* cpu.sleep(retryPs);
-    for (const ring of waiting(device)) {
-      if (seen.get(ring) === takenUpTo(device, ring)) yield* repeatDoorbell(device, ring);
+    for (const ring of yield* waiting(device)) {
+      if (seen.get(ring) === (yield* takenUpTo(device, ring))) yield* repeatDoorbell(device, ring);
     }
   }
 }
 
 /** Send queues with requests of which the RNIC is not known to have taken all. */
-function waiting(device: Device): Ring[] {
-  if (device.cpu.card === undefined) return [];
+function* waiting(device: Device): Steps<Ring[]> {
+  const found: Ring[] = [];
+  if (device.cpu.card === undefined) return found;
   const running = [...device.state.queuePairs.values()].filter(({ life }) => life.state === "rts");
-  return running.map(({ sq }) => sq).filter((ring) =>
-    ring.used > 0 && takenUpTo(device, ring) !== (ring.write + 1) % ring.depth
-  );
+  for (const { sq: ring } of running) {
+    if (ring.used === 0) continue;
+    if ((yield* takenUpTo(device, ring)) !== (ring.write + 1) % ring.depth) found.push(ring);
+  }
+  return found;
 }

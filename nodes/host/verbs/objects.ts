@@ -69,6 +69,8 @@ export interface DeviceState {
   /** Words in which the RNIC answers requests for locks, one for each queue; undefined: by message. */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
+  /** Queues of this host's earlier lives whose information the card had kept when it was opened. */
+  readonly kept: number;
   /** The card that was opened: see {@link Cpu.card}. */
   readonly card: number | undefined;
   readonly persistence: PersistencePlan;

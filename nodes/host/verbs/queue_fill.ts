@@ -4,11 +4,15 @@
  */
 import { ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
+  decodeEntry,
   decodeField,
+  entryAddress,
   fieldAddress,
   fieldBytes,
+  type QueueFields,
+  SPACES,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import { refuseStale } from "./device.ts";
+import { refuseStale, verbError } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, Qp, Ring, VerbError } from "./objects.ts";
@@ -33,7 +37,7 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
   let read: number, depth: number;
   do {
     yield* awaitRing(device, ring);
-    read = takenUpTo(device, ring);
+    read = yield* takenUpTo(device, ring);
     ({ depth } = ring);
     yield* device.cpu.settle();
     // What was read is about the old ring where another program resizes the queue meanwhile.
@@ -49,10 +53,33 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
  * (`tellPointer` of the RNIC): nearer to full than that it could be of the pass before, and is not
  * believed; nor at all where the RNIC tells it at evictions only.
  */
-export function takenUpTo({ cpu, state }: Device, ring: Ring): number {
+export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
   const { queue, tail, depth, used } = ring;
   if (state.readPointer === "at-eviction" || used > depth - depth / 4) return tail;
   const address = fieldAddress(state.store, state, { queue, field: "rnicPointer" });
-  const copy = decodeField("rnicPointer", cpu.load(address, fieldBytes("rnicPointer")));
-  return ringDistance(tail, copy, depth) <= used ? copy : tail;
+  const copy = decodeField("rnicPointer", yield* cpu.read(address, fieldBytes("rnicPointer")));
+  // Time may have passed: what has completed meanwhile is taken.
+  return ringDistance(ring.tail, copy, depth) <= ring.used ? copy : ring.tail;
+}
+
+/**
+ * All that is stored of a queue (Q-03), a read of each space. At `store: device` that may be what a queue of this
+ * host's earlier life has left, see `DeviceState.kept`. ENOENT for a number that no queue can have.
+ */
+export function* queueInformation(
+  { cpu, state }: Device,
+  queue: number,
+): Steps<QueueFields | VerbError> {
+  if (!(queue >= 0 && queue < state.queues)) {
+    return verbError("ENOENT", `There is no queue ${queue}`);
+  }
+  const found: Partial<QueueFields> = {};
+  for (const space of SPACES) {
+    const length = state.store.bytes[space];
+    if (length === 0) continue;
+    const at = entryAddress(state.store, state, { queue, space });
+    Object.assign(found, decodeEntry(state.store, space, yield* cpu.read(at, length)));
+  }
+  yield* cpu.settle();
+  return found as QueueFields;
 }

@@ -280,7 +280,7 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const stale = refuseStale(qp.device, qp.pd.epoch);
   if (stale !== undefined) return stale;
   const address = entryAddress(state.store, state, { queue: qp.sq.queue, space: 1 });
-  const found = decodeEntry(state.store, 1, cpu.load(address, state.store.bytes[1])).state!;
+  const found = decodeEntry(state.store, 1, yield* cpu.read(address, state.store.bytes[1])).state!;
   if (mayBecome(qp.life.state, found)) qp.life.state = found;
   yield* cpu.settle();
   return { state: qp.life.state, caps: qp.caps, attributes: qp.life.attributes };

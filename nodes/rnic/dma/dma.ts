@@ -15,6 +15,7 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Hints, Word } from "../state/hints/hint_state.ts";
 import { overwriteWords } from "../state/hints/words.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import { readOnCard, writeOnCard } from "./card_memory.ts";
 import { noteInJournal } from "./journal.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
@@ -29,6 +30,7 @@ export function createDma(readsMax: { readonly responder: number; readonly gathe
     gather: createEngine(responder, gather),
     outstanding: new Array(responder + gather).fill(undefined),
     responderTags: responder,
+    onCard: new Fifo(),
     reading: new Fifo(),
     busFreeAt: 0,
   };
@@ -72,6 +74,7 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
 export function dmaRead(device: Device, request: ReadRequest): void {
   assert(request.length > 0, "Cannot read 0 bytes by DMA");
   assert(request.address >= 0, "Cannot read a page by DMA that is not there");
+  if (readOnCard(device, request)) return;
   const engine = engineOf(device.dma, request.continuation);
   if (canRead(engine)) issue(device, engine, request);
   else engine.waiting.push(request);
@@ -92,6 +95,7 @@ export function dmaWrite(
 ): Time {
   const { address, data, noSnoop = false, persistent = false, keeps } = write;
   assert(address >= 0, "Cannot write a page by DMA that is not there");
+  if (writeOnCard(device, address, data)) return device.stageAt;
   device.counters.dmaWrites++;
   device.counters.dmaWriteBytes += data.length;
   noteOverlaps(device, { address, length: data.length });

@@ -30,6 +30,7 @@ import {
   registerMr,
   reregisterMr,
 } from "./memory_command.ts";
+import { layOutCardMemory } from "../dma/card_memory.ts";
 import { unbindWindowsOf } from "../dma/memory_window.ts";
 import {
   applyAttributes,
@@ -120,12 +121,15 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   if (layout === "record" && (spaces.space2 !== second || spaces.space3 !== third)) {
     return refusal("EINVAL", `Spaces 2 and 3 must be at ${second} and ${third} of a record`);
   }
+  const wrong = layOutCardMemory(device, spaces);
+  if (wrong !== undefined) return refusal("EINVAL", wrong);
   device.spaces = spaces;
   device.persistence = persistence;
   // A queue pair has a send queue of its own, its receive queue may be shared.
   device.deadlines = new Deadlines(spaces.queues * TIMERS_PER_QUEUE_PAIR);
   const { address, mac, mtu } = device.plan;
-  return { status: "ok", op: "init", address, mac, mtu };
+  const kept = device.memory?.kept ?? 0;
+  return { status: "ok", op: "init", address, mac, mtu, ...(kept > 0 && { kept }) };
 }
 
 /** A WQE's position comes back in 16 bits. */

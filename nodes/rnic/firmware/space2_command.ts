@@ -38,7 +38,7 @@ export function writeSpace2(
 
 export function lockSpace2(
   device: Device,
-  { queue, answerAt }: CommandOf<"lock-space2">,
+  { queue, answerAt, by }: CommandOf<"lock-space2">,
   command: number,
 ): RnicReply | "later" {
   if (device.store.bytes[2] === 0) {
@@ -52,8 +52,9 @@ export function lockSpace2(
   const asker = answerAt === undefined ? { command } : { answerAt };
   const denied = refusePause(device, queue);
   if (denied !== undefined) device.counters.locksDenied++;
-  if (denied === undefined) pauseQueue(device, queue, { task: { kind: "lock" }, asker });
-  else if (device.owners[queue] === undefined) return denied;
+  if (denied === undefined) {
+    pauseQueue(device, queue, { task: { kind: "lock", ...(by !== undefined && { by }) }, asker });
+  } else if (device.owners[queue] === undefined) return denied;
   else answer(device, asker, denied);
   return answerAt === undefined ? "later" : DONE;
 }

@@ -30,6 +30,7 @@ import {
   storeRanges,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "../state/device.ts";
+import { isOnCard } from "../dma/card_memory.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { LookUpPart, QueueLoad, Waiter } from "../state/queues.ts";
@@ -141,11 +142,14 @@ function needsFreshPointer(waiter: Waiter): boolean {
 
 function readPart(device: Device, load: QueueLoad, part: LookUpPart): void {
   load.missing++;
-  device.counters.queueReads++;
-  const { kind } = load.waiters[0]!;
-  // The look-up with which a send queue recovers was put off at a doorbell.
-  const isDoorbells = kind === "doorbell" || (kind === "send" && load.known !== undefined);
-  if (isDoorbells) device.counters.doorbellReads++;
+  // What is read on the chip is no DMA read.
+  if (!isOnCard(device)) {
+    device.counters.queueReads++;
+    const { kind } = load.waiters[0]!;
+    // The look-up with which a send queue recovers was put off at a doorbell.
+    const isDoorbells = kind === "doorbell" || (kind === "send" && load.known !== undefined);
+    if (isDoorbells) device.counters.doorbellReads++;
+  }
   dmaRead(device, {
     ...rangeOf(device, load, part),
     continuation: { kind: "queue-space", load, part },

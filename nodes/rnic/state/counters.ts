@@ -66,6 +66,8 @@ export function createCounters() {
     verifyReadBackPs: 0,
     verifySkipped: 0,
     verifySkippedPs: 0,
+    /** Of cores into the card's memory, which a rule of Q-04 forbids. */
+    storesRefused: 0,
     doorbells: 0,
     doorbellsRefused: 0,
     /** Of these: lost on the way, written over by the queue's next one, and without room. */

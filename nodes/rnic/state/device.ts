@@ -34,7 +34,7 @@ import type {
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
-import type { Dma, Journal } from "./dma_state.ts";
+import type { CardMemory, Dma, Journal } from "./dma_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
@@ -103,6 +103,8 @@ export interface Device {
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */
   journal: Journal | undefined;
+  /** Where queue information lies at the card; else undefined. */
+  memory: CardMemory | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
   readonly dma: Dma;

@@ -113,12 +113,21 @@ export interface ReadEngine {
   readonly waiting: Fifo<ReadRequest>;
 }
 
+/** Memory at the card (Q-03): it outlasts a reset. */
+export interface CardMemory {
+  bytes: Uint8Array<ArrayBuffer>;
+  /** Queues of the host's earlier life whose information was here when the driver laid it out. */
+  kept: number;
+}
+
 export interface Dma {
   readonly gather: ReadEngine;
   readonly responder: ReadEngine;
   /** Requests on the bus, by tag: the responder's tags come first. */
   readonly outstanding: (ReadRequest | undefined)[];
   readonly responderTags: number;
+  /** Reads of the card's own memory, see `card_memory.ts`. */
+  readonly onCard: Fifo<ReadRequest>;
   /** Data that the host has sent and the RNIC is not done with (`dataReadPs`). */
   readonly reading: Fifo<DataRead>;
   /** When the bus has taken the last message handed to it. */

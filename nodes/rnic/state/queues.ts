@@ -118,7 +118,8 @@ export interface Pause {
 export type Asker = { readonly command: number } | { readonly answerAt: number };
 
 export type PauseTask =
-  | { readonly kind: "lock" }
+  /** `by`: the process that asked, where the card holds the rules. */
+  | { readonly kind: "lock"; readonly by?: number }
   /** Space 2 is read, as the host has left it. */
   | { readonly kind: "unlock" }
   /** Bytes of space 2, handed over by the host. */

@@ -1,0 +1,95 @@
+/**
+ * The card's memory as cores reach it (Q-03, `store: device`): a window of the BAR. A store is posted: each part
+ * within a line of 64 B is a message. A load is a message and its answer. The rules of Q-04 are held by the card,
+ * which knows programs by numbers, as by PASIDs; what it refuses comes back as an error message.
+ */
+import type { Time } from "../../../fabric/base/time.ts";
+import { copyOf } from "../../../fabric/base/slab.ts";
+import type { AccessError, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import { inCardMemory } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeField, fieldBytes } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import { breachText } from "../../../fabric/wire/host_bus/queue_rules.ts";
+import { AddressFault } from "./address_map.ts";
+import { LINE_BYTES } from "./llc.ts";
+import type { QueueGuard } from "./queue_guard.ts";
+
+export class CardMemory {
+  stores = 0;
+  loads = 0;
+  /** Stores that the card has refused. */
+  refused = 0;
+  readonly #guard: QueueGuard;
+  readonly #programs: string[] = [];
+  /** Q-11: when the newest pointer of a queue was stored, in the host's view. */
+  readonly #stamps = new Map<number, Time>();
+
+  constructor(guard: QueueGuard) {
+    this.#guard = guard;
+  }
+
+  /** Whether a virtual address lies in the window. */
+  holds(address: number): boolean {
+    return inCardMemory(address, 0);
+  }
+
+  /** The number by which the card knows a program. */
+  numberOf(program: string): number {
+    const known = this.#programs.indexOf(program);
+    return known >= 0 ? known : this.#programs.push(program) - 1;
+  }
+
+  /** The messages of a store. @throws AddressFault where it leaves the window. */
+  store(address: number, bytes: Uint8Array, program: string): RegisterWrite[] {
+    this.#check(address, bytes.length);
+    const by = this.numberOf(program);
+    const messages: RegisterWrite[] = [];
+    for (let done = 0; done < bytes.length;) {
+      const offset = address + done;
+      const part = Math.min(LINE_BYTES - offset % LINE_BYTES, bytes.length - done);
+      const data = copyOf(bytes.subarray(done, done + part));
+      messages.push({ kind: "register-write", offset, data, by });
+      this.#noteStamp(offset, data);
+      done += part;
+    }
+    this.stores += messages.length;
+    return messages;
+  }
+
+  /** Counts a load. @throws AddressFault where it leaves the window. */
+  load(address: number, length: number): void {
+    this.#check(address, length);
+    this.loads++;
+  }
+
+  /** The newest pointer's time of a queue; undefined where none was stored. */
+  stampOf(queue: number): Time | undefined {
+    return this.#stamps.get(queue);
+  }
+
+  /** Whose store the card has refused, and what is thrown there. */
+  refusal(message: AccessError): { readonly program: string; readonly error: AddressFault } {
+    this.refused++;
+    const { by, holder, ...breach } = message;
+    const program = this.#programs[by]!;
+    const holderName = holder === undefined ? undefined : this.#programs[holder];
+    return {
+      program,
+      error: new AddressFault(breachText({ ...breach, holder: holderName }, program)),
+    };
+  }
+
+  #check(address: number, length: number): void {
+    if (inCardMemory(address, length)) return;
+    throw new AddressFault(
+      `Cannot reach ${length} B at 0x${address.toString(16)}: they leave the card's memory`,
+    );
+  }
+
+  #noteStamp(address: number, data: Uint8Array): void {
+    for (const { space, queue } of this.#guard.parts(address, data.length)) {
+      const at = this.#guard.stampAddress(queue)! - address;
+      if (space !== 3 || at < 0 || at + fieldBytes("stamp") > data.length) continue;
+      this.#stamps.set(queue, decodeField("stamp", data.subarray(at)));
+    }
+  }
+}
