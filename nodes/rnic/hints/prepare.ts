@@ -304,6 +304,7 @@ function waste(hints: Hints, charge: Charge): void {
   release(hints, charge);
   if (charge.kind === "page") hints.counters.hintPagesWasted++;
   else if (charge.kind === "line") hints.counters.hintLinesWasted++;
+  else hints.counters.hintContextsWasted++;
 }
 
 /** What was fetched long ago, and not used, counts against its requester no more. */
