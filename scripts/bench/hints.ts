@@ -108,7 +108,7 @@ interface LoadRun {
 }
 
 /** WRITEs into memory all of which is there, though hints are wanted for it: none of them is of use. */
-function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
+export function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { bytes, messages, depth } = options as unknown as Load;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * depth }));
@@ -140,7 +140,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   cpu.report("result", { virtualPs: cpu.now - began });
 }
 
-function runLoad({ seed, hints, bytes, messages, depth }: Load): LoadRun {
+export function runLoad({ seed, hints, bytes, messages, depth }: Load): LoadRun {
   const plan = planOf(`
 name: useless
 seed: ${seed}
