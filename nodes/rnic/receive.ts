@@ -13,7 +13,7 @@ import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
-import { receiveHint } from "./hints/receive_hint.ts";
+import { receiveHint, takeHintOff } from "./hints/receive_hint.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 import { mayTake } from "./queues/context.ts";
@@ -44,9 +44,15 @@ export function receiveFrame(device: Device, frame: Frame): void {
   else if (when === "too many") drop(device, "context-too-many");
 }
 
-function takePacket(device: Device, qp: QueuePair, input: PacketIn): void {
-  const { packet, row } = input;
-  noteMark(device, qp, { packet, row });
+function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
+  const { row } = given;
+  noteMark(device, qp, given);
+  const { hints } = device;
+  const packet = hints === undefined || given.packet.bth.reserved7 === 0
+    ? given.packet
+    : takeHintOff(device, hints, { qp, packet: given.packet });
+  if (packet === undefined) return;
+  const input = packet === given.packet ? given : { ...given, packet };
   if (row.operation === "hint") receiveHint(device, qp, packet);
   else if (row.direction === "response") receiveResponse(device, qp, { packet, row });
   else {

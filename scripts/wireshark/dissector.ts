@@ -64,8 +64,9 @@ function tablesText(): string {
   const parts: Header[] = ["hintGroup", "hintEntry", "hintObject", "hintTrailer"];
   const headers = [...new Set([...rows.flatMap((row) => row.headers), ...parts])].sort();
   const forms = Object.entries(HINT_FORMS).map(([name, form]) => `${name} = ${form}`);
-  const opcodes = (["UD SEND ONLY", "RC RDMA READ REQUEST", "RC RDMA WRITE ONLY"] as const)
-    .map((name) => hexByte(OPCODE[name]));
+  const opcodes =
+    (["UD SEND ONLY", "RC RDMA READ REQUEST", "RC RDMA WRITE ONLY", "UC RDMA WRITE ONLY"] as const)
+      .map((name) => hexByte(OPCODE[name]));
   return `-- Opcode: name, extension headers in wire order.
 local rows = {
 ${rowTexts.join("\n")}
@@ -83,7 +84,7 @@ ${extensionBytes()}
 
 local hint_forms = { ${forms.join(", ")} }
 local hint_form_count, hint_magic = ${1 << HINT_FORM_BITS}, 0x${HINT_MAGIC.toString(16)}
-local ud_send, rc_read, rc_write = ${opcodes.join(", ")}
+local ud_send, rc_read, rc_write, uc_write = ${opcodes.join(", ")}
 local bth_bytes, icrc_bytes, roce_port = ${BTH_BYTES}, ${ICRC_BYTES}, ${ROCE_PORT}
 `;
 }

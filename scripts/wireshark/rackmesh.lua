@@ -57,7 +57,7 @@ local extension_bytes = {
 
 local hint_forms = { none = 0, header = 1, payload = 2, range = 3 }
 local hint_form_count, hint_magic = 4, 0x68696e74
-local ud_send, rc_read, rc_write = 0x64, 0xc, 0xa
+local ud_send, rc_read, rc_write, uc_write = 0x64, 0xc, 0xa, 0x2a
 local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
 -- tables end
 
@@ -141,7 +141,7 @@ local function dissect_carried(buffer, pinfo, tree, last)
     if start < at then return end
     subtree = add_carried(buffer, pinfo, tree, start, trailer)
     if subtree then add_header(subtree, buffer, trailer, last, "hintTrailer") end
-  elseif form == hint_forms.range and (opcode == rc_read or opcode == rc_write) and last == at then
+  elseif form == hint_forms.range and (opcode == rc_read or opcode == rc_write or opcode == uc_write) and last == at then
     subtree = tree:add(rackmesh, buffer(), "Rackmesh: hint")
     subtree:add(fields.range, buffer(8, 1), 2 ^ math.floor(bits / hint_form_count))
   end

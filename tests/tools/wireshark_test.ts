@@ -249,6 +249,9 @@ describe("Wireshark", () => {
         attachRange(read, 4096),
         attachRange(write, 1 << 20),
         carrier("VENDOR HINT", hintParts({ ...message, groups: [UNTAGGED] })),
+        attachHint(carrier("RC RDMA READ REQUEST"), { form: "header", message }),
+        attachHint(carrier("UC RDMA WRITE ONLY"), { form: "payload", message }),
+        attachRange(carrier("UC RDMA WRITE ONLY", noBytes), 8192),
       ];
       const path = written("hints", packets.map(encodePacket));
       assert.deepEqual(await complaints(path), []);
@@ -256,7 +259,7 @@ describe("Wireshark", () => {
       const framesWith = async (filter: string) =>
         (await tsharkFields(path, { fields: ["frame.number"], lua: true, filter }))
           .map((row) => Number(row["frame.number"]));
-      const all = [2, 3, 4, 5, 6];
+      const all = [2, 3, 4, 5, 6, 10, 11];
       for (const { sourceQpn, destQpn, entries } of message.groups) {
         const group = `rackmesh.hintGroup.sourceQpn == ${sourceQpn}`;
         assert.deepEqual(
@@ -273,7 +276,10 @@ describe("Wireshark", () => {
       }
       const untagged = "rackmesh.hintEntry.messages == 12 and rackmesh.hintEntry.operation == 2";
       assert.deepEqual(await framesWith(`${untagged} and rackmesh.hintObject.identity == 7`), [9]);
-      assert.deepEqual(await framesWith(`rackmesh.hintTrailer.bytes == ${payload.length}`), [5]);
+      assert.deepEqual(await framesWith(`rackmesh.hintTrailer.bytes == ${payload.length}`), [
+        5,
+        11,
+      ]);
       const fields = [
         "rackmesh.hint.form",
         "rackmesh.hint.range",
@@ -281,11 +287,12 @@ describe("Wireshark", () => {
       ] as const;
       const rows = await tsharkFields(path, { fields, lua: true });
       assert.deepEqual(rows.map((row) => row["rackmesh.hint.form"]), [
-        ...["", "", "", "1", "2", "1", "3", "3", ""],
+        ...["", "", "", "1", "2", "1", "3", "3", "", "1", "2", "3"],
       ]);
-      assert.deepEqual(rows.slice(6, 8).map((row) => row["rackmesh.hint.range"]), [
+      assert.deepEqual([6, 7, 11].map((row) => rows[row]!["rackmesh.hint.range"]), [
         "4096",
         "1048576",
+        "8192",
       ]);
       assert.equal(Number(rows[1]!["rackmesh.hintEth.sequence"]), message.sequence);
     },

@@ -1,13 +1,37 @@
 /** Hints (`hints.md`): what a card tells its peers of coming requests, and what it does for theirs. */
 import type { Time } from "../../base/time.ts";
 import { PS_PER_MS, PS_PER_US } from "../../base/time.ts";
-import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
+import { HINT_KINDS, type HintEncoding } from "../../wire/roce/hint_eth.ts";
 
 /** H-02: the batch with which an adaptive card begins, and between which its size changes. */
 export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
 
 /** H-06: when a request follows its hint. */
 export const HINT_FOLLOWS = ["at-once", "delay", "after-ack"] as const;
+
+/**
+ * H-08: each queue pair has its own hints (figure 7), or the carrier of that peer has the hints of all (figure 8),
+ * where programs have made one, and each its own where there is none.
+ */
+export const HINT_TRANSPORTS = ["own", "carrier"] as const;
+export type HintTransport = typeof HINT_TRANSPORTS[number];
+
+/** By what hints go: a queue pair's own hints by its service, or a carrier. */
+export type HintWay = "rc" | "uc" | "ud" | "carrier";
+
+const UD_ANNOUNCED = "datagrams are not announced, as no peer has agreed to get them";
+/** H-07 × H-08: why hints of an encoding cannot go a way; the ways that are absent they go. */
+const HINT_REFUSALS: Readonly<Record<HintEncoding, Readonly<Partial<Record<HintWay, string>>>>> = {
+  "opcode": { uc: "the operation code is one of RC", ud: UD_ANNOUNCED },
+  "header": { ud: UD_ANNOUNCED },
+  "payload": { ud: UD_ANNOUNCED },
+  "flagged": { carrier: "a READ or WRITE of no bytes names no other queue pair", ud: UD_ANNOUNCED },
+};
+
+/** @returns why hints of the encoding cannot go that way; undefined where they can. */
+export function refuseEncoding(encoding: HintEncoding, way: HintWay): string | undefined {
+  return HINT_REFUSALS[encoding][way];
+}
 
 /** Absent in a plan: the card neither sends nor takes hints. */
 export interface HintPlan {
@@ -19,6 +43,9 @@ export interface HintPlan {
   readonly depth: number;
   /** H-02: work elements of one hint. */
   readonly batch: number | "adaptive";
+  /** H-07: the encoding, of queue pairs whose program names none. */
+  readonly encoding: HintEncoding;
+  readonly transport: HintTransport;
   readonly follow: typeof HINT_FOLLOWS[number];
   /** `delay`: from the hint to its first request. */
   readonly delayPs: Time;
@@ -36,6 +63,8 @@ export const HINT_PLAN: HintPlan = {
   kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.receive,
   depth: 32,
   batch: 8,
+  encoding: "opcode",
+  transport: "carrier",
   follow: "at-once",
   delayPs: PS_PER_US,
   patiencePs: 2 * PS_PER_MS,

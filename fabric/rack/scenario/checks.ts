@@ -1,4 +1,5 @@
 /** Consistency checks across several values of a scenario; each reports all its problems. */
+import { refuseEncoding } from "../plan/hint_plan.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
@@ -120,6 +121,14 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
   if (hints !== undefined && hints.batch !== "adaptive" && hints.batch > hints.depth) {
     const expected = `at most ${hints.depth}, the depth`;
     report([...path, "hints", "batch"], { found: String(hints.batch), expected });
+  }
+  if (hints?.transport === "carrier") {
+    const refused = refuseEncoding(hints.encoding, "carrier");
+    const expected = `another transport, as ${refused}`;
+    if (refused !== undefined) {
+      const found = `carrier, of hints that are ${hints.encoding}`;
+      report([...path, "hints", "transport"], { found, expected });
+    }
   }
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;

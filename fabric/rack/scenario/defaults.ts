@@ -104,7 +104,9 @@ export function resolveHost(
 }
 
 function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
-  const plan = { ...HINT_PLAN, ...given, ...send };
+  // A flag speaks of its own queue pair alone.
+  const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
+  const plan = { ...HINT_PLAN, transport, ...given, ...send };
   // A batch that nobody has named is as long as is looked ahead.
   const isGiven = given.batch !== undefined || plan.batch === "adaptive";
   return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };

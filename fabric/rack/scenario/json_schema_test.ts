@@ -98,6 +98,7 @@ const WRONG: readonly string[] = [
   hostWith("{ hints: { kinds: [prefetch, prefetch] } }"),
   hostWith("{ hints: { send: later } }"),
   hostWith("{ hints: { batch: 65 } }"),
+  hostWith("{ hints: { encoding: morse } }"),
   hostWith("{ scm: 64MiB }"),
   hostWith("{ scm: { size: 64 MB } }"),
   hostWith("{ scm: { size: 100 } }"),

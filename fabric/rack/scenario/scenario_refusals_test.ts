@@ -35,6 +35,16 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.hints.batch: found 0, expected adaptive, or a whole number from 1 to 64",
   ],
   [
+    "H-07 × H-08: hints that cannot go that way",
+    hostWith("{ hints: { encoding: flagged, transport: carrier } }"),
+    "4: hosts.b.hints.transport: found carrier, of hints that are flagged, expected another transport, as a READ or WRITE of no bytes names no other queue pair",
+  ],
+  [
+    "H-07: an encoding that there is not",
+    hostWith("{ hints: { encoding: morse } }"),
+    '4: hosts.b.hints.encoding: found "morse", expected opcode, header, payload or flagged',
+  ],
+  [
     "hints neither on nor off",
     hostWith("{ hints: maybe }"),
     '4: hosts.b.hints: found "maybe", expected on, off or a mapping with queuePairs, kinds, depth or batch …',

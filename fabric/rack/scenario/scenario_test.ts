@@ -67,6 +67,20 @@ hosts: { a: {}, b: { hints: on }, c: { hints: off }, d: { hints: { kinds: [warm-
     assert.equal(parseScenario("name: x\nhosts: { a: {} }", FILE).hosts[0]!.hints, undefined);
   });
 
+  it("H-07, H-08: reads what hints are in, and by what they go", () => {
+    const planOf = (hints: string) =>
+      parseScenario(`name: x\nhosts: { a: { hints: { ${hints} } } }`, FILE).hosts[0]!.hints;
+    for (
+      const [words, plan] of [
+        ["encoding: payload", { encoding: "payload" }],
+        ["transport: own", { transport: "own" }],
+        ["encoding: flagged", { encoding: "flagged", transport: "own" }],
+      ] as const
+    ) {
+      assert.deepEqual(planOf(words), { ...HINT_PLAN, ...plan });
+    }
+  });
+
   it("Q-04, Q-05, Q-07: reads how queues are known, for all hosts and for one", () => {
     const text = `
 name: x

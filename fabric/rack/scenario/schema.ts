@@ -8,7 +8,7 @@ import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
-import { HINT_BATCH, type HintPlan } from "../plan/hint_plan.ts";
+import { HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
 import {
   CACHED_QUEUES,
   QUEUE_STORES,
@@ -24,7 +24,7 @@ import {
   type QueueField,
   type Space,
 } from "../../wire/host_bus/queue_placement.ts";
-import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
+import { HINT_ENCODINGS, HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
 import {
@@ -469,6 +469,8 @@ export const hostSchema = mapping({
     kinds: ["kinds", hintKinds],
     depth: ["depth", integer(1, 256)],
     batch: ["batch", hintBatch],
+    encoding: ["encoding", oneOf(HINT_ENCODINGS)],
+    transport: ["transport", oneOf(HINT_TRANSPORTS)],
     send: ["send", hintSend],
     patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
     quota: ["quota", integer(1, 2 ** 20)],

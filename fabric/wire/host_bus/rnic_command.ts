@@ -6,6 +6,7 @@
  * A table of checks has each member of each union, with its fields: what comes from another process is
  * checked by it (`rnic_command_shape.ts`), and the types follow from it.
  */
+import { HINT_ENCODINGS } from "../roce/hint_eth.ts";
 import {
   below,
   type Check,
@@ -213,6 +214,8 @@ const COMMANDS = {
     weight: { optional: qpWeight },
     /** H-09: its part in hints; the firmware's policy by default. */
     hints: { optional: hintPart },
+    /** H-07: the encoding of hints that go by it; the firmware's by default. */
+    hintEncoding: { optional: oneOf(...HINT_ENCODINGS) },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },

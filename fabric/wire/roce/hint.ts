@@ -71,7 +71,8 @@ export interface HintMessage {
   readonly groups: readonly HintGroup[];
 }
 
-function bytesOf(message: HintMessage): number {
+/** Size of a message, with its header. */
+export function bytesOf(message: HintMessage): number {
   let bytes = HINT_ETH_BYTES;
   for (const { entries } of message.groups) {
     bytes += HINT_GROUP_BYTES;

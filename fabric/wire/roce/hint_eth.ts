@@ -45,6 +45,12 @@ export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const
 export type HintType = typeof HINT_TYPES[number];
 /** H-04: pages, RNIC cache, an atomic's operand; H-21: receive buffers for untagged messages. */
 export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as const;
+/**
+ * H-07: in a packet with an operation code of its own, behind another packet's headers, behind its payload, or in
+ * the flag of a READ or WRITE of no bytes.
+ */
+export const HINT_ENCODINGS = ["opcode", "header", "payload", "flagged"] as const;
+export type HintEncoding = typeof HINT_ENCODINGS[number];
 /** H-22, H-24. */
 export const HINT_REASONS = ["none", "not-wanted", "quota", "no-access", "unknown-qp"] as const;
 export type HintReason = typeof HINT_REASONS[number];

@@ -2,6 +2,7 @@
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
  * record of their rings. `post.ts` has the posts.
  */
+import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import {
@@ -71,6 +72,8 @@ export interface QpOptions {
    * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards.
    */
   readonly hints?: HintPart;
+  /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */
+  readonly hintEncoding?: HintEncoding;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -164,6 +167,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     persistCompletion: caps.persistCompletion,
     ...(caps.weight !== 1 && { weight: caps.weight }),
     ...(options.hints !== undefined && { hints: options.hints }),
+    ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);

@@ -204,6 +204,7 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
     reth: undefined,
     immediate: undefined,
     rare: undefined,
+    hint: undefined,
     ud: undefined,
     work: undefined,
     read,

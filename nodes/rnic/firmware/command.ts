@@ -2,6 +2,7 @@
  * Control path (firmware): one small function per command of the driver. A refused command changes
  * nothing and its reply has what was found and what was expected.
  */
+import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
 import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
@@ -151,12 +152,18 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   for (const cqn of [command.sendCq, command.recvCq]) {
     if (!device.completionQueues.has(cqn)) return noSuch("completion queue", cqn);
   }
-  const { qpn } = command;
+  const { qpn, type, hints, hintEncoding } = command;
+  const wrong = hintEncoding &&
+    refuseEncoding(hintEncoding, hints === "carrier" ? "carrier" : type);
+  if (wrong !== undefined) {
+    const of = hints === "carrier" ? "a carrier" : `a queue pair of type ${type}`;
+    return refusal("EINVAL", `The hints of ${of} cannot be ${hintEncoding}: ${wrong}`);
+  }
   if (qpn === undefined) return undefined;
   if (qpn !== GSI_QPN) {
     return refusal("EINVAL", `Only QP ${GSI_QPN} can be asked for: it is ${qpn}`);
   }
-  if (command.type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
+  if (type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
 }
 
@@ -168,8 +175,8 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (queues === undefined) return noQueueLeft(device);
   const sqQueue = queues[0]!;
   const rqQueue = srq?.srqn ?? queues[1]!;
-  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1, hints } =
-    command;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion, weight = 1 } = command;
+  const { hints, hintEncoding } = command;
   const qpn = command.qpn ?? nextQpn(device);
   const qp = createQueuePair({
     qpn,
@@ -185,6 +192,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     persistCompletion,
     weight,
     hints,
+    hintEncoding,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;

@@ -3,8 +3,14 @@
  * has said nothing gets none, one that wants no more gets no more. A card that does not know the operation code
  * drops the question in silence, as §2.3 of `rocev2.md` has it.
  */
+import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import { HINT_KINDS, type HintReason, type HintType } from "../../../fabric/wire/roce/hint_eth.ts";
+import {
+  HINT_KINDS,
+  type HintEncoding,
+  type HintReason,
+  type HintType,
+} from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
 import { createEnd, type HintEnd, type Hints } from "../state/hints/hint_state.ts";
@@ -22,17 +28,35 @@ export function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean 
   return hints !== undefined || plan.queuePairs === "all";
 }
 
+/** How hints go. The queue pair and end of the sender are those by which they are agreed on and answered. */
+export interface HintRoute extends Sender {
+  /** The queue pair whose packets they are, or are in. */
+  readonly by: QueuePair;
+  readonly encoding: HintEncoding;
+}
+
 /**
  * By whom the queue pair's hints go (H-08): by the carrier of all queue pairs with that peer (figure 8), where
- * there is one, else by itself (figure 7). Undefined where the peer there wants none.
+ * there is one and the plan has it so, else by itself (figure 7). Undefined where the peer wants none, or where
+ * hints of that encoding cannot go there.
  */
-export function carrierOf(hints: Hints, qp: QueuePair): Sender | undefined {
-  const carrier = hints.carriers.get(qp.path.address) ?? qp;
-  // The operation code is of RC: UC has hints by a carrier alone.
-  if (carrier.type !== "rc" || !rights(carrier.state).sends) return undefined;
-  const end = hints.ends.get(carrier);
-  if (end === undefined || end.life !== carrier.life || !end.agreed) return undefined;
-  return { hints, qp: carrier, end };
+export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
+  const { plan, carriers } = hints;
+  const carrier = carriers.get(qp.path.address);
+  const isCarried = plan.transport === "carrier" && carrier !== undefined;
+  const by = isCarried ? carrier : qp;
+  const { hintEncoding: encoding = plan.encoding } = by;
+  if (refuseEncoding(encoding, isCarried ? "carrier" : by.type) !== undefined) return undefined;
+  const word = wordsOf(hints, by);
+  return word?.end.agreed ? { ...word, by, encoding } : undefined;
+}
+
+/** By whom a queue pair agrees and answers: UC, which does not have the operation code, by the carrier. */
+export function wordsOf(hints: Hints, qp: QueuePair): Sender | undefined {
+  const by = qp.type === "rc" ? qp : hints.carriers.get(qp.path.address);
+  const end = by && hints.ends.get(by);
+  if (by === undefined || end?.life !== by.life || !rights(by.state).sends) return undefined;
+  return { hints, qp: by, end };
 }
 
 /** The queue pair is gone, or starts anew. */

@@ -30,6 +30,16 @@ const PLANS: readonly Partial<HintPlan>[] = [
   { batch: "adaptive", follow: "after-ack", patiencePs: 50 * US, quota: 3 },
 ];
 
+/** H-07 × H-08: the others. */
+const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: true })[] = [
+  { encoding: "header", transport: "own", follow: "after-ack", patiencePs: 50 * US },
+  { encoding: "payload", transport: "own", batch: 2 },
+  { encoding: "flagged", transport: "own", follow: "after-ack", patiencePs: 50 * US },
+  { transport: "own", carrier: true },
+  { encoding: "header", batch: 1, carrier: true },
+  { encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: true },
+];
+
 interface Wanted {
   readonly seed: number;
   readonly hints: Partial<HintPlan>;
@@ -92,6 +102,34 @@ describe("any program of verbs, with hints", () => {
         for (const name of ["hintsPrepared", "hintsRefused", "hintsUnanswered"]) {
           ok(total(runs, name) > 0, `${name}: ${total(runs, name)}`);
         }
+      }
+    });
+  }
+
+  for (const [i, { carrier = false, ...hints }] of WAYS.entries()) {
+    const name = JSON.stringify({ ...hints, carrier });
+    it(`H-07, H-08, H-24: ends as without, by whatever way hints go: ${name}`, () => {
+      const runs = SEEDS.map((seed) => {
+        const rng = rngFor(seed, `ways/${i}`);
+        const isHint = (bytes: Uint8Array<ArrayBuffer>) => {
+          const packet = packetOf(bytes);
+          return hintOf(packet) !== undefined || packet.bth.reserved7 !== 0;
+        };
+        return played({
+          seed,
+          hints,
+          carrier,
+          // A request that is lost with its hint is sent again.
+          fault: () => (_, { bytes }) =>
+            isHint(bytes) && rng.below(4) === 0 ? FATES[rng.below(FATES.length)]! : "pass",
+        });
+      });
+      for (const name of ["hintsSent", "hintsIn"]) {
+        // Few packets of a carrier begin while others have work that was not begun.
+        ok(
+          total(runs, name) > (hints.encoding !== undefined && carrier ? 1 : 5),
+          `${name}: ${total(runs, name)}`,
+        );
       }
     });
   }

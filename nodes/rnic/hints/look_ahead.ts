@@ -7,8 +7,23 @@
  * row gets no more hints until it says what it wants.
  */
 import { HINT_BATCH } from "../../../fabric/rack/plan/hint_plan.ts";
-import type { HintOperation } from "../../../fabric/wire/roce/hint_eth.ts";
-import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_ENTRY_BYTES,
+  HINT_ETH_BYTES,
+  HINT_GROUP_BYTES,
+  HINT_KINDS,
+  HINT_TRAILER_BYTES,
+  type HintEncoding,
+  type HintOperation,
+} from "../../../fabric/wire/roce/hint_eth.ts";
+import {
+  bytesOf,
+  type HintEntry,
+  type HintGroup,
+  type HintMessage,
+} from "../../../fabric/wire/roce/hint.ts";
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { FrameHint } from "../state/tx_frame.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Device, schedule } from "../state/device.ts";
@@ -17,9 +32,9 @@ import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { askAgain, carrierOf } from "./agree.ts";
+import { askAgain, type HintRoute, routeOf } from "./agree.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
-import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
+import { type Sender, sendHint, sendRange, takeSequence } from "./send_hint.ts";
 
 /** Hints without an answer, in a row, after which a peer gets no more. */
 const SILENCES_MAX = 3;
@@ -31,11 +46,12 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life || !rights(qp.state).startsWork) return;
   const sender = { hints, qp, end };
-  const carrier = carrierOf(hints, qp);
-  if (carrier === undefined) {
+  const route = routeOf(hints, qp);
+  if (route === undefined) {
     if (end.agreed === undefined && qp.type === "rc") askAgain(device, sender);
     return;
   }
+  if (RIDES[route.encoding] !== undefined) return;
   const { cursor, work } = qp.requester;
   const until = Math.min(work.end, cursor + hints.plan.depth);
   const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
@@ -43,11 +59,62 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
     if (until - from < end.batch && isMoreComing && from !== cursor) return;
-    announce(device, carrier, [
+    announce(device, route, [
       { ...sender, from, until: Math.min(until, from + end.batch) },
-      ...carrier.qp === qp ? [] : workOfOthers(sender),
+      ...route.by === qp ? [] : workOfOthers(sender),
     ]);
   }
+}
+
+/** H-07: packets that a hint may be in besides: one behind the headers, where the operation has a payload or not. */
+const RIDES: Readonly<Partial<Record<HintEncoding, ReadonlySet<OpcodeRow["operation"]>>>> = {
+  "header": new Set(["send", "write", "read-request"]),
+  "payload": new Set(["send", "write"]),
+};
+
+/**
+ * H-07: announces in a packet that is begun anyway what is to be announced, as far as it has room within the path
+ * MTU. The packet's own request needs no hint any more; work of which no hint has gone is not held back for it.
+ */
+export function rideAlong(
+  device: Device,
+  hints: Hints,
+  packet: { readonly qp: QueuePair; readonly row: OpcodeRow; readonly payloadBytes: number },
+): FrameHint | undefined {
+  const { qp, row, payloadBytes } = packet;
+  if (RIDES[qp.hintEncoding ?? hints.plan.encoding]?.has(row.operation) !== true) return undefined;
+  const end = hints.ends.get(qp);
+  if (end === undefined || end.life !== qp.life || row.vendor) return undefined;
+  const route = routeOf(hints, qp);
+  if (route?.by !== qp) return undefined;
+  const form = route.encoding === "header" ? "header" : "payload";
+  const trailer = form === "header" ? 0 : HINT_TRAILER_BYTES;
+  let room = qp.attributes.pathMtu - payloadBytes - HINT_ETH_BYTES - trailer;
+  const spans: Span[] = [];
+  const isCarrier = hints.plan.transport === "carrier" &&
+    hints.carriers.get(qp.path.address) === qp;
+  for (
+    const span of [
+      ...aheadOf({ hints, qp, end }),
+      ...isCarrier ? workOfOthers({ hints, qp, end }) : [],
+    ]
+  ) {
+    const most = Math.floor((room - HINT_GROUP_BYTES) / HINT_ENTRY_BYTES);
+    if (most < 1) break;
+    const until = Math.min(span.until, span.from + most);
+    room -= HINT_GROUP_BYTES + (until - span.from) * HINT_ENTRY_BYTES;
+    spans.push({ ...span, until });
+  }
+  const [message] = spans.length === 0 ? [] : announceIn(device, route, spans);
+  return message && { form, message, bytes: bytesOf(message) + trailer };
+}
+
+/** What waits in the queue pair behind the request that is begun. */
+function aheadOf(sender: Sender): Span[] {
+  const { hints: { plan }, qp: { requester: { cursor, work } }, end } = sender;
+  const from = Math.max(end.lookedTo, cursor + 1);
+  const until = Math.min(work.end, cursor + plan.depth, from + end.batch);
+  return from < until ? [{ ...sender, from, until }] : [];
 }
 
 /** Work elements [from, until) of a queue pair. */
@@ -103,8 +170,19 @@ function forgetStarted({ qp, end: { batches } }: Sender): void {
  * Sends one hint about work elements of one or several queue pairs, as several messages where a packet is too
  * short. The first span is of the queue pair whose turn it is.
  */
-function announce(device: Device, carrier: Sender, spans: readonly Span[]): void {
-  const { hints } = carrier;
+function announce(device: Device, route: HintRoute, spans: readonly Span[]): void {
+  for (const message of announceIn(device, route, spans)) {
+    if (route.encoding !== "flagged") sendHint(device, route, message);
+    else {
+      const { answer, groups: [{ entries: [entry] }] } = message as RangeMessage;
+      sendRange(device, { hints: route.hints, qp: route.by }, { entry, answer });
+    }
+  }
+}
+
+/** The messages of one hint, which are counted, and which work is held back behind. */
+function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): HintMessage[] {
+  const { hints } = route;
   const { counters, plan } = hints;
   const elements: WorkElement[] = [];
   for (const { qp, end, from, until, ...rest } of spans) {
@@ -112,23 +190,44 @@ function announce(device: Device, carrier: Sender, spans: readonly Span[]): void
     end.lookedTo = until;
     elements.push(...elementsOf(qp, from, until));
   }
-  const groups = groupElements(elements, carrier.end.agreed!);
-  if (groups.length === 0) return;
+  const groups = groupElements(elements, route.end.agreed!);
+  const parts = route.encoding === "flagged"
+    ? rangesOf(groups, route.by)
+    : splitGroups(groups, route.by.attributes.pathMtu);
+  if (parts.length === 0) return [];
   const answer = plan.follow === "after-ack" || plan.batch === "adaptive";
-  const sequences: number[] = [];
-  for (const part of splitGroups(groups, carrier.qp.attributes.pathMtu)) {
-    const sequence = takeSequence(hints);
+  const messages = parts.map((part): HintMessage => {
+    // A range has no number but its request's PSN.
+    const sequence = route.encoding === "flagged"
+      ? part[0]!.entries[0]!.sequence
+      : takeSequence(hints);
     const kinds = kindsOf(part);
-    const type = "announce", reason = "none";
-    sendHint(device, carrier, { type, kinds, reason, sequence, answer, groups: part });
-    if (answer) sequences.push(sequence);
-    counters.hintsSent++;
-  }
+    return { type: "announce", kinds, reason: "none", sequence, answer, groups: part };
+  });
+  counters.hintsSent += messages.length;
   counters.hintElements += elements.length;
+  const sequences = answer ? messages.map(({ sequence }) => sequence) : [];
   for (const [i, span] of spans.entries()) {
-    hold(device, span, { carrier: carrier.qp, leads: i === 0, unanswered: new Set(sequences) });
+    hold(device, span, { carrier: route.qp, leads: i === 0, unanswered: new Set(sequences) });
   }
+  return messages;
 }
+
+/** A message for each range that a READ or WRITE of no bytes can name; UC has no READ. */
+function rangesOf(groups: readonly HintGroup[], { type }: QueuePair): HintGroup[][] {
+  return groups.flatMap(({ entries, ...ends }) =>
+    entries.flatMap((entry) => {
+      const isThere = entry.operation === "write" || (entry.operation === "read" && type === "rc");
+      const kinds = entry.kinds & HINT_KINDS.prefetch;
+      return isThere && kinds !== 0 ? [[{ ...ends, entries: [{ ...entry, kinds }] }]] : [];
+    })
+  );
+}
+
+/** One of {@link rangesOf}. */
+type RangeMessage = HintMessage & {
+  readonly groups: readonly [{ readonly entries: readonly [HintEntry] }];
+};
 
 /** H-06: the work elements of a hint wait for the delay, or for its answer. */
 function hold(

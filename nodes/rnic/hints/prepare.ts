@@ -24,7 +24,7 @@ import { rights } from "../state/life_cycle.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
-import { takesPart, wantedKinds, wordOf } from "./agree.ts";
+import { takesPart, wantedKinds, wordOf, wordsOf } from "./agree.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
@@ -78,6 +78,33 @@ export function takeAnnouncement(
   if (isDone(device, hints, preparation)) return answer(device, hints, preparation);
   if (waiting < PREPARING_MAX) hints.preparing.push(preparation);
   else answer(device, hints, { ...preparation, reason: "quota" });
+}
+
+/** H-07: a range, rounded up, that a READ or WRITE of no bytes names: of its region the part from there on. */
+export function takeRange(
+  device: Device,
+  sender: Sender,
+  { range, packet }: { readonly range: HintEntry; readonly packet: RocePacket },
+): void {
+  const { qp } = sender;
+  const { rkey: key, va, operation, kinds, sequence } = range;
+  const { need } = NEEDS[operation];
+  const region = remoteRegion(device, qp, { key, va, length: 1, need });
+  const length = isVerdict(region)
+    ? range.length
+    : Math.min(range.length, region.va + region.length - Number(va));
+  const ends = { sourceQpn: qp.attributes.destQpn, destQpn: qp.qpn };
+  const groups = [{ ...ends, entries: [{ ...range, length }] }];
+  const answer = packet.bth.ackReq;
+  const message: HintMessage = {
+    type: "announce",
+    kinds,
+    reason: "none",
+    sequence,
+    answer,
+    groups,
+  };
+  takeAnnouncement(device, sender, { message, packet });
 }
 
 function newTask({ now }: Device, sender: Sender, requester: number): Task {
@@ -360,10 +387,10 @@ function answer(device: Device, hints: Hints, preparation: Preparation): void {
   const { qp, sequence, receivers } = preparation;
   const receives = [...receivers].map((each) => hints.receiving.get(each)?.reason ?? "none");
   const reason = [preparation.reason, ...receives].find((each) => each !== "none") ?? "none";
-  const end = hints.ends.get(qp);
-  if (end === undefined || end.life !== qp.life) return;
+  const sender = wordsOf(hints, qp);
+  if (sender === undefined) return;
   const type = reason === "none" ? "prepared" : "refused";
   // With it the peer is told which kinds are wanted: some other ones may be.
   const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
-  sendHint(device, { hints, qp, end }, wordOf(hints, { type, reason, sequence, kinds }));
+  sendHint(device, sender, wordOf(hints, { type, reason, sequence, kinds }));
 }

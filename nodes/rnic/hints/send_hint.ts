@@ -1,16 +1,16 @@
 /**
- * Hint messages as frames of their queue pair (H-07: an operation code of their own; H-08, figure 7). They take
+ * Hints as frames of their queue pair (H-07: an operation code of their own, or a flag; H-08, figure 7). They take
  * none of the PSNs of its requests, which a peer without hints would miss, but have their own; nothing is sent
  * again: a lost hint is a hint less.
  */
-import { type HintMessage, hintParts } from "../../../fabric/wire/roce/hint.ts";
-import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { type HintEntry, type HintMessage, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import { OPCODE, opcodeFor, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { Device } from "../state/device.ts";
 import type { HintEnd, Hints } from "../state/hints/hint_state.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
-import { fetchPayload } from "../transmit/send.ts";
+import { fetchPayload, NO_BYTES } from "../transmit/send.ts";
 
 const ROW = opcodeRow(OPCODE["VENDOR HINT"])!;
 
@@ -24,18 +24,58 @@ export interface Sender {
 /** Sends a message that fits a packet, ahead of all that the queue pair begins later. */
 export function sendHint(device: Device, { hints, qp, end }: Sender, message: HintMessage): void {
   const { hintEth, payload } = hintParts(message);
-  const frame: TxFrame = {
+  const { nextPsn: psn } = end;
+  sendFrame(device, hints, { qp, row: ROW, psn, rare: { hintEth }, payload });
+  end.nextPsn = psnAdd(psn, 1);
+}
+
+/**
+ * Sends the range of an element as the flag of a READ or WRITE of no bytes. Its PSN is that of the coming request,
+ * which it takes none from: with the flag it is no request.
+ * @param answer the peer is asked to say when it has prepared itself.
+ */
+export function sendRange(
+  device: Device,
+  { hints, qp }: Pick<Sender, "hints" | "qp">,
+  { entry, answer }: { readonly entry: HintEntry; readonly answer: boolean },
+): void {
+  const { operation, sequence: psn, va, rkey, length } = entry;
+  const row = opcodeFor({
+    service: qp.type,
+    operation: operation === "read" ? "read-request" : "write",
+  }, "only");
+  sendFrame(device, hints, {
     qp,
-    line: hints.line,
+    row,
+    psn,
+    ackReq: answer,
+    reth: { va, rkey, length: 0 },
+    hint: { form: "range", length, bytes: 0 },
+    payload: NO_BYTES,
+  });
+}
+
+function sendFrame(
+  device: Device,
+  { line }: Hints,
+  frame:
+    & Pick<TxFrame, "qp" | "row" | "psn" | "payload">
+    & Partial<Pick<TxFrame, "ackReq" | "reth" | "rare" | "hint">>,
+): void {
+  const { qp, row, psn, payload, ackReq = false, reth, rare, hint } = frame;
+  const job: TxFrame = {
+    qp,
+    line,
     life: qp.life,
-    epoch: hints.line.epoch,
-    row: ROW,
-    psn: end.nextPsn,
-    ackReq: false,
+    epoch: line.epoch,
+    row,
+    psn,
+    ackReq,
     solicited: false,
-    reth: undefined,
+    reth,
     immediate: undefined,
-    rare: { hintEth },
+    rare,
+    hint,
     ud: undefined,
     work: undefined,
     read: undefined,
@@ -46,8 +86,7 @@ export function sendHint(device: Device, { hints, qp, end }: Sender, message: Hi
     fetching: false,
     failed: false,
   };
-  end.nextPsn = psnAdd(end.nextPsn, 1);
-  fetchPayload(device, [frame], { segments: [], offset: 0 });
+  fetchPayload(device, [job], { segments: [], offset: 0 });
 }
 
 /** A message's number, by which it is answered. */

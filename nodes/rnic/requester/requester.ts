@@ -34,7 +34,7 @@ import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
 import { awaitAccess } from "../paging/access.ts";
-import { lookAhead, mayFollowHint } from "../hints/look_ahead.ts";
+import { lookAhead, mayFollowHint, rideAlong } from "../hints/look_ahead.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { mayMiss } from "../state/paging_state.ts";
 
@@ -269,6 +269,9 @@ function beginFrame(
     reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
     immediate: row.immediate ? wqe.immediate : undefined,
     rare: rareHeaders(work, row),
+    hint: device.hints === undefined || isRepeat
+      ? undefined
+      : rideAlong(device, device.hints, { qp, row, payloadBytes }),
     ud: wqe.ud,
     work,
     read: undefined,

@@ -5,6 +5,7 @@
  * Circle of three (types): a queue pair has a responder and a line of frames, a frame names its queue pair,
  * and an answer of the responder the frames of it. See `responder_state.ts`, `tx_frame.ts`.
  */
+import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type {
   HintPart,
@@ -119,6 +120,8 @@ interface Identity {
   readonly weight: number;
   /** H-09: the program asks for hints, wants none, or has it carry those of others; absent: by policy. */
   readonly hints?: HintPart | undefined;
+  /** H-07: of hints that go by it; absent: by policy. */
+  readonly hintEncoding?: HintEncoding | undefined;
   /** Place among the device's deadlines. */
   readonly slot: number;
 }

@@ -2,6 +2,7 @@
 import type { Time } from "../../../fabric/base/time.ts";
 import type { OpcodeName, OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -19,6 +20,16 @@ export interface TxOrder {
 /** Extension headers that few packets have. */
 export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "hintEth" | "ieth" | "verifyEth">;
 
+/** H-07: a hint beside a packet's own purpose, or the flag of a READ or WRITE of no bytes, with its range. */
+export type FrameHint =
+  | {
+    readonly form: "header" | "payload";
+    readonly message: HintMessage;
+    /** Bytes that it adds to the packet. */
+    readonly bytes: number;
+  }
+  | { readonly form: "range"; readonly length: number; readonly bytes: 0 };
+
 export interface TxFrame {
   readonly qp: QueuePair;
   readonly line: TxOrder;
@@ -31,6 +42,7 @@ export interface TxFrame {
   readonly reth: Reth | undefined;
   readonly immediate: number | undefined;
   readonly rare: RareHeaders | undefined;
+  readonly hint: FrameHint | undefined;
   readonly ud: UdAddress | undefined;
   /** What the frame is part of: a WQE's message, or the answer to a READ. A hint has neither. */
   readonly work: OutstandingWqe | undefined;
@@ -69,8 +81,8 @@ export function createLine(): TxOrder {
 const WIRE_OVERHEAD_BYTES = 24;
 
 /** What the frame takes of the line. */
-export function lineBytes({ row, payloadBytes }: TxFrame): number {
-  return frameBytes(row, payloadBytes) + WIRE_OVERHEAD_BYTES;
+export function lineBytes({ row, payloadBytes, hint }: TxFrame): number {
+  return frameBytes(row, payloadBytes + (hint?.bytes ?? 0)) + WIRE_OVERHEAD_BYTES;
 }
 
 /** Whether the frame was overtaken by a reset or a restart. */

@@ -2,6 +2,7 @@
  * Parts of the RNICs' test rig (`rnic_testing.ts`): what it is made of and what may be asked of it; what
  * may happen to a frame; plans and attributes that a test does not name.
  */
+import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { deepEqual } from "node:assert/strict";
 import { assert } from "../../../fabric/base/assert.ts";
 import type { Link } from "../../../fabric/link/link.ts";
@@ -161,6 +162,7 @@ export interface QpOptions {
   readonly persistCompletion?: "persistence" | "reception";
   readonly weight?: number;
   readonly hints?: HintPart;
+  readonly hintEncoding?: HintEncoding;
 }
 
 /** How a region is made. */

@@ -295,6 +295,7 @@ export class Rig {
       ...(options.qpn !== undefined && { qpn: options.qpn }),
       ...(options.weight !== undefined && { weight: options.weight }),
       ...(options.hints !== undefined && { hints: options.hints }),
+      ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
     });
     const reply = granted(answer, "create-qp");
     return {

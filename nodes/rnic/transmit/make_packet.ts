@@ -1,6 +1,7 @@
 /** Packets as this card sends them: addresses, base header, extension headers (`rocev2.md` §1). */
 import { DEFAULT_PKEY } from "../../../fabric/wire/roce/bth.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
+import { attachHint, attachRange } from "../../../fabric/wire/roce/hint.ts";
 import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -30,8 +31,8 @@ export interface Outgoing {
 export type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
 
 /** The packet of a data frame that leaves now. */
-export function packetOfJob(device: Device, job: TxFrame): Packet {
-  const { qp, row, ud, work } = job;
+export function packetOfJob(device: Device, job: TxFrame): RocePacket {
+  const { qp, row, ud, work, hint } = job;
   // The last packet's own payload is in the CRC that it carries.
   if (work?.digest !== undefined) coverPayload(work, job);
   const packet = makePacket(device, {
@@ -43,7 +44,8 @@ export function packetOfJob(device: Device, job: TxFrame): Packet {
     payload: job.payload,
   });
   extend(device, packet, job);
-  return packet;
+  if (hint === undefined) return packet;
+  return hint.form === "range" ? attachRange(packet, hint.length) : attachHint(packet, hint);
 }
 
 /** The extension headers that the frame's opcode has (`rocev2.md` §1.3). */

@@ -7,7 +7,7 @@ import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { encodePacket, frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
@@ -245,6 +245,9 @@ function sendData(device: Device, job: TxFrame): void {
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
   if (isHint) return countHint(device, frame);
+  if (job.hint !== undefined) {
+    device.hints!.counters.hintBytesOut += frame.length - frameBytes(row, job.payloadBytes);
+  }
   device.up.frameSent(device, job, { packet, row, frame });
 }
 

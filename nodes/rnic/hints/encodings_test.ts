@@ -1,0 +1,332 @@
+/** H-07: what hints are in, and what that changes: bytes of the wire and nothing else. */
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import {
+  HINT_PLAN,
+  type HintPlan,
+  type HintWay,
+  refuseEncoding,
+} from "../../../fabric/rack/plan/hint_plan.ts";
+import { detachHint, type HintEntry, hintOf } from "../../../fabric/wire/roce/hint.ts";
+import { HINT_ENCODINGS, type HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
+import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
+import {
+  changed,
+  counter,
+  EVERY_ACCESS,
+  go,
+  inject,
+  packetOf,
+  packets,
+  type Pair,
+  PAIR_BYTES,
+  post,
+  statuses,
+} from "../testing/pair_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+import { connectUc } from "../testing/unreliable_testing.ts";
+
+const MTU = 1024, PAGE = 4096, US = 1_000_000;
+/** As many as one read of the ring brings. */
+const WRITES = 4;
+
+interface Options {
+  readonly type?: "rc" | "uc";
+  readonly carrier?: boolean;
+  readonly b?: "none";
+}
+
+/** A pair whose target memory is on demand, and a carrier, where there is one. */
+function hinted(a: Partial<HintPlan> | "none", options: Options = {}) {
+  const { type = "rc", carrier = false, b } = options;
+  const rig = new Rig({
+    plans: {
+      a: a === "none" ? {} : { hints: { ...HINT_PLAN, ...a } },
+      b: { pageFault: "pause", ...(b !== "none" && { hints: HINT_PLAN }) },
+    },
+  });
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const driver = new DemandDriver(rig, rig.b, {});
+  const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+  const ends = type === "uc" ? connectUc(rig, { pathMtu: MTU }) : rig.connect({ attributes });
+  const managing = carrier ? rig.connect({ hints: "carrier", attributes }) : undefined;
+  rig.run();
+  const p: Pair = { rig, ...ends, from, to };
+  return { ...p, managing: managing && { ...p, ...managing } };
+}
+
+/** A WRITE of a few bytes, and others into pages behind it. */
+function writes(p: Pair, length = 64): void {
+  for (let i = 0; i < WRITES; i++) post(p, "write", { at: i * PAGE, length });
+}
+
+interface Hint {
+  readonly packet: RocePacket;
+  readonly entries: readonly HintEntry[];
+}
+
+/** What `a` has announced, packet by packet. */
+function announced(p: Pair): Hint[] {
+  return packets(p, "a").flatMap((packet) => {
+    const { message = hintOf(packet), range } = detachHint(packet)!;
+    if (range !== undefined) return [{ packet, entries: [range] }];
+    if (message?.type !== "announce") return [];
+    return [{ packet, entries: message.groups.flatMap(({ entries }) => entries) }];
+  });
+}
+
+const isWhole = ({ rig, from, to }: Pair, length = 64) =>
+  Array.from({ length: WRITES }, (_, i) => i * PAGE).every((at) =>
+    rig.bytes(rig.b, to, at, length).toHex() === rig.bytes(rig.a, from, at, length).toHex()
+  );
+
+const SUCCESSES = new Array<string>(WRITES).fill("SUCCESS");
+const places = (p: Pair) =>
+  announced(p).flatMap(({ entries }) => entries.map(({ va }) => (Number(va) - p.to.va) / PAGE));
+const psns = (p: Pair) =>
+  packets(p, "a").filter(({ bth, reth }) => reth !== undefined && reth.length > 0 && bth.opcode > 5)
+    .map(({ bth }) => bth.psn);
+
+/** Names of the packets that hints were in, and how many bytes of a WRITE's frame are the hint's. */
+const KINDS: Readonly<Record<HintEncoding, { readonly name: string; readonly bytes: number }>> = {
+  opcode: { name: "VENDOR HINT", bytes: 58 + 16 + 8 + 24 * WRITES },
+  // One element less, as the packet that they ride on needs no hint any more.
+  header: { name: "RC RDMA WRITE ONLY", bytes: 16 + 8 + 24 * (WRITES - 1) },
+  payload: { name: "RC RDMA WRITE ONLY", bytes: 16 + 8 + 24 * (WRITES - 1) + 4 },
+  flagged: { name: "RC RDMA WRITE ONLY", bytes: (58 + 16) * WRITES },
+};
+
+describe("H-07: four encodings", () => {
+  for (const encoding of HINT_ENCODINGS) {
+    it(`H-07: ${encoding}: the bytes that it says, pages are there, PSNs as without`, () => {
+      const p = hinted({ encoding, batch: WRITES }), plain = hinted("none");
+      for (const each of [p, plain]) {
+        writes(each);
+        go(each);
+        same(statuses(each), SUCCESSES);
+        ok(isWhole(each));
+      }
+      same(psns(p), psns(plain));
+      const hints = announced(p);
+      const { name, bytes } = KINDS[encoding];
+      same([...new Set(hints.map(({ packet }) => opcodeRow(packet.bth.opcode)!.name))], [name]);
+      const isRidden = encoding === "header" || encoding === "payload";
+      same(places(p), isRidden ? [1, 2, 3] : [0, 1, 2, 3]);
+      const sequences = hints.flatMap(({ entries }) => entries.map(({ sequence }) => sequence));
+      same(sequences, psns(p).slice(isRidden ? 1 : 0), "H-03: of the requests themselves");
+      equal(counter(p, "b", "hintPagesAsked"), isRidden ? WRITES - 1 : WRITES);
+      ok(counter(p, "b", "pageStallPs") < 0.5 * counter(plain, "b", "pageStallPs"));
+      // H-30: what hints take of the wire, to the byte, besides the two words by which they are agreed on.
+      const words = packets(p, "a").filter((packet) => hintOf(packet)?.type === "wanted").length;
+      equal(counter(p, "a", "hintBytesOut"), bytes + words * (58 + 16));
+      equal(counter(p, "a", "bytesOut") - counter(plain, "a", "bytesOut"), bytes + words * 74);
+    });
+
+    it(`H-07: ${encoding}: work waits for the ACK, which has an operation code`, () => {
+      const p = hinted({ encoding, follow: "after-ack", batch: WRITES });
+      writes(p);
+      go(p);
+      same(statuses(p), SUCCESSES);
+      ok(isWhole(p));
+      const answers = packets(p, "b").map((packet) => hintOf(packet)?.type);
+      equal(
+        answers.filter((type) => type === "prepared").length,
+        encoding === "flagged" ? WRITES : 1,
+      );
+      equal(counter(p, "a", "hintsPrepared"), counter(p, "a", "hintsSent"));
+      equal(counter(p, "a", "hintsUnanswered"), 0);
+      ok(counter(p, "a", "hintHoldPs") > 20 * US);
+      // What rides has the first request with it, whose page is asked for as without hints.
+      const first = encoding === "header" || encoding === "payload" ? 1 : 0;
+      equal(counter(p, "b", "hintPagesUseful"), WRITES - first);
+      equal(counter(p, "b", "hintPagesLate"), 0);
+    });
+
+    it(`H-09: ${encoding}: none to a peer that has not agreed, or knows no hints`, () => {
+      const p = hinted({ encoding }, { b: "none" });
+      writes(p);
+      go(p);
+      same(statuses(p), SUCCESSES);
+      same(announced(p), []);
+      ok(packets(p, "a").every(({ bth }) => bth.reserved7 === 0));
+    });
+  }
+
+  it("H-07: an extra header goes on a READ request, an extra payload does not", () => {
+    for (const [encoding, count] of [["header", WRITES - 1], ["payload", 0]] as const) {
+      const p = hinted({ encoding });
+      for (let i = 0; i < WRITES; i++) post(p, "read", { at: i * PAGE, length: 64 });
+      go(p);
+      same(statuses(p), SUCCESSES);
+      equal(places(p).length, count);
+      equal(counter(p, "b", "hintPagesAsked"), count);
+    }
+  });
+
+  it("H-07: a packet has a hint as far as it has room within the path MTU", () => {
+    // 16 B of header, 8 B of a group, and 24 B for each of two elements.
+    const p = hinted({ encoding: "header" });
+    writes(p, MTU - 16 - 8 - 2 * 24);
+    go(p);
+    same(statuses(p), SUCCESSES);
+    same(announced(p).map(({ entries }) => entries.length), [2, 1]);
+    same(places(p), [1, 2, 3]);
+    ok(packets(p, "a").every(({ payload }) => payload.length <= MTU));
+    const full = hinted({ encoding: "header" });
+    writes(full, 2 * MTU);
+    go(full);
+    same(statuses(full), SUCCESSES);
+    same(announced(full), []);
+  });
+
+  it("H-07: a packet that is sent again has no hint any more", () => {
+    const p = hinted({ encoding: "payload" });
+    let lost = 0;
+    p.rig.fate = (from, { bytes }) =>
+      from === "a" && packetOf(bytes).bth.reserved7 !== 0 && lost++ === 0 ? "drop" : "pass";
+    writes(p);
+    go(p);
+    same(statuses(p), SUCCESSES);
+    ok(isWhole(p));
+    equal(announced(p).length, 1);
+    equal(counter(p, "b", "hintsIn"), 0, "a lost hint is a hint less");
+  });
+
+  it("H-07: a range is rounded up, and ends with its region", () => {
+    const p = hinted({ encoding: "flagged" });
+    const at = PAIR_BYTES - 3 * PAGE;
+    post(p, "write", { at, length: 3 * PAGE });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    same(announced(p)[0]!.entries.map(({ length }) => length), [4 * PAGE]);
+    same([counter(p, "b", "hintPagesAsked"), counter(p, "b", "hintsNoAccess")], [3, 0]);
+    // H-24: a key that opens nothing starts nothing.
+    const flag = announced(p)[0]!.packet;
+    inject(p, "b", changed(flag, { reth: { ...flag.reth!, rkey: p.to.key + 1 } }));
+    p.rig.run();
+    equal(counter(p, "b", "hintsNoAccess"), 1);
+  });
+
+  it("H-24: a packet that says it has a hint, and has none, is as good as lost", () => {
+    const p = hinted({});
+    post(p, "write", { length: 64 });
+    go(p);
+    const [write] = packets(p, "a").filter(({ payload, reth }) =>
+      reth !== undefined && payload.length === 64
+    );
+    const { psn } = write!.bth;
+    for (const reserved7 of [1, 2, 3]) {
+      inject(p, "b", changed(write!, { bth: { psn: psn + 1, reserved7 } }));
+    }
+    p.rig.run();
+    equal(counter(p, "b", "hintsMalformed"), 3);
+    post(p, "write", { at: PAGE, length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS", "SUCCESS"]);
+  });
+});
+
+describe("H-07 × H-08: which encodings go which way", () => {
+  const [RIDDEN, OWN]: HintEncoding[][] = [["header", "payload"], ["header", "payload", "flagged"]];
+
+  for (const encoding of RIDDEN!) {
+    it(`H-08: ${encoding}: packets of a carrier have the hints of all`, () => {
+      const p = hinted({ encoding }, { carrier: true });
+      for (let round = 0; round < 4; round++) writes(p, PAGE);
+      // The carrier's own command goes when other work waits.
+      post(p.managing!, "write", { at: 7 * PAGE, length: 8 });
+      p.rig.ring(p.rig.a, p.a.sq);
+      go(p.managing!);
+      equal(statuses(p).filter((status) => status === "SUCCESS").length, 4 * WRITES);
+      ok(isWhole(p, PAGE));
+      const hints = announced(p);
+      ok(hints.length > 0);
+      ok(hints.every(({ packet }) => packet.bth.destQpn === p.managing!.b.qpn));
+      ok(counter(p, "b", "hintPagesAsked") > 0);
+      equal(counter(p, "b", "hintsUnknownQp"), 0);
+    });
+  }
+
+  for (const encoding of OWN!) {
+    it(`[0113]: ${encoding}: UC has its own, agreed on and answered by a carrier`, () => {
+      const plan = { encoding, transport: "own", follow: "after-ack" } as const;
+      const p = hinted(plan, { type: "uc", carrier: true });
+      writes(p);
+      go(p);
+      same(statuses(p), SUCCESSES);
+      ok(announced(p).length > 0);
+      ok(announced(p).every(({ packet }) => packet.bth.destQpn === p.b.qpn));
+      equal(counter(p, "a", "hintsPrepared"), counter(p, "a", "hintsSent"));
+      equal(counter(p, "a", "hintsUnanswered"), 0);
+      const without = hinted(plan, { type: "uc" });
+      writes(without);
+      go(without);
+      same(announced(without), [], "UC agrees on nothing itself");
+    });
+  }
+
+  it("H-08: the plan's transport: each its own, though there is a carrier", () => {
+    const p = hinted({ transport: "own" }, { carrier: true });
+    writes(p);
+    go(p);
+    ok(announced(p).length > 0);
+    ok(announced(p).every(({ packet }) => packet.bth.destQpn === p.b.qpn));
+  });
+
+  it("H-07: what cannot be is refused, with the reason", () => {
+    const ways: readonly HintWay[] = ["rc", "uc", "ud", "carrier"];
+    same(
+      HINT_ENCODINGS.map((encoding) => ways.filter((way) => !refuseEncoding(encoding, way))),
+      [["rc", "carrier"], ["rc", "uc", "carrier"], ["rc", "uc", "carrier"], ["rc", "uc"]],
+    );
+    const rig = new Rig({});
+    const cq = rig.createCq(rig.a);
+    const ring = { address: rig.a.host.allocate(4096), units: 64 };
+    const create = (type: "rc" | "uc" | "ud", hintEncoding: HintEncoding, hints = "on") =>
+      rig.command(rig.a, {
+        op: "create-qp",
+        type,
+        sq: ring,
+        rq: ring,
+        rqStride: 16,
+        sendCq: cq.cqn,
+        recvCq: cq.cqn,
+        pd: 1,
+        persistCompletion: "persistence",
+        hints: hints as "on" | "carrier",
+        hintEncoding,
+      });
+    same(create("uc", "opcode"), {
+      status: "error",
+      errno: "EINVAL",
+      reason:
+        "The hints of a queue pair of type uc cannot be opcode: the operation code is one of RC",
+    });
+    equal(create("rc", "flagged", "carrier").status, "error");
+    equal(create("ud", "payload").status, "error");
+    equal(create("uc", "flagged").status, "ok");
+  });
+
+  it("H-07: chosen per queue pair, by its program", () => {
+    const p = hinted({});
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const other = { ...p, ...p.rig.connect({ hintEncoding: "header", attributes }) };
+    p.rig.run();
+    for (const each of [p, other]) {
+      writes(each);
+      each.rig.ring(each.rig.a, each.a.sq);
+    }
+    p.rig.run();
+    const forms = (qpn: number) => [
+      ...new Set(
+        announced(p).filter(({ packet }) => packet.bth.destQpn === qpn)
+          .map(({ packet }) => packet.bth.reserved7),
+      ),
+    ];
+    same([forms(p.b.qpn), forms(other.b.qpn)], [[0], [1]]);
+  });
+});
