@@ -38,7 +38,7 @@ import {
 } from "./hint_eth.ts";
 import { opcodeRow } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
-import { allocate, viewOf } from "../../base/slab.ts";
+import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 
 export interface HintEntry {
   /** Bits of `HINT_KINDS`. */
@@ -93,7 +93,7 @@ export function hintParts(
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
   const hintEth = headerOf(message);
   const payload = allocate(hintEth.bytes - HINT_ETH_BYTES);
-  writeGroups(message.groups, { view: viewOf(payload), at: 0 });
+  writeGroups(message.groups, { view: bufferViewOf(payload), at: payload.byteOffset });
   return { hintEth, payload };
 }
 
