@@ -3,6 +3,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
+import workload from "../../scripts/scenarios/hints_workload.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -12,6 +13,13 @@ interface Row {
   readonly workload: string;
   readonly stallPs: number;
   readonly heldPs: number;
+}
+
+interface Measured extends Row {
+  readonly messages: number;
+  readonly failed: number;
+  readonly latencyPs: { readonly p99: number };
+  readonly hintsSent: number;
 }
 
 interface Served {
@@ -72,6 +80,40 @@ describe("hints in a rack", () => {
       ok(hinted.hintContextsUseful! > 0.9 * hinted.hintContextsFetched!);
     }
   });
+
+  /** The smallest of each kind that shows what the whole one does. */
+  const WORKLOADS = {
+    small_messages: [["count: 256", "count: 48"], ["depth: 32", "depth: 16"]],
+    huge_message: [["8388608", "262144"]],
+    storage: [["count: 256", "count: 48"], ["depth: 32", "depth: 16"]],
+    rpc: [["count: 64", "count: 16"], ["depth: 32", "depth: 16"]],
+  } as const;
+  for (const [name, smaller] of Object.entries(WORKLOADS)) {
+    it(`H-30 (in part): hints_${name}.yaml: faults, failures and the slowest, with and without`, async () => {
+      let text = await Deno.readTextFile(new URL(`hints_${name}.yaml`, SHIPPED));
+      for (const [from, to] of smaller) text = text.replaceAll(from, to);
+      const rack = new SimulatedRack(text, { programs: { "./hints_workload.ts": workload } }).run();
+      const served = rack.reported("result", "server") as unknown as Served[];
+      const rows = served.map(({ client, counters }) => {
+        const [told, ...more] = rack.reported("result", client) as unknown as Measured[];
+        same([more, told!.failed], [[], 0]);
+        const { latencyPs: { p99 }, hintsSent, messages } = told!;
+        const { pageFaults, pageFaultsMerged, hintPageRequests } = counters;
+        const faults = pageFaults! + pageFaultsMerged! - hintPageRequests!;
+        return { client, p99, hintsSent, messages, faults };
+      });
+      const [off, ...hinted] = rows;
+      equal(off!.client, "off");
+      equal(off!.hintsSent, 0);
+      ok(off!.faults >= 1);
+      for (const { client, hintsSent, p99, faults } of hinted) {
+        ok(hintsSent > 0, client);
+        ok(faults <= off!.faults, `${client}: ${faults} faults, without hints ${off!.faults}`);
+        if (client === "after-ack") equal(faults, 0, "all is there before a request comes");
+        if (off!.messages > 1) ok(p99 < 0.7 * off!.p99, `${client}: ${p99} of ${off!.p99}`);
+      }
+    });
+  }
 
   /** By opcode, by a FLUSH behind it, and not at all. */
   const METHODS: readonly MethodName[] = ["persist-opcode", "write-flush", "write-only"];
