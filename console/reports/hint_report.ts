@@ -22,6 +22,8 @@ export interface HintRow {
   readonly workload: string | null;
   /** When requests follow their hint (H-06): `at once`, `after 600us`, `after the ACK`; `no hints`. */
   readonly send: string;
+  /** H-07; null of a card without hints. */
+  readonly encoding: HintPlan["encoding"] | null;
   /** By what the hints go: each queue pair's own, or the carrier of all (H-08). */
   readonly by: "own" | "carrier" | null;
   /** Operations, and those that failed; null where no program says. */
@@ -112,6 +114,7 @@ export function hintRows(
       node: name,
       workload: null,
       send: sendText(card.hints),
+      encoding: card.hints.encoding,
       by: null,
       messages: null,
       failed: null,
@@ -153,6 +156,7 @@ function ofWorkload(
     node: rnicName(card.host),
     workload,
     send: sendText(card.hints),
+    encoding: card.hints?.encoding ?? null,
     by: hintsSent === 0 ? null : by,
     messages,
     failed,
@@ -227,6 +231,7 @@ export function hintTable(rows: readonly HintRow[]): string {
       { title: "card", value: ({ node }) => node },
       says("workload") && { title: "workload", value: ({ workload }) => workload },
       { title: "requests", value: ({ send }) => send },
+      says("encoding") && { title: "encoding", value: ({ encoding }) => encoding },
       says("by") && { title: "by", value: ({ by }) => by },
       says("messages") && { title: "messages", value: ({ messages }) => messages },
       says("failed") && { title: "failed", value: ({ failed }) => failed },
