@@ -89,7 +89,7 @@ describe("hintRows", () => {
     assert.deepEqual(rowsOf("{ a: {}, b: {} }"), []);
   });
 
-  it("H-30 (in part): are what programs of hints have measured, with what their servers' cards counted", () => {
+  it("H-30: are what programs of hints have measured, with what their servers' cards counted", () => {
     const first = { node: "b", value: { program: "hints", client: "a", counters: COUNTERS } };
     const second = { node: "b", value: { ...first.value, counters: { hintPagesUseful: 1 } } };
     const off = { node: "b", value: { ...first.value, client: "c", counters: { pageFaults: 5 } } };

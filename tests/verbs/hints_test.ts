@@ -28,7 +28,7 @@ interface Served {
 }
 
 describe("hints in a rack", () => {
-  it("H-30 (in part): hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
+  it("H-30: hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
     const text = await Deno.readTextFile(new URL("hints_cold_pages.yaml", SHIPPED));
     // A sixteenth of the bytes at a sixteenth of the rate.
     const small = text.replaceAll("1048576", "65536").replaceAll("2097152", "131072")
@@ -65,7 +65,7 @@ describe("hints in a rack", () => {
     ok(counts("hintPagesWasted").every((count) => count === 0));
   });
 
-  it("H-30 (in part): hints_many_queues.yaml: contexts are read before they are missed", async () => {
+  it("H-30: hints_many_queues.yaml: contexts are read before they are missed", async () => {
     const text = await Deno.readTextFile(new URL("hints_many_queues.yaml", SHIPPED));
     const small = text.replaceAll("queuePairs: 64", "queuePairs: 24").replaceAll("61ms", "31ms")
       .replace("121ms", "61ms").replace("entries: 32", "entries: 16");
@@ -89,7 +89,7 @@ describe("hints in a rack", () => {
     rpc: [["count: 64", "count: 16"], ["depth: 32", "depth: 16"]],
   } as const;
   for (const [name, smaller] of Object.entries(WORKLOADS)) {
-    it(`H-30 (in part): hints_${name}.yaml: faults, failures and the slowest, with and without`, async () => {
+    it(`H-30: hints_${name}.yaml: faults, failures and the slowest, with and without`, async () => {
       let text = await Deno.readTextFile(new URL(`hints_${name}.yaml`, SHIPPED));
       for (const [from, to] of smaller) text = text.replaceAll(from, to);
       const rack = new SimulatedRack(text, { programs: { "./hints_workload.ts": workload } }).run();
