@@ -64,7 +64,8 @@ const hintRow = z.object({
   workload: z.string().nullable().describe("null: all that a card has done"),
   send: z.string().describe("when requests follow their hint"),
   encoding: z.string().nullable(),
-  by: z.enum(["own", "carrier"]).nullable().describe("whose queue pair carries the hints"),
+  by: z.enum(["own", "carrier", "multicast", "trusted"]).nullable()
+    .describe("whose queue pair carries the hints"),
   messages: z.number().nullable(),
   failed: z.number().nullable(),
   faults: z.number().describe("accesses to pages that were not there"),

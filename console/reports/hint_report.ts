@@ -25,7 +25,7 @@ export interface HintRow {
   /** H-07; null of a card without hints. */
   readonly encoding: HintPlan["encoding"] | null;
   /** By what the hints go: each queue pair's own, or the carrier of all (H-08). */
-  readonly by: "own" | "carrier" | null;
+  readonly by: HintPlan["transport"] | null;
   /** Operations, and those that failed; null where no program says. */
   readonly messages: number | null;
   readonly failed: number | null;
@@ -157,7 +157,7 @@ function ofWorkload(
     workload,
     send: sendText(card.hints),
     encoding: card.hints?.encoding ?? null,
-    by: hintsSent === 0 ? null : by,
+    by: hintsSent === 0 ? null : wayOf(card.hints, by),
     messages,
     failed,
     latencyPs,
@@ -177,6 +177,12 @@ function sendText(hints: HintPlan | undefined): string {
     case "after-ack":
       return "after the ACK";
   }
+}
+
+/** A group has them where the card's plan says so; a carrier is what the program has made one. */
+function wayOf(hints: HintPlan | undefined, by: "own" | "carrier"): HintPlan["transport"] {
+  const { transport = "own" } = hints ?? {};
+  return transport === "own" || transport === "carrier" ? by : transport;
 }
 
 function asRequester(

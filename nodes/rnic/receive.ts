@@ -13,7 +13,7 @@ import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
-import { receiveHint, takeHintOff } from "./hints/receive_hint.ts";
+import { receiveGroupHint, receiveHint, takeHintOff } from "./hints/receive_hint.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 import { mayTake } from "./queues/context.ts";
@@ -54,6 +54,7 @@ function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
   if (packet === undefined) return;
   const input = packet === given.packet ? given : { ...given, packet };
   if (row.operation === "hint") receiveHint(device, qp, packet);
+  else if (qp.hints === "group") receiveGroupHint(device, qp, packet);
   else if (row.direction === "response") receiveResponse(device, qp, { packet, row });
   else {
     // What is no request of a known operation has not passed the checks above.

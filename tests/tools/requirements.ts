@@ -183,7 +183,35 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     ],
     lacks: "a wait that depends on the kind and is agreed on, and intervals between elements",
   },
-  ...numbered("H", ["07", "08"], HINTS),
+  "H-07": {
+    proof: [
+      "…: the bytes that it says, pages are there, PSNs as without",
+      "…: none to a peer that has not agreed, or knows no hints",
+      "an extra header goes on a READ request, an extra payload does not",
+      "a packet that is sent again has no hint any more",
+      "a range is rounded up, and ends with its region",
+      "chosen per queue pair, by its program",
+      "what cannot be is refused, with the reason",
+      "ends as without, by whatever way hints go: …",
+      "hints_ways.yaml: each encoding by each transport, to two responders",
+    ],
+  },
+  "H-08": {
+    proof: [
+      "the plan's transport: each its own, though there is a carrier",
+      "has one hint about the work of several queue pairs, by the numbers of both ends",
+      "…: packets of a carrier have the hints of all",
+      "figure 9: datagrams to the group have the hints of all queue pairs",
+      "a hint to a group that is longer than one datagram is several",
+      "an application's group has the hints of its protection domain alone, at both ends",
+      "the whole card's belongs to one trusted owner",
+      "what is of others, of closed queue pairs or made up is passed over",
+      "keys that all members can read open nothing to those who are not meant",
+      "ends as without, by whatever way hints go: …",
+      "hints_ways.yaml: each encoding by each transport, to two responders",
+    ],
+    lacks: "a trusted group that only a privileged program can make",
+  },
   "H-09": {
     proof: [
       "a card without hints gets none, and one that has them sends none to it",
@@ -238,8 +266,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "the document's four elements give the hint that groups them by queue pair",
       "one queue pair (4) with six elements, and a prefetch hint on it [0101]",
+      "figure 9: datagrams to the group have the hints of all queue pairs",
+      "hints_ways.yaml: each encoding by each transport, to two responders",
     ],
-    lacks: "figure 9",
   },
 };
 

@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
 import workload from "../../scripts/scenarios/hints_workload.ts";
+import ways from "../../scripts/scenarios/hints_ways.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -20,6 +21,7 @@ interface Measured extends Row {
   readonly failed: number;
   readonly latencyPs: { readonly p99: number };
   readonly hintsSent: number;
+  readonly hintBytesOut: number;
 }
 
 interface Served {
@@ -114,6 +116,43 @@ describe("hints in a rack", () => {
       }
     });
   }
+
+  it("H-07, H-08, H-30 (in part), H-31: hints_ways.yaml: each encoding by each transport, to two responders", async () => {
+    const text = await Deno.readTextFile(new URL("hints_ways.yaml", SHIPPED));
+    const rack = new SimulatedRack(text, { programs: { "./hints_ways.ts": ways } }).run();
+    const rows = rack.reports.filter(({ topic }) => topic === "result")
+      .map((
+        { node: host, value },
+      ) => ({ ...value, host } as unknown as Measured & { host: string }));
+    const overhead = Object.fromEntries(rows.map((row) => [row.host, row.hintBytesOut]));
+    same(Object.keys(overhead), [
+      "off",
+      ...["opcode-own", "header-own", "payload-own", "flagged-own"],
+      ...["opcode-carrier", "header-carrier", "payload-carrier"],
+      ...["opcode-multicast", "opcode-trusted"],
+    ]);
+    for (const { host, stallPs, hintsSent } of rows) {
+      if (host === "off") ok(stallPs > 460e6 && hintsSent === 0);
+      else ok(stallPs < 1e6, `${host}: ${stallPs} ps remain`);
+    }
+    // What they take of the wire: a datagram more than its own opcode, a header least, READs and WRITEs most.
+    const { "opcode-own": opcode, "header-own": header, "payload-own": payload } = overhead;
+    equal(payload! - header!, 4 * 6, "the trailers of six hints");
+    ok(header! < opcode! && opcode! < overhead["opcode-multicast"]!);
+    ok(overhead["opcode-multicast"]! < overhead["flagged-own"]!);
+    // Figure 9: each of two responders has done what concerns it, and nothing for the other.
+    const counted = rack.simulator.statistics();
+    for (const server of ["server-1-rnic", "server-2-rnic"]) {
+      const { hintsUnknownQp, hintsNoAccess, hintPagesWasted, hintPagesUnused } = counted[server]!;
+      same([hintsUnknownQp, hintsNoAccess, hintPagesWasted, hintPagesUnused], [0, 0, 0, 0]);
+      ok(counted[server]!.hintPagesUseful! >= (rows.length - 1) * 16);
+      // Both get the datagrams of both clients, of which there is one for each pair of queue pairs.
+      equal(
+        counted[server]!.multicastIn,
+        2 * (rows.find(({ host }) => host === "opcode-multicast")!.hintsSent),
+      );
+    }
+  });
 
   /** By opcode, by a FLUSH behind it, and not at all. */
   const METHODS: readonly MethodName[] = ["persist-opcode", "write-flush", "write-only"];

@@ -11,21 +11,28 @@ export const HINT_FOLLOWS = ["at-once", "delay", "after-ack"] as const;
 
 /**
  * H-08: each queue pair has its own hints (figure 7), or the carrier of that peer has the hints of all (figure 8),
- * where programs have made one, and each its own where there is none.
+ * or a multicast group has those for all peers (figure 9): of one application, which is a protection domain, or,
+ * `trusted`, of the whole card, by the one queue pair that its owner has made for that. Where programs have made
+ * no such queue pair, each has its own.
  */
-export const HINT_TRANSPORTS = ["own", "carrier"] as const;
+export const HINT_TRANSPORTS = ["own", "carrier", "multicast", "trusted"] as const;
 export type HintTransport = typeof HINT_TRANSPORTS[number];
 
 /** By what hints go: a queue pair's own hints by its service, or a carrier. */
-export type HintWay = "rc" | "uc" | "ud" | "carrier";
+export type HintWay = "rc" | "uc" | "ud" | "carrier" | "multicast";
 
 const UD_ANNOUNCED = "datagrams are not announced, as no peer has agreed to get them";
+const UD_ALONE = "a hint to a group is a datagram of its own, as each other takes a receive";
 /** H-07 × H-08: why hints of an encoding cannot go a way; the ways that are absent they go. */
 const HINT_REFUSALS: Readonly<Record<HintEncoding, Readonly<Partial<Record<HintWay, string>>>>> = {
   "opcode": { uc: "the operation code is one of RC", ud: UD_ANNOUNCED },
-  "header": { ud: UD_ANNOUNCED },
-  "payload": { ud: UD_ANNOUNCED },
-  "flagged": { carrier: "a READ or WRITE of no bytes names no other queue pair", ud: UD_ANNOUNCED },
+  "header": { ud: UD_ANNOUNCED, multicast: UD_ALONE },
+  "payload": { ud: UD_ANNOUNCED, multicast: UD_ALONE },
+  "flagged": {
+    ud: UD_ANNOUNCED,
+    carrier: "a READ or WRITE of no bytes names no other queue pair",
+    multicast: "UD has neither READ nor WRITE",
+  },
 };
 
 /** @returns why hints of the encoding cannot go that way; undefined where they can. */

@@ -122,11 +122,12 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
     const expected = `at most ${hints.depth}, the depth`;
     report([...path, "hints", "batch"], { found: String(hints.batch), expected });
   }
-  if (hints?.transport === "carrier") {
-    const refused = refuseEncoding(hints.encoding, "carrier");
-    const expected = `another transport, as ${refused}`;
+  if (hints !== undefined && hints.transport !== "own") {
+    const { encoding, transport } = hints;
+    const refused = refuseEncoding(encoding, transport === "carrier" ? transport : "multicast");
     if (refused !== undefined) {
-      const found = `carrier, of hints that are ${hints.encoding}`;
+      const found = `${transport}, of hints that are ${encoding}`;
+      const expected = `another transport, as ${refused}`;
       report([...path, "hints", "transport"], { found, expected });
     }
   }

@@ -40,6 +40,11 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.hints.transport: found carrier, of hints that are flagged, expected another transport, as a READ or WRITE of no bytes names no other queue pair",
   ],
   [
+    "H-07 × H-08: hints in other packets, to a group",
+    hostWith("{ hints: { encoding: header, transport: trusted } }"),
+    "4: hosts.b.hints.transport: found trusted, of hints that are header, expected another transport, as a hint to a group is a datagram of its own, as each other takes a receive",
+  ],
+  [
     "H-07: an encoding that there is not",
     hostWith("{ hints: { encoding: morse } }"),
     '4: hosts.b.hints.encoding: found "morse", expected opcode, header, payload or flagged',

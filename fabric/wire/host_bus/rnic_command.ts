@@ -73,8 +73,11 @@ export const QP_WEIGHT_MAX = 255;
 const qpWeight: Check<number> = (value): value is number =>
   isCount(value) && value >= 1 && value <= QP_WEIGHT_MAX;
 
-/** H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8). */
-const hintPart = oneOf("on", "off", "carrier");
+/**
+ * H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8); a `group`, which is UD,
+ * those for all peers (figure 9), by the multicast group that it is attached to.
+ */
+const hintPart = oneOf("on", "off", "carrier", "group");
 export type HintPart = Checked<typeof hintPart>;
 
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");

@@ -69,7 +69,9 @@ export interface QpOptions {
   readonly weight?: number;
   /**
    * H-09: whether its requests are announced to the peer, and the peer's prepared for; the card's policy by
-   * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards.
+   * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards; a `group`, which is
+   * UD and attached to a multicast group, those of its protection domain, or of the card where that trusts it, for
+   * all peers. What comes to a `group` is taken by the card.
    */
   readonly hints?: HintPart;
   /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */

@@ -153,18 +153,34 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
     if (!device.completionQueues.has(cqn)) return noSuch("completion queue", cqn);
   }
   const { qpn, type, hints, hintEncoding } = command;
-  const wrong = hintEncoding &&
-    refuseEncoding(hintEncoding, hints === "carrier" ? "carrier" : type);
+  const way = hints === "carrier" ? "carrier" : hints === "group" ? "multicast" : type;
+  const wrong = hintEncoding && refuseEncoding(hintEncoding, way);
   if (wrong !== undefined) {
-    const of = hints === "carrier" ? "a carrier" : `a queue pair of type ${type}`;
-    return refusal("EINVAL", `The hints of ${of} cannot be ${hintEncoding}: ${wrong}`);
+    return refusal("EINVAL", `Hints by ${way} cannot be ${hintEncoding}: ${wrong}`);
   }
+  const taken = hints === "group" ? refuseGroup(device, command) : undefined;
+  if (taken !== undefined) return taken;
   if (qpn === undefined) return undefined;
   if (qpn !== GSI_QPN) {
     return refusal("EINVAL", `Only QP ${GSI_QPN} can be asked for: it is ${qpn}`);
   }
   if (type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
+}
+
+/** H-08: who may have the hints for all peers; the card's own are those of one trusted owner. */
+function refuseGroup({ hints, queuePairs }: Device, command: CommandOf<"create-qp">) {
+  if (command.type !== "ud") {
+    return refusal(
+      "EINVAL",
+      `Hints go to a group by a queue pair of type ud: it is ${command.type}`,
+    );
+  }
+  if (hints?.plan.transport !== "trusted") return undefined;
+  for (const { qpn, hints: part } of queuePairs.values()) {
+    if (part === "group") return refusal("EBUSY", `QP ${qpn} has the hints of the whole card`);
+  }
+  return undefined;
 }
 
 function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {

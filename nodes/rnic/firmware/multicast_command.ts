@@ -26,6 +26,7 @@ export function attach(
     return refusal("ENOMEM", `The group has ${LIMITS.multicastMembers} queue pairs`);
   }
   multicast.set(group, [...(members ?? []), qp]);
+  if (qp.hints === "group") device.hints?.groups.set(qp, { address: group, nextPsn: 0 });
   if (members === undefined) report(device, [{ group, member: true }]);
   return DONE;
 }
@@ -42,6 +43,7 @@ export function detach(
   if (!members?.includes(qp)) {
     return refusal("EINVAL", `QP ${qpn} is not attached to the group`);
   }
+  if (device.hints?.groups.get(qp)?.address === group) device.hints.groups.delete(qp);
   const rest = members.filter((member) => member !== qp);
   if (rest.length > 0) {
     multicast.set(group, rest);

@@ -3,7 +3,7 @@
  * has said nothing gets none, one that wants no more gets no more. A card that does not know the operation code
  * drops the question in silence, as §2.3 of `rocev2.md` has it.
  */
-import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
+import { type HintPlan, refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import {
   HINT_KINDS,
@@ -13,7 +13,12 @@ import {
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
-import { createEnd, type HintEnd, type Hints } from "../state/hints/hint_state.ts";
+import {
+  createEnd,
+  type HintEnd,
+  type HintGroupEnd,
+  type Hints,
+} from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
@@ -33,6 +38,8 @@ export interface HintRoute extends Sender {
   /** The queue pair whose packets they are, or are in. */
   readonly by: QueuePair;
   readonly encoding: HintEncoding;
+  /** By whom the hints for all peers go, where they do. */
+  readonly group: HintGroupEnd | undefined;
 }
 
 /**
@@ -42,13 +49,29 @@ export interface HintRoute extends Sender {
  */
 export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
   const { plan, carriers } = hints;
-  const carrier = carriers.get(qp.path.address);
-  const isCarried = plan.transport === "carrier" && carrier !== undefined;
-  const by = isCarried ? carrier : qp;
+  const [member, group] = groupFor(hints, qp) ?? [];
+  const carrier = plan.transport === "carrier" ? carriers.get(qp.path.address) : undefined;
+  const by = member ?? carrier ?? qp;
   const { hintEncoding: encoding = plan.encoding } = by;
-  if (refuseEncoding(encoding, isCarried ? "carrier" : by.type) !== undefined) return undefined;
-  const word = wordsOf(hints, by);
-  return word?.end.agreed ? { ...word, by, encoding } : undefined;
+  const way = member !== undefined ? "multicast" : carrier !== undefined ? "carrier" : by.type;
+  if (refuseEncoding(encoding, way) !== undefined) return undefined;
+  // What goes to all is agreed on and answered by the queue pair itself.
+  const word = wordsOf(hints, carrier ?? qp);
+  return word?.end.agreed ? { ...word, by, encoding, group } : undefined;
+}
+
+/** H-08, figure 9: the queue pair that has the hints of this one beside others', for all peers. */
+function groupFor({ plan, groups }: Hints, qp: QueuePair): [QueuePair, HintGroupEnd] | undefined {
+  if (plan.transport !== "multicast" && plan.transport !== "trusted") return undefined;
+  for (const [member, group] of groups) {
+    if (rights(member.state).sends && isInScope(plan, member, qp)) return [member, group];
+  }
+  return undefined;
+}
+
+/** H-08: whether a group is about this queue pair: a trusted one is about all, else about its application's. */
+export function isInScope({ transport }: HintPlan, member: QueuePair, qp: QueuePair): boolean {
+  return transport === "trusted" || member.pd === qp.pd;
 }
 
 /** By whom a queue pair agrees and answers: UC, which does not have the operation code, by the carrier. */
@@ -77,11 +100,11 @@ export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
 
 /**
  * What would help here now: pages of memory that is not pinned, translations that do not all fit on the chip,
- * contexts that do not. A queue pair's own hint needs its context as the request does: only a carrier's is of use.
+ * contexts that do not. A queue pair's own hint needs its context as the request does: only a carrier's or group's is of use.
  */
-export function wantedKinds(device: Device, { plan, carriers }: Hints): number {
+export function wantedKinds(device: Device, { plan, carriers, groups }: Hints): number {
   const { paging, queuePairs, plan: { queueCache } } = device;
-  const isCrowded = carriers.size > 0 && 2 * queuePairs.size > queueCache.entries;
+  const isCrowded = carriers.size + groups.size > 0 && 2 * queuePairs.size > queueCache.entries;
   const kinds = (paging.onDemand > 0 ? HINT_KINDS.prefetch | HINT_KINDS.receive : 0) |
     (paging.lines > paging.capacityLines || isCrowded ? HINT_KINDS.warmUp : 0);
   return kinds & plan.kinds;

@@ -146,7 +146,7 @@ describe("H-07: four encodings", () => {
       equal(counter(p, "b", "hintPagesLate"), 0);
     });
 
-    it(`H-09: ${encoding}: none to a peer that has not agreed, or knows no hints`, () => {
+    it(`H-07, H-09: ${encoding}: none to a peer that has not agreed, or knows no hints`, () => {
       const p = hinted({ encoding }, { b: "none" });
       writes(p);
       go(p);
@@ -278,10 +278,15 @@ describe("H-07 × H-08: which encodings go which way", () => {
   });
 
   it("H-07: what cannot be is refused, with the reason", () => {
-    const ways: readonly HintWay[] = ["rc", "uc", "ud", "carrier"];
+    const ways: readonly HintWay[] = ["rc", "uc", "ud", "carrier", "multicast"];
     same(
       HINT_ENCODINGS.map((encoding) => ways.filter((way) => !refuseEncoding(encoding, way))),
-      [["rc", "carrier"], ["rc", "uc", "carrier"], ["rc", "uc", "carrier"], ["rc", "uc"]],
+      [
+        ["rc", "carrier", "multicast"],
+        ["rc", "uc", "carrier"],
+        ["rc", "uc", "carrier"],
+        ["rc", "uc"],
+      ],
     );
     const rig = new Rig({});
     const cq = rig.createCq(rig.a);
@@ -303,8 +308,7 @@ describe("H-07 × H-08: which encodings go which way", () => {
     same(create("uc", "opcode"), {
       status: "error",
       errno: "EINVAL",
-      reason:
-        "The hints of a queue pair of type uc cannot be opcode: the operation code is one of RC",
+      reason: "Hints by uc cannot be opcode: the operation code is one of RC",
     });
     equal(create("rc", "flagged", "carrier").status, "error");
     equal(create("ud", "payload").status, "error");

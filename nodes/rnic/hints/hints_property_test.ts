@@ -18,6 +18,7 @@ import { prepare, type Run } from "../testing/program_rig_testing.ts";
 import { runFaultless } from "../testing/program_seed_testing.ts";
 import { randomProgram } from "../testing/program_testing.ts";
 import type { FrameFate } from "../testing/rig_parts_testing.ts";
+import { createUd } from "../testing/unreliable_testing.ts";
 import { faultsWithinLimits } from "../testing/wire_faults_testing.ts";
 
 const SEEDS = [3, 6, 11, 14, 18, 23];
@@ -38,6 +39,8 @@ const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: true })[] = [
   { transport: "own", carrier: true },
   { encoding: "header", batch: 1, carrier: true },
   { encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: true },
+  { transport: "multicast", follow: "after-ack", patiencePs: 50 * US },
+  { transport: "trusted", batch: 2 },
 ];
 
 interface Wanted {
@@ -61,10 +64,21 @@ function played({ seed, hints, fault, carrier = false }: Wanted): Run {
     carrier,
     hints: { ...HINT_PLAN, ...hints },
   });
+  if (hints.transport === "multicast" || hints.transport === "trusted") joinGroup(run);
   withFaults(run, fault(run));
   play(run);
   checkSame(run, runFaultless(program));
   return run;
+}
+
+/** A queue pair at each end has the hints of all; of the same protection domain, or a trusted one's own. */
+function joinGroup({ rig }: Run): void {
+  for (const side of [rig.a, rig.b]) {
+    const { qpn } = createUd(rig, side, { hints: "group", depth: 4, rqDepth: 4 });
+    const reply = rig.command(side, { op: "attach-mcast", qpn, group: 0xe000_0a01 });
+    if (reply.status !== "ok") throw new Error(reply.reason);
+  }
+  rig.run();
 }
 
 function total(runs: readonly Run[], counter: string): number {

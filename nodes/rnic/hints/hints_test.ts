@@ -648,7 +648,7 @@ describe("H-08 (in part): a queue pair that carries the hints of all (figure 8)"
       return message?.type === "announce" ? [{ packet, message }] : [];
     });
 
-  it("H-02, H-05 (in part): has one hint about the work of several queue pairs, by the numbers of both ends", () => {
+  it("H-02, H-05 (in part), H-08: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
     const { pairs, carrying, p } = carried();
     writeAll(pairs);
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);

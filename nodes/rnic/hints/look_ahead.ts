@@ -32,9 +32,9 @@ import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { askAgain, type HintRoute, routeOf } from "./agree.ts";
+import { askAgain, type HintRoute, routeOf, wordsOf } from "./agree.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
-import { type Sender, sendHint, sendRange, takeSequence } from "./send_hint.ts";
+import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
 
 /** Hints without an answer, in a row, after which a peer gets no more. */
 const SILENCES_MAX = 3;
@@ -61,7 +61,7 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     if (until - from < end.batch && isMoreComing && from !== cursor) return;
     announce(device, route, [
       { ...sender, from, until: Math.min(until, from + end.batch) },
-      ...route.by === qp ? [] : workOfOthers(sender),
+      ...route.by === qp ? [] : workOfOthers(sender, route),
     ]);
   }
 }
@@ -96,7 +96,7 @@ export function rideAlong(
   for (
     const span of [
       ...aheadOf({ hints, qp, end }),
-      ...isCarrier ? workOfOthers({ hints, qp, end }) : [],
+      ...isCarrier ? workOfOthers({ hints, qp, end }, route) : [],
     ]
   ) {
     const most = Math.floor((room - HINT_GROUP_BYTES) / HINT_ENTRY_BYTES);
@@ -123,12 +123,12 @@ interface Span extends Sender {
   readonly until: number;
 }
 
-/** H-02, H-05: what waits in the other queue pairs of the same responder goes along. */
-function workOfOthers({ hints, qp }: Sender): Span[] {
+/** H-02, H-05: what waits in the other queue pairs of the same responder goes along, to a group in those of all. */
+function workOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
   const spans: Span[] = [];
   for (const [other, end] of hints.ends) {
     if (other === qp || end.life !== other.life || !rights(other.state).startsWork) continue;
-    if (other.path.address !== qp.path.address) continue;
+    if (routeOf(hints, other)?.by !== by) continue;
     const { cursor, work } = other.requester;
     const from = Math.max(end.lookedTo, cursor);
     const until = Math.min(work.end, cursor + hints.plan.depth, from + end.batch);
@@ -171,11 +171,13 @@ function forgetStarted({ qp, end: { batches } }: Sender): void {
  * short. The first span is of the queue pair whose turn it is.
  */
 function announce(device: Device, route: HintRoute, spans: readonly Span[]): void {
+  const { hints, by, group } = route;
   for (const message of announceIn(device, route, spans)) {
-    if (route.encoding !== "flagged") sendHint(device, route, message);
+    if (group !== undefined) sendToGroup(device, { hints, by, group }, message);
+    else if (route.encoding !== "flagged") sendHint(device, route, message);
     else {
       const { answer, groups: [{ entries: [entry] }] } = message as RangeMessage;
-      sendRange(device, { hints: route.hints, qp: route.by }, { entry, answer });
+      sendRange(device, { hints, qp: by }, { entry, answer });
     }
   }
 }
@@ -184,16 +186,21 @@ function announce(device: Device, route: HintRoute, spans: readonly Span[]): voi
 function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): HintMessage[] {
   const { hints } = route;
   const { counters, plan } = hints;
-  const elements: WorkElement[] = [];
+  const groups: HintGroup[] = [];
+  let elements = 0;
   for (const { qp, end, from, until, ...rest } of spans) {
     forgetStarted({ ...rest, qp, end });
     end.lookedTo = until;
-    elements.push(...elementsOf(qp, from, until));
+    const its = elementsOf(qp, from, until);
+    elements += its.length;
+    groups.push(...groupElements(its, wordOf(route, qp).end.agreed!));
   }
-  const groups = groupElements(elements, route.end.agreed!);
+  const room = route.group === undefined
+    ? route.by.attributes.pathMtu
+    : device.plan.mtu - HINT_ETH_BYTES;
   const parts = route.encoding === "flagged"
     ? rangesOf(groups, route.by)
-    : splitGroups(groups, route.by.attributes.pathMtu);
+    : splitGroups(groups, room);
   if (parts.length === 0) return [];
   const answer = plan.follow === "after-ack" || plan.batch === "adaptive";
   const messages = parts.map((part): HintMessage => {
@@ -205,12 +212,25 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
     return { type: "announce", kinds, reason: "none", sequence, answer, groups: part };
   });
   counters.hintsSent += messages.length;
-  counters.hintElements += elements.length;
-  const sequences = answer ? messages.map(({ sequence }) => sequence) : [];
+  counters.hintElements += elements;
   for (const [i, span] of spans.entries()) {
-    hold(device, span, { carrier: route.qp, leads: i === 0, unanswered: new Set(sequences) });
+    const { qp: carrier } = wordOf(route, span.qp);
+    // Of what goes to all, each queue pair is answered for itself.
+    const isEach = route.group !== undefined;
+    const its = isEach ? messages.filter((message) => concerns(message, span.qp)) : messages;
+    const unanswered = new Set(answer ? its.map(({ sequence }) => sequence) : []);
+    if (its.length > 0) hold(device, span, { carrier, leads: isEach || i === 0, unanswered });
   }
   return messages;
+}
+
+/** By whom a queue pair whose hints go that way agrees and is answered. */
+function wordOf(route: HintRoute, qp: QueuePair): Sender {
+  return route.group === undefined ? route : wordsOf(route.hints, qp)!;
+}
+
+function concerns({ groups }: HintMessage, { qpn }: QueuePair): boolean {
+  return groups.some(({ sourceQpn }) => sourceQpn === qpn);
 }
 
 /** A message for each range that a READ or WRITE of no bytes can name; UC has no READ. */

@@ -3,8 +3,9 @@ import { detachHint, hintOf } from "../../../fabric/wire/roce/hint.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type Device, drop } from "../state/device.ts";
 import type { Hints } from "../state/hints/hint_state.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
-import { endOf, takeWanted } from "./agree.ts";
+import { rights } from "../state/life_cycle.ts";
+import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
+import { endOf, isInScope, takeWanted } from "./agree.ts";
 import { takeAnswer } from "./look_ahead.ts";
 import { takeAnnouncement, takeRange } from "./prepare.ts";
 
@@ -34,6 +35,35 @@ export function takeHintOff(
   // What is agreed and answered has an operation code.
   if (message?.type === "announce") takeAnnouncement(device, sender, { message, packet });
   return hinted.packet;
+}
+
+/**
+ * H-08, figure 9: a datagram to a queue pair that has hints for all peers. What concerns queue pairs of this card,
+ * of the same application where the card trusts no group, is taken for each of them as its own hint and answered
+ * by it; the rest is for others, or late, and passed over without a word.
+ */
+export function receiveGroupHint(device: Device, member: QueuePair, packet: RocePacket): void {
+  const { hints } = device;
+  if (hints === undefined) return drop(device, "vendor-operation");
+  if (packet.deth!.qKey !== qKeyOf(member)) return drop(device, "q-key");
+  const message = hintOf(packet);
+  if (message === undefined) {
+    hints.counters.hintsMalformed++;
+    return;
+  }
+  if (message.type !== "announce") return;
+  for (const group of message.groups) {
+    const qp = device.queuePairs.get(group.destQpn);
+    if (qp === undefined || !isInScope(hints.plan, member, qp)) continue;
+    const isTheirs = qp.path.address === packet.sourceAddress &&
+      qp.attributes.destQpn === group.sourceQpn && rights(qp.state).takesRequests;
+    const end = isTheirs ? endOf(hints, qp) : undefined;
+    if (end === undefined) continue;
+    takeAnnouncement(device, { hints, qp, end }, {
+      message: { ...message, groups: [group] },
+      packet,
+    });
+  }
 }
 
 /** A VENDOR HINT of the queue pair's peer. A queue pair that takes no part does not know the operation code. */

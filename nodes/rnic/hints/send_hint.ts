@@ -3,16 +3,24 @@
  * none of the PSNs of its requests, which a peer without hints would miss, but have their own; nothing is sent
  * again: a lost hint is a hint less.
  */
-import { type HintEntry, type HintMessage, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import {
+  encodeHint,
+  type HintEntry,
+  type HintMessage,
+  hintParts,
+} from "../../../fabric/wire/roce/hint.ts";
 import { OPCODE, opcodeFor, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { Device } from "../state/device.ts";
-import type { HintEnd, Hints } from "../state/hints/hint_state.ts";
+import type { HintEnd, HintGroupEnd, Hints } from "../state/hints/hint_state.ts";
 import { psnAdd } from "../state/psn.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
+import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
+import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
+import { MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
 import { fetchPayload, NO_BYTES } from "../transmit/send.ts";
 
 const ROW = opcodeRow(OPCODE["VENDOR HINT"])!;
+const DATAGRAM = opcodeRow(OPCODE["UD SEND ONLY"])!;
 
 /** A queue pair's end, in hints. */
 export interface Sender {
@@ -55,14 +63,31 @@ export function sendRange(
   });
 }
 
+/** H-08, figure 9: a datagram to the group, whose members pick out what concerns them. */
+export function sendToGroup(
+  device: Device,
+  { hints, by, group }: {
+    readonly hints: Hints;
+    readonly by: QueuePair;
+    readonly group: HintGroupEnd;
+  },
+  message: HintMessage,
+): void {
+  const { address, nextPsn: psn } = group;
+  const route = { trafficClass: 0, hopLimit: 64, udpSourcePort: 0 };
+  const ud: UdAddress = { address, qpn: MULTICAST_QPN, qKey: qKeyOf(by), ...route };
+  sendFrame(device, hints, { qp: by, row: DATAGRAM, psn, ud, payload: encodeHint(message) });
+  group.nextPsn = psnAdd(psn, 1);
+}
+
 function sendFrame(
   device: Device,
   { line }: Hints,
   frame:
     & Pick<TxFrame, "qp" | "row" | "psn" | "payload">
-    & Partial<Pick<TxFrame, "ackReq" | "reth" | "rare" | "hint">>,
+    & Partial<Pick<TxFrame, "ackReq" | "reth" | "rare" | "hint" | "ud">>,
 ): void {
-  const { qp, row, psn, payload, ackReq = false, reth, rare, hint } = frame;
+  const { qp, row, psn, payload, ackReq = false, reth, rare, hint, ud } = frame;
   const job: TxFrame = {
     qp,
     line,
@@ -76,7 +101,7 @@ function sendFrame(
     immediate: undefined,
     rare,
     hint,
-    ud: undefined,
+    ud,
     work: undefined,
     read: undefined,
     last: true,

@@ -11,6 +11,7 @@ import {
   ROBUSTNESS,
 } from "../../../fabric/wire/roce/igmp.ts";
 import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
+import { receiveGroupHint } from "../hints/receive_hint.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
 import { receiveRequest } from "./stalled_packets.ts";
 import { operationOf } from "./operations.ts";
@@ -37,6 +38,7 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
     const when = reason === undefined ? mayTake(device, qp, input) : undefined;
     if (reason !== undefined) drop(device, reason);
     else if (when === "too many") drop(device, "context-too-many");
+    else if (when === "now" && qp.hints === "group") receiveGroupHint(device, qp, input.packet);
     else if (when === "now") {
       receiveRequest(device, qp, { ...input, operation: operationOf(input.row)! });
     }

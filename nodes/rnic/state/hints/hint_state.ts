@@ -19,6 +19,8 @@ export interface Hints {
   readonly ends: Map<QueuePair, HintEnd>;
   /** H-08, figure 8: by the peer's address. */
   readonly carriers: Map<number, QueuePair>;
+  /** H-08, figure 9: queue pairs that have hints for all peers, each attached to a group. */
+  readonly groups: Map<QueuePair, HintGroupEnd>;
   /** Work that waits for its time, by that time: all wait equally long. */
   readonly holds: Fifo<Hold>;
   /** Kinds that are wanted (H-09), as of the last step. */
@@ -34,6 +36,11 @@ export interface Hints {
   /** H-24: how many of them, by `accountOf`. */
   readonly charged: Map<number, number>;
   readonly counters: HintCounters;
+}
+
+export interface HintGroupEnd {
+  readonly address: number;
+  nextPsn: number;
 }
 
 /** A queue pair's part in hints. */
@@ -175,6 +182,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     line: createLine(),
     ends: new Map(),
     carriers: new Map(),
+    groups: new Map(),
     holds: new Fifo(),
     wanted: 0,
     nextSequence: 0,

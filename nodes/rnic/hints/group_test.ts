@@ -1,0 +1,242 @@
+/** H-08, figure 9: one UD queue pair sends all hints to all responders, each of which picks out what concerns it. */
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { type HintMessage, hintOf } from "../../../fabric/wire/roce/hint.ts";
+import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
+import {
+  counter,
+  EVERY_ACCESS,
+  go,
+  inject,
+  packetOf,
+  type Pair,
+  PAIR_BYTES,
+  post,
+  statuses,
+} from "../testing/pair_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+import { createUd, packetsFrom } from "../testing/unreliable_testing.ts";
+
+const PAGE = 4096, GROUP = 0xe000_0a01, QPS = 4;
+
+interface Options {
+  readonly a?: Partial<HintPlan>;
+  readonly b?: Partial<HintPlan>;
+  /** Protection domains of the group's queue pairs; the others' is 1. */
+  readonly pd?: number;
+  readonly qKey?: number;
+  readonly mtu?: 256 | 1024;
+}
+
+/** Queue pairs whose target memory is on demand, and at each end one in the group of hints. */
+function grouped({ a = {}, b = {}, pd = 1, qKey = 7, mtu = 1024 }: Options = {}) {
+  const plan = { ...HINT_PLAN, transport: "multicast" as const };
+  const rig = new Rig({
+    plans: {
+      a: { mtu, hints: { ...plan, ...a } },
+      b: { hints: { ...plan, ...b }, pageFault: "pause", mtu },
+    },
+  });
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const driver = new DemandDriver(rig, rig.b, {});
+  const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  const members = [rig.a, rig.b].map((side, i) => {
+    const qp = createUd(rig, side, { hints: "group", pd, qKey: i === 0 ? 7 : qKey });
+    equal(rig.command(side, { op: "attach-mcast", qpn: qp.qpn, group: GROUP }).status, "ok");
+    return qp;
+  });
+  const attributes = { accessFlags: EVERY_ACCESS, timeout: 9, pathMtu: mtu };
+  const pairs = Array.from(
+    { length: QPS },
+    (): Pair => ({ rig, ...rig.connect({ attributes }), from, to }),
+  );
+  rig.run();
+  return { rig, members, pairs, p: pairs[0]! };
+}
+
+function writeAll(pairs: readonly Pair[], each = 1): void {
+  for (const [i, p] of pairs.entries()) {
+    for (let k = 0; k < each; k++) post(p, "write", { at: (i + k * QPS) * PAGE, length: 64 });
+  }
+  for (const p of pairs) p.rig.ring(p.rig.a, p.a.sq);
+  pairs[0]!.rig.run();
+}
+
+const announced = (p: Pair): { packet: RocePacket; message: HintMessage }[] =>
+  packets(p, "a").flatMap((packet) => {
+    const message = hintOf(packet);
+    return message?.type === "announce" ? [{ packet, message }] : [];
+  });
+
+/** Reports of the group's members are no packets of RoCE. */
+const packets = ({ rig }: Pair, from: "a" | "b") => packetsFrom(rig, from);
+
+const isWhole = ({ rig, from, to }: Pair, count = QPS) =>
+  Array.from({ length: count }, (_, i) => i * PAGE).every((at) =>
+    rig.bytes(rig.b, to, at, 64).toHex() === rig.bytes(rig.a, from, at, 64).toHex()
+  );
+
+function succeed(pairs: readonly Pair[], each = 1): void {
+  for (const p of pairs) same(statuses(p), new Array<string>(each).fill("SUCCESS"));
+}
+
+describe("H-08: a group has the hints for all peers (figure 9)", () => {
+  it("H-08, H-31: figure 9: datagrams to the group have the hints of all queue pairs", () => {
+    const { pairs, p, members } = grouped();
+    writeAll(pairs);
+    succeed(pairs);
+    ok(isWhole(p));
+    const sent = announced(p);
+    for (const { packet } of sent) {
+      equal(opcodeRow(packet.bth.opcode)!.name, "UD SEND ONLY");
+      equal(packet.destinationAddress >>> 0, GROUP);
+      equal(packet.deth!.sourceQpn, members[0]!.qpn);
+    }
+    const groups = sent.flatMap(({ message }) => message.groups);
+    same(
+      groups.map(({ sourceQpn, destQpn }) => `${sourceQpn} ${destQpn}`).sort(),
+      pairs.map(({ a, b }) => `${a.qpn} ${b.qpn}`).sort(),
+    );
+    equal(counter(p, "b", "hintPagesAsked"), QPS);
+    same(sent.map(({ packet }) => packet.bth.psn), sent.map((_, i) => i));
+    equal(counter(p, "b", "rnrNaksOut"), 0, "no receive is taken");
+  });
+
+  it("H-08: a hint to a group that is longer than one datagram is several", () => {
+    const sizes = ([256, 1024] as const).map((mtu) => {
+      const { pairs, p, rig } = grouped({ a: { depth: 64, batch: 12 }, mtu });
+      for (const each of pairs) {
+        // What follows a long message has time to be looked at.
+        post(each, "write", { length: 4 * PAGE });
+        for (let i = 1; i < 50; i++) {
+          post(each, "write", { at: i * 512, length: 8, signaled: i === 49 });
+        }
+        rig.ring(rig.a, each.a.sq);
+      }
+      rig.run();
+      succeed(pairs, 2);
+      const groups = announced(p).flatMap(({ message }) => [message.groups]);
+      ok(groups.some(({ length }) => length > 1), "one is about several queue pairs");
+      const elements = groups.flat().reduce((sum, { entries }) => sum + entries.length, 0);
+      equal(elements, QPS * 50, "each element once");
+      return Math.max(...announced(p).map(({ packet }) => packet.payload.length));
+    });
+    ok(sizes[0]! <= 256 && sizes[1]! > 256, `${sizes}`);
+  });
+
+  it("H-22: each queue pair is answered for itself, by unicast", () => {
+    const { pairs, p } = grouped({ a: { follow: "after-ack" } });
+    writeAll(pairs);
+    succeed(pairs);
+    ok(isWhole(p));
+    equal(counter(p, "a", "hintsPrepared"), QPS);
+    equal(counter(p, "a", "hintsUnanswered"), 0);
+    equal(counter(p, "b", "pageStallPs"), 0);
+    const answers = packets(p, "b").filter((packet) => hintOf(packet)?.type === "prepared");
+    same(
+      answers.map(({ bth, destinationAddress }) => [bth.destQpn, destinationAddress]).sort(),
+      pairs.map(({ a }) => [a.qpn, p.rig.a.plan.address]).sort(),
+    );
+  });
+
+  it("H-06: silence of a group, whose members have another Q_Key, ends with the patience", () => {
+    const { pairs, p } = grouped({ a: { follow: "after-ack", patiencePs: 50e6 }, qKey: 8 });
+    writeAll(pairs);
+    succeed(pairs);
+    equal(counter(p, "b", "drop-q-key"), announced(p).length);
+    equal(counter(p, "a", "hintsUnanswered"), QPS);
+  });
+
+  it("H-08: an application's group has the hints of its protection domain alone, at both ends", () => {
+    const foreign = grouped({ pd: 2 });
+    writeAll(foreign.pairs);
+    succeed(foreign.pairs);
+    ok(announced(foreign.p).length > 0);
+    ok(announced(foreign.p).every(({ packet }) => packet.deth === undefined), "each its own");
+    // A requester that trusts its group, a responder that does not.
+    const half = grouped({ a: { transport: "trusted" }, pd: 2 });
+    writeAll(half.pairs);
+    succeed(half.pairs);
+    ok(announced(half.p).every(({ packet }) => packet.deth !== undefined));
+    equal(counter(half.p, "b", "hintPagesAsked"), 0);
+  });
+
+  it("H-08: the whole card's belongs to one trusted owner", () => {
+    const trusted = { transport: "trusted" } as const;
+    const { pairs, p, rig } = grouped({ a: trusted, b: trusted, pd: 2 });
+    writeAll(pairs);
+    succeed(pairs);
+    ok(announced(p).every(({ packet }) => packet.deth !== undefined));
+    equal(counter(p, "b", "hintPagesAsked"), QPS);
+    const ud = () => createUd(rig, rig.a, { hints: "group", pd: 3 });
+    try {
+      ud();
+      ok(false, "a second one");
+    } catch (error) {
+      ok(/EBUSY.*has the hints of the whole card/.test(String(error)), String(error));
+    }
+    try {
+      rig.createQp(rig.a, { hints: "group" });
+      ok(false, "of type rc");
+    } catch (error) {
+      ok(/EINVAL.*by a queue pair of type ud/.test(String(error)), String(error));
+    }
+  });
+
+  it("H-08, H-24: what is of others, of closed queue pairs or made up is passed over", () => {
+    const { pairs, p, rig, members } = grouped();
+    writeAll(pairs);
+    succeed(pairs);
+    const asked = counter(p, "b", "hintPagesAsked"), said = packets(p, "b").length;
+    const { packet, message } = announced(p)[0]!;
+    // The same again from another card, whose queue pairs may have the same numbers.
+    inject(p, "b", { ...packet, sourceAddress: packet.sourceAddress + 9 });
+    for (const { b } of pairs) rig.command(rig.b, { op: "destroy-qp", qpn: b.qpn });
+    inject(p, "b", packet);
+    const magic = packet.payload.slice();
+    magic[0] = 0;
+    inject(p, "b", { ...packet, payload: magic });
+    rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), asked);
+    equal(packets(p, "b").length, said, "and not answered");
+    equal(counter(p, "b", "hintsMalformed"), 1);
+    ok(message.groups.length > 0 && members.length === 2);
+  });
+
+  it("H-08, H-24: keys that all members can read open nothing to those who are not meant", () => {
+    const { pairs, p, rig } = grouped();
+    writeAll(pairs);
+    const { rkey, va } = announced(p)[0]!.message.groups[0]!.entries[0]!;
+    const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+    const stranger = { ...p, ...rig.connect({ pd: 2, attributes }) };
+    rig.run();
+    const own = rig.register(rig.a, {
+      length: PAGE,
+      access: EVERY_ACCESS,
+      pd: 2,
+      va: 0x5_0000_0000,
+    });
+    const sges = [{ address: own.va, length: 64, lkey: own.key }];
+    post(stranger, "read", { sges, remote: { va, rkey } });
+    go(stranger);
+    equal(statuses(stranger)[0], "REM_ACCESS_ERR");
+  });
+
+  it("H-24: datagrams that are lost, doubled and late end as without", () => {
+    for (const follow of ["at-once", "after-ack"] as const) {
+      const { pairs, p, rig } = grouped({ a: { batch: 1, follow, patiencePs: 60e6 } });
+      let count = 0;
+      rig.fate = (_, { bytes }) => {
+        if (hintOf(packetOf(bytes)) === undefined) return "pass";
+        return (["drop", "twice", { delayPs: 90e6 }, { againPs: 40e6 }] as const)[count++ % 4]!;
+      };
+      writeAll(pairs, 2);
+      succeed(pairs, 2);
+      ok(isWhole(p, 2 * QPS));
+    }
+  });
+});

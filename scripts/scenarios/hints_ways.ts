@@ -1,0 +1,172 @@
+/**
+ * What each way of hints takes of the wire, and saves (H-30): clients write a message into cold memory of each of
+ * two servers, behind a short command and other work, with hints in each encoding by each transport
+ * (`hints_ways.yaml`). Each does it twice, and what it takes longer the first time is its stall.
+ *
+ *   rack run scripts/scenarios/hints_ways.yaml
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { Cq, Mr, Pd, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+const SERVICE = "ways";
+/** 224.0.10.1, and the Q_Key of its members. */
+const GROUP = 0xe000_0a01, Q_KEY = 7;
+/** A command is short: its packet has room for a hint. */
+const COMMAND_BYTES = 64;
+/** Private data of a connection that is a carrier. */
+const CARRIER = Uint8Array.of(1);
+
+export default function* ways(context: ProgramContext): Steps<void> {
+  yield* context.options.role === "server" ? serve(context) : measure(context);
+}
+
+/** The queue pair that has hints for all peers, or those of all (H-08, figure 9). */
+function* joinGroup({ device: { verbs: v } }: ProgramContext, pd: Pd, cq: Cq): Steps<void> {
+  const rings = { maxSendWr: 1, maxRecvWr: 1 };
+  const options = { type: "ud", hints: "group", sendCq: cq, recvCq: cq, ...rings } as const;
+  const qp = v.must(yield* v.createQp(pd, options));
+  const steps = [{ state: "init", qKey: Q_KEY }, { state: "rtr" }, { state: "rts", sqPsn: 0 }];
+  for (const step of steps) v.must(yield* v.modifyQp(qp, step as { state: "rtr" }));
+  v.must(yield* v.attachMcast(qp, GROUP));
+}
+
+/** A region for each client: room for the work ahead, and for its message. */
+function* serve(context: ProgramContext): Steps<void> {
+  const { cpu, device, options } = context;
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  yield* joinGroup(context, pd, cq);
+  const listener = v.must(v.listen(device, SERVICE));
+  const connections: Connection[] = [];
+  for (let left = Number(options.clients); left > 0;) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind === "request") {
+      const isCarrier = event.request.privateData[0] === CARRIER[0];
+      const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
+      const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+      const place = new DataView(new ArrayBuffer(16));
+      place.setBigUint64(0, BigInt(mr.address));
+      place.setUint32(8, mr.rkey);
+      const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+      const connection = v.must(
+        yield* v.accept(listener, event.request, {
+          qp: { ...qp, ...(isCarrier && { hints: "carrier" }) },
+          privateData: new Uint8Array(place.buffer),
+        }),
+      );
+      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+      connections.push(connection);
+    } else if (event?.kind === "closed") {
+      const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
+      connections.splice(connections.indexOf(closed), 1);
+      yield* v.disconnect(closed);
+      // Its data's connection is the last that a client ends.
+      if (connections.length === 0) left--;
+    }
+  }
+}
+
+interface Server {
+  readonly data: Connection;
+  readonly carrier: Connection | undefined;
+}
+
+function* measure(context: ProgramContext): Steps<void> {
+  const { cpu, device, options } = context;
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 32 }));
+  const ahead = Number(options.ahead), bytes = Number(options.bytes);
+  const buffer = cpu.allocate(Math.max(bytes, ahead));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+  if (options.by === "group") yield* joinGroup(context, pd, cq);
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const servers: Server[] = [];
+  for (const to of options.servers as string[]) {
+    const connect = function* (hints?: "carrier"): Steps<Connection> {
+      const connection = yield* v.connect(device, {
+        to,
+        service: SERVICE,
+        qp: { ...qp, ...(hints && { hints }) },
+        ...(hints && { privateData: CARRIER }),
+      });
+      if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+      return connection;
+    };
+    const carrier = options.by === "carrier" ? yield* connect("carrier") : undefined;
+    servers.push({ data: yield* connect(), carrier });
+  }
+  // What the cards say of hints at the start has arrived.
+  yield* cpu.sleep(100e6);
+  const command = ({ data }: Server) => writeOf(data, mr, { offset: 0, length: COMMAND_BYTES });
+  const timeOf = function* (offset: number, length: number): Steps<number> {
+    const began = cpu.now;
+    let left = 0;
+    for (const server of servers) {
+      const { data, carrier } = server;
+      const work = [
+        ...carrier === undefined ? [command(server)] : [],
+        writeOf(data, mr, { offset: 0, length: ahead }),
+        ...length === 0 ? [] : [writeOf(data, mr, { offset, length })],
+      ];
+      v.must(yield* v.postSend(data.qp, work));
+      left += work.length;
+    }
+    // A command posted alone goes with its doorbell: it would go before the card knows of the work.
+    if (options.by === "carrier") yield* cpu.sleep(10e6);
+    for (const server of servers) {
+      if (server.carrier === undefined) continue;
+      v.must(yield* v.postSend(server.carrier.qp, command({ ...server, data: server.carrier })));
+      left++;
+    }
+    while (left > 0) {
+      for (const { status } of yield* v.waitCompletion(cq)) {
+        if (status !== "SUCCESS") throw new Error(`A write ended with ${status}`);
+        left--;
+      }
+    }
+    return Math.round((cpu.now - began) / 1e4) / 100;
+  };
+  // The memory of the work ahead is there from now on.
+  yield* timeOf(0, 0);
+  const cold = yield* timeOf(ahead, bytes);
+  const warm = yield* timeOf(ahead, bytes);
+  const stall = Math.round((cold - warm) * 100) / 100;
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  const counters: Readonly<Record<string, number>> =
+    reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+  const { hintBytesOut = 0, hintsSent = 0, bytesOut = 0, hintHoldPs: heldPs = 0 } = counters;
+  const latencyPs = { median: cold * 1e6, p99: cold * 1e6, max: cold * 1e6 };
+  cpu.report("result", {
+    program: "hints",
+    workload: "behind other work",
+    to: "both servers",
+    ...(options.by === "carrier" && { by: "carrier" }),
+    messages: servers.length,
+    failed: 0,
+    latencyPs,
+    stallPs: stall * 1e6,
+    heldPs,
+    hintsSent,
+    hintBytesOut,
+    bytesOut,
+  });
+  for (const { data, carrier } of servers) {
+    if (carrier !== undefined) yield* v.disconnect(carrier);
+    yield* v.disconnect(data);
+  }
+}
+
+/** A WRITE to an offset of the server's region. */
+function writeOf(
+  { privateData }: Connection,
+  mr: Mr,
+  { offset, length }: { readonly offset: number; readonly length: number },
+): SendRequest {
+  const place = new DataView(privateData.buffer, privateData.byteOffset);
+  const remote = { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
+  return { opcode: "write", sges: [{ address: mr.address, length, lkey: mr.lkey }], remote };
+}
