@@ -29,25 +29,25 @@ export interface HintRow {
   /** Operations, and those that failed; null where no program says. */
   readonly messages: number | null;
   readonly failed: number | null;
-  /** Accesses to pages that were not there, at the responder. */
-  readonly faults: number;
-  readonly rnrNaks: number;
+  /** Accesses to pages that were not there, at the responder; it and what follows: null where no server says. */
+  readonly faults: number | null;
+  readonly rnrNaks: number | null;
   /** Contexts and translations that were not on the chip when they were needed. */
-  readonly misses: number;
+  readonly misses: number | null;
   readonly latencyPs: Pick<Latencies, "median" | "p99"> | null;
   /** What the message took longer than the same again; null where that is not measured. */
   readonly stallPs: Time | null;
   /** How long requests were held back behind their hints (H-06). */
   readonly heldPs: Time;
   /** Pages, contexts and lines of translations that hints have had fetched. */
-  readonly useful: number;
-  readonly late: number;
-  readonly wasted: number;
+  readonly useful: number | null;
+  readonly late: number | null;
+  readonly wasted: number | null;
   /** Faults and misses of what was announced, by its element's place in the hint. */
-  readonly faultsFirst: number;
-  readonly faultsBehindFirst: number;
-  readonly missesFirst: number;
-  readonly missesBehindFirst: number;
+  readonly faultsFirst: number | null;
+  readonly faultsBehindFirst: number | null;
+  readonly missesFirst: number | null;
+  readonly missesBehindFirst: number | null;
   readonly hints: number;
   readonly hintBytes: number;
   /** Of the bytes that the requester's card has sent. */
@@ -98,7 +98,7 @@ export function hintRows(
     const card = cards.find(({ host }) => host === node);
     if (!isMeasured(value) || card === undefined) return [];
     const place = served.findIndex((each) => each.node === value.to && each.client === node);
-    const counters = place < 0 ? {} : served.splice(place, 1)[0]!.counters;
+    const counters = place < 0 ? undefined : served.splice(place, 1)[0]!.counters;
     return [ofWorkload(value, { variant, card, counters })];
   });
   if (measured.length > 0) return measured;
@@ -146,7 +146,7 @@ function ofWorkload(
   { variant, card, counters }: {
     readonly variant: string;
     readonly card: Card;
-    readonly counters: Counters;
+    readonly counters: Counters | undefined;
   },
 ): HintRow {
   const { workload, by = "own", messages, failed, latencyPs, stallPs = null } = value;
@@ -163,7 +163,7 @@ function ofWorkload(
     latencyPs,
     stallPs,
     ...asRequester({ hintsSent, hintBytesOut, bytesOut, hintHoldPs: heldPs }),
-    ...asResponder(counters),
+    ...(counters === undefined ? UNSAID : asResponder(counters)),
   };
 }
 
@@ -191,6 +191,19 @@ function asRequester(
   const overhead = bytesOut === 0 ? 0 : hintBytesOut / bytesOut;
   return { heldPs: hintHoldPs, hints: hintsSent, hintBytes: hintBytesOut, overhead };
 }
+
+const UNSAID = {
+  faults: null,
+  rnrNaks: null,
+  misses: null,
+  useful: null,
+  late: null,
+  wasted: null,
+  faultsFirst: null,
+  faultsBehindFirst: null,
+  missesFirst: null,
+  missesBehindFirst: null,
+} as const;
 
 function asResponder(counters: Counters) {
   const sum = (...names: readonly string[]) =>
@@ -229,8 +242,9 @@ export function hintTable(rows: readonly HintRow[]): string {
   const isSeveral = (value: (row: HintRow) => unknown) => new Set(rows.map(value)).size > 1;
   const says = (name: keyof HintRow) => rows.some((row) => row[name] !== null);
   const counts = (...names: readonly (keyof HintRow)[]) =>
-    rows.some((row) => names.some((name) => row[name] !== 0));
-  const places = (first: number, later: number) => `${first} + ${later}`;
+    rows.some((row) => names.some((name) => (row[name] ?? 0) !== 0));
+  const places = (first: number | null, later: number | null) =>
+    first === null ? null : `${first} + ${later}`;
   return tableText(
     columnsOf<HintRow>(
       isSeveral(({ variant }) => variant) && { title: "run", value: ({ variant }) => variant },
@@ -241,16 +255,16 @@ export function hintTable(rows: readonly HintRow[]): string {
       says("by") && { title: "by", value: ({ by }) => by },
       says("messages") && { title: "messages", value: ({ messages }) => messages },
       says("failed") && { title: "failed", value: ({ failed }) => failed },
-      { title: "faults", value: ({ faults }) => faults },
-      { title: "RNR", value: ({ rnrNaks }) => rnrNaks },
-      { title: "misses", value: ({ misses }) => misses },
+      says("faults") && { title: "faults", value: ({ faults }) => faults },
+      says("rnrNaks") && { title: "RNR", value: ({ rnrNaks }) => rnrNaks },
+      says("misses") && { title: "misses", value: ({ misses }) => misses },
       says("latencyPs") && timeColumn("median", ({ latencyPs }) => latencyPs?.median),
       says("latencyPs") && timeColumn("p99", ({ latencyPs }) => latencyPs?.p99),
       says("stallPs") && timeColumn("stall", ({ stallPs }) => stallPs ?? undefined),
       counts("heldPs") && timeColumn("held", ({ heldPs }) => heldPs),
-      { title: "useful", value: ({ useful }) => useful },
-      { title: "late", value: ({ late }) => late },
-      { title: "wasted", value: ({ wasted }) => wasted },
+      says("useful") && { title: "useful", value: ({ useful }) => useful },
+      says("late") && { title: "late", value: ({ late }) => late },
+      says("wasted") && { title: "wasted", value: ({ wasted }) => wasted },
       counts("faultsFirst", "faultsBehindFirst") && {
         title: "late pages",
         value: ({ faultsFirst, faultsBehindFirst }) => places(faultsFirst, faultsBehindFirst),

@@ -98,6 +98,8 @@ describe("hintRows", () => {
       { node: "c", value: { ...MEASURED, hintsSent: 0, hintBytesOut: 0 } },
       off,
       first,
+      // Its server says nothing of it.
+      { node: "c", value: MEASURED },
       { node: "a", value: { ...MEASURED, workload: "behind" } },
       second,
     ]);
@@ -113,6 +115,7 @@ describe("hintRows", () => {
       [
         ["a-rnic", "alone", "after the ACK", "carrier", 7, 60],
         ["c-rnic", "alone", "no hints", null, 5, 0],
+        ["c-rnic", "alone", "no hints", "own", null, null],
         ["a-rnic", "behind", "after the ACK", "own", 0, 1],
       ],
     );
