@@ -60,6 +60,37 @@ const queueRow = z.object({
   throughputBps: z.number().nullable(),
 }).meta({ id: "QueueRow" });
 
+const hintRow = z.object({
+  variant: z.string(),
+  node: name,
+  workload: z.string().nullable().describe("null: all that a card has done"),
+  send: z.string().describe("when requests follow their hint"),
+  encoding: z.string().nullable(),
+  by: z.enum(["own", "carrier", "multicast", "trusted"]).nullable()
+    .describe("whose queue pair carries the hints"),
+  messages: z.number().nullable(),
+  failed: z.number().nullable(),
+  faults: z.number().nullable()
+    .describe("accesses to pages that were not there; null where no server says"),
+  rnrNaks: z.number().nullable(),
+  misses: z.number().nullable().describe("contexts and translations that were not on the chip"),
+  latencyPs: z.object({ median: time, p99: time }).nullable(),
+  stallPs: z.number().nullable().describe("what a message took longer than the same again"),
+  heldPs: time.describe("how long requests were held back behind their hints"),
+  useful: z.number().nullable(),
+  late: z.number().nullable(),
+  wasted: z.number().nullable(),
+  faultsFirst: z.number().nullable().describe(
+    "of what was announced, by its element's place in the hint",
+  ),
+  faultsBehindFirst: z.number().nullable(),
+  missesFirst: z.number().nullable(),
+  missesBehindFirst: z.number().nullable(),
+  hints: z.number(),
+  hintBytes: z.number(),
+  overhead: z.number().describe("share of hints in the bytes that the card has sent"),
+}).meta({ id: "HintRow" });
+
 export const report = z.object({
   run: z.string(),
   scenario: z.string(),
@@ -80,6 +111,7 @@ export const report = z.object({
   faults: z.array(z.record(z.string(), z.unknown())),
   deviceFaults: z.array(z.record(z.string(), z.unknown())),
   queues: z.array(queueRow).optional(),
+  hints: z.array(hintRow).optional(),
   results: z.array(z.object({ node: name, variant: z.string(), value: z.unknown() })),
   refused: z.array(z.record(z.string(), z.unknown())),
   inexact: z.array(z.object({ variant: z.string(), why: z.string() })).optional(),

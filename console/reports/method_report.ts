@@ -10,6 +10,7 @@ import { type Column, columnsOf, latencyColumns, tableText, timeColumn } from ".
 import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
+import type { HintRow } from "./hint_report.ts";
 import type { QueueRow } from "./queue_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Refused } from "../rack/refused.ts";
@@ -35,6 +36,8 @@ export interface RunReport {
   readonly deviceFaults: readonly DeviceFaultRow[];
   /** What queues cost their cards (Q-11); absent where none is of interest. */
   readonly queues?: readonly QueueRow[];
+  /** What hints were worth (H-30); absent where no card takes part in them. */
+  readonly hints?: readonly HintRow[];
   /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }

@@ -2,6 +2,7 @@
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
+import { isInHintTable } from "./hint_report.ts";
 import { isInQueueTable } from "./queue_report.ts";
 import type { RunReport } from "./method_report.ts";
 
@@ -30,7 +31,8 @@ interface BulkRow extends Omit<ProgramResult, "value"> {
 export function programText(results: readonly ProgramResult[]): string[] {
   const bulk = results.filter(isBulk).toSorted((x, y) => order(x) < order(y) ? -1 : 1);
   const others = results.filter((result) =>
-    !isBulk(result) && !isInLogTables(result) && !isInQueueTable(result)
+    !isBulk(result) && !isInLogTables(result) && !isInQueueTable(result) &&
+    !isInHintTable(result)
   );
   const tables = [...(bulk.length > 0 ? [bulkTable(bulk)] : []), ...logTables(results)];
   return [...tables, ...others.map(lineOf)];

@@ -4,6 +4,7 @@ import { countOf } from "../checks/finding.ts";
 import { congestionTable } from "./congestion_report.ts";
 import { deviceFaultTable } from "./device_fault_report.ts";
 import { faultTable } from "./fault_report.ts";
+import { hintTable } from "./hint_report.ts";
 import { queueTable } from "./queue_report.ts";
 import { programText } from "./program_report.ts";
 import { refusedText } from "../rack/refused.ts";
@@ -12,7 +13,7 @@ import { verifiedTable } from "./verified_report.ts";
 
 /** Results of programs and effects of faults: tables, and a line for each failure. */
 export function figuresText(report: RunReport): string[] {
-  const { methods, congestion, faults, deviceFaults, queues = [], results } = report;
+  const { methods, congestion, faults, deviceFaults, queues = [], hints = [], results } = report;
   return [
     ...(methods.length > 0 ? [reportTable(methods)] : []),
     ...methods.filter(({ error }) => error !== null).map(
@@ -24,6 +25,7 @@ export function figuresText(report: RunReport): string[] {
     ...(deviceFaults.length > 0 ? [deviceFaultTable(deviceFaults)] : []),
     ...(methods.some(({ verified }) => verified !== undefined) ? [verifiedTable(methods)] : []),
     ...(queues.length > 0 ? [queueTable(queues)] : []),
+    ...(hints.length > 0 ? [hintTable(hints)] : []),
     ...programText(results),
   ];
 }

@@ -5,6 +5,7 @@ import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
+import { hintRows } from "./hint_report.ts";
 import { queueRows } from "./queue_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
 import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
@@ -51,6 +52,7 @@ export function summarise(
     (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
   );
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
+  const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
   return {
     run: id,
     scenario: plan.scenario,
@@ -70,6 +72,7 @@ export function summarise(
       deviceFaultRows(one.label, { plan: one.plan, finals: outcome.finals })
     ),
     ...(queues.length > 0 && { queues }),
+    ...(hints.length > 0 && { hints }),
     results: otherResults(outcomes),
     refused: outcomes.flatMap(({ one, outcome }) =>
       outcome.refused.map((row) => ({ variant: one.label, ...row }))

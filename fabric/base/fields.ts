@@ -77,6 +77,13 @@ const NUMBER_BITS_MAX = 32;
 /** The `width` bits from `bit` on. */
 function readBits(view: DataView, bit: number, width: number): number {
   const first = bit >> 3, end = (bit + width + 7) >> 3;
+  // Most fields are whole bytes: a hint has hundreds.
+  if ((bit & 7) === 0) {
+    if (width === 8) return view.getUint8(first);
+    if (width === 16) return view.getUint16(first);
+    if (width === 24) return view.getUint8(first) * 0x1_0000 + view.getUint16(first + 1);
+    if (width === 32) return view.getUint32(first);
+  }
   let value = 0;
   for (let i = first; i < end; i++) value = value * 256 + view.getUint8(i);
   return Math.floor(value / 2 ** (end * 8 - bit - width)) % 2 ** width;
@@ -84,6 +91,7 @@ function readBits(view: DataView, bit: number, width: number): number {
 
 function readBigBits(view: DataView, bit: number, width: number): bigint {
   const first = bit >> 3, end = (bit + width + 7) >> 3;
+  if ((bit & 7) === 0 && width === 64) return view.getBigUint64(first);
   let value = 0n;
   for (let i = first; i < end; i++) value = (value << 8n) | BigInt(view.getUint8(i));
   return (value >> BigInt(end * 8 - bit - width)) & ((1n << BigInt(width)) - 1n);
@@ -91,6 +99,16 @@ function readBigBits(view: DataView, bit: number, width: number): bigint {
 
 function writeBits(view: DataView, bit: number, field: { value: number; width: number }): void {
   const first = bit >> 3, end = (bit + field.width + 7) >> 3;
+  if ((bit & 7) === 0) {
+    const { value, width } = field;
+    if (width === 8) return view.setUint8(first, value);
+    if (width === 16) return view.setUint16(first, value);
+    if (width === 32) return view.setUint32(first, value);
+    if (width === 24) {
+      view.setUint8(first, value >> 16);
+      return view.setUint16(first + 1, value & 0xffff);
+    }
+  }
   let rest = field.value * 2 ** (end * 8 - bit - field.width);
   for (let i = end - 1; i >= first; i--) {
     view.setUint8(i, view.getUint8(i) | (rest % 256));
@@ -100,6 +118,7 @@ function writeBits(view: DataView, bit: number, field: { value: number; width: n
 
 function writeBigBits(view: DataView, bit: number, field: { value: bigint; width: number }): void {
   const first = bit >> 3, end = (bit + field.width + 7) >> 3;
+  if ((bit & 7) === 0 && field.width === 64) return view.setBigUint64(first, field.value);
   let rest = field.value << BigInt(end * 8 - bit - field.width);
   for (let i = end - 1; i >= first; i--) {
     view.setUint8(i, view.getUint8(i) | Number(rest & 0xffn));

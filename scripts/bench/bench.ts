@@ -9,6 +9,7 @@ import { measureHops, measureStartUp } from "./as_processes.ts";
 import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
+import { measureHints } from "./hints.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
@@ -31,7 +32,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "p", "q"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "p", "q", "r"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -55,6 +56,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("q")) figures.push(...measureQueues({ seed, quick }));
+  if (wanted.has("r")) figures.push(...measureHints({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
@@ -115,7 +117,7 @@ const command = new Command("bench")
   .option("--write", "put the tables of (l), (m) and (p) into bench/RESULTS.md, with --only lmp")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

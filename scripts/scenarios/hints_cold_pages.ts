@@ -10,34 +10,24 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { countersOf, type Counts, tellMeasured, tellServed } from "./hints_measured.ts";
 
 const SERVICE = "hints";
-/** Of the server's card, as they stand in its results. */
-const COUNTERS = [
-  "pageFaults",
-  "pageFaultDrops",
-  "hintsIn",
-  "hintPageRequests",
-  "hintPagesUseful",
-  "hintPagesLate",
-  "hintPagesWasted",
-] as const;
-
 export default function* coldPages(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
 
-/** A region for each client: room for the work ahead, and for the two messages. */
+/** A region for each connection: room for the work ahead, and for the message. */
 function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const listener = v.must(v.listen(device, SERVICE));
-  let before: Readonly<Record<string, number>> = {};
-  for (let i = 0; i < Number(options.clients); i++) {
+  let before: Counts = {};
+  for (let i = 0; i < 2 * Number(options.clients); i++) {
     const event = yield* v.waitEvent(listener);
     if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
-    const buffer = cpu.allocate(Number(options.ahead) + 2 * Number(options.bytes));
+    const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
     const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
     const place = new DataView(new ArrayBuffer(16));
     place.setBigUint64(0, BigInt(mr.address));
@@ -50,22 +40,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     for (let ended = yield* v.waitEvent(listener); ended?.kind !== "closed";) {
       ended = yield* v.waitEvent(listener);
     }
-    const counters = yield* countersOf(cpu);
-    const since = (name: string) => (counters[name] ?? 0) - (before[name] ?? 0);
-    const counts = Object.fromEntries(COUNTERS.map((name) => [name, since(name)]));
-    const stall = microseconds(since("pageStallPs"));
-    const client = connection.peer.host;
-    cpu.report("result", { program: "hints", host: cpu.host, client, ...counts, stall });
-    before = counters;
+    before = yield* tellServed(cpu, { client: connection.peer.host, before });
     yield* v.disconnect(connection);
   }
-}
-
-function* countersOf(
-  cpu: ProgramContext["cpu"],
-): Steps<Readonly<Record<string, number>>> {
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
 }
 
 interface Client {
@@ -80,35 +57,28 @@ function* measure(context: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-  const bytes = Number(options.bytes), ahead = Number(options.ahead);
-  const buffer = cpu.allocate(Math.max(bytes, ahead));
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-  const connection = yield* v.connect(device, { to: "server", service: SERVICE, qp });
-  if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
-  const client = { context, connection, cq, mr };
-  const others = writeOf(client, 0, ahead);
-  yield* timeOf(client, [others]);
-  for (const [i, before] of [[], [others]].entries()) {
-    const work = [...before, writeOf(client, ahead + i * bytes, bytes)];
-    const held = yield* heldPs(cpu);
+  const bytes = Number(options.bytes), ahead = Number(options.ahead), to = "server";
+  const mr = v.must(
+    yield* v.regMr(pd, cpu.allocate(Math.max(bytes, ahead)), { access: ["localWrite"] }),
+  );
+  for (const behind of [0, ahead]) {
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const connection = yield* v.connect(device, { to, service: SERVICE, qp });
+    if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+    const client = { context, connection, cq, mr };
+    const others = writeOf(client, 0, ahead);
+    yield* timeOf(client, [others]);
+    const work = [...behind === 0 ? [] : [others], writeOf(client, ahead, bytes)];
+    const before = yield* countersOf(cpu);
     const cold = yield* timeOf(client, work);
-    const wait = microseconds((yield* heldPs(cpu)) - held);
-    const warm = yield* timeOf(client, work);
-    const stall = Math.round((cold - warm) * 100) / 100;
-    const behind = i === 0 ? 0 : ahead;
-    const row = { behind, unit: "us", cold, warm, stall, held: wait };
-    cpu.report("result", { program: "hints", host: cpu.host, ...row });
+    const between = yield* countersOf(cpu);
+    const stallPs = cold - (yield* timeOf(client, work));
+    const heldPs = (between.hintHoldPs ?? 0) - (before.hintHoldPs ?? 0);
+    const workload = behind === 0 ? "alone" : "behind other work";
+    const cost = { latencies: [cold], failed: 0, stallPs, heldPs };
+    yield* tellMeasured(cpu, { workload, to, ...cost, before });
+    yield* v.disconnect(connection);
   }
-  const { hintBytesOut = 0, hintsSent = 0, bytesOut = 1 } = yield* countersOf(cpu);
-  const overhead = `${(100 * hintBytesOut / bytesOut).toFixed(4)} %`;
-  cpu.report("result", { program: "hints", host: cpu.host, hintsSent, hintBytesOut, overhead });
-  yield* v.disconnect(connection);
-}
-
-/** How long the card has held requests back behind hints so far. */
-function* heldPs(cpu: ProgramContext["cpu"]): Steps<number> {
-  return (yield* countersOf(cpu)).hintHoldPs ?? 0;
 }
 
 /** A WRITE of so many bytes to an offset of the server's region. */
@@ -119,7 +89,7 @@ function writeOf({ context, connection, mr }: Client, offset: number, length: nu
   return { opcode: "write", sges: [context.device.verbs.sge(mr, 0, length)], remote };
 }
 
-/** Posts work, and waits until all of it has completed. @returns how long that took, in microseconds. */
+/** Posts work, and waits until all of it has completed. @returns how long that took, in ps. */
 function* timeOf(
   { context: { cpu, device: { verbs: v } }, connection, cq }: Client,
   work: readonly SendRequest[],
@@ -132,9 +102,5 @@ function* timeOf(
       left--;
     }
   }
-  return microseconds(cpu.now - began);
-}
-
-function microseconds(ps: number): number {
-  return Math.round(ps / 1e4) / 100;
+  return cpu.now - began;
 }

@@ -8,11 +8,9 @@
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { countersOf, type Counts, tellMeasured, tellServed } from "./hints_measured.ts";
 
 const SERVICE = "queues", CARRIER = "carrier";
-/** Of the server's card, as they stand in its results. */
-const COUNTERS = ["contextMisses", "hintsIn", "hintContextsFetched", "hintContextsUseful"] as const;
-
 export default function* manyQueues(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
@@ -29,15 +27,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const privateData = new Uint8Array(place.buffer);
   const listener = v.must(v.listen(device, SERVICE));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
-  let before: Readonly<Record<string, number>> = {};
-  /** What the card has counted for a client, which closes the first of its connections. */
-  function* tell(client: string): Steps<void> {
-    const now = yield* countersOf(cpu);
-    const counts = COUNTERS.map((name) => [name, (now[name] ?? 0) - (before[name] ?? 0)]);
-    const row = { program: "hints", host: cpu.host, client, ...Object.fromEntries(counts) };
-    cpu.report("result", row);
-    before = now;
-  }
+  let before: Counts = {};
   const connections: Connection[] = [];
   let isTold = false;
   for (let left = Number(options.clients); left > 0;) {
@@ -53,7 +43,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       connections.push(connection);
     } else if (event?.kind === "closed") {
       const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
-      if (!isTold) yield* tell(closed.peer.host);
+      if (!isTold) before = yield* tellServed(cpu, { client: closed.peer.host, before });
       isTold = true;
       connections.splice(connections.indexOf(closed), 1);
       yield* v.disconnect(closed);
@@ -62,11 +52,6 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       left--;
     }
   }
-}
-
-function* countersOf(cpu: ProgramContext["cpu"]): Steps<Readonly<Record<string, number>>> {
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
 }
 
 function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
@@ -91,25 +76,27 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   }
   // What both cards say of hints at the start has arrived.
   yield* cpu.sleep(100e6);
-  const began = cpu.now;
-  const rounds = Number(options.rounds);
-  for (let round = 0; round < rounds; round++) {
+  const before = yield* countersOf(cpu);
+  const latencies: number[] = [];
+  for (let round = 0; round < Number(options.rounds); round++) {
+    const began: number[] = [];
     for (const [i, connection] of connections.slice(0, count).entries()) {
       const { buffer, byteOffset } = connection.privateData;
       const place = new DataView(buffer, byteOffset);
       const remote = { va: Number(place.getBigUint64(0)) + i * bytes, rkey: place.getUint32(8) };
-      v.must(yield* v.postSend(connection.qp, { opcode: "write", sges: [v.sge(mr)], remote }));
+      const request = { opcode: "write", wrId: i, sges: [v.sge(mr)], remote } as const;
+      began.push(cpu.now);
+      v.must(yield* v.postSend(connection.qp, request));
     }
     for (let left = count; left > 0;) {
-      for (const { status } of yield* v.waitCompletion(cq)) {
+      for (const { status, wrId } of yield* v.waitCompletion(cq)) {
         if (status !== "SUCCESS") throw new Error(`A write ended with ${status}`);
+        latencies.push(cpu.now - began[wrId]!);
         left--;
       }
     }
   }
-  const took = Math.round((cpu.now - began) / rounds / 1e4) / 100;
-  const { hintBytesOut = 0, hintsSent = 0 } = yield* countersOf(cpu);
-  const row = { unit: "us", round: took, hintsSent, hintBytesOut };
-  cpu.report("result", { program: "hints", host: cpu.host, ...row });
+  const workload = `${count} queue pairs`, by = carriers === 1 ? "carrier" : "own";
+  yield* tellMeasured(cpu, { workload, to: "server", by, latencies, failed: 0, before });
   for (const connection of connections) yield* v.disconnect(connection);
 }

@@ -138,10 +138,22 @@ function* measure(context: ProgramContext): Steps<void> {
   const reply = yield* cpu.command({ op: "query-statistics" });
   const counters: Readonly<Record<string, number>> =
     reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
-  const { hintBytesOut = 0, hintsSent = 0, bytesOut = 1 } = counters;
-  const overhead = `${(100 * hintBytesOut / bytesOut).toFixed(4)} %`;
-  const row = { program: "hints", host: cpu.host, unit: "us", cold, warm, stall };
-  cpu.report("result", { ...row, hintsSent, hintBytesOut, overhead });
+  const { hintBytesOut = 0, hintsSent = 0, bytesOut = 0, hintHoldPs: heldPs = 0 } = counters;
+  const latencyPs = { median: cold * 1e6, p99: cold * 1e6, max: cold * 1e6 };
+  cpu.report("result", {
+    program: "hints",
+    workload: "behind other work",
+    to: "both servers",
+    ...(options.by === "carrier" && { by: "carrier" }),
+    messages: servers.length,
+    failed: 0,
+    latencyPs,
+    stallPs: stall * 1e6,
+    heldPs,
+    hintsSent,
+    hintBytesOut,
+    bytesOut,
+  });
   for (const { data, carrier } of servers) {
     if (carrier !== undefined) yield* v.disconnect(carrier);
     yield* v.disconnect(data);

@@ -269,7 +269,15 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     ],
     lacks: "a bound of what a hostile host costs other tenants, measured",
   },
-  ...numbered("H", ["30"], HINTS),
+  "H-30": {
+    proof: [
+      "are what programs of hints have measured, with what their servers' cards counted",
+      "hints_….yaml: faults, failures and the slowest, with and without",
+      "hints_cold_pages.yaml: behind other work a cold message stalls no more",
+      "hints_many_queues.yaml: contexts are read before they are missed",
+    ],
+    lacks: "contended atomics, and an all-reduce job; a picture for each encoding and transport",
+  },
   "H-31": {
     proof: [
       "the document's four elements give the hint that groups them by queue pair",

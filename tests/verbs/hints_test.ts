@@ -3,6 +3,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
+import workload from "../../scripts/scenarios/hints_workload.ts";
 import ways from "../../scripts/scenarios/hints_ways.ts";
 import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
@@ -13,14 +14,26 @@ import { SimulatedRack } from "../support/simulated_rack.ts";
 const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
 
 interface Row {
-  readonly behind: number;
-  readonly warm: number;
-  readonly stall: number;
-  readonly held: number;
+  readonly workload: string;
+  readonly stallPs: number;
+  readonly heldPs: number;
+}
+
+interface Measured extends Row {
+  readonly messages: number;
+  readonly failed: number;
+  readonly latencyPs: { readonly p99: number };
+  readonly hintsSent: number;
+  readonly hintBytesOut: number;
+}
+
+interface Served {
+  readonly client: string;
+  readonly counters: Readonly<Record<string, number>>;
 }
 
 describe("hints in a rack", () => {
-  it("H-30 (in part): hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
+  it("H-30: hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
     const text = await Deno.readTextFile(new URL("hints_cold_pages.yaml", SHIPPED));
     // A sixteenth of the bytes at a sixteenth of the rate.
     const small = text.replaceAll("1048576", "65536").replaceAll("2097152", "131072")
@@ -28,9 +41,9 @@ describe("hints in a rack", () => {
     const rack = new SimulatedRack(small, { programs: { "./hints_cold_pages.ts": coldPages } })
       .run();
     const rows = (host: string) => {
-      const found = rack.reported("result", host).filter((row) => "behind" in row!);
-      equal(found.length, 2, JSON.stringify(rack.reports));
-      return found as unknown as [Row, Row];
+      const found = rack.reported("result", host) as unknown as Row[];
+      same(found.map(({ workload }) => workload), ["alone", "behind other work"]);
+      return found.map(({ stallPs, heldPs }) => ({ stall: stallPs / 1e6, held: heldPs / 1e6 }));
     };
     const off = rows("off");
     for (const { stall, held } of off) {
@@ -38,8 +51,8 @@ describe("hints in a rack", () => {
       equal(held, 0);
     }
     const [alone, behind] = rows("at-once");
-    ok(alone.stall > 0.9 * off[0].stall, "a hint right ahead of its request comes too late");
-    ok(behind.stall < 0.1 * off[1].stall, `${behind.stall} us of ${off[1].stall} us remain`);
+    ok(alone!.stall > 0.9 * off[0]!.stall, "a hint right ahead of its request comes too late");
+    ok(behind!.stall < 0.1 * off[1]!.stall, `${behind!.stall} us of ${off[1]!.stall} us remain`);
     for (const row of rows("delayed")) {
       ok(row.stall < 1 && row.held === 600, "the wait takes the stall's place");
     }
@@ -47,55 +60,83 @@ describe("hints in a rack", () => {
     for (const [i, { stall, held }] of rows("after-ack").entries()) {
       ok(held >= stall - 1 && stall >= off[i]!.stall - 10, `${stall} us, of which held ${held}`);
     }
-    const counted = Object.fromEntries(
-      rack.reported("result", "server").map((row) => [row!.client as string, row!]),
-    );
-    same(Object.keys(counted), ["off", "at-once", "delayed", "after-ack"]);
-    equal(counted["off"]!.hintsIn, 0);
-    equal(counted["at-once"]!.hintPagesLate, 1, "the first page of the message alone");
-    equal(counted["delayed"]!.hintPagesLate, 0);
-    for (const { hintPagesWasted } of Object.values(counted)) equal(hintPagesWasted, 0);
+    const served = rack.reported("result", "server") as unknown as Served[];
+    const clients = ["off", "at-once", "delayed", "after-ack"];
+    same(served.map(({ client }) => client), clients.flatMap((client) => [client, client]));
+    const counts = (name: string) => served.map(({ counters }) => counters[name]);
+    same(counts("hintsIn").slice(0, 2), [0, 0]);
+    const late = [0, 0, 1, 0, 0, 0];
+    same(counts("hintPagesLate").slice(0, 6), late, "the first page of the message alone");
+    ok(counts("hintPagesWasted").every((count) => count === 0));
   });
 
-  it("H-30 (in part): hints_many_queues.yaml: contexts are read before they are missed", async () => {
+  it("H-30: hints_many_queues.yaml: contexts are read before they are missed", async () => {
     const text = await Deno.readTextFile(new URL("hints_many_queues.yaml", SHIPPED));
     const small = text.replaceAll("queuePairs: 64", "queuePairs: 24").replaceAll("61ms", "31ms")
       .replace("121ms", "61ms").replace("entries: 32", "entries: 16");
     const rack = new SimulatedRack(small, { programs: { "./hints_many_queues.ts": manyQueues } })
       .run();
-    const [off, carrier, afterAck, ...others] = rack.reported("result", "server") as unknown as {
-      readonly client: string;
-      readonly contextMisses: number;
-      readonly hintContextsFetched: number;
-      readonly hintContextsUseful: number;
-    }[];
-    same([off!.client, carrier!.client, afterAck!.client, others.length], [
-      "off",
-      "carrier",
-      "after-ack",
-      0,
-    ]);
-    ok(off!.contextMisses > 80 && off!.hintContextsFetched === 0, JSON.stringify(off));
+    const served = rack.reported("result", "server") as unknown as Served[];
+    same(served.map(({ client }) => client), ["off", "carrier", "after-ack"]);
+    const [off, carrier, afterAck] = served.map(({ counters }) => counters);
+    ok(off!.contextMisses! > 80 && off!.hintContextsFetched === 0, JSON.stringify(off));
     for (const hinted of [carrier!, afterAck!]) {
-      ok(hinted.contextMisses < 0.7 * off!.contextMisses, JSON.stringify(hinted));
-      ok(hinted.hintContextsUseful > 0.9 * hinted.hintContextsFetched);
+      ok(hinted.contextMisses! < 0.7 * off!.contextMisses!, JSON.stringify(hinted));
+      ok(hinted.hintContextsUseful! > 0.9 * hinted.hintContextsFetched!);
     }
   });
+
+  /** The smallest of each kind that shows what the whole one does. */
+  const WORKLOADS = {
+    small_messages: [["count: 256", "count: 48"], ["depth: 32", "depth: 16"]],
+    huge_message: [["8388608", "262144"]],
+    storage: [["count: 256", "count: 48"], ["depth: 32", "depth: 16"]],
+    rpc: [["count: 64", "count: 16"], ["depth: 32", "depth: 16"]],
+  } as const;
+  for (const [name, smaller] of Object.entries(WORKLOADS)) {
+    it(`H-30: hints_${name}.yaml: faults, failures and the slowest, with and without`, async () => {
+      let text = await Deno.readTextFile(new URL(`hints_${name}.yaml`, SHIPPED));
+      for (const [from, to] of smaller) text = text.replaceAll(from, to);
+      const rack = new SimulatedRack(text, { programs: { "./hints_workload.ts": workload } }).run();
+      const served = rack.reported("result", "server") as unknown as Served[];
+      const rows = served.map(({ client, counters }) => {
+        const [told, ...more] = rack.reported("result", client) as unknown as Measured[];
+        same([more, told!.failed], [[], 0]);
+        const { latencyPs: { p99 }, hintsSent, messages } = told!;
+        const { pageFaults, pageFaultsMerged, hintPageRequests } = counters;
+        const faults = pageFaults! + pageFaultsMerged! - hintPageRequests!;
+        return { client, p99, hintsSent, messages, faults };
+      });
+      const [off, ...hinted] = rows;
+      equal(off!.client, "off");
+      equal(off!.hintsSent, 0);
+      ok(off!.faults >= 1);
+      for (const { client, hintsSent, p99, faults } of hinted) {
+        ok(hintsSent > 0, client);
+        ok(faults <= off!.faults, `${client}: ${faults} faults, without hints ${off!.faults}`);
+        if (client === "after-ack") equal(faults, 0, "all is there before a request comes");
+        if (off!.messages > 1) ok(p99 < 0.7 * off!.p99, `${client}: ${p99} of ${off!.p99}`);
+      }
+    });
+  }
 
   it("H-07, H-08, H-30 (in part), H-31: hints_ways.yaml: each encoding by each transport, to two responders", async () => {
     const text = await Deno.readTextFile(new URL("hints_ways.yaml", SHIPPED));
     const rack = new SimulatedRack(text, { programs: { "./hints_ways.ts": ways } }).run();
-    const rows = rack.reports.filter(({ topic }) => topic === "result").map(({ value }) => value);
-    const overhead = Object.fromEntries(rows.map((row) => [row.host, row.hintBytesOut as number]));
+    const rows = rack.reports.filter(({ topic }) => topic === "result")
+      .map((
+        { node: host, value },
+      ) => ({ ...value, host } as unknown as Measured & { host: string }));
+    const overhead = Object.fromEntries(rows.map((row) => [row.host, row.hintBytesOut]));
     same(Object.keys(overhead), [
       "off",
       ...["opcode-own", "header-own", "payload-own", "flagged-own"],
       ...["opcode-carrier", "header-carrier", "payload-carrier"],
       ...["opcode-multicast", "opcode-trusted"],
     ]);
-    for (const { host, stall, hintsSent } of rows) {
-      if (host === "off") ok((stall as number) > 460 && hintsSent === 0);
-      else ok((stall as number) < 1, `${host}: ${stall} us remain`);
+    for (const { host, stallPs, hintsSent } of rows) {
+      if (host === "off") ok(stallPs > 460e6 && hintsSent === 0);
+      else ok(stallPs < 1e6, `${host}: ${stallPs} ps remain`);
     }
     // What they take of the wire: a datagram more than its own opcode, a header least, READs and WRITEs most.
     const { "opcode-own": opcode, "header-own": header, "payload-own": payload } = overhead;
@@ -111,7 +152,7 @@ describe("hints in a rack", () => {
       // Both get the datagrams of both clients, of which there is one for each pair of queue pairs.
       equal(
         counted[server]!.multicastIn,
-        2 * (rows.find(({ host }) => host === "opcode-multicast")!.hintsSent as number),
+        2 * (rows.find(({ host }) => host === "opcode-multicast")!.hintsSent),
       );
     }
   });

@@ -38,7 +38,7 @@ import {
 } from "./hint_eth.ts";
 import { opcodeRow } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
-import { allocate, viewOf } from "../../base/slab.ts";
+import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 
 export interface HintEntry {
   /** Bits of `HINT_KINDS`. */
@@ -91,23 +91,32 @@ function readHeader(bytes: Uint8Array): HintEth {
 export function hintParts(
   message: HintMessage,
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
-  const bytes = encodeHint(message);
-  return { hintEth: readHeader(bytes), payload: bytes.subarray(HINT_ETH_BYTES) };
+  const hintEth = headerOf(message);
+  const payload = allocate(hintEth.bytes - HINT_ETH_BYTES);
+  writeGroups(message.groups, { view: bufferViewOf(payload), at: payload.byteOffset });
+  return { hintEth, payload };
 }
 
 /** The bytes of a message: the payload of a datagram. */
 export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
+  const header = headerOf(message);
+  const bytes = allocate(header.bytes), view = viewOf(bytes);
+  writeFields(HINT_ETH_FIELDS, header, { view, at: 0 });
+  writeGroups(message.groups, { view, at: HINT_ETH_BYTES });
+  return bytes;
+}
+
+function headerOf(message: HintMessage): HintEth {
   const { type, kinds, reason, sequence, answer, groups } = message;
-  const size = bytesOf(message);
+  const bytes = bytesOf(message);
   assert(
-    groups.length <= 0xff && size <= 0xffff &&
+    groups.length <= 0xff && bytes <= 0xffff &&
       groups.every(({ entries }) =>
         entries.length <= 0xff && entries.every(({ objects }) => objects.length <= 0xff)
       ),
-    `Cannot encode a hint of ${groups.length} queue pairs and ${size} B: too many for its counts`,
+    `Cannot encode a hint of ${groups.length} queue pairs and ${bytes} B: too many for its counts`,
   );
-  const bytes = allocate(size), view = viewOf(bytes);
-  const header: HintEth = {
+  return {
     magic: HINT_MAGIC,
     version: HINT_VERSION,
     type: HINT_TYPES.indexOf(type),
@@ -117,26 +126,40 @@ export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
     answer,
     reserved: 0,
     groups: groups.length,
-    bytes: size,
+    bytes,
   };
-  writeFields(HINT_ETH_FIELDS, header, { view, at: 0 });
-  let at = HINT_ETH_BYTES;
+}
+
+function writeGroups(
+  groups: readonly HintGroup[],
+  place: { readonly view: DataView; readonly at: number },
+): void {
+  const { view } = place;
+  let { at } = place;
   for (const { destQpn, sourceQpn, entries } of groups) {
     const group = { destQpn, entries: entries.length, sourceQpn, reserved: 0 };
     writeFields(HINT_GROUP_FIELDS, group, { view, at });
     at += HINT_GROUP_BYTES;
-    for (const entry of entries) {
+    for (const { kinds, messages, sequence, rkey, length, va, objects, ...entry } of entries) {
       const operation = HINT_OPERATIONS.indexOf(entry.operation);
-      const objects = entry.objects.length;
-      writeFields(HINT_ENTRY_FIELDS, { ...entry, operation, objects }, { view, at });
+      const fields = {
+        kinds,
+        operation,
+        messages,
+        objects: objects.length,
+        sequence,
+        rkey,
+        length,
+        va,
+      };
+      writeFields(HINT_ENTRY_FIELDS, fields, { view, at });
       at += HINT_ENTRY_BYTES;
-      for (const identity of entry.objects) {
+      for (const identity of objects) {
         writeFields(HINT_OBJECT_FIELDS, { identity }, { view, at });
         at += HINT_OBJECT_BYTES;
       }
     }
   }
-  return bytes;
 }
 
 /**
@@ -145,17 +168,18 @@ export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
  */
 export function decodeHint(bytes: Uint8Array<ArrayBuffer>): HintMessage | undefined {
   if (bytes.length < HINT_ETH_BYTES) return undefined;
-  const view = viewOf(bytes);
-  const header = readHeader(bytes);
+  return decodeParts(readHeader(bytes), bytes.subarray(HINT_ETH_BYTES));
+}
+
+function decodeParts(header: HintEth, rest: Uint8Array<ArrayBuffer>): HintMessage | undefined {
   const { magic, version, kinds, sequence, answer } = header;
   const type = HINT_TYPES[header.type], reason = HINT_REASONS[header.reason];
-  if (magic !== HINT_MAGIC || version !== HINT_VERSION || header.bytes !== bytes.length) {
-    return undefined;
-  }
+  const isWhole = header.bytes === HINT_ETH_BYTES + rest.length;
+  if (magic !== HINT_MAGIC || version !== HINT_VERSION || !isWhole) return undefined;
   if (type === undefined || reason === undefined) return undefined;
-  const reader: Reader = { view, at: HINT_ETH_BYTES };
+  const reader: Reader = { view: viewOf(rest), at: 0 };
   const groups = readMany(reader, header.groups, readGroup);
-  if (groups === undefined || reader.at !== bytes.length) return undefined;
+  if (groups === undefined || reader.at !== rest.length) return undefined;
   return { type, kinds, reason, sequence, answer, groups };
 }
 
@@ -330,8 +354,5 @@ function rangeOf({ bth, reth }: RocePacket): HintEntry | undefined {
 export function hintOf(packet: RocePacket): HintMessage | undefined {
   const { hintEth, payload } = packet;
   if (hintEth === undefined) return packet.deth === undefined ? undefined : decodeHint(payload);
-  const bytes = allocate(HINT_ETH_BYTES + payload.length);
-  writeFields(HINT_ETH_FIELDS, hintEth, { view: viewOf(bytes), at: 0 });
-  bytes.set(payload, HINT_ETH_BYTES);
-  return decodeHint(bytes);
+  return decodeParts(hintEth, payload);
 }

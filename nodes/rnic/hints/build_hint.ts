@@ -33,6 +33,9 @@ const KINDS_OF: Readonly<Record<HintOperation, number>> = {
   "compare-swap": HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic,
 };
 
+/** More than a queue pair's number can be. */
+const QPNS_END = 2 ** 24;
+
 /**
  * Groups elements by queue pair, in the order of the groups' first elements (H-31). SENDs that follow each
  * other are one entry with their count: of an untagged message only that is known (H-03).
@@ -40,13 +43,13 @@ const KINDS_OF: Readonly<Record<HintOperation, number>> = {
  * @param kinds bits of `HINT_KINDS` that the responder wants: elements that need none of them are left out.
  */
 export function groupElements(elements: readonly WorkElement[], kinds: number): HintGroup[] {
-  const groups = new Map<string, { group: HintGroup; entries: HintEntry[] }>();
+  const groups = new Map<number, { group: HintGroup; entries: HintEntry[] }>();
   for (const [place, element] of elements.entries()) {
     const { sourceQpn, destQpn, operation, sequence, rkey, va, length, objects } = element;
     const ofOrder = standsBeforeAtomic(elements, place) ? HINT_KINDS.atomic : 0;
     const wanted = (KINDS_OF[operation] | ofOrder) & kinds;
     if (wanted === 0) continue;
-    const key = `${sourceQpn}-${destQpn}`;
+    const key = sourceQpn * QPNS_END + destQpn;
     let found = groups.get(key);
     if (found === undefined) {
       const entries: HintEntry[] = [];

@@ -405,6 +405,10 @@ describe("a responder that gets hints", () => {
     equal(counter(plain, "b", "translationMisses"), 8);
     equal(counter(hinted, "b", "hintLinesUseful"), 8);
     equal(counter(hinted, "b", "translationMisses"), 0);
+    // H-30: right behind their hint requests come before the lines, of which one is of each hint's first element.
+    const late = run({ batch: 4 });
+    const counts = ["hintLinesUseful", "hintLinesLate", "hintMissesBehindFirst", "hintLinesWasted"];
+    same(counts.map((name) => counter(late, "b", name)), [0, 8, 6, 0]);
   });
 
   it("H-21: receives are set aside for the count of untagged messages, with their memory", () => {

@@ -389,6 +389,7 @@ function waste(hints: Hints, charge: Charge): void {
   release(hints, charge);
   if (charge.kind === "page") hints.counters.hintPagesWasted++;
   else if (charge.kind === "line") hints.counters.hintLinesWasted++;
+  else hints.counters.hintContextsWasted++;
 }
 
 /** A word that no atomic has come for in time. */

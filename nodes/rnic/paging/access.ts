@@ -10,7 +10,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { beginWait, takeAdmission } from "./memory_waits.ts";
 import { redeemLine, redeemPage } from "../state/hints/charges.ts";
 import { type Ahead, askForPages } from "./page_requests.ts";
-import { fetchLine, isOnChip } from "./translation_cache.ts";
+import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
 
 export interface MemoryAccess {
   readonly segments: readonly MemorySegment[];
@@ -64,8 +64,11 @@ export function checkAccess(
     if (isAdmitted || pages.length > 0) continue;
     const end = Math.floor(last / ENTRIES_PER_LINE);
     for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
-      if (!isOnChip(paging, table, line)) lines.push({ table, line });
-      else if (hints !== undefined) redeemLine(hints, table, line);
+      const isThere = isOnChip(paging, table, line);
+      if (!isThere) lines.push({ table, line });
+      if (hints === undefined) continue;
+      if (isThere) redeemLine(hints, { table, line }, "there");
+      else redeemLine(hints, { table, line }, isComing(paging, table, line) ? "coming" : "gone");
     }
   }
   if (pages.length > 0) {

@@ -27,12 +27,16 @@ function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): Context
   const { cache, contextWaits, counters, hints } = device;
   const queue = queueOf(qp, half);
   const waiting = contextWaits.get(queue);
-  if (waiting !== undefined) return waiting;
+  if (waiting !== undefined) {
+    if (hints !== undefined) redeemContext(hints, queue, "coming");
+    return waiting;
+  }
   const entry = cache.find(queue);
   if (entry !== undefined && !(cache.isAbsent && entry.pins === 0)) {
-    if (hints !== undefined) redeemContext(hints, queue);
+    if (hints !== undefined) redeemContext(hints, queue, "there");
     return undefined;
   }
+  if (hints !== undefined) redeemContext(hints, queue, "gone");
   counters.contextMisses++;
   return readContext(device, qp, queue);
 }

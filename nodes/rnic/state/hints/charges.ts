@@ -45,12 +45,30 @@ export function redeemPage(
   }
 }
 
-/** A request finds a line of translations on the chip. */
-export function redeemLine(hints: Hints, table: TranslationTable, line: number): void {
+/** How a request finds a line of translations or a context that was fetched for a hint. */
+export type Found = "there" | "coming" | "gone";
+
+/** A request needs a line of translations. */
+export function redeemLine(
+  hints: Hints,
+  { table, line }: { readonly table: TranslationTable; readonly line: number },
+  found: Found,
+): void {
   const charge = hints.charges.get(chargeKey(table, "line", line));
   if (charge === undefined) return;
   release(hints, charge);
-  hints.counters.hintLinesUseful++;
+  const { counters } = hints;
+  if (found === "there") counters.hintLinesUseful++;
+  else if (found === "gone") counters.hintLinesWasted++;
+  else {
+    counters.hintLinesLate++;
+    noteMiss(hints, charge);
+  }
+}
+
+/** A request misses what its hint has not brought yet: the first may, later ones should not. */
+function noteMiss({ counters }: Hints, { position }: Charge): void {
+  if (position > 0) counters.hintMissesBehindFirst++;
 }
 
 /** A queue's information, which is half of a context, as a number. */
@@ -58,10 +76,16 @@ export function contextKey(queue: number): number {
   return -1 - queue;
 }
 
-/** A packet finds its context on the chip. */
-export function redeemContext(hints: Hints, queue: number): void {
+/** A packet needs its context. */
+export function redeemContext(hints: Hints, queue: number, found: Found): void {
   const charge = hints.charges.get(contextKey(queue));
   if (charge === undefined) return;
   release(hints, charge);
-  hints.counters.hintContextsUseful++;
+  const { counters } = hints;
+  if (found === "there") counters.hintContextsUseful++;
+  else if (found === "gone") counters.hintContextsWasted++;
+  else {
+    counters.hintContextsLate++;
+    noteMiss(hints, charge);
+  }
 }

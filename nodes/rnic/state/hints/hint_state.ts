@@ -192,10 +192,16 @@ export interface HintCounters {
   /** Of the late ones those behind their hint's first element. */
   hintPagesLateBehindFirst: number;
   hintPagesWasted: number;
+  /** Lines and contexts, the same: there, on their way, put out of the cache or not needed. */
   hintLinesUseful: number;
+  hintLinesLate: number;
   hintLinesWasted: number;
   hintContextsFetched: number;
   hintContextsUseful: number;
+  hintContextsLate: number;
+  hintContextsWasted: number;
+  /** Of the late lines and contexts those behind their hint's first element. */
+  hintMissesBehindFirst: number;
   /** Receive WQEs whose memory was looked at. */
   hintReceives: number;
 }
@@ -263,9 +269,13 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintPagesLateBehindFirst: 0,
       hintPagesWasted: 0,
       hintLinesUseful: 0,
+      hintLinesLate: 0,
       hintLinesWasted: 0,
       hintContextsFetched: 0,
       hintContextsUseful: 0,
+      hintContextsLate: 0,
+      hintContextsWasted: 0,
+      hintMissesBehindFirst: 0,
       hintReceives: 0,
     },
   };

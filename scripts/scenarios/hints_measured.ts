@@ -1,0 +1,71 @@
+/**
+ * What the programs of hints say of a workload (H-30): a client what it took, its server what its card has
+ * counted meanwhile. `rack run` puts both into a row of one table (`console/reports/hint_report.ts`).
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+type Cpu = ProgramContext["cpu"];
+export type Counts = Readonly<Record<string, number>>;
+
+/** Of a server's card: faults and misses, and what it did for hints. */
+const SERVED = /^(hint|pageFault|pageStall)|^(rnrNaksOut|translationMisses|contextMisses)$/;
+
+/** All that the host's card has counted so far. */
+export function* countersOf(cpu: Cpu): Steps<Counts> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+}
+
+/** What was counted between two looks. */
+export function since(before: Counts, now: Counts): Counts {
+  return Object.fromEntries(
+    Object.entries(now).map(([name, count]) => [name, count - (before[name] ?? 0)]),
+  );
+}
+
+/** A server's word about a client. @returns what its card has counted so far. */
+export function* tellServed(
+  cpu: Cpu,
+  { client, before }: { readonly client: string; readonly before: Counts },
+): Steps<Counts> {
+  const now = yield* countersOf(cpu);
+  const counted = Object.entries(since(before, now)).filter(([name]) => SERVED.test(name));
+  cpu.report("result", { program: "hints", client, counters: Object.fromEntries(counted) });
+  return now;
+}
+
+export interface Workload {
+  readonly workload: string;
+  readonly to: string;
+  readonly by?: "own" | "carrier";
+  /** From the post to the completion of each operation that has succeeded, in ps. */
+  readonly latencies: readonly number[];
+  readonly failed: number;
+  /** What it took longer than the same again, in ps. */
+  readonly stallPs?: number;
+  /** How long the card has held requests back behind their hints, where that is not all of the time. */
+  readonly heldPs?: number;
+  /** Of the client's card, when the workload began. */
+  readonly before: Counts;
+}
+
+/** A client's word about a workload that has ended just now. */
+export function* tellMeasured(cpu: Cpu, { latencies, before, ...told }: Workload): Steps<void> {
+  const counted = since(before, yield* countersOf(cpu));
+  const { hintsSent = 0, hintBytesOut = 0, bytesOut = 0, hintHoldPs: heldPs = 0 } = counted;
+  const sorted = latencies.toSorted((x, y) => x - y);
+  const rank = (part: number) => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
+  const latencyPs = { median: rank(0.5), p99: rank(0.99), max: rank(1) };
+  const messages = latencies.length + told.failed;
+  cpu.report("result", {
+    program: "hints",
+    heldPs,
+    ...told,
+    messages,
+    latencyPs,
+    hintsSent,
+    hintBytesOut,
+    bytesOut,
+  });
+}

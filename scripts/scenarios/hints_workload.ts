@@ -1,0 +1,197 @@
+/**
+ * Workloads by which hints are measured (H-30), each between a client and a server whose memory is not there:
+ *
+ *     small      `count` WRITEs of `bytes` each, a page apart
+ *     storage    READs and WRITEs of `bytes` each, of blocks that are drawn, each of them once
+ *     huge       one WRITE of `bytes`
+ *     rpc        `count` requests by SEND, each into a receive buffer of its own, and a reply to each
+ *
+ * `huge` is written twice: what it takes longer the first time is its stall. The next client starts when the one
+ * before has ended, so that what the server's card counts is one client's.
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { countersOf, type Counts, tellMeasured, tellServed } from "./hints_measured.ts";
+
+const SERVICE = "hints";
+const PAGE = 4096;
+/** What both cards say of hints at the start has arrived by then. */
+const AGREED_PS = 100e6;
+
+export default function* workload(context: ProgramContext): Steps<void> {
+  yield* context.options.role === "server" ? serve(context) : measure(context);
+}
+
+interface Job {
+  readonly workload: string;
+  /** Bytes of a message, and how many there are. */
+  readonly bytes: number;
+  readonly count: number;
+  /** Messages that are outstanding at a time. */
+  readonly depth: number;
+  /** Of the server's memory for each message. */
+  readonly stride: number;
+}
+
+function jobOf({ options }: ProgramContext): Job {
+  const bytes = Number(options.bytes), count = Number(options.count ?? 1);
+  const stride = Math.ceil(bytes / PAGE) * PAGE;
+  return {
+    workload: String(options.workload),
+    bytes,
+    count,
+    depth: Number(options.depth ?? 1),
+    stride,
+  };
+}
+
+/** Memory for each client, of which nothing is there when it begins. */
+function* serve(context: ProgramContext): Steps<void> {
+  const { cpu, device, options } = context;
+  const { workload, bytes, count, depth, stride } = jobOf(context);
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 4 * count + 16 }));
+  const listener = v.must(v.listen(device, SERVICE));
+  let before: Counts = {};
+  for (let left = Number(options.clients); left > 0; left--) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
+    const buffer = cpu.allocate(count * stride);
+    const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+    const mr = v.must(yield* v.regMr(pd, buffer, { access }));
+    const place = new DataView(new ArrayBuffer(16));
+    place.setBigUint64(0, BigInt(mr.address));
+    place.setUint32(8, mr.rkey);
+    const isRpc = workload === "rpc";
+    const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
+    const privateData = new Uint8Array(place.buffer);
+    const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
+    if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+    if (isRpc) yield* answer(context, { connection, cq, mr }, { bytes, count, stride });
+    for (let ended = yield* v.waitEvent(listener); ended?.kind !== "closed";) {
+      ended = yield* v.waitEvent(listener);
+    }
+    before = yield* tellServed(cpu, { client: connection.peer.host, before });
+    yield* v.disconnect(connection);
+    v.must(yield* v.deregMr(mr));
+  }
+}
+
+interface End {
+  readonly connection: Connection;
+  readonly cq: Cq;
+  readonly mr: Mr;
+}
+
+/** A reply of the same length to each request, out of the buffer that it came into. */
+function* answer(
+  { device: { verbs: v } }: ProgramContext,
+  { connection: { qp }, cq, mr }: End,
+  { bytes, count, stride }: Pick<Job, "bytes" | "count" | "stride">,
+): Steps<void> {
+  const sges = (i: number) => [v.sge(mr, i * stride, bytes)];
+  const receives = Array.from({ length: count }, (_, i) => ({ wrId: i, sges: sges(i) }));
+  v.must(yield* v.postRecv(qp, receives));
+  for (let replied = 0; replied < count;) {
+    for (const { status, opcode, wrId } of yield* v.waitCompletion(cq)) {
+      if (status !== "SUCCESS") return;
+      if (opcode === "send") replied++;
+      else v.must(yield* v.postSend(qp, { opcode: "send", sges: sges(wrId) }));
+    }
+  }
+}
+
+function* measure(context: ProgramContext): Steps<void> {
+  const { cpu, device } = context;
+  const job = jobOf(context);
+  const { workload, bytes, count, depth } = job;
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 4 * depth + 16 }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const isRpc = workload === "rpc";
+  const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
+  const to = "server";
+  const connection = yield* v.connect(device, { to, service: SERVICE, qp });
+  if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+  const end = { connection, cq, mr };
+  if (isRpc) {
+    const sges = [v.sge(mr)];
+    v.must(yield* v.postRecv(connection.qp, Array.from({ length: count }, () => ({ sges }))));
+  }
+  yield* cpu.sleep(AGREED_PS);
+  const before = yield* countersOf(cpu);
+  const requests = requestsOf(context, end, job);
+  const cold = yield* run(context, end, { requests, depth, isRpc });
+  const stall: { stallPs?: number } = {};
+  if (workload === "huge") {
+    const warm = yield* run(context, end, { requests, depth, isRpc });
+    stall.stallPs = (cold.latencies[0] ?? 0) - (warm.latencies[0] ?? 0);
+  }
+  yield* tellMeasured(cpu, { workload: nameOf(job), to, ...cold, ...stall, before });
+  yield* v.disconnect(connection);
+}
+
+function nameOf({ workload, bytes, count }: Job): string {
+  return `${workload}: ${count} of ${bytes} B`;
+}
+
+/** The requests of a workload, in their order. */
+function requestsOf(
+  { cpu, device: { verbs: v } }: ProgramContext,
+  { connection, mr }: End,
+  { workload, count, stride }: Job,
+): SendRequest[] {
+  const { buffer, byteOffset } = connection.privateData;
+  const place = new DataView(buffer, byteOffset);
+  const base = Number(place.getBigUint64(0)), rkey = place.getUint32(8);
+  const sges = [v.sge(mr)];
+  const blocks = Array.from({ length: count }, (_, i) => i);
+  if (workload === "storage") {
+    for (let i = count - 1; i > 0; i--) {
+      const other = Math.floor(cpu.random() * (i + 1));
+      [blocks[i], blocks[other]] = [blocks[other]!, blocks[i]!];
+    }
+  }
+  return blocks.map((block, i): SendRequest => {
+    if (workload === "rpc") return { opcode: "send", wrId: i, sges };
+    const remote = { va: base + block * stride, rkey };
+    const opcode = workload === "storage" && i % 2 === 1 ? "read" : "write";
+    return { opcode, wrId: i, sges, remote };
+  });
+}
+
+/** Keeps requests outstanding until all have ended: a call with its reply. */
+function* run(
+  { cpu, device: { verbs: v } }: ProgramContext,
+  { connection: { qp }, cq }: End,
+  { requests, depth, isRpc }: {
+    readonly requests: readonly SendRequest[];
+    readonly depth: number;
+    readonly isRpc: boolean;
+  },
+): Steps<{ latencies: number[]; failed: number }> {
+  const began: number[] = [], latencies: number[] = [];
+  let failed = 0, replies = 0;
+  while (latencies.length + failed < requests.length) {
+    const ended = latencies.length + failed;
+    const next = requests.slice(began.length, ended + depth);
+    if (next.length > 0) {
+      began.push(...next.map(() => cpu.now));
+      v.must(yield* v.postSend(qp, next));
+    }
+    for (const { status, opcode, wrId } of yield* v.waitCompletion(cq)) {
+      const isReply = opcode === "recv";
+      if (isReply !== isRpc) continue;
+      // Replies come in the order of the calls.
+      if (status === "SUCCESS") latencies.push(cpu.now - began[isReply ? replies++ : wrId]!);
+      else failed++;
+    }
+  }
+  return { latencies, failed };
+}
