@@ -53,6 +53,11 @@ export async function explore(
       counterexample: null,
     };
   };
+  for (const host of targets.flat()) victimOf(rack.plan, host);
+  // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
+  if (!hasQuestions(rack, recording, options)) {
+    return ended("unchecked", "nothing was promised or checked");
+  }
   let turnEnds = began, isCutOff = recording.isCutOff;
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
@@ -74,9 +79,7 @@ export async function explore(
     return { ...ended("unsafe"), counterexample };
   }
   const why = whyUnsure(recording, counts, isCutOff);
-  if (why !== undefined) return ended("partial", why);
-  if (hasQuestions(rack, recording, options)) return ended("safe");
-  return ended("unchecked", "nothing was promised or checked");
+  return why === undefined ? ended("safe") : ended("partial", why);
 }
 
 /** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
