@@ -306,22 +306,15 @@ describe("what hints tell of memory and queue pairs of others", () => {
     world: World,
     by: Ends,
     group: Omit<HintGroup, "entries">,
-    entry: Partial<HintEntry>,
+    ...entries: readonly Partial<HintEntry>[]
   ) {
     const { rig, honest } = world;
     const own = packets(honest, "a").find(({ hintEth }) => hintEth !== undefined)!;
     const kinds = HINT_KINDS.prefetch | HINT_KINDS.warmUp;
     const tagged = { rkey: honest.to.key, va: BigInt(honest.to.va), length: 64 };
-    const element: HintEntry = {
-      kinds,
-      operation: "write",
-      messages: 1,
-      sequence: 0,
-      objects: [],
-      ...tagged,
-      ...entry,
-    };
-    const groups = [{ ...group, entries: [element] }];
+    const rest = { operation: "write", messages: 1, sequence: 0, objects: [] } as const;
+    const elements = entries.map((entry) => ({ kinds, ...rest, ...tagged, ...entry }));
+    const groups = [{ ...group, entries: elements }];
     const message = { type: "announce", kinds, reason: "none", sequence: 9, answer: true } as const;
     const parts = hintParts({ ...message, groups });
     const bth = { destQpn: by.b.qpn, padCount: -parts.payload.length & 3 };
@@ -409,6 +402,22 @@ describe("what hints tell of memory and queue pairs of others", () => {
     const ends = { sourceQpn: own.a.qpn, destQpn: own.b.qpn };
     const cold = told(world, own, ends, {}), warm = told(world, own, ends, {});
     ok(cold.took > warm.took && warm.frames.length === 1);
+  });
+
+  it("H-24: nor does one message try more keys than all of a queue pair may, whose right one would delay its answer", () => {
+    const [wrong, right] = [false, true].map((isLastRight) => {
+      const world = createWorld(1);
+      const { own, honest: { to, ...rest } } = world;
+      const guesses = Array.from({ length: 20 }, (_, i) => ({ rkey: to.key + 1 + i }));
+      const last = isLastRight ? {} : { rkey: to.key + 99 };
+      const ends = { sourceQpn: own.a.qpn, destQpn: own.b.qpn };
+      const answer = told(world, own, ends, ...guesses, last);
+      const count = (name: string) => counter({ to, ...rest }, "b", name);
+      same([count("hintsNoAccess"), count("hintPagesAsked")], [8, 0]);
+      return answer;
+    });
+    equal(wrong!.frames.length, 1);
+    same(right, wrong);
   });
 
   it("H-24: a queue pair of others gets the answer of one that is not there", () => {

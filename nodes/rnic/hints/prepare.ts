@@ -101,6 +101,8 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     return refuse(task, "unknown-qp");
   }
   for (const entry of group.entries) {
+    // Nor may one message try many: a page that comes for the right one would delay the answer to all.
+    if (task.end.refusedKeys >= REFUSED_KEYS_MAX) return;
     takeEntry(device, task, { target, entry });
     task.position++;
   }
