@@ -55,9 +55,7 @@ export async function explore(
   };
   for (const host of targets.flat()) victimOf(rack.plan, host);
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
-  if (!hasQuestions(rack, recording, options)) {
-    return ended("unchecked", "nothing was promised or checked");
-  }
+  if (!hasSubjects(rack, recording)) return ended("unchecked", UNCHECKED);
   let turnEnds = began, isCutOff = recording.isCutOff;
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
@@ -79,7 +77,18 @@ export async function explore(
     return { ...ended("unsafe"), counterexample };
   }
   const why = whyUnsure(recording, counts, isCutOff);
-  return why === undefined ? ended("safe") : ended("partial", why);
+  if (why !== undefined) return ended("partial", why);
+  return hasQuestions(rack, recording, options) ? ended("safe") : ended("unchecked", UNCHECKED);
+}
+
+const UNCHECKED = "nothing was promised or checked";
+
+/** Of what a program notes, that which concerns SCM: all but its queues. */
+const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log"]);
+
+/** Whether there is anything to look at after a power failure: noted writes, a recovery or a check. */
+function hasSubjects({ own }: ExploredRack, { notes }: RackRun): boolean {
+  return notes.some(({ note }) => OF_SCM.has(note.kind)) || Object.values(own).some(hasHooks);
 }
 
 /** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
