@@ -82,7 +82,8 @@ export class CrashSweep {
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
   readonly #hasLogs: boolean;
-  readonly #hasObjects: boolean;
+  /** Hosts whose SCM has objects: others have no directory, which would be looked for in all of their SCM. */
+  readonly #haveObjects: ReadonlySet<string>;
   #run: PostCrashRun | undefined;
   violation: Violation | undefined;
 
@@ -104,7 +105,9 @@ export class CrashSweep {
       isProtocolJudged: this.#protocol.hasQuestions,
     });
     this.#hasLogs = recording.notes.some(({ note }) => note.kind === "log");
-    this.#hasObjects = recording.notes.some(({ note }) => note.kind === "object");
+    this.#haveObjects = new Set(
+      recording.notes.flatMap(({ node, note }) => note.kind === "object" ? [note.on ?? node] : []),
+    );
     const names = new Set(this.#hosts);
     this.#own = recording.notes.filter(({ node }) => isTotal || names.has(node));
   }
@@ -155,7 +158,7 @@ export class CrashSweep {
 
   /** Whether these bytes, or some of them, say which objects there are. */
   #isOfObjects({ cursor, victim }: CrashedHost, ranges: readonly Range[]): boolean {
-    if (!this.#hasObjects) return false;
+    if (!this.#haveObjects.has(victim.host)) return false;
     const directory = directoryIn(cursor.image, victim.config.scmBytes);
     return directory !== undefined && ranges.some((range) => overlaps(range, directory));
   }
@@ -247,8 +250,9 @@ export class CrashSweep {
   }
 
   #judgeObjects(at: Time, interrupted: Interrupted | undefined): Violation | undefined {
-    if (!this.#hasObjects) return undefined;
-    const crashed = interrupted === undefined ? this.#crashed : [interrupted.crashed];
+    const crashed = (interrupted === undefined ? this.#crashed : [interrupted.crashed])
+      .filter(({ victim }) => this.#haveObjects.has(victim.host));
+    if (crashed.length === 0) return undefined;
     const notes = this.#withSurvivors(this.#notedAt(at, "before"));
     if (!notes.some(({ note }) => note.kind === "object")) return undefined;
     const { recording, options, counts } = this.#sweep;

@@ -53,6 +53,9 @@ export async function explore(
       counterexample: null,
     };
   };
+  for (const host of targets.flat()) victimOf(rack.plan, host);
+  // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
+  if (!hasSubjects(rack, recording)) return ended("unchecked", UNCHECKED);
   let turnEnds = began, isCutOff = recording.isCutOff;
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
@@ -75,8 +78,17 @@ export async function explore(
   }
   const why = whyUnsure(recording, counts, isCutOff);
   if (why !== undefined) return ended("partial", why);
-  if (hasQuestions(rack, recording, options)) return ended("safe");
-  return ended("unchecked", "nothing was promised or checked");
+  return hasQuestions(rack, recording, options) ? ended("safe") : ended("unchecked", UNCHECKED);
+}
+
+const UNCHECKED = "nothing was promised or checked";
+
+/** Of what a program notes, that which concerns SCM: all but its queues. */
+const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log"]);
+
+/** Whether there is anything to look at after a power failure: noted writes, a recovery or a check. */
+function hasSubjects({ own }: ExploredRack, { notes }: RackRun): boolean {
+  return notes.some(({ note }) => OF_SCM.has(note.kind)) || Object.values(own).some(hasHooks);
 }
 
 /** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */

@@ -49,6 +49,7 @@ import {
   reregMr,
 } from "./verbs/memory_region.ts";
 import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
+import { postHint } from "./verbs/post_hint.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import { queueFill, queueInformation } from "./verbs/queue_fill.ts";
@@ -104,6 +105,7 @@ const verbs = {
   destroyQp,
   postSend,
   postRecv,
+  postHint,
   wrStart,
   wrAdd,
   wrComplete,

@@ -30,13 +30,14 @@ const SCENARIOS = [
   ["paging", 1],
 ] as const;
 
-/** A put into memory on demand, of which pages are taken back all the time. */
+/** A put into memory on demand, of which pages are taken back all the time, behind hints. */
 const PAGING = `name: paging
 seed: 7
 defaults:
   pin: false
   fault: rnr
   iommu: on
+  hints: { batch: adaptive, send: after-ack, patience: 1ms }
   pressure: { at: 300us, every: 60us, times: 30, pages: 3 }
 hosts: { a: {}, b: { ddio: both, scm: { size: 8MiB } } }
 programs: [{ on: a, run: put, to: b, bytes: 16000, method: all, size: 4KiB, depth: 2 }]

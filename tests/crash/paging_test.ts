@@ -3,6 +3,10 @@ import { ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
+import type { ExploredRack } from "../../console/explore/types.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import { putRack, putScenario } from "./explored_rack.ts";
 
@@ -20,6 +24,29 @@ function hostWith(fault: string): string {
   const options = JSON.stringify({ pin: false, fault, timing, pressure });
   return `, ${options.slice(1, -1)}`;
 }
+
+describe("hints in the middle of which power fails", () => {
+  it("H-24: hints_put.yaml: nothing that was promised is lost at any instant, by either method and flow", async () => {
+    const file = new URL("../../scripts/scenarios/hints_put.yaml", import.meta.url);
+    const text = await Deno.readTextFile(file);
+    const { "a-rnic": plain } = new SimulatedRack(text).run().simulator.statistics();
+    ok(plain!["hintsPrepared"]! > 0, `${plain!["hintsSent"]} hints`);
+    const scenario = parseScenario(text, "hints_put.yaml");
+    const all = variants(scenario);
+    equal(all.length, 4);
+    // Each method and each flow once: those that the others below have not.
+    for (const variant of [all[0]!, all[3]!]) {
+      const rack: ExploredRack = { plan: makePlan(variant), inputs: {}, own: {} };
+      const { verdict, instants, promises, counterexample } = await explore(rack, {
+        ...EXPLORE_DEFAULTS,
+        cut: "each",
+      });
+      equal(verdict, "safe", counterexample?.found);
+      equal(promises, 2);
+      ok(instants > 400, `${instants} instants`);
+    }
+  });
+});
 
 describe("pages that are taken back while they are flushed", () => {
   for (

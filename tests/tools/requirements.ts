@@ -266,8 +266,13 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "a word that a late copy of a hint has had read changes nothing, and is given up in time",
       "without valid rights nothing is started; a guesser is not listened to for long",
       "what … promises is in SCM, with hints, whenever power fails",
+      "any field, damage, order or carrier: no byte, no completion of others, no page beyond the quota",
+      "a key without rights gets one answer at one time, whatever it opens for others",
+      "nor does one message try more keys than all of a queue pair may, whose right one would delay its answer",
+      "a queue pair of others gets the answer of one that is not there",
+      "hints_hostile.yaml: a malicious host changes no byte, no completion, no latency beyond the bound",
+      "hints_put.yaml: nothing that was promised is lost at any instant, by either method and flow",
     ],
-    lacks: "a bound of what a hostile host costs other tenants, measured",
   },
   "H-30": {
     proof: [

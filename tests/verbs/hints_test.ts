@@ -6,6 +6,7 @@ import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
 import workload from "../../scripts/scenarios/hints_workload.ts";
 import ways from "../../scripts/scenarios/hints_ways.ts";
 import atomics from "../../scripts/scenarios/hints_atomics.ts";
+import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -211,6 +212,61 @@ programs:
     });
     for (const [hinted, plain] of spans) ok(hinted! > 0 && hinted! <= plain! + 1, `${spans}`);
   });
+
+  it("H-24: hints_hostile.yaml: a malicious host changes no byte, no completion, no latency beyond the bound", async () => {
+    const text = await Deno.readTextFile(new URL("hints_hostile.yaml", SHIPPED));
+    const rack = new SimulatedRack(text, { programs: { "./hints_hostile.ts": hostile } }).run();
+    const judged = (reports: typeof rack.reports) =>
+      check({ cut: [], at: 0, hosts: {}, notes: [], reports });
+    same(judged(rack.reports), []);
+    const [attacked] = rack.reported("result", "attacked");
+    const counts = attacked as Record<string, number>;
+    for (const name of ["hintsNoAccess", "hintsUnknownQp", "hintsOverQuota", "hintPagesAsked"]) {
+      ok(counts[name]! >= 8, `${name}: ${counts[name]}`);
+    }
+    const [mallory] = rack.reported("result", "mallory") as Record<string, number>[];
+    ok(mallory!.flood! >= 200 && mallory!.replays! >= 100 && mallory!.lies! >= 300);
+    // The page requests of one quota stand behind each other, and are answered before the next one's are asked for.
+    const late = lateness(rack);
+    ok(late > 0, "what the tenant is late by is measured");
+    // Each thing that is compared is found where it differs.
+    const changed = (topic: string, node: string, change: (value: never) => unknown) =>
+      judged(
+        rack.reports.map((each) =>
+          each.topic === topic && each.node === node
+            ? { ...each, value: change(each.value as never) as typeof each.value }
+            : each
+        ),
+      );
+    const by = (ps: number) => (tenant: { write: number[] }) => ({
+      ...tenant,
+      write: tenant.write.map((took, i) => i === 5 ? took + ps : took),
+    });
+    equal(changed("tenant", "beside", by(1e9)).length, 1);
+    equal(
+      changed("server", "attacked", (server: object) => ({ ...server, memory: "0" })).length,
+      1,
+    );
+    equal(
+      changed("tenant", "beside", (tenant: { completions: string[] }) => ({
+        ...tenant,
+        completions: tenant.completions.slice(1),
+      })).length,
+      1,
+    );
+  });
+
+  /** By how much an operation of the tenant beside the attacker is later than without, at most. */
+  function lateness(rack: SimulatedRack): number {
+    const [beside, alone] = ["beside", "alone"].map((host) =>
+      rack.reported("tenant", host)[0] as unknown as { write: number[]; read: number[] }
+    );
+    return Math.max(
+      ...(["write", "read"] as const).flatMap((name) =>
+        beside![name].map((took, i) => took - alone![name][i]!)
+      ),
+    );
+  }
 
   /** By opcode, by a FLUSH behind it, and not at all. */
   const METHODS: readonly MethodName[] = ["persist-opcode", "write-flush", "write-only"];

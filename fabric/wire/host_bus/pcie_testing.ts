@@ -110,6 +110,7 @@ export const COMMANDS: readonly RnicCommand[] = [
   { op: "lock-space2", queue: 1 },
   { op: "unlock-space2", queue: 1 },
   { op: "expand-queue", queue: 1, ring },
+  { op: "send-hint", qpn: 17, message: new Uint8Array([104, 105]) },
   { op: "query-statistics" },
 ];
 /** One of every reply. */

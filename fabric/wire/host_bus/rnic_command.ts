@@ -262,6 +262,11 @@ const COMMANDS = {
    * depth: the RNIC pauses the queue, moves the unread WQEs, resumes.
    */
   "expand-queue": { queue: count, ring },
+  /**
+   * H-09: a hint of the program's own making (`encodeHint`), sent as it stands to the queue pair's peer.
+   * What it says is not looked at here: no card may rely on another's care (H-24).
+   */
+  "send-hint": { qpn: u24, message: isPlainBytes },
   "query-statistics": {},
 } as const satisfies Rows;
 

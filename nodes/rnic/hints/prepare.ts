@@ -141,6 +141,8 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
   }
   task.writes.length = 0;
   for (const entry of group.entries) {
+    // Nor may one message try many: a page that comes for the right one would delay the answer to all.
+    if (task.end.refusedKeys >= REFUSED_KEYS_MAX) return;
     takeEntry(device, task, { target, entry });
     if (entry.operation === "write") task.writes.push(entry);
     task.position++;

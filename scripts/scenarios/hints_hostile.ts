@@ -1,0 +1,314 @@
+/**
+ * A malicious host beside an honest tenant (H-24, `hints_hostile.yaml`). Two servers have memory on demand and a
+ * tenant each, which writes and reads its memory page by page; to one of them `mallory` is connected, too, and sends
+ * hints of its own making: keys that it has guessed or stolen, the tenant's queue pairs, ranges beyond its quota,
+ * the same again and again, answers that nobody waits for. `check` compares the two tenants: the same memory, the
+ * same completions, and each operation later than without by no more than the quota's bound.
+ *
+ *   rack run scripts/scenarios/hints_hostile.yaml
+ */
+import type { HintEntry, HintGroup, HintMessage } from "../../fabric/wire/roce/hint.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+
+const SERVICE = "hostile", PAGE = 4096;
+/** When tenants begin, with all connections there. */
+const BEGIN_PS = 5e9;
+/** Bits of `HINT_KINDS`. */
+const KINDS = { prefetch: 1, all: 0xff } as const;
+/** Of a server's card, as they stand in its result. */
+const COUNTERS = [
+  "hintsIn",
+  "hintsNoAccess",
+  "hintsUnknownQp",
+  "hintsOverQuota",
+  "hintPagesAsked",
+  "hintPagesWasted",
+] as const;
+
+/** By the first byte of a request's private data: whose memory it gets, and whether it carries hints. */
+const ROLES = { tenant: 0, attacker: 1, carrier: 2 } as const;
+
+export default function* hostile(context: ProgramContext): Steps<void> {
+  const { role } = context.options;
+  yield* role === "server" ? serve(context) : role === "tenant" ? work(context) : attack(context);
+}
+
+/** Where a client's memory is, and the numbers of its queue pair at both ends. */
+interface Target {
+  readonly va: number;
+  readonly rkey: number;
+  readonly destQpn: number;
+  readonly sourceQpn: number;
+}
+
+const TARGET_BYTES = 20;
+
+function encodeTarget({ va, rkey, destQpn, sourceQpn }: Target): Uint8Array<ArrayBuffer> {
+  const view = new DataView(new ArrayBuffer(TARGET_BYTES));
+  view.setBigUint64(0, BigInt(va));
+  for (const [i, value] of [rkey, destQpn, sourceQpn].entries()) view.setUint32(8 + 4 * i, value);
+  return new Uint8Array(view.buffer);
+}
+
+function decodeTarget({ privateData }: Connection, place: number): Target {
+  const { buffer, byteOffset } = privateData;
+  const view = new DataView(buffer, byteOffset + place * TARGET_BYTES, TARGET_BYTES);
+  const [rkey, destQpn, sourceQpn] = [8, 12, 16].map((at) => view.getUint32(at));
+  return {
+    va: Number(view.getBigUint64(0)),
+    rkey: rkey!,
+    destQpn: destQpn!,
+    sourceQpn: sourceQpn!,
+  };
+}
+
+/** Memory and a protection domain for each client. Attackers are told all about the tenant: secrets do not protect it. */
+function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+  const listener = v.must(v.listen(device, SERVICE));
+  const bytes = Number(options.bytes);
+  const clients = new Map<string, { pd: ReturnType<typeof v.allocPd>; target: Target }>();
+  const connections: Connection[] = [];
+  let tenant: Target | undefined, tenantAddress = 0;
+  for (let left = Number(options.connections); left > 0;) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind === "request") {
+      const { request } = event;
+      const role = request.privateData[0];
+      const isTenant = role === ROLES.tenant;
+      const known = clients.get(isTenant ? "tenant" : "attacker");
+      const pd = known?.pd ?? v.allocPd(device);
+      const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+      const buffer = known === undefined ? cpu.allocate(bytes) : undefined;
+      const mr = buffer && v.must(yield* v.regMr(pd, buffer, { access }));
+      const target = known?.target ??
+        { va: mr!.address, rkey: mr!.rkey, destQpn: 0, sourceQpn: 0 };
+      if (known === undefined) clients.set(isTenant ? "tenant" : "attacker", { pd, target });
+      if (isTenant) tenantAddress = buffer!.address;
+      const told = [encodeTarget(target), encodeTarget(tenant ?? target)];
+      const accepted = yield* v.accept(listener, request, {
+        qp: {
+          pd,
+          sendCq: cq,
+          recvCq: cq,
+          maxSendWr: 4,
+          maxRecvWr: 4,
+          ...(role === ROLES.carrier && { hints: "carrier" as const }),
+        },
+        privateData: new Uint8Array(told.flatMap((each) => [...each])),
+      });
+      const connection = v.must(accepted);
+      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+      connections.push(connection);
+      const { qp: { qpn: destQpn }, peer: { qpn: sourceQpn } } = connection;
+      if (isTenant) tenant = { ...target, destQpn, sourceQpn };
+    } else if (event?.kind === "closed") {
+      const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
+      yield* v.disconnect(closed);
+      left--;
+    }
+  }
+  const memory = digestOf(cpu.load(tenantAddress, bytes));
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  const counters = reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+  const counts = Object.fromEntries(COUNTERS.map((name) => [name, counters[name] ?? 0]));
+  // Hints may have the driver map the pages of a quota that ends and of the next, each by a command of its own.
+  const { minorFaultPs, commandPs } = device.state.timing;
+  const boundPs = 2 * Number(options.quota) * (minorFaultPs + commandPs);
+  cpu.report("server", { memory, boundPs, hints: counts.hintsIn });
+  const row = { memory, unit: "us", bound: microseconds(boundPs), ...counts };
+  cpu.report("result", { program: "hints", host: cpu.host, ...row });
+}
+
+/** FNV-1a, of 32 bits. */
+function digestOf(bytes: Uint8Array): string {
+  let hash = 0x811c_9dc5;
+  for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x0100_0193);
+  return (hash >>> 0).toString(16).padStart(8, "0");
+}
+
+/** Writes each page, which is not there yet, and reads it back. */
+function* work({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(2 * PAGE);
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"], pin: true }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const to = String(options.to), privateData = Uint8Array.of(ROLES.tenant);
+  const connection = yield* v.connect(device, { to, service: SERVICE, qp, privateData });
+  if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
+  const { va, rkey } = decodeTarget(connection, 0);
+  yield* cpu.sleep(BEGIN_PS - cpu.now);
+  const latencies: Record<"write" | "read", number[]> = { write: [], read: [] };
+  const completions: string[] = [];
+  for (let page = 0; page < Number(options.pages); page++) {
+    const bytes = Uint8Array.from({ length: PAGE }, (_, i) => page * 7 + i * 13 + (i >> 8));
+    cpu.store(buffer.address, bytes);
+    const remote = { va: va + page * PAGE, rkey };
+    for (const opcode of ["write", "read"] as const) {
+      const sges = [v.sge(mr, opcode === "write" ? 0 : PAGE, PAGE)];
+      const began = cpu.now;
+      v.must(yield* v.postSend(connection.qp, { opcode, sges, remote, wrId: completions.length }));
+      for (const { wrId, status, opcode } of yield* v.waitCompletion(cq)) {
+        completions.push(`${wrId} ${opcode} ${status}`);
+      }
+      latencies[opcode].push(cpu.now - began);
+    }
+    const read = cpu.load(buffer.address + PAGE, PAGE);
+    if (digestOf(read) !== digestOf(bytes)) {
+      completions.push(`page ${page} was not read as written`);
+    }
+  }
+  yield* v.disconnect(connection);
+  cpu.report("tenant", { ...latencies, completions });
+  const successes = completions.filter((each) => each.endsWith("SUCCESS")).length;
+  const row = (["write", "read"] as const).flatMap((name) => {
+    const sorted = latencies[name].toSorted((x, y) => x - y);
+    return [
+      [name, microseconds(sorted[sorted.length >> 1]!)],
+      [`${name}Max`, microseconds(sorted.at(-1)!)],
+    ];
+  });
+  const result = { unit: "us", successes, ...Object.fromEntries(row) };
+  cpu.report("result", { program: "hints", host: cpu.host, ...result });
+}
+
+/** Each attack by a queue pair of its own: what one is refused for does not keep the others from being tried. */
+function* attack({ cpu, device, options }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const to = String(options.to);
+  const connections = new Map<Attack, Connection>();
+  for (const name of ATTACKS) {
+    const isCarrier = name === "others";
+    const hints = isCarrier ? { hints: "carrier" as const } : {};
+    const connection = yield* v.connect(device, {
+      to,
+      service: SERVICE,
+      qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, ...hints },
+      privateData: Uint8Array.of(isCarrier ? ROLES.carrier : ROLES.attacker),
+    });
+    if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
+    connections.set(name, connection);
+  }
+  yield* cpu.sleep(BEGIN_PS - cpu.now);
+  const sent = Object.fromEntries(ATTACKS.map((name) => [name, 0])) as Record<Attack, number>;
+  for (let round = 0; round < Number(options.rounds); round++) {
+    for (const [name, connection] of connections) {
+      for (const hint of hintsOf(name, { cpu, connection, round, options })) {
+        v.must(yield* v.postHint(connection.qp, hint));
+        sent[name]++;
+      }
+    }
+  }
+  for (const connection of connections.values()) yield* v.disconnect(connection);
+  cpu.report("result", { program: "hints", host: cpu.host, ...sent });
+}
+
+const ATTACKS = ["keys", "others", "flood", "replays", "lies"] as const;
+type Attack = typeof ATTACKS[number];
+
+interface Attacker extends Pick<ProgramContext, "cpu" | "options"> {
+  readonly connection: Connection;
+  readonly round: number;
+}
+
+function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): HintMessage[] {
+  const own = decodeTarget(connection, 0), tenant = decodeTarget(connection, 1);
+  const ends = { sourceQpn: connection.qp.qpn, destQpn: connection.peer.qpn };
+  const pages = Number(options.bytes) / PAGE;
+  const draw = (below: number) => Math.floor(cpu.random() * below);
+  switch (name) {
+    // What it has guessed, and the tenant's own key, which is of another protection domain.
+    case "keys":
+      return [
+        announce(round, [{ ...ends, entries: [entryOf({ ...tenant, rkey: draw(2 ** 32) })] }]),
+        announce(round, [{ ...ends, entries: [entryOf(tenant)] }]),
+      ];
+    // The tenant's queue pairs, by true numbers, and any.
+    case "others":
+      return [
+        announce(round, [{ ...tenant, entries: [entryOf(tenant)] }]),
+        announce(round, [{ ...ends, destQpn: draw(2 ** 24), entries: [entryOf(own)] }]),
+      ];
+    // All of its memory, and pages that do not lie together, so that each is a page request.
+    case "flood": {
+      const entries = Array.from({ length: 16 }, () => ({
+        ...entryOf({ ...own, va: own.va + draw(pages) * PAGE }),
+        length: 1,
+      }));
+      const all = { ...entryOf(own), length: Number(options.bytes) };
+      return [
+        announce(round, [{ ...ends, entries }]),
+        announce(round, [{ ...ends, entries: [all] }]),
+      ];
+    }
+    case "replays":
+      return [announce(7, [{ ...ends, entries: [entryOf(own)] }])];
+    // What it wants, and answers: to no question, by another number each time.
+    case "lies": {
+      const none = { reason: "none", sequence: draw(64), groups: [] } as const;
+      return [
+        { ...none, type: "wanted", kinds: draw(256), answer: true },
+        { ...none, type: "prepared", kinds: KINDS.all, answer: true },
+        { ...none, type: "refused", reason: "not-wanted", kinds: 0, answer: false },
+      ];
+    }
+  }
+}
+
+function entryOf({ va, rkey }: Pick<Target, "va" | "rkey">): HintEntry {
+  const tagged = { rkey, va: BigInt(va), length: PAGE, messages: 1, sequence: 0, objects: [] };
+  return { kinds: KINDS.all, operation: "write", ...tagged };
+}
+
+function announce(sequence: number, groups: readonly HintGroup[]): HintMessage {
+  const kinds = KINDS.prefetch;
+  return { type: "announce", kinds, reason: "none", sequence, answer: true, groups };
+}
+
+function microseconds(ps: number): number {
+  return Math.round(ps / 1e4) / 100;
+}
+
+interface Tenant {
+  readonly write: readonly number[];
+  readonly read: readonly number[];
+  readonly completions: readonly string[];
+}
+
+/** H-24: what the malicious host may not change. */
+export function check({ reports }: CrashView): string[] {
+  const of = <T>(topic: string, node: string) =>
+    reports.find((each) => each.topic === topic && each.node === node)?.value as T | undefined;
+  const beside = of<Tenant>("tenant", "beside"), alone = of<Tenant>("tenant", "alone");
+  const attacked = of<{ memory: string; boundPs: number; hints: number }>("server", "attacked");
+  const quiet = of<{ memory: string }>("server", "quiet");
+  if (beside === undefined || alone === undefined || !attacked || !quiet) return [];
+  const wrong: string[] = [];
+  if (attacked.memory !== quiet.memory) {
+    wrong.push(`the tenant's memory is ${attacked.memory}, without mallory ${quiet.memory}`);
+  }
+  const place = beside.completions.findIndex((each, i) => each !== alone.completions[i]);
+  if (place >= 0 || beside.completions.length !== alone.completions.length) {
+    const [found, expected] = [beside, alone].map(({ completions }) => completions.at(place));
+    wrong.push(`completion ${place} of the tenant is "${found}", without mallory "${expected}"`);
+  }
+  for (const name of ["write", "read"] as const) {
+    for (const [i, took] of beside[name].entries()) {
+      const late = took - (alone[name][i] ?? took);
+      if (late <= attacked.boundPs) continue;
+      const [found, most] = [late, attacked.boundPs].map(microseconds);
+      wrong.push(
+        `${name} ${i} of the tenant is ${found} us later than without: at most ${most} us`,
+      );
+    }
+  }
+  return wrong;
+}
