@@ -369,6 +369,7 @@ export interface QpCaps {
   readonly blueFlame: BlueFlame;
   readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
+  readonly oneSided: boolean;
 }
 
 /** ibv_send_wr. */

@@ -76,6 +76,11 @@ export interface QpOptions {
   readonly hints?: HintPart;
   /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */
   readonly hintEncoding?: HintEncoding;
+  /**
+   * Q-01: nothing that is posted takes a receive of the peer, so its receive queue may be small: a SEND, or a
+   * WRITE with immediate, is refused with EINVAL.
+   */
+  readonly oneSided?: boolean;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -104,6 +109,7 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
     blueFlame: options.blueFlame ?? device.state.blueFlame,
     weight: options.weight ?? device.weight ?? 1,
     persistCompletion: options.persistCompletion ?? "persistence",
+    oneSided: options.oneSided ?? false,
   };
 }
 
