@@ -48,7 +48,7 @@ describe("pcieFromArray", () => {
       [1, 1, 1, 1, false],
       [2, 1, true, new Uint8Array(1)],
       [3, 1],
-      [8, 1],
+      [10, 1],
       [4, 1, new Uint8Array(1)],
       [5, 1, { op: "query-statistics" }],
       [6, 1, { status: "ok", op: "done" }],
@@ -70,7 +70,7 @@ describe("pcieFromArray", () => {
     }
   });
 
-  it("Q-11 (in part): a doorbell may have a note of when its pointer was stored", () => {
+  it("Q-11: a doorbell may have a note of when its pointer was stored", () => {
     const doorbell = { kind: "register-write", offset: 0x800, data: new Uint8Array(4) } as const;
     assert.equal(pcieToArray(doorbell).length, 3);
     assert.deepEqual(pcieFromArray(pcieToArray(doorbell)), doorbell);
