@@ -12,12 +12,13 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "served",
   "program-failed",
   "rnic-event",
+  "warning",
   "held",
 ]);
 
-/** Of the programs of orders, and of each topic that services and cards report under. */
+/** Of the programs of orders, and of each topic that services, cards and connections report under. */
 const ENDLESS_MAX = 1000;
-const ENDLESS_TOPICS: ReadonlySet<string> = new Set(["served", "rnic-event"]);
+const ENDLESS_TOPICS: ReadonlySet<string> = new Set(["served", "rnic-event", "warning"]);
 
 /** The kind that has no end; undefined for what the plan's programs report. */
 function endlessKind({ topic, value }: Kept): string | undefined {

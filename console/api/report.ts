@@ -79,6 +79,8 @@ export const report = z.object({
   deviceFaults: z.array(z.record(z.string(), z.unknown())),
   queues: z.array(queueRow).optional(),
   results: z.array(z.object({ node: name, variant: z.string(), value: z.unknown() })),
+  warnings: z.array(z.object({ node: name, variant: z.string(), text: z.string() })).optional()
+    .describe("what a program, or the host for it, warns of, and goes on"),
   refused: z.array(z.record(z.string(), z.unknown())),
   inexact: z.array(z.object({ variant: z.string(), why: z.string() })).optional(),
   checks: z.array(check),

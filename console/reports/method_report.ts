@@ -39,6 +39,10 @@ export interface RunReport {
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
+  /** What a program, or the host for it, warns of, and goes on; absent where there is none. */
+  readonly warnings?: ReadonlyArray<
+    { readonly node: string; readonly variant: string; readonly text: string }
+  >;
   /** Messages that were forged, damaged or beyond their sender's rights: none changed the run. */
   readonly refused: ReadonlyArray<Refused & { readonly variant: string }>;
   /** Why a variant cannot be replayed exactly; absent where all can. */

@@ -29,14 +29,17 @@ export function figuresText(report: RunReport): string[] {
 }
 
 /**
- * A line for each check, and beside them one for each kind of message that was refused, and for each
+ * A line for each check, and beside them one for each warning, each kind of message that was refused, and each
  * reason why the run cannot be replayed.
  */
-export function checksText({ checks, refused, inexact = [] }: RunReport): string[] {
+export function checksText(
+  { checks, warnings = [], refused, inexact = [] }: RunReport,
+): string[] {
   return [
     ...checks.map(({ name, holds, detail, looked }) =>
       `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
     ),
+    ...warnings.map(({ node, variant, text }) => `note ${variant}, ${node}: ${text}`),
     ...refusedText(refused).map((text) => `note ${text}`),
     ...inexact.map(({ variant, why }) => `note ${variant} cannot be replayed exactly: ${why}`),
   ];

@@ -2,6 +2,7 @@
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { isPutResult } from "../checks/survival.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { plainly } from "./json.ts";
 import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
@@ -50,6 +51,7 @@ export function summarise(
   const inexact = outcomes.flatMap(({ one, outcome }) =>
     (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
   );
+  const warnings = warningsOf(outcomes);
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   return {
     run: id,
@@ -74,6 +76,7 @@ export function summarise(
     refused: outcomes.flatMap(({ one, outcome }) =>
       outcome.refused.map((row) => ({ variant: one.label, ...row }))
     ),
+    ...(warnings.length > 0 && { warnings }),
     ...(inexact.length > 0 && { inexact }),
     checks: checksOf(outcomes, { expect }),
   };
@@ -87,4 +90,26 @@ function otherResults(
       topic === "program-failed" || (topic === "result" && !isPutResult(value))
     ).map(({ node, value }) => ({ node, variant: one.label, value }))
   );
+}
+
+/** Reports of topic `warning`: each once, however often it came. */
+export function warningsOf(
+  outcomes: readonly {
+    readonly one: Pick<Ran, "label">;
+    readonly outcome: Pick<Outcome, "finals" | "record">;
+  }[],
+): NonNullable<RunReport["warnings"]> {
+  const all = outcomes.flatMap(({ one, outcome }) =>
+    reportsOf(outcome).filter(({ topic }) => topic === "warning").map(({ node, value }) => ({
+      node,
+      variant: one.label,
+      text: warningText(value),
+    }))
+  );
+  return [...new Map(all.map((each) => [JSON.stringify(each), each])).values()];
+}
+
+function warningText(value: unknown): string {
+  const { message } = Object(value) as { readonly message?: unknown };
+  return typeof message === "string" ? message : JSON.stringify(value, plainly);
 }

@@ -20,7 +20,6 @@ export type Standing =
   }
   | { readonly open: OpenIssue };
 
-const QUEUES: Standing = { open: "Queues to the end, memory on demand, and hints" };
 const HINTS: Standing = { open: "Queues to the end, memory on demand, and hints" };
 const COHERENCE: Standing = { open: "The coherent RNIC" };
 
@@ -297,7 +296,17 @@ const VERIFY: Readonly<Record<string, Standing>> = {
 
 /** Queue information and write pointers. */
 const QUEUE_LINES: Readonly<Record<string, Standing>> = {
-  ...numbered("Q", ["01"], QUEUES),
+  "Q-01": {
+    proof: [
+      "says how deep both queues are, in front of the program's own data",
+      "says that no send of a one-sided queue pair takes a receive",
+      "who accepts makes room for all that the peer may send",
+      "an end with fewer receives than the peer has sends is warned of, and the connection works",
+      "compares WQEs, not units, of which an inline WQE takes several",
+      "shared receive queues and one-sided queue pairs are exempt; these send nothing",
+      "a warning is in the report, once for each of its kind, and a line of the text",
+    ],
+  },
   "Q-02": {
     proof: ["puts small payloads into the WQE, by size, by type, or where the program says so"],
   },

@@ -285,6 +285,9 @@ function Reported({ report }: { readonly report: Report }) {
           </table>
         </>
       )}
+      {report.warnings?.map(({ node, variant, text }) => (
+        <p key={`${variant} ${node} ${text}`} class="note would-lose">{node}, {variant}: {text}</p>
+      ))}
       {report.methods.length > 0 && (
         <>
           <Methods report={report} />

@@ -37,6 +37,7 @@ import {
   type Transport,
   transportServiceOf,
   wakeCm,
+  warnOfDepths,
   whileIn,
   withDepths,
 } from "./connection.ts";
@@ -98,6 +99,7 @@ function reqFor(
     retryCount: transport.retryCnt,
     pathMtu: mtuCode(pathMtuOf(qp, options)),
     rnrRetryCount: transport.rnrRetry,
+    srq: qp.srq !== undefined,
     maxCmRetries: Math.min(15, request.endpoint.retry.tries),
     primaryLocalGid: gidOfAddress(state.address),
     primaryRemoteGid: gidOfAddress(request.endpoint.peerAddress),
@@ -160,10 +162,8 @@ function* finishConnect(
 ): Steps<Connection | Refusal> {
   const { options, qp, endpoint, rep, rqPsn } = attempt;
   const peer = { destAddress: endpoint.peerAddress, destQpn: rep.localQpn, sqPsn: rep.startingPsn };
-  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu: pathMtuOf(qp, options) }, {
-    depths: depthsIn(rep.privateData),
-    transport: options.transport,
-  });
+  const attributes = { ...peer, rqPsn, pathMtu: pathMtuOf(qp, options) };
+  const wrong = yield* bringUp(qp, attributes, options.transport);
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     yield* sendRej(device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
     return refusal("local", wrong?.reason ?? "The peer has withdrawn its response");
@@ -172,12 +172,16 @@ function* finishConnect(
   establish(endpoint, rtu);
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message: rtu });
   const { localQpn: qpn, privateData } = rep;
+  warnOfDepths(device, qp, {
+    ...depthsIn(privateData),
+    name: `${options.to}:${qpn}`,
+    sharesReceives: rep.srq,
+  });
   return connectionOf(device, qp, { endpoint, qpn, privateData });
 }
 
 const REFUSED_AS: Readonly<Record<number, Refusal["refused"]>> = {
   [REJECT_REASON.invalidServiceId]: "no-service",
-  [REJECT_REASON.noResources]: "queue-depth",
   [REJECT_REASON.invalidMtu]: "mtu",
 };
 

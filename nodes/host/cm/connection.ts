@@ -15,7 +15,7 @@ import {
   expectAnswer,
   headOf,
 } from "./cm_agent.ts";
-import { failed, verbError } from "../verbs/device.ts";
+import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -26,7 +26,7 @@ import type { Device, Pd, Qp, VerbError } from "../verbs/objects.ts";
 export const CM_SIGNAL = "cm";
 /** Three tries of 500 µs: a failed peer is detected after 1.5 ms. */
 export const RETRY: CmRetry = { timeoutPs: 500 * PS_PER_US, tries: 3 };
-/** Q-01: prefix of the program's private data: send and receive depth, 2 B each. */
+/** Q-01: prefix of the program's private data: send and receive depth in WQEs, 2 B each. */
 export const DEPTHS_BYTES = 4;
 /** Room for a program's own private data in a request. */
 export const PRIVATE_DATA_BYTES = 92 - DEPTHS_BYTES;
@@ -61,7 +61,6 @@ export interface Refusal {
     | "no-service"
     | "rejected"
     | "timeout"
-    | "queue-depth"
     | "mtu"
     | "local";
   readonly reason: string;
@@ -103,16 +102,19 @@ export function serviceIdOf(service: string): bigint | undefined {
   return (id & SDP_BIT) === 0n ? id : (id ^ SDP_BIT) | SDP_BIT_INSTEAD;
 }
 
-export function withDepths(qp: Qp, privateData: Uint8Array): Uint8Array<ArrayBuffer> {
+export function withDepths({ caps }: Qp, privateData: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(DEPTHS_BYTES + privateData.length);
   const view = new DataView(bytes.buffer);
-  view.setUint16(0, Math.min(qp.caps.maxSendWr, 0xffff));
-  view.setUint16(2, Math.min(qp.caps.maxRecvWr, 0xffff));
+  // Of a one-sided queue pair no WQE takes a receive, so the peer needs none.
+  view.setUint16(0, caps.oneSided ? 0 : Math.min(caps.maxSendWr, 0xffff));
+  view.setUint16(2, Math.min(caps.maxRecvWr, 0xffff));
   bytes.set(privateData, DEPTHS_BYTES);
   return bytes;
 }
 
+/** WQEs of the peer's queues: not units, of which one WQE takes several. */
 export interface PeerDepths {
+  /** 0 where none of them takes a receive. */
   readonly send: number;
   readonly recv: number;
 }
@@ -122,9 +124,37 @@ export function depthsIn(privateData: Uint8Array): PeerDepths {
   return { send: view.getUint16(0), recv: view.getUint16(2) };
 }
 
-/** Q-01: each receive queue can hold a full send queue of the peer. */
-export function depthsFit(qp: Qp, peer: PeerDepths): boolean {
-  return qp.caps.maxRecvWr >= peer.send && peer.recv >= qp.caps.maxSendWr;
+/** What Q-01 compares of one end of a connection. */
+export interface QueueDepths extends PeerDepths {
+  /** `a:17` */
+  readonly name: string;
+  /** Its receives are a shared queue's, which is meant to be smaller than all that may be sent to it. */
+  readonly sharesReceives: boolean;
+}
+
+/**
+ * Q-01: receive queues with fewer WQEs than the other end's send queue, whose messages may find none: what was
+ * found and expected.
+ */
+export function shortReceives(one: QueueDepths, other: QueueDepths): string[] {
+  return [[one, other] as const, [other, one] as const].flatMap(([receiver, sender]) =>
+    receiver.sharesReceives || receiver.recv >= sender.send ? [] : [
+      `Q-01: the receive queue of ${receiver.name} holds ${receiver.recv} WQEs, ` +
+      `expected ${sender.send}, as many as the send queue of ${sender.name}`,
+    ]
+  );
+}
+
+/** Reports {@link shortReceives}, which the end that has asked knows of both: the connection stands. */
+export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
+  const own = {
+    ...depthsIn(withDepths(qp, NO_DATA)),
+    name: `${cpu.host}:${qp.qpn}`,
+    sharesReceives: qp.srq !== undefined,
+  };
+  for (const message of shortReceives(own, peer)) {
+    cpu.report("warning", { program: cpu.program, message });
+  }
 }
 
 /** All remote rights of a queue pair; regions restrict them. */
@@ -159,14 +189,8 @@ export interface PeerAttributes {
 export function* bringUp(
   qp: Qp,
   peer: PeerAttributes,
-  { depths, transport }: {
-    readonly depths: PeerDepths;
-    readonly transport: Partial<Transport> | undefined;
-  },
+  transport: Partial<Transport> | undefined,
 ): Steps<VerbError | undefined> {
-  if (!depthsFit(qp, depths)) {
-    return verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
-  }
   const { timeout, retryCnt, rnrRetry, minRnrTimer } = { ...TRANSPORT, ...transport };
   const { sqPsn, ...rest } = peer;
   // UC has no acknowledgements, so it has no timers and no responder resources.

@@ -168,8 +168,7 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
-  const { transport } = options;
-  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu }, { depths: peerDepths, transport });
+  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu }, options.transport);
   if (wrong !== undefined) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
     yield* destroyQp(qp);
@@ -204,6 +203,7 @@ function repFor(
     responderResources: RD_ATOMIC_MAX,
     initiatorDepth: RD_ATOMIC_MAX,
     rnrRetryCount: TRANSPORT.rnrRetry,
+    srq: qp.srq !== undefined,
     localCaGuid: BigInt(qp.device.state.mac),
   };
 }

@@ -286,9 +286,7 @@ function* bind(
 ): Steps<void> {
   const pathMtu = qp.device.state.mtu as 4096;
   const attributes = { destAddress: peer.address, destQpn: qpn, rqPsn: 0, sqPsn: 0, pathMtu };
-  // Q-01 has nothing to compare: no message of theirs takes a receive.
-  const depths = { send: 0, recv: qp.caps.maxSendWr };
-  must(yield* bringUp(qp, attributes, { depths, transport: undefined }));
+  must(yield* bringUp(qp, attributes, undefined));
 }
 
 /** Makes queue pairs until there are `count` of them. */

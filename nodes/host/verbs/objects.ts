@@ -367,6 +367,7 @@ export interface QpCaps {
   readonly blueFlame: BlueFlame;
   readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
+  readonly oneSided: boolean;
 }
 
 /** ibv_send_wr. */

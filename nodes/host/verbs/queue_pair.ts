@@ -71,6 +71,11 @@ export interface QpOptions {
    * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards.
    */
   readonly hints?: HintPart;
+  /**
+   * Q-01: nothing that is posted takes a receive of the peer, so its receive queue may be small: a SEND, or a
+   * WRITE with immediate, is refused with EINVAL.
+   */
+  readonly oneSided?: boolean;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
@@ -99,6 +104,7 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
     blueFlame: options.blueFlame ?? device.state.blueFlame,
     weight: options.weight ?? device.weight ?? 1,
     persistCompletion: options.persistCompletion ?? "persistence",
+    oneSided: options.oneSided ?? false,
   };
 }
 

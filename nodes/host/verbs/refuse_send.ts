@@ -17,6 +17,8 @@ interface Shape {
   readonly flush?: true;
   readonly verify?: true;
   readonly bind?: true;
+  /** It takes a receive of the peer, or may: a persistent write does in flow 2 (P-26). */
+  readonly receive?: true;
   /** `always`: the payload is inline in any case (ibv_wr_atomic_write contains its 8 bytes). */
   readonly inline?: true | "always";
 }
@@ -27,17 +29,17 @@ const ALL: readonly QpType[] = ["rc", "uc", "ud"];
 
 /** The arguments of each operation, and its queue pair types (`rocev2.md` §4.3). */
 export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
-  "send": { types: ALL, inline: true },
-  "send-immediate": { types: ALL, inline: true },
-  "send-invalidate": { types: RC, inline: true },
+  "send": { types: ALL, inline: true, receive: true },
+  "send-immediate": { types: ALL, inline: true, receive: true },
+  "send-invalidate": { types: RC, inline: true, receive: true },
   "write": { types: RC_UC, remote: true, inline: true },
-  "write-immediate": { types: RC_UC, remote: true, inline: true },
-  "write-persistence": { types: RC, remote: true, inline: true },
-  "write-persist-address": { types: RC, remote: true, inline: true },
+  "write-immediate": { types: RC_UC, remote: true, inline: true, receive: true },
+  "write-persistence": { types: RC, remote: true, inline: true, receive: true },
+  "write-persist-address": { types: RC, remote: true, inline: true, receive: true },
   "read": { types: RC, remote: true },
   "compare-swap": { types: RC, remote: true, atomic: true },
   "fetch-add": { types: RC, remote: true, atomic: true },
-  "persistence-ack": { types: RC },
+  "persistence-ack": { types: RC, receive: true },
   "flush": { types: RC, remote: true, flush: true },
   "atomic-write": { types: RC, remote: true, inline: "always" },
   "write-verify": { types: RC, remote: true, verify: true, inline: true },
@@ -69,6 +71,9 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const shape = SHAPES[request.opcode];
   const sges = request.sges ?? NO_SGES;
   if (!shape.types.includes(qp.type)) return `${request.opcode} does not exist on ${qp.type}`;
+  if (qp.caps.oneSided && shape.receive) {
+    return `${request.opcode} may take a receive, which a one-sided queue pair does not`;
+  }
   if (sges.length > qp.caps.maxSendSge) {
     return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
   }
