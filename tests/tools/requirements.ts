@@ -172,15 +172,22 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     ],
     lacks: "objects in a WQE",
   },
-  ...numbered("H", ["04", "05"], HINTS),
+  ...numbered("H", ["04"], HINTS),
+  "H-05": {
+    proof: [
+      "figure …: all hints of a batch leave before its first element",
+      "has one hint about the work of several queue pairs, by the numbers of both ends",
+    ],
+  },
   "H-06": {
     proof: [
       "at once: directly behind it",
       "after a delay: of all elements of the hint, and not for longer",
       "after the ACK that comes once all is prepared, whatever that takes",
       "work of all of them waits for the one answer",
+      "as long as the peer asks for the kinds of the hint, and the patience here allows",
+      "at an interval from each other, with the wait ahead of the first",
     ],
-    lacks: "a wait that depends on the kind and is agreed on, and intervals between elements",
   },
   ...numbered("H", ["07", "08"], HINTS),
   "H-09": {
@@ -209,8 +216,13 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "after the ACK that comes once all is prepared, whatever that takes",
       "a refusal has its reason, and changes nothing of the queue pair",
+      "the reason of each element, in messages of their own, the last of which ends the wait",
+      "pages that the host does not give are an error, and no preparation",
+      "where the key check has not passed, all answers are alike",
+      "after a NAK for …: requests go at once, …",
+      "a lost hint, and a lost answer: the request goes when the patience is over",
+      "a peer that is silent three times gets no more hints",
     ],
-    lacks: "a reason for each element",
   },
   ...numbered("H", ["23"], HINTS),
   "H-24": {
@@ -229,6 +241,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "the document's four elements give the hint that groups them by queue pair",
       "one queue pair (4) with six elements, and a prefetch hint on it [0101]",
+      "figure …: all hints of a batch leave before its first element",
     ],
     lacks: "figure 9",
   },

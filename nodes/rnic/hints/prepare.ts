@@ -15,7 +15,7 @@ import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import type { Charge, Hints, Preparation } from "../state/hints/hint_state.ts";
+import type { Charge, HintElement, Hints, Preparation } from "../state/hints/hint_state.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { lookAtReceives, setAside } from "./receives.ts";
 import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
@@ -44,17 +44,20 @@ const NEEDS: Readonly<Record<HintOperation, { readonly need: number; readonly ri
 /** A hint that is being taken apart. */
 interface Task extends Sender {
   readonly requester: number;
-  readonly pages: WantedPage[];
+  /** What the element that is looked at waits for. */
+  pages: WantedPage[];
   /** Of these what is to be asked for. */
   readonly wanted: WantedPage[];
   /** What was counted for this hint. */
   readonly fresh: Set<Charge>;
   readonly lines: MemoryWait;
-  readonly receivers: Set<QueuePair>;
+  readonly elements: HintElement[];
   /** Place of the element that is looked at. */
   position: number;
-  /** The first that was found (H-22). */
+  /** Why nothing, or not all, was done for it: the first that was found (H-22). */
   reason: HintReason;
+  /** It speaks of receives. */
+  receiver: QueuePair | undefined;
 }
 
 /** Takes the announcement of a queue pair's peer. */
@@ -73,16 +76,26 @@ export function takeAnnouncement(
   for (const group of message.groups) takeGroup(device, task, group);
   askForWanted(device, task);
   if (!message.answer) return;
-  const preparation = { ...task, life: qp.life, sequence: message.sequence };
+  const { elements, lines } = task;
+  const { sequence } = message;
+  const preparation = {
+    qp,
+    life: qp.life,
+    requester,
+    sequence,
+    elements,
+    lines,
+    isOverfull: false,
+  };
   const waiting = hints.preparing.filter((each) => each.requester === requester).length;
   if (isDone(device, hints, preparation)) return answer(device, hints, preparation);
   if (waiting < PREPARING_MAX) hints.preparing.push(preparation);
-  else answer(device, hints, { ...preparation, reason: "quota" });
+  else answer(device, hints, { ...preparation, isOverfull: true });
 }
 
 function newTask({ now }: Device, sender: Sender, requester: number): Task {
   const { qp } = sender;
-  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), receivers: new Set<QueuePair>() };
+  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), elements: [] };
   const lines: MemoryWait = {
     kind: "request",
     qp,
@@ -91,17 +104,23 @@ function newTask({ now }: Device, sender: Sender, requester: number): Task {
     missing: 0,
     pages: [],
   };
-  return { ...sender, ...none, requester, lines, position: 0, reason: "none" };
+  const element = { position: 0, reason: "none", receiver: undefined } as const;
+  return { ...sender, ...none, ...element, requester, lines };
 }
 
 function takeGroup(device: Device, task: Task, group: HintGroup): void {
+  const { destQpn, sourceQpn, entries } = group;
   const target = targetOf(device, task, group);
-  if (target === undefined) {
-    task.hints.counters.hintsUnknownQp++;
-    return refuse(task, "unknown-qp");
-  }
-  for (const entry of group.entries) {
-    takeEntry(device, task, { target, entry });
+  if (target === undefined) task.hints.counters.hintsUnknownQp++;
+  for (const entry of entries) {
+    task.pages = [];
+    task.reason = "none";
+    task.receiver = undefined;
+    // Without a queue pair there is no key check, so the answer is the same as without a key.
+    if (target === undefined) refuse(task, "no-access");
+    else takeEntry(device, task, { target, entry });
+    const { pages, reason, receiver } = task;
+    task.elements.push({ ends: { destQpn, sourceQpn }, entry, pages, reason, receiver });
     task.position++;
   }
 }
@@ -158,12 +177,13 @@ const FOR_UNTAGGED = HINT_KINDS.receive | HINT_KINDS.warmUp;
 /** H-21: receives for the count of untagged messages. */
 function takeCount(
   device: Device,
-  { hints, requester, position, receivers }: Task,
+  task: Task,
   { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
 ): void {
+  const { hints, requester, position } = task;
   const { messages } = entry;
   if (!setAside(hints, target, { messages, requester, position })) return;
-  receivers.add(target);
+  task.receiver = target;
   serveReceivers(device, hints);
 }
 
@@ -337,32 +357,75 @@ export function answerPrepared(device: Device, hints: Hints): void {
 }
 
 /** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
-function isDone(device: Device, hints: Hints, preparation: Preparation): boolean {
-  const { pages, lines, receivers } = preparation;
-  if (lines.missing > 0 || !areThere(device, pages)) return false;
-  for (const qp of receivers) {
-    const ahead = hints.receiving.get(qp);
-    if (ahead !== undefined && (ahead.wanted > 0 || !areThere(device, ahead.pages))) return false;
-  }
-  return true;
+function isDone(device: Device, hints: Hints, { lines, elements }: Preparation): boolean {
+  if (lines.missing > 0) return false;
+  return elements.every(({ pages, receiver }) => {
+    if (areComing(device, pages)) return false;
+    const ahead = receiver && hints.receiving.get(receiver);
+    return ahead === undefined || (ahead.wanted === 0 && !areComing(device, ahead.pages));
+  });
 }
 
-function areThere({ paging }: Device, pages: readonly WantedPage[]): boolean {
-  return pages.every(({ table, page, rights }) =>
-    table.demand![page]!.rights >= rights || table.demand![page]!.asked === 0 ||
-    !paging.tables.has(table)
+/** Whether a page is still to come. One that was refused, or taken back, or whose region is gone is not. */
+function areComing({ paging }: Device, pages: readonly WantedPage[]): boolean {
+  return pages.some((wanted) =>
+    !isThere(wanted) && wanted.table.demand![wanted.page]!.asked !== 0 &&
+    paging.tables.has(wanted.table)
   );
+}
+
+function isThere({ table, page, rights }: WantedPage): boolean {
+  return table.demand![page]!.rights >= rights;
 }
 
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, sequence, receivers } = preparation;
-  const receives = [...receivers].map((each) => hints.receiving.get(each)?.reason ?? "none");
-  const reason = [preparation.reason, ...receives].find((each) => each !== "none") ?? "none";
+  const { qp, sequence, elements } = preparation;
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life) return;
-  const type = reason === "none" ? "prepared" : "refused";
-  // With it the peer is told which kinds are wanted: some other ones may be.
-  const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
-  sendHint(device, { hints, qp, end }, wordOf(hints, { type, reason, sequence, kinds }));
+  const byReason = new Map<HintReason, HintElement[]>();
+  for (const element of elements) {
+    const reason = reasonOf(hints, preparation, element);
+    if (reason === "none") continue;
+    const found = byReason.get(reason);
+    if (found === undefined) byReason.set(reason, [element]);
+    else found.push(element);
+  }
+  const sender = { hints, qp, end };
+  if (byReason.size === 0) {
+    return sendHint(device, sender, wordOf(hints, { type: "prepared", sequence }));
+  }
+  let left = byReason.size;
+  for (const [reason, refused] of byReason) {
+    // With it the peer is told which kinds are wanted: some other ones may be.
+    const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
+    const word = { type: "refused", reason, sequence, kinds, answer: --left > 0 } as const;
+    sendHint(device, sender, { ...wordOf(hints, word), groups: groupsOf(refused) });
+  }
+}
+
+/** H-22: why an element is not prepared for, in detail as far as its key check has passed. */
+function reasonOf(
+  { receiving }: Hints,
+  { isOverfull }: Preparation,
+  { reason, pages, receiver }: HintElement,
+): HintReason {
+  if (reason !== "none") return reason;
+  if (isOverfull) return "quota";
+  const ahead = receiver && receiving.get(receiver);
+  if (ahead !== undefined && ahead.reason !== "none") return ahead.reason;
+  return [...pages, ...ahead?.pages ?? []].every(isThere) ? "none" : "error";
+}
+
+/** Elements as an answer names them: by the numbers that the peer has said itself. */
+function groupsOf(elements: readonly HintElement[]): HintGroup[] {
+  const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
+  for (const { ends, entry } of elements) {
+    const last = groups.at(-1);
+    const named = { ...entry, rkey: 0, length: 0, va: 0n, objects: [] };
+    if (last?.destQpn === ends.destQpn && last.sourceQpn === ends.sourceQpn) {
+      last.entries.push(named);
+    } else groups.push({ ...ends, entries: [named] });
+  }
+  return groups;
 }
