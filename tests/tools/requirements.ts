@@ -219,7 +219,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "the reason of each element, in messages of their own, the last of which ends the wait",
       "pages that the host does not give are an error, and no preparation",
       "where the key check has not passed, all answers are alike",
-      "after a NAK for …: requests go at once, …",
+      "after a NAK for …: requests go at once, then …",
       "a lost hint, and a lost answer: the request goes when the patience is over",
       "a peer that is silent three times gets no more hints",
     ],

@@ -5,7 +5,7 @@ import { PORTS } from "../../../fabric/node.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
-import { HINT_KINDS, HINT_REASONS } from "../../../fabric/wire/roce/hint_eth.ts";
+import { HINT_KINDS, HINT_REASONS, type HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
 import {
@@ -22,7 +22,6 @@ import {
   statuses,
 } from "../testing/pair_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
-import { AFTER_NAK } from "./look_ahead.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 import type { QpOptions } from "../testing/rig_parts_testing.ts";
 
@@ -293,6 +292,7 @@ describe("H-06: a request follows its hint", () => {
       return p;
     };
     equal(waited(crowded({ waitsPs: { ...waitsPs, warmUp: 40 * US } }, false)), 40);
+    equal(waited(crowded({ waitsPs }, false)), 30);
     equal(waited(crowded({ waitsPs }, true)), 5);
   });
 
@@ -582,49 +582,52 @@ describe("a responder that gets hints", () => {
     equal(messages(p, "b").at(-1)!.reason, "quota");
   });
 
-  for (const reason of HINT_REASONS.slice(1)) {
-    const { says, shrinks, takesKinds } = AFTER_NAK[reason];
-    it(
-      `H-22: after a NAK for ${reason}: requests go at once, ${
-        shrinks ? "with half the batch" : takesKinds ? "then without hints" : "then as before"
-      }`,
-      () => {
-        const p = cold({ a: { batch: "adaptive", follow: "after-ack", patiencePs: 900 * US } });
-        const { rig } = p;
-        rig.fate = (from, { bytes }) =>
-          from === "b" && ["prepared", "refused"].includes(hintOf(packetOf(bytes))?.type ?? "")
-            ? "drop"
-            : "pass";
-        writes(p, 8);
-        rig.ring(rig.a, p.a.sq);
-        rig.runFor(100 * US);
-        const announced = messages(p, "a").filter(({ type }) => type === "announce");
-        equal(order(p).replaceAll("h", ""), "", "all of them wait");
-        for (const { sequence, groups } of announced) {
-          const message: HintMessage = {
-            ...{ type: "refused", kinds: 0, reason, sequence, answer: false },
-            groups,
-          };
-          const { hintEth, payload } = hintParts(message);
-          const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
-          const bth = { padCount: -payload.length & 3 };
-          inject(p, "a", changed(own, { hintEth, payload, bth }));
-        }
-        rig.runFor(100 * US);
-        ok(order(p).includes("w"), "the patience is not over");
-        equal(counter(p, "a", "hintsRefused"), announced.length);
-        const counted = { refusal: "Refused", inability: "Unable", error: "Failed" }[says];
-        equal(counter(p, "a", `hintElements${counted}`), 8);
-        rig.run();
-        same(statuses(p), SUCCESSES(8));
-        const before = batches(p).length;
-        for (let i = 0; i < 32; i++) post(p, "write", { at: i * 64, length: 64 });
-        go(p);
-        const more = batches(p).slice(before);
-        if (takesKinds) same(more, []);
-        else equal(Math.max(...more), shrinks ? 4 : 8, `${more}`);
-      },
-    );
+  /** What follows each reason, and the counter of its elements. */
+  const AFTERWARDS = {
+    "not-wanted": ["without hints", "hintElementsRefused"],
+    "quota": ["with half the batch", "hintElementsUnable"],
+    "no-access": ["as before", "hintElementsRefused"],
+    "unknown-qp": ["as before", "hintElementsRefused"],
+    "error": ["as before", "hintElementsFailed"],
+  } as const satisfies Record<Exclude<HintReason, "none">, readonly [string, string]>;
+  for (const reason of HINT_REASONS) {
+    if (reason === "none") continue;
+    const [then, counted] = AFTERWARDS[reason];
+    it(`H-22: after a NAK for ${reason}: requests go at once, then ${then}`, () => {
+      const p = cold({ a: { batch: "adaptive", follow: "after-ack", patiencePs: 900 * US } });
+      const { rig } = p;
+      rig.fate = (from, { bytes }) =>
+        from === "b" && ["prepared", "refused"].includes(hintOf(packetOf(bytes))?.type ?? "")
+          ? "drop"
+          : "pass";
+      writes(p, 8);
+      rig.ring(rig.a, p.a.sq);
+      rig.runFor(100 * US);
+      const announced = messages(p, "a").filter(({ type }) => type === "announce");
+      equal(order(p).replaceAll("h", ""), "", "all of them wait");
+      for (const { sequence, groups } of announced) {
+        const message: HintMessage = {
+          ...{ type: "refused", kinds: 0, reason, sequence, answer: false },
+          groups,
+        };
+        const { hintEth, payload } = hintParts(message);
+        const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
+        const bth = { padCount: -payload.length & 3 };
+        inject(p, "a", changed(own, { hintEth, payload, bth }));
+      }
+      rig.runFor(100 * US);
+      ok(order(p).includes("w"), "the patience is not over");
+      equal(counter(p, "a", "hintsRefused"), announced.length);
+      equal(counter(p, "a", counted), 8);
+      rig.run();
+      same(statuses(p), SUCCESSES(8));
+      const before = batches(p).length;
+      for (let i = 0; i < 32; i++) post(p, "write", { at: i * 64, length: 64 });
+      go(p);
+      const more = batches(p).slice(before);
+      if (then === "without hints") same(more, []);
+      else equal(Math.max(...more), then === "as before" ? 8 : 4, `${more}`);
+    });
   }
 
   it("H-24: what was fetched for a requester and not used is no more than its quota", () => {

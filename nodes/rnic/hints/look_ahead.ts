@@ -290,7 +290,7 @@ const NAK_COUNTERS = {
  * H-22: what a requester does when elements were not prepared for. Their requests go in any case, and are checked,
  * or wait for what is missing, as without hints.
  */
-export const AFTER_NAK: Readonly<
+const AFTER_NAK: Readonly<
   Record<HintReason, {
     readonly says: keyof typeof NAK_COUNTERS;
     /** Adaptive batches are halved: less at a time is within what the responder can do. */
