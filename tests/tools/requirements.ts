@@ -155,8 +155,10 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "in batches, up to its depth, each element once, ahead of the first of it",
       "an element has the PSN of its first packet, and both numbers of its queue pair",
       "objects go with their element",
+      "the list is in the WQE, for which the ring has room however many are posted",
+      "a WQE's objects are named, and brought in where the key's region has them",
+      "the card is told where they are; EINVAL for one outside of the region",
     ],
-    lacks: "objects in a WQE",
   },
   "H-02": {
     proof: [
@@ -169,8 +171,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "the document's four elements give the hint that groups them by queue pair",
       "of untagged messages the count, in their place among the others",
+      "a WQE's objects are named, and brought in where the key's region has them",
     ],
-    lacks: "objects in a WQE",
+    lacks: "objects' operand data in the hint",
   },
   ...numbered("H", ["04"], HINTS),
   "H-05": {

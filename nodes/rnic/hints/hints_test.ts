@@ -2,7 +2,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { ACCESS, type RegionPlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS, HINT_REASONS, type HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -38,6 +38,7 @@ interface Options {
   readonly entries?: number;
   readonly qp?: QpOptions;
   readonly accessFlags?: number;
+  readonly objects?: RegionPlan["objects"];
   /** Whether the host gives pages to be written. */
   readonly writable?: boolean;
 }
@@ -58,7 +59,8 @@ function cold(options: Options = {}): Cold {
   const rig = new Rig({ plans: { a: plan(a), b: plan(b) } });
   const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
   const driver = new DemandDriver(rig, rig.b, { writable });
-  const target = { length: PAIR_BYTES, access: EVERY_ACCESS };
+  const { objects } = options;
+  const target = { length: PAIR_BYTES, access: EVERY_ACCESS, ...(objects && { objects }) };
   const to = pinned ? rig.register(rig.b, target) : driver.register(target);
   rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
   rig.fill(rig.b, to, () => 0xee);
@@ -429,6 +431,44 @@ describe("a responder that gets hints", () => {
     );
   });
 
+  it("H-01, H-03: a WQE's objects are named, and brought in where the key's region has them", () => {
+    const va = 0x1_0000_0000, last = 2n ** 64n - 1n;
+    const objects = [
+      { nameHigh: 0, nameLow: 7, va: va + 2 * PAGE, length: 2 * PAGE },
+      { nameHigh: 0xffff_ffff, nameLow: 0xffff_ffff, va: va + 6 * PAGE, length: 8 },
+    ];
+    const p = cold({ objects, a: { follow: "after-ack" } });
+    equal(p.to.va, va);
+    // 9 is none of the region's, which is no error.
+    post(p, "write", { length: 64, objects: [7n, last, 9n] });
+    post(p, "read", { length: 64, at: PAGE });
+    go(p);
+    same(statuses(p), SUCCESSES(2));
+    const entries = messages(p, "a").flatMap(({ groups }) =>
+      groups.flatMap((each) => each.entries)
+    );
+    same(entries.map((entry) => entry.objects), [[7n, last, 9n], []]);
+    const asked = p.rig.b.host.events.flatMap((event) =>
+      event.type === "PAGE_FAULT"
+        ? Array.from({ length: event.count }, (_, i) => event.first + i)
+        : []
+    );
+    same(asked.sort(), [0, 1, 2, 3, 6]);
+    const named = ["hintObjectsPrepared", "hintObjectsUnknown"].map((each) =>
+      counter(p, "b", each)
+    );
+    same(named, [2, 1]);
+    // [0013, 0075]: one call for what would have been three.
+    const saved = ["hintObjectLists", "hintCallsSaved"].map((each) => counter(p, "a", each));
+    same(saved, [1, 2]);
+    // Without the key none is.
+    const guessing = cold({ objects });
+    announce(guessing, { va: BigInt(va), length: 64, rkey: p.to.key + 1, objects: [7n] });
+    guessing.rig.run();
+    equal(counter(guessing, "b", "hintObjectsPrepared"), 0);
+    equal(counter(guessing, "b", "hintPagesAsked"), 0);
+  });
+
   it("H-21: a READ's pages are asked for to be read, a WRITE's to be written", () => {
     const p = cold();
     post(p, "read", { length: 64 });
@@ -730,7 +770,12 @@ describe("a responder that gets hints", () => {
   /** `a` sends a hint of its own making. */
   function announce(
     p: Pair,
-    entry: { readonly va: bigint; readonly length: number; readonly rkey?: number },
+    entry: {
+      readonly va: bigint;
+      readonly length: number;
+      readonly rkey?: number;
+      readonly objects?: readonly bigint[];
+    },
     { answer = false, ...ends }: {
       readonly sourceQpn?: number;
       readonly destQpn?: number;

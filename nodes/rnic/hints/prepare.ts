@@ -166,9 +166,31 @@ function takeEntry(
     end.refusedKeys++;
     return refuse(task, "no-access");
   }
-  const span = spanOf(region, Number(va), length);
-  if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
-  if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+  const spans = [spanOf(region, Number(va), length), ...objectSpans(task, region, entry)];
+  for (const span of spans) {
+    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
+    if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+  }
+}
+
+/**
+ * H-03: the places of the objects that the element covers, as far as its key's region has them: they are named to
+ * those alone who may access all of it. A memory window opens a part, and knows none.
+ */
+function objectSpans(
+  { hints: { counters } }: Task,
+  region: Region,
+  { objects }: HintEntry,
+): Span[] {
+  if (objects.length === 0) return [];
+  const known = region.window === undefined ? region.objects ?? [] : [];
+  return objects.flatMap((identity) => {
+    const nameHigh = Number(identity >> 32n), nameLow = Number(identity & 0xffff_ffffn);
+    const found = known.find((each) => each.nameHigh === nameHigh && each.nameLow === nameLow);
+    if (found === undefined) counters.hintObjectsUnknown++;
+    else counters.hintObjectsPrepared++;
+    return found === undefined ? [] : [spanOf(region, found.va, found.length)];
+  });
 }
 
 const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp;

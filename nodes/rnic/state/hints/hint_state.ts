@@ -148,6 +148,9 @@ export interface HintCounters {
   hintFramesOut: number;
   hintBytesOut: number;
   hintElements: number;
+  /** H-03: elements with a list of objects, and the calls that these have saved. */
+  hintObjectLists: number;
+  hintCallsSaved: number;
   /** Answers to them, and those that did not come in time. */
   hintsPrepared: number;
   hintsRefused: number;
@@ -182,6 +185,9 @@ export interface HintCounters {
   hintContextsUseful: number;
   /** Receive WQEs whose memory was looked at. */
   hintReceives: number;
+  /** Objects of announced elements that their regions have, and have not. */
+  hintObjectsPrepared: number;
+  hintObjectsUnknown: number;
 }
 
 export function createHints(plan: HintPlan | undefined): Hints | undefined {
@@ -205,6 +211,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintFramesOut: 0,
       hintBytesOut: 0,
       hintElements: 0,
+      hintObjectLists: 0,
+      hintCallsSaved: 0,
       hintsPrepared: 0,
       hintsRefused: 0,
       hintsUnanswered: 0,
@@ -231,6 +239,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintContextsFetched: 0,
       hintContextsUseful: 0,
       hintReceives: 0,
+      hintObjectsPrepared: 0,
+      hintObjectsUnknown: 0,
     },
   };
 }
