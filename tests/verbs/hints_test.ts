@@ -4,7 +4,8 @@ import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
-import type { Program } from "../../nodes/host/program_context.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { hintOf } from "../../fabric/wire/roce/hint.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
@@ -119,97 +120,119 @@ const FIGURES = {
 } as const;
 const ELEMENTS = 3, BUSY_BYTES = 1 << 18;
 
-describe("a requester with two responders [0108, 0109, 0164, 0165]", () => {
-  for (const number of [7, 8] as const) {
-    const { b, c, carriers } = FIGURES[number];
+/** A run of a figure. */
+interface FigureRun {
+  readonly number: keyof typeof FIGURES;
+  /** The responders' regions. */
+  readonly memory: Map<string, { readonly va: number; readonly rkey: number }>;
+  /** By the number at the requester: the document's number, and that at the responder. */
+  readonly figure: Map<number, { readonly each: number; readonly peerQpn: number }>;
+}
 
-    it(`H-05, H-08 (in part), H-31: figure ${number}: all hints of a batch leave before its first element`, () => {
-      const memory = new Map<string, { readonly va: number; readonly rkey: number }>();
-      /** By the number at the requester: the document's number, and that at the responder. */
-      const figure = new Map<number, { readonly each: number; readonly peerQpn: number }>();
-      const server: Program = function* ({ cpu, device }) {
-        const v = device.verbs;
-        const pd = v.allocPd(device);
-        const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-        const access = ["localWrite", "remoteWrite", "onDemand"] as const;
-        const mr = v.must(yield* v.regMr(pd, cpu.allocate(2 * BUSY_BYTES), { access }));
-        memory.set(cpu.host, { va: mr.address, rkey: mr.rkey });
-        const listener = v.must(v.listen(device, "figure"));
-        for (;;) {
-          const event = yield* v.waitEvent(listener);
-          if (event?.kind !== "request") continue;
-          const hints = event.request.privateData[0]! > 100 ? "carrier" : "on";
-          const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
-          const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
-          yield* v.accept(listener, event.request, { qp });
-        }
-      };
-      const client: Program = function* ({ cpu, device }) {
-        const v = device.verbs;
-        const pd = v.allocPd(device);
-        const cq = v.must(yield* v.createCq(device, { entries: 64 }));
-        const mr = v.must(yield* v.regMr(pd, cpu.allocate(BUSY_BYTES), { access: ["localWrite"] }));
-        const made = [];
-        // The last one keeps the line busy, so that the others' work waits for its turn.
-        for (const each of [...b, ...c, ...carriers, 99]) {
-          const to = (c as readonly number[]).includes(each) || each === 102 ? "c" : "b";
-          const hints = each > 100 ? "carrier" : each === 99 ? "off" : "on";
-          const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
-          const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
-          const privateData = Uint8Array.of(each);
-          const connection = yield* v.connect(device, { to, service: "figure", qp, privateData });
-          if (v.refused(connection)) throw new Error(connection.reason);
-          if (cpu.host === "a") {
-            figure.set(connection.qp.qpn, { each, peerQpn: connection.peer.qpn });
-          }
-          made.push({ each, to, qp: connection.qp });
-        }
-        const write = (to: string, at: number, length: number) => ({
-          opcode: "write" as const,
-          sges: [{ ...v.sge(mr), length }],
-          remote: { ...memory.get(to)!, va: memory.get(to)!.va + at },
-        });
-        v.must(yield* v.postSend(made.at(-1)!.qp, write("b", BUSY_BYTES, BUSY_BYTES)));
-        yield* cpu.sleep(10_000_000);
-        for (const { each, to, qp } of made) {
-          if (each >= 99) continue;
-          for (let i = 0; i < ELEMENTS; i++) v.must(yield* v.postSend(qp, write(to, i * 4096, 64)));
-        }
-        for (let done = 0; done < 1 + 4 * ELEMENTS;) {
-          for (const { status } of yield* v.waitCompletion(cq)) {
-            equal(status, "SUCCESS");
-            done++;
-          }
-        }
-        cpu.report("figure", "done");
-      };
-      const sent: RocePacket[] = [];
-      let announcedByBoth = 0;
-      const rack = new SimulatedRack(
-        `
+function* serveFigure({ memory }: FigureRun, { cpu, device }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const access = ["localWrite", "remoteWrite", "onDemand"] as const;
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(2 * BUSY_BYTES), { access }));
+  memory.set(cpu.host, { va: mr.address, rkey: mr.rkey });
+  const listener = v.must(v.listen(device, "figure"));
+  for (;;) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind !== "request") continue;
+    const hints = event.request.privateData[0]! > 100 ? "carrier" : "on";
+    const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
+    const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
+    yield* v.accept(listener, event.request, { qp });
+  }
+}
+
+function* askByFigure(
+  { memory, figure, number }: FigureRun,
+  { cpu, device }: ProgramContext,
+): Steps<void> {
+  const { b, c, carriers } = FIGURES[number];
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(BUSY_BYTES), { access: ["localWrite"] }));
+  const made = [];
+  // The last one keeps the line busy, so that the others' work waits for its turn.
+  for (const each of [...b, ...c, ...carriers, 99]) {
+    const to = (c as readonly number[]).includes(each) || each === 102 ? "c" : "b";
+    const hints = each > 100 ? "carrier" : each === 99 ? "off" : "on";
+    const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
+    const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
+    const privateData = Uint8Array.of(each);
+    const connection = yield* v.connect(device, { to, service: "figure", qp, privateData });
+    if (v.refused(connection)) throw new Error(connection.reason);
+    if (cpu.host === "a") {
+      figure.set(connection.qp.qpn, { each, peerQpn: connection.peer.qpn });
+    }
+    made.push({ each, to, qp: connection.qp });
+  }
+  const write = (to: string, at: number, length: number) => ({
+    opcode: "write" as const,
+    sges: [{ ...v.sge(mr), length }],
+    remote: { ...memory.get(to)!, va: memory.get(to)!.va + at },
+  });
+  v.must(yield* v.postSend(made.at(-1)!.qp, write("b", BUSY_BYTES, BUSY_BYTES)));
+  yield* cpu.sleep(10_000_000);
+  for (const { each, to, qp } of made) {
+    if (each >= 99) continue;
+    for (let i = 0; i < ELEMENTS; i++) v.must(yield* v.postSend(qp, write(to, i * 4096, 64)));
+  }
+  for (let done = 0; done < 1 + 4 * ELEMENTS;) {
+    for (const { status } of yield* v.waitCompletion(cq)) {
+      equal(status, "SUCCESS");
+      done++;
+    }
+  }
+  cpu.report("figure", "done");
+}
+
+/** The rack, what card `a` has sent, and how many announcements that and the other requester's have. */
+function runFigure(of: FigureRun) {
+  const sent: RocePacket[] = [];
+  let announcedByBoth = 0;
+  const rack = new SimulatedRack(
+    `
 name: figure
 defaults: { services: none, hints: on, fault: pause }
 fabric: { rate: 1Gbps }
 hosts: { a: {}, b: {}, c: {}, d: {} }
 programs: [{ on: [b, c], run: ./server.ts, service: true }, { on: [a, d], run: ./client.ts, at: 200us }]
 `,
-        {
-          programs: { "./server.ts": server, "./client.ts": client },
-          observer: {
-            scope: "wire",
-            see(seen) {
-              if (seen.kind !== "sent" || seen.frame === undefined) return;
-              const packet = decodePacket(seen.frame);
-              const { name, kind } = rack.plan.nodes[seen.node]!;
-              if (isRefusal(packet) || kind !== "rnic") return;
-              if (hintOf(packet)?.type === "announce") announcedByBoth++;
-              if (name === "a-rnic") sent.push(packet);
-            },
-            commit: () => {},
-          },
+    {
+      programs: {
+        "./server.ts": (context) => serveFigure(of, context),
+        "./client.ts": (context) => askByFigure(of, context),
+      },
+      observer: {
+        scope: "wire",
+        see(seen) {
+          if (seen.kind !== "sent" || seen.frame === undefined) return;
+          const packet = decodePacket(seen.frame);
+          const { name, kind } = rack.plan.nodes[seen.node]!;
+          if (isRefusal(packet) || kind !== "rnic") return;
+          if (hintOf(packet)?.type === "announce") announcedByBoth++;
+          if (name === "a-rnic") sent.push(packet);
         },
-      );
-      rack.run();
+        commit: () => {},
+      },
+    },
+  );
+  rack.run();
+  return { rack, sent, announcedByBoth };
+}
+
+describe("a requester with two responders [0108, 0109, 0164, 0165]", () => {
+  for (const number of [7, 8] as const) {
+    const { b, c } = FIGURES[number];
+
+    it(`H-05, H-08 (in part), H-31: figure ${number}: all hints of a batch leave before its first element`, () => {
+      const memory: FigureRun["memory"] = new Map(), figure: FigureRun["figure"] = new Map();
+      const { rack, sent, announcedByBoth } = runFigure({ number, memory, figure });
       same(rack.reported("program-failed"), []);
       same(rack.reported("figure"), ["done", "done"]);
       const hints = sent.flatMap((packet, at) => {
