@@ -155,8 +155,10 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "in batches, up to its depth, each element once, ahead of the first of it",
       "an element has the PSN of its first packet, and both numbers of its queue pair",
       "objects go with their element",
+      "the list is in the WQE, for which the ring has room however many are posted",
+      "a WQE's objects are named, and brought in where the key's region has them",
+      "the card is told where they are; EINVAL for one outside of the region",
     ],
-    lacks: "objects in a WQE",
   },
   "H-02": {
     proof: [
@@ -169,21 +171,28 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "the document's four elements give the hint that groups them by queue pair",
       "of untagged messages the count, in their place among the others",
+      "a WQE's objects are named, and brought in where the key's region has them",
     ],
-    lacks: "objects in a WQE",
+    lacks: "objects' operand data in the hint",
   },
   "H-04": {
     proof: ["one hint has a page asked for, its translations read, and an atomic's word"],
   },
-  ...numbered("H", ["05"], HINTS),
+  "H-05": {
+    proof: [
+      "figure …: all hints of a batch leave before its first element",
+      "has one hint about the work of several queue pairs, by the numbers of both ends",
+    ],
+  },
   "H-06": {
     proof: [
       "at once: directly behind it",
       "after a delay: of all elements of the hint, and not for longer",
       "after the ACK that comes once all is prepared, whatever that takes",
       "work of all of them waits for the one answer",
+      "as long as the peer asks for the kinds of the hint, and the patience here allows",
+      "at an interval from each other, with the wait ahead of the first",
     ],
-    lacks: "a wait that depends on the kind and is agreed on, and intervals between elements",
   },
   "H-07": {
     proof: [
@@ -241,8 +250,13 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "after the ACK that comes once all is prepared, whatever that takes",
       "a refusal has its reason, and changes nothing of the queue pair",
+      "the reason of each element, in messages of their own, the last of which ends the wait",
+      "pages that the host does not give are an error, and no preparation",
+      "where the key check has not passed, all answers are alike",
+      "after a NAK for …: requests go at once, then …",
+      "a lost hint, and a lost answer: the request goes when the patience is over",
+      "a peer that is silent three times gets no more hints",
     ],
-    lacks: "a reason for each element",
   },
   "H-23": {
     proof: [
@@ -288,6 +302,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "one queue pair (4) with six elements, and a prefetch hint on it [0101]",
       "figure 9: datagrams to the group have the hints of all queue pairs",
       "hints_ways.yaml: each encoding by each transport, to two responders",
+      "figure …: all hints of a batch leave before its first element",
     ],
   },
 };

@@ -10,6 +10,9 @@ import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { hintOf } from "../../fabric/wire/roce/hint.ts";
+import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
+import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
@@ -355,3 +358,163 @@ function* storeAgainstAtomic({ cpu, device }: ProgramContext): Steps<void> {
   }
   cpu.report("result", { outcomes });
 }
+/** The document's queue pairs of figures 7 and 8 [0164, 0165]: their responders, by its numbers. */
+const FIGURES = {
+  7: { b: [11, 21], c: [12, 22], carriers: [] },
+  8: { b: [11, 21], c: [12, 22], carriers: [101, 102] },
+} as const;
+const ELEMENTS = 3, BUSY_BYTES = 1 << 18;
+
+/** A run of a figure. */
+interface FigureRun {
+  readonly number: keyof typeof FIGURES;
+  /** The responders' regions. */
+  readonly memory: Map<string, { readonly va: number; readonly rkey: number }>;
+  /** By the number at the requester: the document's number, and that at the responder. */
+  readonly figure: Map<number, { readonly each: number; readonly peerQpn: number }>;
+}
+
+function* serveFigure({ memory }: FigureRun, { cpu, device }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const access = ["localWrite", "remoteWrite", "onDemand"] as const;
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(2 * BUSY_BYTES), { access }));
+  memory.set(cpu.host, { va: mr.address, rkey: mr.rkey });
+  const listener = v.must(v.listen(device, "figure"));
+  for (;;) {
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind !== "request") continue;
+    const hints = event.request.privateData[0]! > 100 ? "carrier" : "on";
+    const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
+    const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
+    yield* v.accept(listener, event.request, { qp });
+  }
+}
+
+function* askByFigure(
+  { memory, figure, number }: FigureRun,
+  { cpu, device }: ProgramContext,
+): Steps<void> {
+  const { b, c, carriers } = FIGURES[number];
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(BUSY_BYTES), { access: ["localWrite"] }));
+  const made = [];
+  // The last one keeps the line busy, so that the others' work waits for its turn.
+  for (const each of [...b, ...c, ...carriers, 99]) {
+    const to = (c as readonly number[]).includes(each) || each === 102 ? "c" : "b";
+    const hints = each > 100 ? "carrier" : each === 99 ? "off" : "on";
+    const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
+    const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
+    const privateData = Uint8Array.of(each);
+    const connection = yield* v.connect(device, { to, service: "figure", qp, privateData });
+    if (v.refused(connection)) throw new Error(connection.reason);
+    if (cpu.host === "a") {
+      figure.set(connection.qp.qpn, { each, peerQpn: connection.peer.qpn });
+    }
+    made.push({ each, to, qp: connection.qp });
+  }
+  const write = (to: string, at: number, length: number) => ({
+    opcode: "write" as const,
+    sges: [{ ...v.sge(mr), length }],
+    remote: { ...memory.get(to)!, va: memory.get(to)!.va + at },
+  });
+  v.must(yield* v.postSend(made.at(-1)!.qp, write("b", BUSY_BYTES, BUSY_BYTES)));
+  yield* cpu.sleep(10_000_000);
+  for (const { each, to, qp } of made) {
+    if (each >= 99) continue;
+    for (let i = 0; i < ELEMENTS; i++) v.must(yield* v.postSend(qp, write(to, i * 4096, 64)));
+  }
+  for (let done = 0; done < 1 + 4 * ELEMENTS;) {
+    for (const { status } of yield* v.waitCompletion(cq)) {
+      equal(status, "SUCCESS");
+      done++;
+    }
+  }
+  cpu.report("figure", "done");
+}
+
+/** The rack, what card `a` has sent, and how many announcements that and the other requester's have. */
+function runFigure(of: FigureRun) {
+  const sent: RocePacket[] = [];
+  let announcedByBoth = 0;
+  const rack = new SimulatedRack(
+    `
+name: figure
+defaults: { services: none, hints: on, fault: pause }
+fabric: { rate: 1Gbps }
+hosts: { a: {}, b: {}, c: {}, d: {} }
+programs: [{ on: [b, c], run: ./server.ts, service: true }, { on: [a, d], run: ./client.ts, at: 200us }]
+`,
+    {
+      programs: {
+        "./server.ts": (context) => serveFigure(of, context),
+        "./client.ts": (context) => askByFigure(of, context),
+      },
+      observer: {
+        scope: "wire",
+        see(seen) {
+          if (seen.kind !== "sent" || seen.frame === undefined) return;
+          const packet = decodePacket(seen.frame);
+          const { name, kind } = rack.plan.nodes[seen.node]!;
+          if (isRefusal(packet) || kind !== "rnic") return;
+          if (hintOf(packet)?.type === "announce") announcedByBoth++;
+          if (name === "a-rnic") sent.push(packet);
+        },
+        commit: () => {},
+      },
+    },
+  );
+  rack.run();
+  return { rack, sent, announcedByBoth };
+}
+
+describe("a requester with two responders [0108, 0109, 0164, 0165]", () => {
+  for (const number of [7, 8] as const) {
+    const { b, c } = FIGURES[number];
+
+    it(`H-05, H-08 (in part), H-31: figure ${number}: all hints of a batch leave before its first element`, () => {
+      const memory: FigureRun["memory"] = new Map(), figure: FigureRun["figure"] = new Map();
+      const { rack, sent, announcedByBoth } = runFigure({ number, memory, figure });
+      same(rack.reported("program-failed"), []);
+      same(rack.reported("figure"), ["done", "done"]);
+      const hints = sent.flatMap((packet, at) => {
+        const message = hintOf(packet);
+        if (message?.type !== "announce") return [];
+        const { bth: { destQpn } } = packet;
+        return message.groups.map((group) => ({
+          at,
+          destQpn,
+          group,
+          ...figure.get(group.sourceQpn)!,
+        }));
+      });
+      for (const each of [...b, ...c]) {
+        const own = hints.filter((hint) => hint.each === each);
+        equal(
+          own.reduce((sum, { group }) => sum + group.entries.length, 0),
+          ELEMENTS,
+          `QP ${each}`,
+        );
+        // By itself (figure 7), or by the management queue pair of its responder (figure 8).
+        const by = number === 7 ? each : (b as readonly number[]).includes(each) ? 101 : 102;
+        const { peerQpn } = [...figure.values()].find((one) => one.each === by)!;
+        same([...new Set(own.map(({ destQpn }) => destQpn))], [peerQpn], `QP ${each}`);
+      }
+      // Of the work that waited, none of it begins before the hints of all of it have left.
+      const isElement = ({ bth, reth }: RocePacket) =>
+        opcodeRow(bth.opcode)!.operation === "write" && reth?.length === 64;
+      const firstAt = sent.findIndex(isElement);
+      const before = hints.filter(({ at }) => at < firstAt);
+      same([...new Set(before.map(({ each }) => each))].sort(), [...b, ...c].sort());
+      // A second requester does the same at the same time: its hints are told apart by the sender.
+      const cards = Object.values(rack.simulator.statistics());
+      const total = (name: string) => cards.reduce((sum, card) => sum + (card[name] ?? 0), 0);
+      equal(total("hintsIn"), announcedByBoth);
+      equal(total("hintElements"), 2 * 4 * ELEMENTS);
+      same(["hintsUnknownQp", "hintsNoAccess", "hintsOverQuota"].map(total), [0, 0, 0]);
+    });
+  }
+});

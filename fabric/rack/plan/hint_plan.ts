@@ -7,7 +7,10 @@ import { HINT_KINDS, type HintEncoding } from "../../wire/roce/hint_eth.ts";
 export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
 
 /** H-06: when a request follows its hint. */
-export const HINT_FOLLOWS = ["at-once", "delay", "after-ack"] as const;
+export const HINT_FOLLOWS = ["at-once", "delay", "agreed", "after-ack"] as const;
+
+/** Kinds of hints (H-04). */
+export type HintKind = keyof typeof HINT_KINDS;
 
 /**
  * H-08: each queue pair has its own hints (figure 7), or the carrier of that peer has the hints of all (figure 8),
@@ -59,8 +62,18 @@ export interface HintPlan {
   readonly follow: typeof HINT_FOLLOWS[number];
   /** `delay`: from the hint to its first request. */
   readonly delayPs: Time;
-  /** `after-ack`: how long a request waits for an answer that does not come. */
+  /**
+   * How long a request waits at most: `after-ack` for an answer that does not come, `agreed` for as long as the
+   * responder asks.
+   */
   readonly patiencePs: Time;
+  /** H-06 [0121]: how far behind each other requests that were announced begin; 0: as they can. */
+  readonly intervalPs: Time;
+  /**
+   * H-06 [0121], as responder: how long a preparation of each kind takes here, so how long its request should
+   * wait. Peers whose `follow` is `agreed` wait so long. A kind that is absent needs no wait.
+   */
+  readonly waitsPs: Readonly<Partial<Record<HintKind, Time>>>;
   /** H-24: pages and lines of translations that hints of one requester have had fetched and none has used. */
   readonly quota: number;
   /** Until what was fetched for a hint, and not used, counts no more. */
@@ -78,6 +91,8 @@ export const HINT_PLAN: HintPlan = {
   follow: "at-once",
   delayPs: PS_PER_US,
   patiencePs: 2 * PS_PER_MS,
+  intervalPs: 0,
+  waitsPs: {},
   quota: 4096,
   quotaPs: 10 * PS_PER_MS,
 };

@@ -22,7 +22,7 @@ const WRONG: readonly Refusal[] = [
   [
     "H-06: a request that goes before its hint",
     hostWith("{ hints: { send: 0us } }"),
-    '4: hosts.b.hints.send: found "0us", expected at-once, after-ack, or a time > 0 with its unit, like 1us',
+    '4: hosts.b.hints.send: found "0us", expected at-once, agreed, after-ack, or a time > 0 with its unit, like 1us',
   ],
   [
     "H-02: a batch beyond what is looked ahead",

@@ -394,16 +394,27 @@ const hintKinds = leaf(
   },
 );
 
-/** H-06: `at-once`, `after-ack`, or a time. */
+/** H-06: `at-once`, `agreed`, `after-ack`, or a time. */
 const hintSend = leaf(
-  "at-once, after-ack, or a time > 0 with its unit, like 1us",
-  { anyOf: [{ enum: ["at-once", "after-ack"] }, textLike(POSITIVE, TIME_UNITS)] },
+  "at-once, agreed, after-ack, or a time > 0 with its unit, like 1us",
+  { anyOf: [{ enum: ["at-once", "agreed", "after-ack"] }, textLike(POSITIVE, TIME_UNITS)] },
   (value): Pick<HintPlan, "follow"> & Partial<Pick<HintPlan, "delayPs">> | undefined => {
-    if (value === "at-once" || value === "after-ack") return { follow: value };
+    if (value === "at-once" || value === "agreed" || value === "after-ack") {
+      return { follow: value };
+    }
     const delayPs = parseDuration(value) || undefined;
     return delayPs === undefined ? undefined : { follow: "delay", delayPs };
   },
 );
+
+const hintWait = positiveTime("a time > 0 with its unit, like 30us");
+/** H-06: what the card asks its peers to wait behind a hint of each kind. */
+const hintWaits = renamed({
+  prefetch: ["prefetch", hintWait],
+  warmUp: ["warm-up", hintWait],
+  atomic: ["atomic", hintWait],
+  receive: ["receive", hintWait],
+}).describe("how long peers that send as agreed are asked to wait, behind a hint of each kind");
 
 const hintBatch = leaf(
   `adaptive, or a whole number from 1 to ${HINT_BATCH.most}`,
@@ -474,6 +485,8 @@ export const hostSchema = mapping({
     transport: ["transport", oneOf(HINT_TRANSPORTS)],
     send: ["send", hintSend],
     patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
+    intervalPs: ["interval", positiveTime("a time > 0 with its unit, like 1us")],
+    waitsPs: ["waits", hintWaits],
     quota: ["quota", integer(1, 2 ** 20)],
     quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
   }).optional().describe(

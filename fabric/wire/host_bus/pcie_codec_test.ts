@@ -105,7 +105,7 @@ describe("pcieFromArray", () => {
   it("refuses a command with any field missing, added or of another type", () => {
     for (const command of COMMANDS) {
       for (const damaged of damagesOf(command)) {
-        assert.equal(pcieFromArray([5, 1, damaged]), undefined, JSON.stringify(damaged));
+        assert.equal(pcieFromArray([5, 1, damaged]), undefined, Deno.inspect(damaged));
       }
     }
   });

@@ -91,6 +91,7 @@ export const COMMANDS: readonly RnicCommand[] = [
       pageBytes: 4096,
       pages: [0, 4096],
       persistent: true,
+      objects: [{ nameHigh: 0xffff_ffff, nameLow: 7, va: 2 ** 46, length: 8 }],
     },
   },
   { op: "reregister-mr", key: 0x12a5c, change: {} },

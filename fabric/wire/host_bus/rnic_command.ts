@@ -155,8 +155,10 @@ const memory = {
   /** Whether all of it is persistent memory (SCM): only the driver knows (P-05). */
   persistent: flag,
 } as const;
+/** H-01: a data transfer object of a region: the programs' name for it, of 64 bits, and where it is. */
+const dto = shaped({ nameHigh: u32, nameLow: u32, va: count, length: count });
 /** P-22: memory registration, at processor and RNIC alike. */
-const region = shaped({ pd: count, access: u32, ...memory });
+const region = shaped({ pd: count, access: u32, ...memory, objects: { optional: listOf(dto) } });
 export type RegionPlan = Checked<typeof region>;
 
 /**

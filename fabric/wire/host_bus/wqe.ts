@@ -4,7 +4,7 @@
  * boundary, spans one or several units (Q-01), and wraps at the ring's end.
  *
  *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
- *   [verify 16] | [bind 32] | data 16… or inline
+ *   [verify 16] | [bind 32] | [objects 80] | data 16… or inline
  */
 import { fail } from "../../base/assert.ts";
 import { allocate, copyOf, viewOf } from "../../base/slab.ts";
@@ -16,6 +16,8 @@ export const WQE_UNIT_BYTES = 64;
 export const MAX_WQE_UNITS = 5;
 export const MAX_INLINE_BYTES = 220;
 export const MAX_SGE = 4;
+/** H-01: data transfer objects that one work request may cover. */
+export const MAX_OBJECTS = 8;
 
 /**
  * Operations of a WQE, with mlx5's codes where they exist. Vendor-specific ones begin at 0x40:
@@ -143,34 +145,45 @@ export interface SendWqe {
   readonly verify?: VerifyOperands;
   readonly bind?: BindOperands;
   readonly ud?: UdAddress;
+  /** H-01: data transfer objects that the request covers; such a WQE has no inline data. */
+  readonly objects?: readonly bigint[];
   readonly sges: readonly Sge[];
   readonly inline?: Uint8Array<ArrayBuffer>;
 }
 
 const CONTROL_BYTES = 16;
 const FLAG_FENCE = 0x80, FLAG_SIGNALED = 0x08, FLAG_SOLICITED = 0x02, FLAG_UD = 0x01;
+/** An objects segment is behind the others. */
+const FLAG_OBJECTS = 0x04;
 const INLINE_BIT = 0x8000_0000;
 /** Second byte of a verify segment. */
 const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 
 /** The operands in segments between the control segment and the data. */
-type Operands = Pick<SendWqe, "ud" | "remote" | "atomic" | "flush" | "verify" | "bind">;
+type Operands = Pick<
+  SendWqe,
+  "ud" | "remote" | "atomic" | "flush" | "verify" | "bind" | "objects"
+>;
 
 /**
  * One row per segment; `read` returns undefined for bytes that the project's drivers never write.
  */
 interface SegmentRow<Value> {
   readonly bytes: number;
-  readonly carriedBy: (opcode: WqeOpcode, isDatagram: boolean) => boolean;
+  readonly carriedBy: (opcode: WqeOpcode, flags: number) => boolean;
   readonly read: (view: DataView, at: number) => Value | undefined;
   readonly write: (view: DataView, at: number, value: Value) => void;
 }
+
+/** Of the first identity in an objects segment, behind their number. */
+const OBJECTS_AT = 16;
+export const OBJECTS_BYTES = OBJECTS_AT + 8 * MAX_OBJECTS;
 
 /** The table of segments: one row each, in wire order. */
 const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Operands[Name]>> } = {
   ud: {
     bytes: 16,
-    carriedBy: (_opcode, isDatagram) => isDatagram,
+    carriedBy: (_opcode, flags) => (flags & FLAG_UD) !== 0,
     read: (view, at) => ({
       qKey: view.getUint32(at),
       qpn: view.getUint32(at + 4),
@@ -255,24 +268,42 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
       view.setUint32(at + 24, access);
     },
   },
+  objects: {
+    bytes: OBJECTS_BYTES,
+    carriedBy: (_opcode, flags) => (flags & FLAG_OBJECTS) !== 0,
+    read: (view, at) => {
+      const count = view.getUint8(at);
+      if (count === 0 || count > MAX_OBJECTS) return undefined;
+      return Array.from({ length: count }, (_, i) => view.getBigUint64(at + OBJECTS_AT + 8 * i));
+    },
+    write: (view, at, objects) => {
+      view.setUint8(at, objects.length);
+      for (const [i, identity] of objects.entries()) {
+        view.setBigUint64(at + OBJECTS_AT + 8 * i, identity);
+      }
+    },
+  },
 };
 
 type Segment = readonly [name: keyof Operands, row: SegmentRow<Operands[keyof Operands]>];
 const ROWS = Object.entries(SEGMENTS) as unknown as readonly Segment[];
 
-/**
- * The segments of each opcode, for a connected queue pair and for a datagram: one look-up per WQE.
- */
+/** Flags by which WQEs of one opcode have other segments. */
+const SEGMENT_FLAGS = FLAG_UD | FLAG_OBJECTS;
+
+/** The segments of each opcode, by those flags: one look-up per WQE. */
 const SEGMENTS_OF = new Map(
   (Object.keys(WQE_OPCODES) as WqeOpcode[]).map((opcode) => {
-    const listOf = (isDatagram: boolean) =>
-      ROWS.filter(([, row]) => row.carriedBy(opcode, isDatagram));
-    return [opcode, { connected: listOf(false), datagram: listOf(true) }];
+    const lists = Array.from(
+      { length: SEGMENT_FLAGS + 1 },
+      (_, flags) => ROWS.filter(([, row]) => row.carriedBy(opcode, flags)),
+    );
+    return [opcode, lists];
   }),
 );
 
 function segmentsOf(opcode: WqeOpcode, flags: number): readonly Segment[] {
-  return SEGMENTS_OF.get(opcode)![(flags & FLAG_UD) === 0 ? "connected" : "datagram"];
+  return SEGMENTS_OF.get(opcode)![flags & SEGMENT_FLAGS]!;
 }
 
 /** Bytes of the WQE's segments, of 16 B each: what of its units is in use. */
@@ -303,7 +334,7 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
     11,
     (wqe.fence ? FLAG_FENCE : 0) | (wqe.signaled ? FLAG_SIGNALED : 0) |
       (wqe.solicited ? FLAG_SOLICITED : 0) |
-      (wqe.ud ? FLAG_UD : 0),
+      (wqe.ud ? FLAG_UD : 0) | (wqe.objects ? FLAG_OBJECTS : 0),
   );
   view.setUint32(12, wqe.immediate);
   let at = CONTROL_BYTES;
@@ -371,7 +402,7 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
     at += row.bytes;
   }
   const sges = view.getUint8(7);
-  const word = sges === 0 && at + 4 <= bytes.length ? view.getUint32(at) : 0;
+  const word = sges === 0 && at < WQE_UNIT_BYTES ? view.getUint32(at) : 0;
   if ((word & INLINE_BIT) === 0) wqe.sges = readSges(view, at, sges);
   else wqe.inline = copyOf(bytes.subarray(at + 4, at + 4 + (word & ~INLINE_BIT)));
   return wqe;

@@ -9,6 +9,7 @@ import {
   encodeRecvWqe,
   encodeSendWqe,
   MAX_INLINE_BYTES,
+  MAX_OBJECTS,
   MAX_SGE,
   MAX_WQE_UNITS,
   type SendWqe,
@@ -53,7 +54,8 @@ const anyVerify: fc.Arbitrary<VerifyOperands> = fc.tuple(
 const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
   fc.constantFrom(...Object.keys(WQE_OPCODES) as WqeOpcode[]),
   fc.boolean(),
-).chain(([opcode, inline]) => {
+  fc.boolean(),
+).chain(([opcode, inline, objects]) => {
   const atomic = opcode === "compare-swap" || opcode === "fetch-add";
   const payload = fc.uint8Array({ maxLength: MAX_INLINE_BYTES }).map((from) =>
     new Uint8Array(from)
@@ -78,6 +80,9 @@ const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
         bind: record({ rkey: u32, lkey: u32, va: u64, length: fc.maxSafeNat(), access: u32 }),
       }),
       ...(inline && { inline: payload }),
+      ...(!inline && objects && {
+        objects: fc.array(u64, { minLength: 1, maxLength: MAX_OBJECTS }),
+      }),
     }),
     fc.option(
       record({

@@ -38,8 +38,10 @@ export type HintEth = HeaderOf<typeof HINT_ETH_FIELDS>;
 export const HINT_MAGIC = 0x6869_6e74;
 export const HINT_VERSION = 1;
 /**
- * The announcement; H-22's ACK and NAK, which name the message by its sequence and may repeat the
- * entries concerned; H-09: the kinds that the responder wants.
+ * The announcement; H-22's ACK and NAK, which name the message by its sequence: a NAK for each reason, with
+ * the entries that it concerns, by operation and sequence; "answer" says that another one follows. H-09: the
+ * kinds that the responder wants, with an entry for each that requests should wait for (H-06), whose length
+ * is that time in ns.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
 export type HintType = typeof HINT_TYPES[number];
@@ -51,8 +53,18 @@ export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as c
  */
 export const HINT_ENCODINGS = ["opcode", "header", "payload", "flagged"] as const;
 export type HintEncoding = typeof HINT_ENCODINGS[number];
-/** H-22, H-24. */
-export const HINT_REASONS = ["none", "not-wanted", "quota", "no-access", "unknown-qp"] as const;
+/**
+ * H-22, H-24: refusal (not wanted), inability (quota), error (what was asked for has not come). Where the key
+ * check has not passed the answer is "no-access", whatever the reason: it tells nothing of what is there.
+ */
+export const HINT_REASONS = [
+  "none",
+  "not-wanted",
+  "quota",
+  "no-access",
+  "unknown-qp",
+  "error",
+] as const;
 export type HintReason = typeof HINT_REASONS[number];
 
 /**

@@ -24,6 +24,15 @@ import type { Steps } from "../cpu/program.ts";
 import type { Access, Device, Mr, Pd, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
+/** H-01: a data transfer object that lies in a region. */
+export interface RegionObject {
+  /** By which requests cover it: 64 bits. */
+  readonly identity: bigint;
+  /** In bytes, from the region's first on. */
+  readonly offset: number;
+  readonly length: number;
+}
+
 export interface RegionOptions {
   readonly access: readonly Access[];
   /** A part of the buffer; all of it by default. */
@@ -33,6 +42,8 @@ export interface RegionOptions {
   readonly pin?: true;
   /** ibv_reg_mr_iova: another address of its first byte, with the same offset in a page. */
   readonly iova?: number;
+  /** What the card prepares for requests that cover it, where it gets hints. */
+  readonly objects?: readonly RegionObject[];
 }
 
 /** ACCESS bits of the given flags. */
@@ -70,15 +81,31 @@ const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 function checkRegion(
   pd: Pd,
   buffer: Buffer,
-  region: { readonly offset: number; readonly length: number; readonly access: number },
+  region: {
+    readonly offset: number;
+    readonly length: number;
+    readonly access: number;
+    readonly objects?: readonly RegionObject[] | undefined;
+  },
 ): VerbError | undefined {
-  const { offset, length, access } = region;
+  const { offset, length, access, objects = [] } = region;
   const gone = refusePd(pd);
   if (gone !== undefined) return gone;
   if (!(length > 0) || !(offset >= 0) || offset + length > buffer.length) {
     return verbError(
       "EINVAL",
       `Region [${offset}, ${offset + length}) must lie in a buffer of ${buffer.length} B`,
+    );
+  }
+  const outside = objects.find((each) =>
+    !(each.length > 0) || !(each.offset >= 0) || each.offset + each.length > length ||
+    each.identity < 0n || each.identity >= 1n << 64n
+  );
+  if (outside !== undefined) {
+    const end = outside.offset + outside.length;
+    return verbError(
+      "EINVAL",
+      `Object ${outside.identity} must have a name of 64 bits and lie in ${length} B: it is [${outside.offset}, ${end})`,
     );
   }
   const wrong = checkRights(access);
@@ -126,11 +153,17 @@ export function* regMr(
   if (isOnDemand && (paging === undefined || options.pin === true)) {
     return verbError("EINVAL", "Memory is either pinned or on demand, where the host has that");
   }
-  const wrong = checkRegion(pd, buffer, { offset, length, access });
+  const wrong = checkRegion(pd, buffer, { offset, length, access, objects: options.objects });
   if (wrong !== undefined) return wrong;
   const place = placeOf(pd.device, { buffer, offset, length, iova: options.iova, isOnDemand });
   if (failed(place)) return place;
-  const region = { pd: pd.handle, access, ...place };
+  const objects = options.objects?.map(({ identity, offset, length }) => ({
+    nameHigh: Number(identity >> 32n),
+    nameLow: Number(identity & 0xffff_ffffn),
+    va: place.va + offset,
+    length,
+  }));
+  const region = { pd: pd.handle, access, ...place, ...(objects && { objects }) };
   const answer = yield* withMemory(pd.device, "register-mr", { op: "register-mr", region });
   const reply = inTime(answer, pd.device, pd.epoch);
   if (failed(reply)) return reply;

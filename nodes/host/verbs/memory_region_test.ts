@@ -19,6 +19,27 @@ function errnoOf(answer: unknown): string | undefined {
   return failed(answer as VerbError) ? (answer as VerbError).errno : undefined;
 }
 
+describe("regMr with objects", () => {
+  it("H-01: the card is told where they are; EINVAL for one outside of the region", () => {
+    const buffer = rig.allocate(4096), access = ["localWrite"] as const;
+    const mr = must(rig.run(regMr(pd, buffer, {
+      access,
+      objects: [{ identity: (1n << 48n) + 7n, offset: 64, length: 128 }],
+    })));
+    const command = rig.commands.findLast(({ op }) => op === "register-mr");
+    ok(command?.op === "register-mr");
+    same(command.region.objects, [
+      { nameHigh: 0x1_0000, nameLow: 7, va: mr.address + 64, length: 128 },
+    ]);
+    for (const [offset, length] of [[-1, 8], [0, 0], [4090, 8]] as const) {
+      const objects = [{ identity: 7n, offset, length }];
+      equal(errnoOf(rig.run(regMr(pd, buffer, { access, objects }))), "EINVAL");
+    }
+    const objects = [{ identity: 1n << 64n, offset: 0, length: 8 }];
+    equal(errnoOf(rig.run(regMr(pd, buffer, { access, objects }))), "EINVAL");
+  });
+});
+
 describe("regMr", () => {
   it("P-22: sends the page table, first VA, length and access flags", () => {
     const buffer = rig.allocate(3 * 4096);

@@ -370,6 +370,7 @@ export interface QpCaps {
   readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
   readonly oneSided: boolean;
+  readonly maxObjects: number;
 }
 
 /** ibv_send_wr. */
@@ -397,6 +398,11 @@ export interface SendRequest {
   /** For `bind-mw`: the part of a region and its key. */
   readonly bind?: MwBind;
   readonly ud?: UdDestination;
+  /**
+   * H-01: data transfer objects that the operation covers, by the programs' names: one call instead of one for
+   * each. Hints name them, and the peer prepares those that its region has ({@link RegionObject}).
+   */
+  readonly objects?: readonly bigint[];
 }
 
 /** The destination of a UD send: `wr.ud` of ibv_send_wr. */

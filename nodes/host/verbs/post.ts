@@ -43,6 +43,7 @@ const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"
 /** whether the payload is inlined in the WQE. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (SHAPES[request.opcode].inline === "always") return true;
+  if (request.objects !== undefined) return false;
   if (request.inline !== undefined) return request.inline;
   if (!SHAPES[request.opcode].inline || bytes === 0) return false;
   const rule = qp.caps.inline;
@@ -92,6 +93,7 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   if (request.flush !== undefined) wqe.flush = flushOperands(request.flush);
   if (request.verify !== undefined) wqe.verify = { persist: false, ...request.verify };
   if (request.bind !== undefined) wqe.bind = bindOperands(request.bind);
+  if (request.objects !== undefined) wqe.objects = request.objects;
   if (ud !== undefined) {
     const { address, trafficClass, hopLimit, udpSourcePort } = ud.ah;
     wqe.ud = { qKey: ud.qKey, qpn: ud.qpn, address, trafficClass, hopLimit, udpSourcePort };

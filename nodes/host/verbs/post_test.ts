@@ -249,6 +249,38 @@ describe("postSend", () => {
   });
 });
 
+describe("postSend of requests that cover objects", () => {
+  it("H-01: the list is in the WQE, for which the ring has room however many are posted", () => {
+    open({}, { maxObjects: 8 });
+    const objects = Array.from({ length: 8 }, (_, i) => 2n ** 64n - 1n - BigInt(i));
+    for (let i = 0; i < 6; i++) equal(rig.run(postSend(qp, write(i, { objects }))), undefined);
+    same(wqeAt(0)!.objects, objects);
+    equal(wqeAt(0)!.sges.length, 1, "its data is not inline, however small it is");
+    equal(rig.run(postSend(qp, write(6, { objects })))?.errno, "ENOMEM");
+  });
+
+  it("H-01: EINVAL for too many or none, a name of more than 64 bits, inline data, another operation", () => {
+    open({}, { maxObjects: 2 });
+    const part = [sge(mr, 0, 8)];
+    const wrong: Partial<SendRequest>[] = [
+      { objects: [1n, 2n, 3n] },
+      { objects: [] },
+      { objects: [2n ** 64n] },
+      { objects: [-1n] },
+      { objects: [1n], sges: part, inline: true },
+      { objects: [1n], sges: part, opcode: "atomic-write" },
+    ];
+    for (const changes of wrong) equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL");
+    open();
+    equal(rig.run(postSend(qp, write(1, { objects: [1n] })))?.errno, "EINVAL", "none by default");
+    const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 } as const;
+    for (const maxObjects of [9, -1, 0.5]) {
+      const made = rig.run(createQp(pd, { ...plan, maxObjects }));
+      equal("errno" in made && made.errno, "EINVAL");
+    }
+  });
+});
+
 describe("postSend of what the standard's later issues added", () => {
   function memory(opcode: "flush" | "atomic-write", changes: Partial<SendRequest>): SendRequest {
     return { opcode, wrId: 1, remote: { va: 0x6000_0000_0000, rkey: 5 }, ...changes };

@@ -13,7 +13,13 @@ import {
   type QpState,
   type QpType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { MAX_INLINE_BYTES, MAX_SGE, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import {
+  MAX_INLINE_BYTES,
+  MAX_OBJECTS,
+  MAX_SGE,
+  OBJECTS_BYTES,
+  WQE_UNIT_BYTES,
+} from "../../../fabric/wire/host_bus/wqe.ts";
 import { endLife } from "./completion_queue.ts";
 import {
   allocated,
@@ -81,17 +87,25 @@ export interface QpOptions {
    * WRITE with immediate, is refused with EINVAL.
    */
   readonly oneSided?: boolean;
+  /** H-01: objects that one request may cover, up to {@link MAX_OBJECTS}; 0 by default. */
+  readonly maxObjects?: number;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
 
 /** Units of the largest WQE of such a queue pair. */
-function largestUnits(type: QpType, maxSge: number, maxInline: number): number {
+function largestUnits(
+  type: QpType,
+  { maxSendSge: maxSge, maxInline, maxObjects }: Pick<
+    QpCaps,
+    "maxSendSge" | "maxInline" | "maxObjects"
+  >,
+): number {
   const payload = Math.max(16 * maxSge, 4 + maxInline, 16);
   const bytes = Math.max(
     16 + 16 + (type === "ud" ? 16 : 0) + payload,
     // An atomic has operands, and no inline data.
-    16 + 16 + 16 + 16 * maxSge,
+    16 + 16 + 16 + (maxObjects > 0 ? OBJECTS_BYTES : 0) + 16 * maxSge,
   );
   return Math.ceil(bytes / WQE_UNIT_BYTES);
 }
@@ -110,6 +124,7 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
     weight: options.weight ?? device.weight ?? 1,
     persistCompletion: options.persistCompletion ?? "persistence",
     oneSided: options.oneSided ?? false,
+    maxObjects: options.maxObjects ?? 0,
   };
 }
 
@@ -131,6 +146,13 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   if (!Number.isInteger(caps.weight) || caps.weight < 1 || caps.weight > QP_WEIGHT_MAX) {
     return verbError("EINVAL", `A weight is 1 to ${QP_WEIGHT_MAX}: it is ${caps.weight}`);
   }
+  const { maxObjects } = caps;
+  if (!Number.isInteger(maxObjects) || maxObjects < 0 || maxObjects > MAX_OBJECTS) {
+    return verbError("EINVAL", `A request covers 0 to ${MAX_OBJECTS} objects: it is ${maxObjects}`);
+  }
+  if (maxObjects > 0 && options.type === "ud") {
+    return verbError("EINVAL", "Requests of a UD queue pair cover no objects: they have no hints");
+  }
   if (caps.maxInline > MAX_INLINE_BYTES) {
     return verbError("EINVAL", `At most ${MAX_INLINE_BYTES} B go inline`);
   }
@@ -145,7 +167,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const caps = capsOf(device, options);
   const wrong = refuseQp(pd, caps, options);
   if (wrong !== undefined) return wrong;
-  const unitsEach = largestUnits(options.type, caps.maxSendSge, caps.maxInline);
+  const unitsEach = largestUnits(options.type, caps);
   const sqDepth = depthFor(caps.maxSendWr, unitsEach);
   const { srq } = options;
   const rqDepth = srq === undefined ? depthFor(caps.maxRecvWr) : 0;
@@ -341,8 +363,8 @@ export function* resizeQp(qp: Qp, size: QpSize): Steps<VerbError | undefined> {
   const { maxSendWr = qp.caps.maxSendWr, maxRecvWr = qp.caps.maxRecvWr } = size;
   const wrong = refuseStale(qp.device, qp.pd.epoch) ?? refuseSize(qp, size);
   if (wrong !== undefined) return wrong;
-  const { type, caps: { maxSendSge, maxInline }, sq, rq } = qp;
-  const sqDepth = depthFor(maxSendWr, largestUnits(type, maxSendSge, maxInline));
+  const { type, sq, rq } = qp;
+  const sqDepth = depthFor(maxSendWr, largestUnits(type, qp.caps));
   const rqDepth = qp.srq === undefined ? depthFor(maxRecvWr) : 0;
   if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
     return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);

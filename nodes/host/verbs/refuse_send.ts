@@ -85,9 +85,9 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} ${shape[operand] ? "needs" : "has no"} ${name}`;
   }
   const bytes = payloadBytes(sges);
-  const { ud, bind, verify } = request;
+  const { ud, bind, verify, objects } = request;
   const wrong = (ud && refuseAh(qp.pd, ud.ah)) ?? (bind && refuseBind(bind)) ??
-    (verify && refuseVerify(verify, bytes));
+    (verify && refuseVerify(verify, bytes)) ?? (objects && refuseObjects(qp, request, objects));
   if (wrong !== undefined) return wrong;
   if (shape.flush) return refuseFlush(request.flush!, bytes);
   if (request.opcode === "atomic-write") {
@@ -103,6 +103,32 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
   }
   return undefined;
+}
+
+/** Operations that may cover data transfer objects (H-01). */
+const COVERING: ReadonlySet<SendRequest["opcode"]> = new Set([
+  "send",
+  "send-immediate",
+  "send-invalidate",
+  "write",
+  "write-immediate",
+  "read",
+  "compare-swap",
+  "fetch-add",
+]);
+
+function refuseObjects(
+  { caps: { maxObjects } }: Qp,
+  { opcode, inline }: SendRequest,
+  objects: readonly bigint[],
+): string | undefined {
+  if (!COVERING.has(opcode)) return `${opcode} covers no objects`;
+  if (objects.length === 0 || objects.length > maxObjects) {
+    return `${objects.length} objects, the queue pair takes 1 to ${maxObjects}`;
+  }
+  if (inline === true) return "A request that covers objects has no inline data";
+  const wrong = objects.find((each) => each < 0n || each >= 1n << 64n);
+  return wrong === undefined ? undefined : `An object's name has 64 bits: this is ${wrong}`;
 }
 
 function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {

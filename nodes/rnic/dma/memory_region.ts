@@ -87,6 +87,16 @@ export function checkRegion(plan: RegionPlan): string | undefined {
     const expected = isOnDemand ? `are on demand, ${plan.pages.length}` : `${plan.pages.length}`;
     return `the range has ${pages} pages, ${expected} are given`;
   }
+  const { va, objects = [] } = plan;
+  if (objects.length > LIMITS.objects) {
+    return `it has ${objects.length} objects, at most ${LIMITS.objects} are possible`;
+  }
+  const outside = objects.find((each) =>
+    !(each.length > 0) || each.va < va || each.va + each.length > va + length
+  );
+  if (outside !== undefined) {
+    return `an object of it lies at [${outside.va}, ${outside.va + outside.length})`;
+  }
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return wrong;
   const changing = ACCESS.remoteWrite | ACCESS.remoteAtomic;
@@ -121,7 +131,12 @@ export function changeRegion(
   }
   const { va, length, pageBytes, persistent } = place ?? region;
   const pages = isOnDemand ? [] : (place ?? region).pages;
-  const plan: RegionPlan = { pd, va, length, access, pageBytes, pages, persistent };
+  // In other memory its objects are not what they were.
+  const objects = place === undefined ? region.objects : undefined;
+  const plan: RegionPlan = {
+    ...{ pd, va, length, access, pageBytes, pages, persistent },
+    ...(objects && { objects }),
+  };
   const wrong = checkRegion(plan);
   if (wrong !== undefined) return wrong;
   region.alive = false;

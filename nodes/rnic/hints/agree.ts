@@ -3,15 +3,20 @@
  * has said nothing gets none, one that wants no more gets no more. A card that does not know the operation code
  * drops the question in silence, as §2.3 of `rocev2.md` has it.
  */
-import { type HintPlan, refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
-import { PS_PER_US } from "../../../fabric/base/time.ts";
+import {
+  type HintKind,
+  type HintPlan,
+  refuseEncoding,
+} from "../../../fabric/rack/plan/hint_plan.ts";
+import { PS_PER_NS, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import {
   HINT_KINDS,
   type HintEncoding,
+  type HintOperation,
   type HintReason,
   type HintType,
 } from "../../../fabric/wire/roce/hint_eth.ts";
-import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
 import {
   createEnd,
@@ -136,6 +141,7 @@ export function askAgain(device: Device, sender: Sender): void {
 export function takeWanted(device: Device, sender: Sender, message: HintMessage): void {
   const { hints, qp, end } = sender;
   end.agreed = message.kinds & hints.plan.kinds;
+  end.waits = agreedWaits(hints.plan, message);
   end.silences = 0;
   if (message.answer || end.told !== wantedKinds(device, hints)) tell(device, sender, false);
   schedule(device, qp);
@@ -146,8 +152,48 @@ function tell(device: Device, sender: Sender, answer: boolean): void {
   const { hints, end } = sender;
   const kinds = wantedKinds(device, hints);
   end.told = kinds;
-  sendHint(device, sender, wordOf(hints, { type: "wanted", kinds, answer }));
+  const word = wordOf(hints, { type: "wanted", kinds, answer });
+  sendHint(device, sender, { ...word, groups: waitsFor(sender, kinds) });
 }
+
+/** One that a kind is for. */
+const OPERATION_OF: Readonly<Record<HintKind, HintOperation>> = {
+  prefetch: "read",
+  warmUp: "read",
+  atomic: "fetch-add",
+  receive: "send",
+};
+
+/** H-06 [0121]: how long requests should wait, for each wanted kind whose preparation takes its time here. */
+function waitsFor({ hints: { plan }, qp }: Sender, kinds: number): HintGroup[] {
+  const entries = Object.entries(plan.waitsPs).flatMap(([kind, waitPs]): HintEntry[] => {
+    const bit = HINT_KINDS[kind as HintKind];
+    if ((kinds & bit) === 0) return [];
+    const length = Math.min(Math.ceil(waitPs / PS_PER_NS), 0xffff_ffff);
+    const none = { messages: 0, sequence: 0, rkey: 0, va: 0n, objects: [] };
+    return [{
+      kinds: bit,
+      operation: OPERATION_OF[kind as HintKind],
+      length,
+      ...none,
+    }];
+  });
+  if (entries.length === 0) return [];
+  return [{ sourceQpn: qp.qpn, destQpn: qp.attributes.destQpn, entries }];
+}
+
+/** What the peer asks for, as far as the patience here goes. */
+function agreedWaits({ patiencePs }: HintPlan, { groups }: HintMessage): Map<number, Time> {
+  const waits = new Map<number, Time>();
+  for (const { entries } of groups) {
+    for (const { kinds, length } of entries) {
+      if (KIND_BITS.has(kinds)) waits.set(kinds, Math.min(length * PS_PER_NS, patiencePs));
+    }
+  }
+  return waits;
+}
+
+const KIND_BITS: ReadonlySet<number> = new Set(Object.values(HINT_KINDS));
 
 /** Memory has come or gone by which other kinds are wanted than peers were told: those who know are told. */
 export function tellChange(device: Device, hints: Hints): void {

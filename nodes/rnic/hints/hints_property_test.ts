@@ -28,7 +28,7 @@ const US = 1_000_000;
 /** Different in everything that a program could notice, were hints more than speed. */
 const PLANS: readonly Partial<HintPlan>[] = [
   { batch: 1 },
-  { batch: 4, follow: "delay", delayPs: 3 * US },
+  { batch: 4, follow: "agreed", waitsPs: { prefetch: 3 * US }, intervalPs: 2 * US },
   { batch: "adaptive", follow: "after-ack", patiencePs: 50 * US, quota: 3 },
 ];
 

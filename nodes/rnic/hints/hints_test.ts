@@ -2,10 +2,10 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { ACCESS, type RegionPlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
-import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
+import { HINT_KINDS, HINT_REASONS, type HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
 import {
@@ -38,6 +38,9 @@ interface Options {
   readonly entries?: number;
   readonly qp?: QpOptions;
   readonly accessFlags?: number;
+  readonly objects?: RegionPlan["objects"];
+  /** Whether the host gives pages to be written. */
+  readonly writable?: boolean;
 }
 
 interface Cold extends Pair {
@@ -47,7 +50,7 @@ interface Cold extends Pair {
 /** A pair whose target memory is on demand, before it is connected as well: the card wants prefetch hints. */
 function cold(options: Options = {}): Cold {
   const { a = {}, b = {}, pinned = false, pageFault = "drop", entries = 2 ** 20 } = options;
-  const { accessFlags = EVERY_ACCESS } = options;
+  const { accessFlags = EVERY_ACCESS, writable = true } = options;
   const plan = (given: Partial<HintPlan> | "none") => ({
     pageFault,
     translations: { entries, evict: "lru" as const },
@@ -55,8 +58,9 @@ function cold(options: Options = {}): Cold {
   });
   const rig = new Rig({ plans: { a: plan(a), b: plan(b) } });
   const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
-  const driver = new DemandDriver(rig, rig.b, {});
-  const target = { length: PAIR_BYTES, access: EVERY_ACCESS };
+  const driver = new DemandDriver(rig, rig.b, { writable });
+  const { objects } = options;
+  const target = { length: PAIR_BYTES, access: EVERY_ACCESS, ...(objects && { objects }) };
   const to = pinned ? rig.register(rig.b, target) : driver.register(target);
   rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
   rig.fill(rig.b, to, () => 0xee);
@@ -236,7 +240,7 @@ describe("H-06: a request follows its hint", () => {
     equal(counter(p, "b", "hintPagesThere"), 2);
   });
 
-  it("H-24: a lost hint, and a lost answer: the request goes when the patience is over", () => {
+  it("H-22, H-24: a lost hint, and a lost answer: the request goes when the patience is over", () => {
     for (const lost of ["announce", "prepared"]) {
       const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US } });
       p.rig.fate = (_, { bytes }) => hintOf(packetOf(bytes))?.type === lost ? "drop" : "pass";
@@ -249,7 +253,7 @@ describe("H-06: a request follows its hint", () => {
     }
   });
 
-  it("a peer that is silent three times gets no more hints", () => {
+  it("H-22: a peer that is silent three times gets no more hints", () => {
     const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US } });
     p.rig.fate = (_, { bytes }) => hintOf(packetOf(bytes))?.type === "announce" ? "drop" : "pass";
     for (let i = 0; i < 5; i++) {
@@ -258,6 +262,63 @@ describe("H-06: a request follows its hint", () => {
     }
     same(statuses(p), SUCCESSES(5));
     equal(counter(p, "a", "hintsSent"), 3);
+  });
+
+  it("H-06: as long as the peer asks for the kinds of the hint, and the patience here allows", () => {
+    const waitsPs = { prefetch: 30 * US, warmUp: 5 * US };
+    const waited = (p: Pair) => {
+      writes(p, 1);
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      const [hint, write] = timesOf(p);
+      return Math.floor((write! - hint!) / US);
+    };
+    const a = { follow: "agreed" } as const;
+    const asked = cold({ a, b: { waitsPs } });
+    equal(waited(asked), 30);
+    const { groups } = messages(asked, "b")[0]!;
+    same(
+      groups.flatMap(({ entries }) => entries.map(({ kinds, length }) => [kinds, length])),
+      [[HINT_KINDS.prefetch, 30_000]],
+      "in ns, of the kinds that are wanted",
+    );
+    equal(waited(cold({ a: { ...a, patiencePs: 8 * US }, b: { waitsPs } })), 8);
+    equal(waited(cold({ a })), 0, "a peer that asks for nothing");
+    equal(waited(cold({ b: { waitsPs } })), 0, "the requester has another rule");
+    // Translations do not all fit on the chip: both kinds are wanted, and the longest wait is kept.
+    const crowded = (b: Partial<HintPlan>, pinned: boolean) => {
+      const p = cold({ a, b, pinned, entries: 64 });
+      const length = 128 * PAGE, va = 0xa_0000_0000;
+      p.rig.register(p.rig.b, { length, access: EVERY_ACCESS, va });
+      p.rig.run();
+      return p;
+    };
+    equal(waited(crowded({ waitsPs: { ...waitsPs, warmUp: 40 * US } }, false)), 40);
+    equal(waited(crowded({ waitsPs }, false)), 30);
+    equal(waited(crowded({ waitsPs }, true)), 5);
+  });
+
+  it("H-06 [0121]: at an interval from each other, with the wait ahead of the first", () => {
+    const begins = (a: Partial<HintPlan>) => {
+      const p = cold({ a: { batch: 2, ...a } });
+      writes(p, 5);
+      go(p);
+      same(statuses(p), SUCCESSES(5));
+      const first = timesOf(p)[0]!;
+      const sent = p.rig.frames.filter(({ from, bytes }) =>
+        from === "a" && opcodeRow(packetOf(bytes).bth.opcode)!.operation === "write"
+      );
+      return sent.slice(0, 5).map(({ time }) => Math.floor((time - first) / US));
+    };
+    same(begins({ intervalPs: 50 * US, follow: "delay", delayPs: 40 * US }), [
+      40,
+      90,
+      140,
+      190,
+      240,
+    ]);
+    const close = begins({ follow: "delay", delayPs: 40 * US });
+    ok(close[4]! < 50, `${close}`);
   });
 
   /** When `a`'s first announcement and its first WRITE left. */
@@ -370,6 +431,44 @@ describe("a responder that gets hints", () => {
     );
   });
 
+  it("H-01, H-03: a WQE's objects are named, and brought in where the key's region has them", () => {
+    const va = 0x1_0000_0000, last = 2n ** 64n - 1n;
+    const objects = [
+      { nameHigh: 0, nameLow: 7, va: va + 2 * PAGE, length: 2 * PAGE },
+      { nameHigh: 0xffff_ffff, nameLow: 0xffff_ffff, va: va + 6 * PAGE, length: 8 },
+    ];
+    const p = cold({ objects, a: { follow: "after-ack" } });
+    equal(p.to.va, va);
+    // 9 is none of the region's, which is no error.
+    post(p, "write", { length: 64, objects: [7n, last, 9n] });
+    post(p, "read", { length: 64, at: PAGE });
+    go(p);
+    same(statuses(p), SUCCESSES(2));
+    const entries = messages(p, "a").flatMap(({ groups }) =>
+      groups.flatMap((each) => each.entries)
+    );
+    same(entries.map((entry) => entry.objects), [[7n, last, 9n], []]);
+    const asked = p.rig.b.host.events.flatMap((event) =>
+      event.type === "PAGE_FAULT"
+        ? Array.from({ length: event.count }, (_, i) => event.first + i)
+        : []
+    );
+    same(asked.sort(), [0, 1, 2, 3, 6]);
+    const named = ["hintObjectsPrepared", "hintObjectsUnknown"].map((each) =>
+      counter(p, "b", each)
+    );
+    same(named, [2, 1]);
+    // [0013, 0075]: one call for what would have been three.
+    const saved = ["hintObjectLists", "hintCallsSaved"].map((each) => counter(p, "a", each));
+    same(saved, [1, 2]);
+    // Without the key none is.
+    const guessing = cold({ objects });
+    announce(guessing, { va: BigInt(va), length: 64, rkey: p.to.key + 1, objects: [7n] });
+    guessing.rig.run();
+    equal(counter(guessing, "b", "hintObjectsPrepared"), 0);
+    equal(counter(guessing, "b", "hintPagesAsked"), 0);
+  });
+
   it("H-21: a READ's pages are asked for to be read, a WRITE's to be written", () => {
     const p = cold();
     post(p, "read", { length: 64 });
@@ -463,6 +562,117 @@ describe("a responder that gets hints", () => {
     ok(isCopied(p, 3));
     equal(counter(p, "b", "naksOut"), counter(p, "b", "pageFaultDrops"));
   });
+
+  it("H-22: the reason of each element, in messages of their own, the last of which ends the wait", () => {
+    const p = cold({ a: { follow: "after-ack" }, b: { quota: 2 } });
+    writes(p, 3);
+    post(p, "write", { length: 64, remote: { va: BigInt(p.to.va), rkey: p.to.key + 1 } });
+    go(p);
+    same(statuses(p), [...SUCCESSES(3), "REM_ACCESS_ERR"]);
+    const announced = messages(p, "a").find(({ type }) => type === "announce")!;
+    const [, , third, last] = announced.groups[0]!.entries;
+    const answers = messages(p, "b").filter(({ type }) => type !== "wanted");
+    same(
+      answers.map(({ type, reason, answer, groups }) => [
+        type,
+        reason,
+        answer,
+        ...groups.flatMap(({ entries }) => entries.map(({ sequence }) => sequence)),
+      ]),
+      [["refused", "quota", true, third!.sequence], [
+        "refused",
+        "no-access",
+        false,
+        last!.sequence,
+      ]],
+    );
+    for (const { groups } of answers) {
+      same(groups[0]!.entries.map(({ va, rkey, length }) => [va, rkey, length]), [[0n, 0, 0]]);
+    }
+    same(
+      ["hintsRefused", "hintElementsUnable", "hintElementsRefused", "hintElementsFailed"].map((
+        each,
+      ) => counter(p, "a", each)),
+      [1, 1, 1, 0],
+    );
+  });
+
+  it("H-22: pages that the host does not give are an error, and no preparation", () => {
+    const p = cold({ writable: false });
+    announce(p, { va: BigInt(p.to.va), length: 64 }, { answer: true });
+    p.rig.run();
+    const { type, reason } = messages(p, "b").at(-1)!;
+    same([type, reason], ["refused", "error"]);
+  });
+
+  it("H-22: where the key check has not passed, all answers are alike", () => {
+    const p = cold({ b: { quota: 1 } });
+    const range = { va: BigInt(p.to.va), length: 64 };
+    announce(p, range);
+    p.rig.run();
+    // Whether there are a queue pair, a region, a page; whether there were rights or a quota left.
+    announce(p, range, { answer: true, destQpn: p.b.qpn + 1 });
+    announce(p, { ...range, rkey: p.to.key + 1 }, { answer: true });
+    announce(p, { va: range.va, length: PAIR_BYTES + 1 }, { answer: true });
+    p.rig.run();
+    const answers = messages(p, "b").filter(({ type }) => type === "refused");
+    same(answers.map(({ reason, kinds }) => [reason, kinds]), new Array(3).fill(["no-access", 0]));
+    const named = answers.map(({ groups }) => groups[0]!.entries);
+    same(named[1], named[0]);
+    same(named[2], named[0]);
+    // With the key the reason is told.
+    announce(p, { va: range.va + BigInt(PAGE), length: 64 }, { answer: true });
+    p.rig.run();
+    equal(messages(p, "b").at(-1)!.reason, "quota");
+  });
+
+  /** What follows each reason, and the counter of its elements. */
+  const AFTERWARDS = {
+    "not-wanted": ["without hints", "hintElementsRefused"],
+    "quota": ["with half the batch", "hintElementsUnable"],
+    "no-access": ["as before", "hintElementsRefused"],
+    "unknown-qp": ["as before", "hintElementsRefused"],
+    "error": ["as before", "hintElementsFailed"],
+  } as const satisfies Record<Exclude<HintReason, "none">, readonly [string, string]>;
+  for (const reason of HINT_REASONS) {
+    if (reason === "none") continue;
+    const [then, counted] = AFTERWARDS[reason];
+    it(`H-22: after a NAK for ${reason}: requests go at once, then ${then}`, () => {
+      const p = cold({ a: { batch: "adaptive", follow: "after-ack", patiencePs: 900 * US } });
+      const { rig } = p;
+      rig.fate = (from, { bytes }) =>
+        from === "b" && ["prepared", "refused"].includes(hintOf(packetOf(bytes))?.type ?? "")
+          ? "drop"
+          : "pass";
+      writes(p, 8);
+      rig.ring(rig.a, p.a.sq);
+      rig.runFor(100 * US);
+      const announced = messages(p, "a").filter(({ type }) => type === "announce");
+      equal(order(p).replaceAll("h", ""), "", "all of them wait");
+      for (const { sequence, groups } of announced) {
+        const message: HintMessage = {
+          ...{ type: "refused", kinds: 0, reason, sequence, answer: false },
+          groups,
+        };
+        const { hintEth, payload } = hintParts(message);
+        const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
+        const bth = { padCount: -payload.length & 3 };
+        inject(p, "a", changed(own, { hintEth, payload, bth }));
+      }
+      rig.runFor(100 * US);
+      ok(order(p).includes("w"), "the patience is not over");
+      equal(counter(p, "a", "hintsRefused"), announced.length);
+      equal(counter(p, "a", counted), 8);
+      rig.run();
+      same(statuses(p), SUCCESSES(8));
+      const before = batches(p).length;
+      for (let i = 0; i < 32; i++) post(p, "write", { at: i * 64, length: 64 });
+      go(p);
+      const more = batches(p).slice(before);
+      if (then === "without hints") same(more, []);
+      else equal(Math.max(...more), then === "as before" ? 8 : 4, `${more}`);
+    });
+  }
 
   it("H-24: what was fetched for a requester and not used is no more than its quota", () => {
     const p = cold({ b: { quota: 4 } });
@@ -564,8 +774,17 @@ describe("a responder that gets hints", () => {
   /** `a` sends a hint of its own making. */
   function announce(
     p: Pair,
-    entry: { readonly va: bigint; readonly length: number; readonly rkey?: number },
-    ends: { readonly sourceQpn?: number; readonly destQpn?: number } = {},
+    entry: {
+      readonly va: bigint;
+      readonly length: number;
+      readonly rkey?: number;
+      readonly objects?: readonly bigint[];
+    },
+    { answer = false, ...ends }: {
+      readonly sourceQpn?: number;
+      readonly destQpn?: number;
+      readonly answer?: boolean;
+    } = {},
   ): void {
     const kinds = HINT_KINDS.prefetch;
     const message: HintMessage = {
@@ -573,7 +792,7 @@ describe("a responder that gets hints", () => {
       kinds,
       reason: "none",
       sequence: 1,
-      answer: false,
+      answer,
       groups: [{
         sourceQpn: p.a.qpn,
         destQpn: p.b.qpn,
@@ -648,7 +867,7 @@ describe("H-08 (in part): a queue pair that carries the hints of all (figure 8)"
       return message?.type === "announce" ? [{ packet, message }] : [];
     });
 
-  it("H-02, H-05 (in part), H-08: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
+  it("H-02, H-05: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
     const { pairs, carrying, p } = carried();
     writeAll(pairs);
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);

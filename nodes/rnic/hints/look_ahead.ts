@@ -2,19 +2,22 @@
  * The requester's side: looks ahead in a send queue (H-02), announces work elements in batches (H-03), and holds
  * them back behind their hint as the plan says (H-06).
  *
- * What a request does when its hint is not answered as hoped: after a refusal it goes at once, and meets what it
- * would have met without; after silence it goes when the patience is over. A peer that was silent three times in a
- * row gets no more hints until it says what it wants.
+ * What a request does when its hint is not answered as hoped: after a NAK it goes at once, and meets what it
+ * would have met without ({@link AFTER_NAK} says what else); after silence it goes when the patience is over. A
+ * peer that was silent three times in a row gets no more hints until it says what it wants.
  */
-import { HINT_BATCH } from "../../../fabric/rack/plan/hint_plan.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { HINT_BATCH, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import {
   HINT_ENTRY_BYTES,
   HINT_ETH_BYTES,
   HINT_GROUP_BYTES,
   HINT_KINDS,
+  HINT_OBJECT_BYTES,
   HINT_TRAILER_BYTES,
   type HintEncoding,
   type HintOperation,
+  type HintReason,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import {
   bytesOf,
@@ -27,7 +30,7 @@ import type { FrameHint } from "../state/tx_frame.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Device, schedule } from "../state/device.ts";
-import type { Batch, HintEnd, Hints } from "../state/hints/hint_state.ts";
+import type { Batch, HintEnd, Hints, Hold } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
@@ -55,15 +58,33 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const { cursor, work } = qp.requester;
   const until = Math.min(work.end, cursor + hints.plan.depth);
   const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
+  let isAnnounced = false;
   while (end.lookedTo < until) {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
-    if (until - from < end.batch && isMoreComing && from !== cursor) return;
+    if (until - from < end.batch && isMoreComing && from !== cursor) break;
     announce(device, route, [
       { ...sender, from, until: Math.min(until, from + end.batch) },
       ...route.by === qp ? [] : workOfOthers(sender, route),
     ]);
+    isAnnounced = true;
   }
+  if (isAnnounced) lookAheadOfOthers(device, hints, qp);
+}
+
+/**
+ * H-05: what waits in other queue pairs, of whatever responder, is announced too before the first request of this
+ * one begins [0015, 0108]. One that is not in line for a turn has been announced, or has no work on the chip.
+ */
+function lookAheadOfOthers(device: Device, hints: Hints, qp: QueuePair): void {
+  if (hints.isLooking) return;
+  hints.isLooking = true;
+  const { roundRobin } = device;
+  for (let number = roundRobin.first; number < roundRobin.end; number++) {
+    const other = roundRobin.at(number)!;
+    if (other !== qp) lookAhead(device, hints, other);
+  }
+  hints.isLooking = false;
 }
 
 /** H-07: packets that a hint may be in besides: one behind the headers, where the operation has a payload or not. */
@@ -99,14 +120,25 @@ export function rideAlong(
       ...isCarrier ? workOfOthers({ hints, qp, end }, route) : [],
     ]
   ) {
-    const most = Math.floor((room - HINT_GROUP_BYTES) / HINT_ENTRY_BYTES);
-    if (most < 1) break;
-    const until = Math.min(span.until, span.from + most);
-    room -= HINT_GROUP_BYTES + (until - span.from) * HINT_ENTRY_BYTES;
+    const { until, left } = fitting(span, room);
+    if (until === span.from) break;
+    room = left;
     spans.push({ ...span, until });
   }
   const [message] = spans.length === 0 ? [] : announceIn(device, route, spans);
   return message && { form, message, bytes: bytesOf(message) + trailer };
+}
+
+/** Up to where a queue pair's work has room in a hint, as a group with its lists of objects, and what is left. */
+function fitting({ qp, from, until: end }: Span, room: number): { until: number; left: number } {
+  let left = room - HINT_GROUP_BYTES, until = from;
+  for (; until < end; until++) {
+    const objects = qp.requester.work.at(until)!.wqe?.objects?.length ?? 0;
+    const bytes = HINT_ENTRY_BYTES + objects * HINT_OBJECT_BYTES;
+    if (bytes > left) break;
+    left -= bytes;
+  }
+  return { until, left };
 }
 
 /** What waits in the queue pair behind the request that is begun. */
@@ -140,20 +172,40 @@ function workOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
 /** Whether the work element, which is next, may be started as far as hints are concerned. */
 export function mayFollowHint(
   device: Device,
-  { ends, counters }: Hints,
+  hints: Hints,
   { qp, number }: { readonly qp: QueuePair; readonly number: number },
 ): boolean {
+  const { ends, counters } = hints;
   const end = ends.get(qp);
   if (end === undefined || end.batches.length === 0 || end.life !== qp.life) return true;
   const batch = end.batches.find((each) => number < each.end);
-  if (batch !== undefined && number >= batch.first && batch.held) {
-    end.heldSince ??= device.now;
-    return false;
+  if (batch !== undefined && number >= batch.first) {
+    if (batch.held || !keepInterval(device, { hints, qp, end }, number)) {
+      end.heldSince ??= device.now;
+      return false;
+    }
   }
   if (end.heldSince !== undefined) {
     counters.hintHoldPs += device.now - end.heldSince;
     end.heldSince = undefined;
   }
+  return true;
+}
+
+/** H-06 [0121]: announced work begins at an interval. @returns whether that of this number may now. */
+function keepInterval(device: Device, { hints, qp, end }: Sender, number: number): boolean {
+  const { intervalPs } = hints.plan;
+  if (intervalPs === 0 || number <= end.permitted) return true;
+  if (device.now < end.nextAt) {
+    // It is asked more often than it needs to be woken.
+    if (end.wakeAt !== end.nextAt) {
+      addHold(hints, intervalPs, { at: end.nextAt, qp, life: qp.life });
+    }
+    end.wakeAt = end.nextAt;
+    return false;
+  }
+  end.permitted = number;
+  end.nextAt = device.now + intervalPs;
   return true;
 }
 
@@ -213,15 +265,32 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   });
   counters.hintsSent += messages.length;
   counters.hintElements += elements;
+  countObjects(hints, parts);
   for (const [i, span] of spans.entries()) {
-    const { qp: carrier } = wordOf(route, span.qp);
+    const { qp: carrier, end: { waits } } = wordOf(route, span.qp);
     // Of what goes to all, each queue pair is answered for itself.
     const isEach = route.group !== undefined;
     const its = isEach ? messages.filter((message) => concerns(message, span.qp)) : messages;
+    if (its.length === 0) continue;
     const unanswered = new Set(answer ? its.map(({ sequence }) => sequence) : []);
-    if (its.length > 0) hold(device, span, { carrier, leads: isEach || i === 0, unanswered });
+    const { follow } = plan;
+    const waitPs = follow === "agreed"
+      ? longestWait(waits, parts.flat(), span)
+      : WAITS[follow](plan);
+    hold(device, span, { carrier, leads: isEach || i === 0, unanswered, waitPs });
   }
   return messages;
+}
+
+/** H-03: lists of objects that go out. One call has aggregated what each object would have taken one for [0013, 0075]. */
+function countObjects({ counters }: Hints, parts: readonly (readonly HintGroup[])[]): void {
+  for (const { entries } of parts.flat()) {
+    for (const { objects } of entries) {
+      if (objects.length === 0) continue;
+      counters.hintObjectLists++;
+      counters.hintCallsSaved += objects.length - 1;
+    }
+  }
 }
 
 /** By whom a queue pair whose hints go that way agrees and is answered. */
@@ -233,13 +302,15 @@ function concerns({ groups }: HintMessage, { qpn }: QueuePair): boolean {
   return groups.some(({ sourceQpn }) => sourceQpn === qpn);
 }
 
-/** A message for each range that a READ or WRITE of no bytes can name; UC has no READ. */
+/** A message for each range that a READ or WRITE of no bytes can name; UC has no READ, and none has a list. */
 function rangesOf(groups: readonly HintGroup[], { type }: QueuePair): HintGroup[][] {
   return groups.flatMap(({ entries, ...ends }) =>
     entries.flatMap((entry) => {
       const isThere = entry.operation === "write" || (entry.operation === "read" && type === "rc");
       const kinds = entry.kinds & HINT_KINDS.prefetch;
-      return isThere && kinds !== 0 ? [[{ ...ends, entries: [{ ...entry, kinds }] }]] : [];
+      return isThere && kinds !== 0
+        ? [[{ ...ends, entries: [{ ...entry, kinds, objects: [] }] }]]
+        : [];
     })
   );
 }
@@ -249,44 +320,79 @@ type RangeMessage = HintMessage & {
   readonly groups: readonly [{ readonly entries: readonly [HintEntry] }];
 };
 
-/** H-06: the work elements of a hint wait for the delay, or for its answer. */
+/** H-06: how long work waits behind its hint, at most, where the peer has no say in it. */
+const WAITS: Readonly<Record<Exclude<HintPlan["follow"], "agreed">, (plan: HintPlan) => Time>> = {
+  "at-once": () => 0,
+  "delay": ({ delayPs }) => delayPs,
+  "after-ack": ({ patiencePs }) => patiencePs,
+};
+
+/** H-06: the longest that the peer asks for the kinds of a queue pair's part of a hint. */
+function longestWait(
+  waits: ReadonlyMap<number, Time>,
+  groups: readonly HintGroup[],
+  { qp }: Span,
+): Time {
+  const kinds = kindsOf(groups.filter(({ sourceQpn }) => sourceQpn === qp.qpn));
+  let longest = 0;
+  for (const [kind, waitPs] of waits) if ((kinds & kind) !== 0) longest = Math.max(longest, waitPs);
+  return longest;
+}
+
+/** H-06: the work elements of a hint wait for a time, or for its answer. */
 function hold(
   device: Device,
   { hints, qp, end, from, until }: Span,
-  hint: Pick<Batch, "carrier" | "leads" | "unanswered">,
+  { waitPs, ...hint }: Pick<Batch, "carrier" | "leads" | "unanswered"> & { readonly waitPs: Time },
 ): void {
-  const { follow, delayPs, patiencePs } = hints.plan;
-  const waitPs = follow === "at-once" ? 0 : follow === "delay" ? delayPs : patiencePs;
   const held = waitPs > 0;
-  if (!held && hint.unanswered.size === 0) return;
-  const startAt = held ? device.now + waitPs : NEVER;
-  const batch: Batch = { ...hint, first: from, end: until, startAt, held };
+  if (!held && hint.unanswered.size === 0 && hints.plan.intervalPs === 0) return;
+  const batch: Batch = { ...hint, first: from, end: until, held };
   end.batches.push(batch);
-  if (held) hints.holds.push({ at: batch.startAt, qp, life: qp.life, batch });
+  if (held) addHold(hints, waitPs, { at: device.now + waitPs, qp, life: qp.life, batch });
+}
+
+/** Those of one length are in the order of their ends. */
+function addHold({ holds }: Hints, waitPs: Time, hold: Hold): void {
+  let sameWait = holds.get(waitPs);
+  if (sameWait === undefined) holds.set(waitPs, sameWait = new Fifo());
+  sameWait.push(hold);
 }
 
 /** Ends holds whose time has come. Called in every step. */
 export function endHolds(device: Device, hints: Hints): void {
-  const { holds, plan } = hints;
-  for (let next = holds.peek(); next !== undefined && next.at <= device.now; next = holds.peek()) {
-    holds.shift();
-    const { qp, life, batch } = next;
-    if (life !== qp.life || !batch.held) continue;
-    batch.held = false;
-    if (plan.follow === "after-ack" && batch.leads) noteSilence(hints, batch);
-    schedule(device, qp);
+  for (const sameWait of hints.holds.values()) {
+    for (let next = sameWait.peek(); next !== undefined; next = sameWait.peek()) {
+      if (next.at > device.now) break;
+      sameWait.shift();
+      endHold(device, hints, next);
+    }
   }
+}
+
+function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void {
+  if (life !== qp.life || batch?.held === false) return;
+  if (batch !== undefined) {
+    batch.held = false;
+    if (hints.plan.follow === "after-ack" && batch.leads) noteSilence(hints, batch);
+  }
+  schedule(device, qp);
 }
 
 /** When {@link endHolds} has something to do. */
 export function holdsWakeAt({ holds }: Hints): Time {
-  let next = holds.peek();
-  // What was answered needs no waking.
-  while (next !== undefined && (!next.batch.held || next.life !== next.qp.life)) {
-    holds.shift();
-    next = holds.peek();
+  let wakeAt: Time = NEVER;
+  for (const [waitPs, sameWait] of holds) {
+    let next = sameWait.peek();
+    // What was answered needs no waking.
+    while (next !== undefined && (next.batch?.held === false || next.life !== next.qp.life)) {
+      sameWait.shift();
+      next = sameWait.peek();
+    }
+    if (next === undefined) holds.delete(waitPs);
+    else wakeAt = Math.min(wakeAt, next.at);
   }
-  return next?.at ?? NEVER;
+  return wakeAt;
 }
 
 function noteSilence(hints: Hints, { carrier, unanswered }: Batch): void {
@@ -298,7 +404,7 @@ function noteSilence(hints: Hints, { carrier, unanswered }: Batch): void {
 /** H-22: the peer has prepared itself for a hint that went by this queue pair, or has not. */
 export function takeAnswer(device: Device, sender: Sender, message: HintMessage): void {
   const { hints, qp, end } = sender;
-  const { type, reason, kinds } = message;
+  const { type, reason, kinds, answer } = message;
   let isKnown = false;
   for (
     const [announced, its] of hints.carriers.get(qp.path.address) === qp
@@ -314,8 +420,44 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
   if (!isKnown) return;
   end.silences = 0;
   if (type === "prepared") hints.counters.hintsPrepared++;
-  else hints.counters.hintsRefused++;
-  if (reason === "not-wanted") end.agreed = kinds & hints.plan.kinds;
+  else countElements(hints, message);
+  // Of several NAKs of one hint the last one is counted.
+  if (type === "refused" && !answer) hints.counters.hintsRefused++;
+  if (AFTER_NAK[reason].takesKinds) end.agreed = kinds & hints.plan.kinds;
+}
+
+/** What a NAK says of elements (H-22), by the counter for it. */
+const NAK_COUNTERS = {
+  refusal: "hintElementsRefused",
+  inability: "hintElementsUnable",
+  error: "hintElementsFailed",
+} as const;
+
+/**
+ * H-22: what a requester does when elements were not prepared for. Their requests go in any case, and are checked,
+ * or wait for what is missing, as without hints.
+ */
+const AFTER_NAK: Readonly<
+  Record<HintReason, {
+    readonly says: keyof typeof NAK_COUNTERS;
+    /** Adaptive batches are halved: less at a time is within what the responder can do. */
+    readonly shrinks: boolean;
+    /** The peer names the kinds that it wants from now on, and gets no other ones. */
+    readonly takesKinds: boolean;
+  }>
+> = {
+  "none": { says: "refusal", shrinks: true, takesKinds: false },
+  "not-wanted": { says: "refusal", shrinks: false, takesKinds: true },
+  "quota": { says: "inability", shrinks: true, takesKinds: false },
+  // The request itself will be refused, which ends the queue pair: nothing is left to adapt.
+  "no-access": { says: "refusal", shrinks: false, takesKinds: false },
+  "unknown-qp": { says: "refusal", shrinks: false, takesKinds: false },
+  "error": { says: "error", shrinks: false, takesKinds: false },
+};
+
+function countElements({ counters }: Hints, { reason, groups }: HintMessage): void {
+  const counter = NAK_COUNTERS[AFTER_NAK[reason].says];
+  for (const { entries } of groups) counters[counter] += entries.length;
 }
 
 /** Work of a queue pair that was announced need not wait any more. @returns whether it was. */
@@ -324,13 +466,15 @@ function endWait(
   { hints, qp, end }: Sender,
   { message, carrier }: { readonly message: HintMessage; readonly carrier: QueuePair },
 ): boolean {
-  const { type, sequence } = message;
+  const { sequence } = message;
   const batch = end.batches.find((each) =>
     each.carrier === carrier && each.unanswered.has(sequence)
   );
   if (batch === undefined) return false;
+  if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
+  // Another one follows, about other elements of the hint.
+  if (message.answer) return true;
   batch.unanswered.delete(sequence);
-  if (hints.plan.batch === "adaptive") adapt(end, { batch, type, cursor: qp.requester.cursor });
   if (batch.unanswered.size === 0 && batch.held) {
     batch.held = false;
     schedule(device, qp);
@@ -343,14 +487,16 @@ function adapt(
   end: HintEnd,
   answer: {
     readonly batch: Batch;
-    readonly type: HintMessage["type"];
+    readonly message: HintMessage;
     readonly cursor: number;
   },
 ): void {
-  const { batch: { first }, type, cursor } = answer;
-  const isUseful = type === "prepared" && cursor <= first;
+  const { batch: { first }, message: { type, reason }, cursor } = answer;
+  const isLate = cursor > first;
   const { least, most } = HINT_BATCH;
-  end.batch = isUseful ? Math.min(most, 2 * end.batch) : Math.max(least, end.batch >> 1);
+  if (isLate || (type === "refused" && AFTER_NAK[reason].shrinks)) {
+    end.batch = Math.max(least, end.batch >> 1);
+  } else if (type === "prepared") end.batch = Math.min(most, 2 * end.batch);
 }
 
 const OPERATIONS: Readonly<Partial<Record<OutstandingWqe["plan"]["wire"], HintOperation>>> = {
@@ -380,7 +526,8 @@ function elementsOf(qp: QueuePair, from: number, until: number): WorkElement[] {
     // Without data key and address mean nothing (`rocev2.md` §1.3).
     if (length === 0 && operation !== "send") continue;
     const tagged = operation === "send" ? { ...UNTAGGED, length: 0 } : { va, rkey, length };
-    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects: [] });
+    const { objects = [] } = each.wqe!;
+    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects });
   }
   return elements;
 }

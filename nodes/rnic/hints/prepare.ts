@@ -16,7 +16,7 @@ import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import { forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
-import type { Charge, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
+import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
 import { lookAtReceives, setAside } from "./receives.ts";
@@ -27,6 +27,7 @@ import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { takesPart, wantedKinds, wordOf, wordsOf } from "./agree.ts";
+import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
@@ -46,20 +47,24 @@ const NEEDS: Readonly<Record<HintOperation, { readonly need: number; readonly ri
 /** A hint that is being taken apart. */
 interface Task extends Sender {
   readonly requester: number;
-  readonly pages: WantedPage[];
+  /** What the element that is looked at waits for. */
+  pages: WantedPage[];
   /** Of these what is to be asked for. */
   readonly wanted: WantedPage[];
   /** What was counted for this hint. */
   readonly fresh: Set<Charge>;
   readonly lines: MemoryWait;
-  readonly receivers: Set<QueuePair>;
-  readonly words: Word[];
   /** WRITEs of the group that is looked at, in front of its next element (H-23). */
   readonly writes: HintEntry[];
+  readonly elements: HintElement[];
   /** Place of the element that is looked at. */
   position: number;
-  /** The first that was found (H-22). */
+  /** Why nothing, or not all, was done for it: the first that was found (H-22). */
   reason: HintReason;
+  /** It is an atomic, whose word is read ahead. */
+  word: Word | undefined;
+  /** It speaks of receives. */
+  receiver: QueuePair | undefined;
 }
 
 /** Takes the announcement of a queue pair's peer. */
@@ -78,11 +83,21 @@ export function takeAnnouncement(
   for (const group of message.groups) takeGroup(device, task, group);
   askForWanted(device, task);
   if (!message.answer) return;
-  const preparation = { ...task, life: qp.life, sequence: message.sequence };
+  const { elements, lines } = task;
+  const { sequence } = message;
+  const preparation = {
+    qp,
+    life: qp.life,
+    requester,
+    sequence,
+    elements,
+    lines,
+    isOverfull: false,
+  };
   const waiting = hints.preparing.filter((each) => each.requester === requester).length;
   if (isDone(device, hints, preparation)) return answer(device, hints, preparation);
   if (waiting < PREPARING_MAX) hints.preparing.push(preparation);
-  else answer(device, hints, { ...preparation, reason: "quota" });
+  else answer(device, hints, { ...preparation, isOverfull: true });
 }
 
 /** H-07: a range, rounded up, that a READ or WRITE of no bytes names: of its region the part from there on. */
@@ -114,14 +129,7 @@ export function takeRange(
 
 function newTask({ now }: Device, sender: Sender, requester: number): Task {
   const { qp } = sender;
-  const none = {
-    pages: [],
-    wanted: [],
-    fresh: new Set<Charge>(),
-    receivers: new Set<QueuePair>(),
-    words: [],
-    writes: [],
-  };
+  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), elements: [], writes: [] };
   const lines: MemoryWait = {
     kind: "request",
     qp,
@@ -130,21 +138,27 @@ function newTask({ now }: Device, sender: Sender, requester: number): Task {
     missing: 0,
     pages: [],
   };
-  return { ...sender, ...none, requester, lines, position: 0, reason: "none" };
+  const element = { position: 0, reason: "none", word: undefined, receiver: undefined } as const;
+  return { ...sender, ...none, ...element, requester, lines };
 }
 
 function takeGroup(device: Device, task: Task, group: HintGroup): void {
+  const { destQpn, sourceQpn, entries } = group;
   const target = targetOf(device, task, group);
-  if (target === undefined) {
-    task.hints.counters.hintsUnknownQp++;
-    return refuse(task, "unknown-qp");
-  }
+  if (target === undefined) task.hints.counters.hintsUnknownQp++;
   task.writes.length = 0;
-  for (const entry of group.entries) {
-    // Nor may one message try many: a page that comes for the right one would delay the answer to all.
-    if (task.end.refusedKeys >= REFUSED_KEYS_MAX) return;
-    takeEntry(device, task, { target, entry });
+  for (const entry of entries) {
+    task.pages = [];
+    task.reason = "none";
+    task.word = undefined;
+    task.receiver = undefined;
+    // Without a queue pair there is no key check, so the answer is the same as without a key. Nor may one message
+    // try many keys: a page that comes for the right one would delay the answer to all.
+    if (target === undefined || task.end.refusedKeys >= REFUSED_KEYS_MAX) refuse(task, "no-access");
+    else takeEntry(device, task, { target, entry });
     if (entry.operation === "write") task.writes.push(entry);
+    const { pages, reason, word, receiver } = task;
+    task.elements.push({ ends: { destQpn, sourceQpn }, entry, pages, reason, word, receiver });
     task.position++;
   }
 }
@@ -190,13 +204,35 @@ function takeEntry(
     end.refusedKeys++;
     return refuse(task, "no-access");
   }
-  const span = spanOf(region, Number(va), length);
-  if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
-  if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+  const spans = [spanOf(region, Number(va), length), ...objectSpans(task, region, entry)];
+  for (const span of spans) {
+    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
+    if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+  }
   const isAtomic = need === ACCESS.remoteAtomic;
   if (isAtomic && (kinds & HINT_KINDS.atomic) !== 0) {
     takeAtomic(device, task, { target, entry, region });
   }
+}
+
+/**
+ * H-03: the places of the objects that the element covers, as far as its key's region has them: they are named to
+ * those alone who may access all of it. A memory window opens a part, and knows none.
+ */
+function objectSpans(
+  { hints: { counters } }: Task,
+  region: Region,
+  { objects }: HintEntry,
+): Span[] {
+  if (objects.length === 0) return [];
+  const known = region.window === undefined ? region.objects ?? [] : [];
+  return objects.flatMap((identity) => {
+    const nameHigh = Number(identity >> 32n), nameLow = Number(identity & 0xffff_ffffn);
+    const found = known.find((each) => each.nameHigh === nameHigh && each.nameLow === nameLow);
+    if (found === undefined) counters.hintObjectsUnknown++;
+    else counters.hintObjectsPrepared++;
+    return found === undefined ? [] : [spanOf(region, found.va, found.length)];
+  });
 }
 
 const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic;
@@ -212,7 +248,7 @@ function takeAtomic(
     readonly region: Region;
   },
 ): void {
-  const { hints, writes, words } = task;
+  const { hints, writes } = task;
   const address = addressOfWord(device, region, Number(entry.va));
   if (address === undefined) return;
   let word = hints.words.get(address);
@@ -232,7 +268,7 @@ function takeAtomic(
     });
   }
   word.uses++;
-  words.push(word);
+  task.word = word;
 }
 
 function overlaps(write: HintEntry, { rkey, va, length }: HintEntry): boolean {
@@ -243,12 +279,13 @@ function overlaps(write: HintEntry, { rkey, va, length }: HintEntry): boolean {
 /** H-21: receives for the count of untagged messages. */
 function takeCount(
   device: Device,
-  { hints, requester, position, receivers }: Task,
+  task: Task,
   { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
 ): void {
+  const { hints, requester, position } = task;
   const { messages } = entry;
   if (!setAside(hints, target, { messages, requester, position })) return;
-  receivers.add(target);
+  task.receiver = target;
   serveReceivers(device, hints);
 }
 
@@ -434,34 +471,80 @@ export function answerPrepared(device: Device, hints: Hints): void {
 }
 
 /** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
-function isDone(device: Device, hints: Hints, preparation: Preparation): boolean {
-  const { pages, lines, receivers, words } = preparation;
-  if (lines.missing > 0 || !areThere(device, pages)) return false;
-  // One behind a write is not waited for: that write waits for this answer.
-  if (words.some(({ state }) => state === "coming")) return false;
-  for (const qp of receivers) {
-    const ahead = hints.receiving.get(qp);
-    if (ahead !== undefined && (ahead.wanted > 0 || !areThere(device, ahead.pages))) return false;
-  }
-  return true;
+function isDone(device: Device, hints: Hints, { lines, elements }: Preparation): boolean {
+  if (lines.missing > 0) return false;
+  return elements.every(({ pages, word, receiver }) => {
+    // A word behind a write is not waited for: that write waits for this answer.
+    if (word?.state === "coming" || areComing(device, pages)) return false;
+    const ahead = receiver && hints.receiving.get(receiver);
+    return ahead === undefined || (ahead.wanted === 0 && !areComing(device, ahead.pages));
+  });
 }
 
-function areThere({ paging }: Device, pages: readonly WantedPage[]): boolean {
-  return pages.every(({ table, page, rights }) =>
-    table.demand![page]!.rights >= rights || table.demand![page]!.asked === 0 ||
-    !paging.tables.has(table)
+/** Whether a page is still to come. One that was refused, or taken back, or whose region is gone is not. */
+function areComing({ paging }: Device, pages: readonly WantedPage[]): boolean {
+  return pages.some((wanted) =>
+    !isThere(wanted) && wanted.table.demand![wanted.page]!.asked !== 0 &&
+    paging.tables.has(wanted.table)
   );
+}
+
+function isThere({ table, page, rights }: WantedPage): boolean {
+  return table.demand![page]!.rights >= rights;
 }
 
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, sequence, receivers } = preparation;
-  const receives = [...receivers].map((each) => hints.receiving.get(each)?.reason ?? "none");
-  const reason = [preparation.reason, ...receives].find((each) => each !== "none") ?? "none";
+  const { qp, sequence, elements } = preparation;
   const sender = wordsOf(hints, qp);
   if (sender === undefined) return;
-  const type = reason === "none" ? "prepared" : "refused";
-  // With it the peer is told which kinds are wanted: some other ones may be.
-  const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
-  sendHint(device, sender, wordOf(hints, { type, reason, sequence, kinds }));
+  const byReason = new Map<HintReason, HintElement[]>();
+  for (const element of elements) {
+    const reason = reasonOf(hints, preparation, element);
+    if (reason === "none") continue;
+    const found = byReason.get(reason);
+    if (found === undefined) byReason.set(reason, [element]);
+    else found.push(element);
+  }
+  if (byReason.size === 0) {
+    return sendHint(device, sender, wordOf(hints, { type: "prepared", sequence }));
+  }
+  // A hint to a group may have been longer than a packet of the queue pair that answers it.
+  const { pathMtu } = sender.qp.attributes;
+  const parts = [...byReason].flatMap(([reason, refused]) =>
+    splitGroups(groupsOf(refused), pathMtu).map((groups) => ({ reason, groups }))
+  );
+  for (const [i, { reason, groups }] of parts.entries()) {
+    // With it the peer is told which kinds are wanted: some other ones may be.
+    const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
+    const answer = i < parts.length - 1;
+    const word = wordOf(hints, { type: "refused", reason, sequence, kinds, answer });
+    sendHint(device, sender, { ...word, groups });
+  }
+}
+
+/** H-22: why an element is not prepared for, in detail as far as its key check has passed. */
+function reasonOf(
+  { receiving }: Hints,
+  { isOverfull }: Preparation,
+  { reason, pages, receiver }: HintElement,
+): HintReason {
+  if (reason !== "none") return reason;
+  if (isOverfull) return "quota";
+  const ahead = receiver && receiving.get(receiver);
+  if (ahead !== undefined && ahead.reason !== "none") return ahead.reason;
+  return [...pages, ...ahead?.pages ?? []].every(isThere) ? "none" : "error";
+}
+
+/** Elements as an answer names them: by the numbers that the peer has said itself. */
+function groupsOf(elements: readonly HintElement[]): HintGroup[] {
+  const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
+  for (const { ends, entry } of elements) {
+    const last = groups.at(-1);
+    const named = { ...entry, rkey: 0, length: 0, va: 0n, objects: [] };
+    if (last?.destQpn === ends.destQpn && last.sourceQpn === ends.sourceQpn) {
+      last.entries.push(named);
+    } else groups.push({ ...ends, entries: [named] });
+  }
+  return groups;
 }

@@ -56,7 +56,9 @@ export class DemandDriver {
     const { pageBytes, pages } = host.allocatePages({ va, length });
     const { access: given = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead } = options;
     const access = given | ACCESS.onDemand;
-    const region = { pd, va, length, access, pageBytes, pages: [], persistent };
+    const { objects } = options;
+    const place = { pageBytes, pages: [], persistent };
+    const region = { pd, va, length, access, ...place, ...(objects && { objects }) };
     const key = this.#rig.registerPlan(this.#side, region);
     this.regions.set(key, {
       key,

@@ -17,6 +17,7 @@ import {
   type PersistencePlan,
   type QpAttributes,
   type QpType,
+  type RegionPlan,
   type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -174,6 +175,7 @@ export interface RegionOptions {
   /** Its pages lie in reverse order. */
   readonly scattered?: boolean;
   readonly persistent?: boolean;
+  readonly objects?: RegionPlan["objects"];
 }
 
 /** A shared receive queue (`objects_testing.ts`). */

@@ -6,6 +6,7 @@ import { Fifo } from "../../../../fabric/base/fifo.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { HintPlan } from "../../../../fabric/rack/plan/hint_plan.ts";
 import { HINT_BATCH } from "../../../../fabric/rack/plan/hint_plan.ts";
+import type { HintEntry, HintGroup } from "../../../../fabric/wire/roce/hint.ts";
 import type { HintReason } from "../../../../fabric/wire/roce/hint_eth.ts";
 import type { AtomicTurn } from "../responder_state.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
@@ -22,10 +23,12 @@ export interface Hints {
   readonly carriers: Map<number, QueuePair>;
   /** H-08, figure 9: queue pairs that have hints for all peers, each attached to a group. */
   readonly groups: Map<QueuePair, HintGroupEnd>;
-  /** Work that waits for its time, by that time: all wait equally long. */
-  readonly holds: Fifo<Hold>;
+  /** Work that waits for its time, by that time, for each length of wait. */
+  readonly holds: Map<Time, Fifo<Hold>>;
   /** Kinds that are wanted (H-09), as of the last step. */
   wanted: number;
+  /** Work of other queue pairs is being announced (H-05). */
+  isLooking: boolean;
   nextSequence: number;
   /** Preparations whose end a requester wants to know (H-22). */
   readonly preparing: Preparation[];
@@ -52,6 +55,13 @@ export interface HintEnd {
   readonly life: number;
   /** H-09: kinds that the peer wants; undefined before it has said anything: it gets no hint. */
   agreed: number | undefined;
+  /** H-06: how long work should wait behind a hint, by the bit of its kind, as far as both ends agree. */
+  waits: ReadonlyMap<number, Time>;
+  /** Work up to this number may begin as far as the interval is concerned, the next one from then on. */
+  permitted: number;
+  nextAt: Time;
+  /** The begin that the queue pair was last told to be woken for. */
+  wakeAt: Time;
   /** What the peer was last told that is wanted here. */
   told: number;
   /** How often, and when, the peer was asked. */
@@ -82,8 +92,6 @@ export interface Batch {
   readonly leads: boolean;
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
-  /** When they may start; earlier where all messages are answered. */
-  readonly startAt: Time;
   /** The work is held until then. */
   held: boolean;
 }
@@ -92,7 +100,8 @@ export interface Hold {
   readonly at: Time;
   readonly qp: QueuePair;
   readonly life: number;
-  readonly batch: Batch;
+  /** Absent: the queue pair's next request waits for the interval. */
+  readonly batch?: Batch;
 }
 
 /** A hint that is being acted on; answered once all of it is there. */
@@ -101,13 +110,23 @@ export interface Preparation {
   readonly life: number;
   readonly requester: number;
   readonly sequence: number;
-  readonly reason: HintReason;
-  readonly pages: readonly WantedPage[];
+  readonly elements: readonly HintElement[];
   /** Lines of translations: done when none is missing. */
   readonly lines: MemoryWait;
-  readonly words: readonly Word[];
-  /** Queue pairs of whose receives it speaks. */
-  readonly receivers: Set<QueuePair>;
+  /** More is waited for than one requester may: it is answered as it stands. */
+  readonly isOverfull: boolean;
+}
+
+/** An element of a hint, and what has become of it (H-22). */
+export interface HintElement {
+  readonly ends: Pick<HintGroup, "destQpn" | "sourceQpn">;
+  readonly entry: HintEntry;
+  readonly pages: readonly WantedPage[];
+  /** An atomic's. */
+  readonly word: Word | undefined;
+  /** Of whose receives it speaks. */
+  readonly receiver: QueuePair | undefined;
+  readonly reason: HintReason;
 }
 
 /** Untagged messages that were announced, and the receive WQEs that are to take them (H-21). */
@@ -168,10 +187,17 @@ export interface HintCounters {
   hintFramesOut: number;
   hintBytesOut: number;
   hintElements: number;
+  /** H-03: elements with a list of objects, and the calls that these have saved. */
+  hintObjectLists: number;
+  hintCallsSaved: number;
   /** Answers to them, and those that did not come in time. */
   hintsPrepared: number;
   hintsRefused: number;
   hintsUnanswered: number;
+  /** Elements that the peer has said it has not prepared itself for, by what it was (H-22). */
+  hintElementsRefused: number;
+  hintElementsUnable: number;
+  hintElementsFailed: number;
   /** How long work was held back behind hints, all together. */
   hintHoldPs: number;
   hintsIn: number;
@@ -204,6 +230,9 @@ export interface HintCounters {
   hintMissesBehindFirst: number;
   /** Receive WQEs whose memory was looked at. */
   hintReceives: number;
+  /** Objects of announced elements that their regions have, and have not. */
+  hintObjectsPrepared: number;
+  hintObjectsUnknown: number;
 }
 
 /** Of a card that does H-04's atomic kind. */
@@ -228,8 +257,9 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     ends: new Map(),
     carriers: new Map(),
     groups: new Map(),
-    holds: new Fifo(),
+    holds: new Map(),
     wanted: 0,
+    isLooking: false,
     nextSequence: 0,
     preparing: [],
     words: new Map(),
@@ -250,9 +280,14 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintFramesOut: 0,
       hintBytesOut: 0,
       hintElements: 0,
+      hintObjectLists: 0,
+      hintCallsSaved: 0,
       hintsPrepared: 0,
       hintsRefused: 0,
       hintsUnanswered: 0,
+      hintElementsRefused: 0,
+      hintElementsUnable: 0,
+      hintElementsFailed: 0,
       hintHoldPs: 0,
       hintsIn: 0,
       hintsMalformed: 0,
@@ -277,6 +312,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintContextsWasted: 0,
       hintMissesBehindFirst: 0,
       hintReceives: 0,
+      hintObjectsPrepared: 0,
+      hintObjectsUnknown: 0,
     },
   };
 }
@@ -285,6 +322,10 @@ export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): 
   return {
     life,
     agreed: undefined,
+    waits: new Map(),
+    permitted: -1,
+    nextAt: 0,
+    wakeAt: 0,
     told: 0,
     asked: 0,
     askedAt: 0,
