@@ -174,6 +174,8 @@ function sendText(hints: HintPlan | undefined): string {
       return "at once";
     case "delay":
       return `after ${formatTime(hints.delayPs)}`;
+    case "agreed":
+      return "as agreed";
     case "after-ack":
       return "after the ACK";
   }
