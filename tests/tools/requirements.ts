@@ -20,7 +20,6 @@ export type Standing =
   }
   | { readonly open: OpenIssue };
 
-const HINTS: Standing = { open: "Queues to the end, memory on demand, and hints" };
 const COHERENCE: Standing = { open: "The coherent RNIC" };
 
 /** Remote persistence: the host, the baselines, the write that persists, what a run reports. */
@@ -157,6 +156,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "objects go with their element",
       "the list is in the WQE, for which the ring has room however many are posted",
       "a WQE's objects are named, and brought in where the key's region has them",
+      "lists of objects go in each encoding that has room for them, within the path MTU",
       "the card is told where they are; EINVAL for one outside of the region",
     ],
   },
@@ -172,8 +172,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "the document's four elements give the hint that groups them by queue pair",
       "of untagged messages the count, in their place among the others",
       "a WQE's objects are named, and brought in where the key's region has them",
+      "lists of objects go in each encoding that has room for them, within the path MTU",
     ],
-    lacks: "objects' operand data in the hint",
+    lacks: "objects' operand data in the hint, and lists by flags",
   },
   "H-04": {
     proof: ["one hint has a page asked for, its translations read, and an atomic's word"],
@@ -253,6 +254,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "the reason of each element, in messages of their own, the last of which ends the wait",
       "pages that the host does not give are an error, and no preparation",
       "where the key check has not passed, all answers are alike",
+      "words that are not read ahead are named, with the reason",
+      "each queue pair's answer has the reasons of its own elements",
+      "what a datagram has room for, and an answer has not, is answered by several",
       "after a NAK for …: requests go at once, then …",
       "a lost hint, and a lost answer: the request goes when the patience is over",
       "a peer that is silent three times gets no more hints",

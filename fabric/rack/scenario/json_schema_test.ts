@@ -42,7 +42,7 @@ const RIGHT: readonly string[] = [
   hostWith(
     "{ hints: { depth: 64, batch: adaptive, send: after-ack, kinds: [prefetch, warm-up] } }",
   ),
-  hostWith("{ hints: { send: agreed, interval: 1us, waits: { prefetch: 30us, warm-up: 1us } } }"),
+  hostWith("{ hints: { send: agreed, interval: 1us, waits: { prefetch: 30us, atomic: 1us } } }"),
   hostWith("{ hints: { queuePairs: asked, send: 1us, patience: 1ms, quota: 8, quotaTime: 1ms } }"),
   "name: x\nhosts: { h08..h11: {}, a: { leaf: 1 } }\nfabric: { topology: leaf-spine }\n",
   withLines(`${PUT}, method: all, depth: 16, size: 4KiB, at: 0 }]`),

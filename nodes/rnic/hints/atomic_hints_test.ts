@@ -309,6 +309,23 @@ describe("H-23: an atomic that is executed in the RNIC", () => {
     }
   });
 
+  it("H-22: words that are not read ahead are named, with the reason", () => {
+    const b = bench({ follow: "after-ack" }, 1);
+    for (let i = 0; i < 3; i++) fetchAdd(b, AT + 8 * i, 1n, { signaled: i === 2 });
+    go(b);
+    same(statuses(b), ["SUCCESS"]);
+    const said = (from: "a" | "b", type: string) =>
+      packets(b, from).map(hintOf).filter((message) => message?.type === type);
+    const named = (all: ReturnType<typeof said>) =>
+      all.flatMap((message) => message!.groups.flatMap(({ entries }) => entries))
+        .map(({ sequence, operation }) => [sequence, operation]);
+    const answers = said("b", "refused");
+    same(answers.map((message) => [message!.reason, message!.answer]), [["quota", false]]);
+    same(named(answers), named(said("a", "announce")).slice(1));
+    same(["hintElementsUnable", "hintsRefused"].map((name) => counter(b, "a", name)), [2, 1]);
+    equal(counter(b, "b", "hintWordsUseful"), 1);
+  });
+
   it("H-24: without the right to atomics no word is read", () => {
     const rig = new Rig({
       plans: {

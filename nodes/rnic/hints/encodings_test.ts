@@ -7,7 +7,12 @@ import {
   type HintWay,
   refuseEncoding,
 } from "../../../fabric/rack/plan/hint_plan.ts";
-import { detachHint, type HintEntry, hintOf } from "../../../fabric/wire/roce/hint.ts";
+import {
+  detachHint,
+  type HintEntry,
+  type HintGroup,
+  hintOf,
+} from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ENCODINGS, type HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -183,6 +188,32 @@ describe("H-07: four encodings", () => {
     same(announced(full), []);
   });
 
+  it("H-01, H-03: lists of objects go in each encoding that has room for them, within the path MTU", () => {
+    const objects = [1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n];
+    for (const encoding of HINT_ENCODINGS) {
+      const p = hinted({ encoding });
+      // What follows a long message, whose packets are full, has time to come to the chip.
+      post(p, "write", { length: 4 * PAGE });
+      // 16 B of header, 8 B of a group, 24 B and 64 B for one element, and a trailer.
+      const length = MTU - 16 - 8 - 24 - 64 - (encoding === "payload" ? 4 : 0);
+      for (let i = 0; i < WRITES; i++) post(p, "write", { at: i * PAGE, length, objects });
+      go(p);
+      same(statuses(p), [...SUCCESSES, "SUCCESS"]);
+      const hints = announced(p);
+      const lists = hints.flatMap(({ entries }) => entries.map((each) => each.objects))
+        .filter((list) => list.length > 0);
+      const isRidden = encoding === "header" || encoding === "payload";
+      // What rides is what has come to the chip by then.
+      const most = isRidden ? hints.length : encoding === "flagged" ? 0 : WRITES;
+      ok(!isRidden || most >= 2, `${most}`);
+      same(lists, new Array(most).fill(objects), encoding);
+      if (isRidden) ok(hints.every(({ entries }) => entries.length === 1));
+      ok(packets(p, "a").every(({ payload }) => payload.length <= MTU));
+      const counts = ["hintObjectLists", "hintCallsSaved"].map((name) => counter(p, "a", name));
+      same([...counts, counter(p, "b", "hintObjectsUnknown")], [most, 7 * most, 8 * most]);
+    }
+  });
+
   it("H-07: a packet that is sent again has no hint any more", () => {
     const p = hinted({ encoding: "payload" });
     let lost = 0;
@@ -206,9 +237,22 @@ describe("H-07: four encodings", () => {
     same([counter(p, "b", "hintPagesAsked"), counter(p, "b", "hintsNoAccess")], [3, 0]);
     // H-24: a key that opens nothing starts nothing.
     const flag = announced(p)[0]!.packet;
-    inject(p, "b", changed(flag, { reth: { ...flag.reth!, rkey: p.to.key + 1 } }));
+    const reth = { ...flag.reth!, rkey: p.to.key + 1 };
+    inject(p, "b", changed(flag, { reth, bth: { ackReq: true } }));
     p.rig.run();
     equal(counter(p, "b", "hintsNoAccess"), 1);
+    // H-22: its answer names it by its PSN.
+    const answer = packets(p, "b").map(hintOf).at(-1)!;
+    const { groups: [{ sourceQpn, destQpn, entries }] } = answer as typeof answer & {
+      groups: readonly [HintGroup];
+    };
+    same([answer.type, answer.reason, sourceQpn, destQpn], [
+      "refused",
+      "no-access",
+      p.a.qpn,
+      p.b.qpn,
+    ]);
+    same(entries.map(({ sequence }) => sequence), [flag.bth.psn]);
   });
 
   it("H-24: a packet that says it has a hint, and has none, is as good as lost", () => {

@@ -29,10 +29,12 @@ interface Options {
   readonly pd?: number;
   readonly qKey?: number;
   readonly mtu?: 256 | 1024;
+  /** Of the queue pairs that the hints are about. */
+  readonly pathMtu?: 256 | 1024;
 }
 
 /** Queue pairs whose target memory is on demand, and at each end one in the group of hints. */
-function grouped({ a = {}, b = {}, pd = 1, qKey = 7, mtu = 1024 }: Options = {}) {
+function grouped({ a = {}, b = {}, pd = 1, qKey = 7, mtu = 1024, pathMtu = mtu }: Options = {}) {
   const plan = { ...HINT_PLAN, transport: "multicast" as const };
   const rig = new Rig({
     plans: {
@@ -49,7 +51,7 @@ function grouped({ a = {}, b = {}, pd = 1, qKey = 7, mtu = 1024 }: Options = {})
     equal(rig.command(side, { op: "attach-mcast", qpn: qp.qpn, group: GROUP }).status, "ok");
     return qp;
   });
-  const attributes = { accessFlags: EVERY_ACCESS, timeout: 9, pathMtu: mtu };
+  const attributes = { accessFlags: EVERY_ACCESS, timeout: 9, pathMtu };
   const pairs = Array.from(
     { length: QPS },
     (): Pair => ({ rig, ...rig.connect({ attributes }), from, to }),
@@ -141,6 +143,61 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
       answers.map(({ bth, destinationAddress }) => [bth.destQpn, destinationAddress]).sort(),
       pairs.map(({ a }) => [a.qpn, p.rig.a.plan.address]).sort(),
     );
+  });
+
+  it("H-22: each queue pair's answer has the reasons of its own elements", () => {
+    const { pairs, p } = grouped({ a: { follow: "after-ack" }, b: { quota: 2 } });
+    writeAll(pairs);
+    succeed(pairs);
+    ok(isWhole(p));
+    const answers = packets(p, "b").flatMap((packet) => {
+      const message = hintOf(packet);
+      return message?.type === "refused" ? [{ packet, message }] : [];
+    });
+    equal(answers.length, QPS - 2);
+    for (const { packet: { bth, destinationAddress }, message: { reason, groups } } of answers) {
+      const pair = pairs.find(({ a }) => a.qpn === bth.destQpn)!;
+      same([reason, destinationAddress], ["quota", p.rig.a.plan.address]);
+      same(
+        groups.map(({ sourceQpn, destQpn, entries }) => [sourceQpn, destQpn, entries.length]),
+        [[pair.a.qpn, pair.b.qpn, 1]],
+      );
+    }
+    same(
+      ["hintsPrepared", "hintsRefused", "hintsUnanswered"].map((name) => counter(p, "a", name)),
+      [
+        2,
+        QPS - 2,
+        0,
+      ],
+    );
+  });
+
+  it("H-22: what a datagram has room for, and an answer has not, is answered by several", () => {
+    const a = { depth: 64, batch: 40, follow: "after-ack" } as const;
+    const { p, rig } = grouped({ a, b: { quota: 1 }, pathMtu: 256 });
+    // What follows a long message has time to come to the chip.
+    post(p, "write", { length: 4 * PAGE });
+    const last = 48;
+    for (let i = 1; i <= last; i++) {
+      post(p, "write", { at: i % 8 * PAGE, length: 8, signaled: i === last });
+    }
+    rig.ring(rig.a, p.a.sq);
+    rig.run();
+    succeed([p], 2);
+    const answers = packets(p, "b").filter((packet) => hintOf(packet)?.type === "refused");
+    const parts = new Map<number, boolean[]>();
+    for (const packet of answers) {
+      const { sequence, answer, reason } = hintOf(packet)!;
+      equal(reason, "quota");
+      ok(packet.payload.length <= 256, `${packet.payload.length} B`);
+      parts.set(sequence, [...parts.get(sequence) ?? [], answer]);
+    }
+    ok([...parts.values()].some(({ length }) => length > 2), "one is answered by several");
+    // Another one follows each but the last.
+    for (const each of parts.values()) same(each, each.map((_, i) => i < each.length - 1));
+    equal(counter(p, "a", "hintsRefused"), parts.size);
+    equal(counter(p, "a", "hintsUnanswered"), 0);
   });
 
   it("H-06: silence of a group, whose members have another Q_Key, ends with the patience", () => {

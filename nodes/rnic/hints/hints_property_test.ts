@@ -97,6 +97,8 @@ const FATES: readonly FrameFate[] = [
 ];
 
 describe("any program of verbs, with hints", () => {
+  // One in some programs: announced atomics are few, and cores store beside them.
+  let wordsUseful = 0;
   for (const [i, hints] of PLANS.entries()) {
     it(`H-24: ends as without: hints ${JSON.stringify(hints)}`, () => {
       const runs = SEEDS.map((seed) => {
@@ -113,10 +115,8 @@ describe("any program of verbs, with hints", () => {
       for (const name of ["hintsSent", "hintPagesAsked", "hintPagesUseful", "hintLinesFetched"]) {
         ok(total(runs, name) > 5, `${name}: ${total(runs, name)}`);
       }
-      ok(
-        total(runs, "hintWordsRead") > 0 && total(runs, "hintWordsUseful") > 0,
-        "no word was read",
-      );
+      ok(total(runs, "hintWordsRead") > 0, "no word was read");
+      wordsUseful += total(runs, "hintWordsUseful");
       if (hints.follow === "after-ack") {
         for (const name of ["hintsPrepared", "hintsRefused", "hintsUnanswered"]) {
           ok(total(runs, name) > 0, `${name}: ${total(runs, name)}`);
@@ -124,6 +124,8 @@ describe("any program of verbs, with hints", () => {
       }
     });
   }
+
+  it("of which some have used words that were read ahead", () => ok(wordsUseful > 0));
 
   for (const [i, { carrier = false, ...hints }] of WAYS.entries()) {
     const name = JSON.stringify({ ...hints, carrier });

@@ -418,6 +418,10 @@ describe("what hints tell of memory and queue pairs of others", () => {
     });
     equal(wrong!.frames.length, 1);
     same(right, wrong);
+    // H-22: all of them are named, those as well that were not looked at.
+    const [, , bytes] = wrong!.frames[0]!;
+    const { reason, groups } = hintOf(packetOf(Uint8Array.fromHex(bytes as string)))!;
+    same([reason, ...groups.map(({ entries }) => entries.length)], ["no-access", 21]);
   });
 
   it("H-24: a queue pair of others gets the answer of one that is not there", () => {
@@ -433,10 +437,21 @@ describe("what hints tell of memory and queue pairs of others", () => {
     const answers = cases.map(([name, groupOf]) => {
       const world = createWorld(1);
       const group = groupOf(world);
-      return { name, answer: told(world, world.carrier, group, {}) };
+      const { frames, took } = told(world, world.carrier, group, {});
+      const answers = frames.map(([from, time, bytes]) => {
+        const packet = packetOf(Uint8Array.fromHex(bytes as string));
+        const { groups, ...message } = hintOf(packet)!;
+        // The numbers are those that the peer has said itself.
+        const entries = groups.map(({ entries, ...ends }) => {
+          same(ends, group);
+          return entries;
+        });
+        return { from, time, length: packet.payload.length, bth: packet.bth, message, entries };
+      });
+      return { name, answer: { answers, took } };
     });
     const [{ answer }] = answers as [typeof answers[number]];
-    equal(answer.frames.length, 1);
+    equal(answer.answers.length, 1);
     for (const each of answers) same(each.answer, answer, each.name);
   });
 });
