@@ -475,7 +475,7 @@ describe("a requester with two responders [0108, 0109, 0164, 0165]", () => {
   for (const number of [7, 8] as const) {
     const { b, c } = FIGURES[number];
 
-    it(`H-05, H-08 (in part), H-31: figure ${number}: all hints of a batch leave before its first element`, () => {
+    it(`H-05, H-08, H-31: figure ${number}: all hints of a batch leave before its first element`, () => {
       const memory: FigureRun["memory"] = new Map(), figure: FigureRun["figure"] = new Map();
       const { rack, sent, announcedByBoth } = runFigure({ number, memory, figure });
       same(rack.reported("program-failed"), []);

@@ -326,6 +326,15 @@ describe("H-23: an atomic that is executed in the RNIC", () => {
     equal(counter(b, "b", "hintWordsUseful"), 1);
   });
 
+  it("H-22: a word is acknowledged when it has been read, a refusal waits for nothing", () => {
+    const b = bench({ follow: "after-ack", batch: 1 }, 1);
+    for (let i = 0; i < 2; i++) fetchAdd(b, AT + 8 * i, 1n, { signaled: i === 1 });
+    go(b);
+    same(statuses(b), ["SUCCESS"]);
+    const types = packets(b, "b").flatMap((packet) => hintOf(packet)?.type ?? []);
+    same(types.filter((type) => type !== "wanted"), ["refused", "prepared"]);
+  });
+
   it("H-24: without the right to atomics no word is read", () => {
     const rig = new Rig({
       plans: {

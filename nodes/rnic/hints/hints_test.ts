@@ -815,7 +815,7 @@ describe("a responder that gets hints", () => {
   }
 });
 
-describe("H-08 (in part): a queue pair that carries the hints of all (figure 8)", () => {
+describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
   const QPS = 8;
 
   /** Queue pairs between the two cards, more than a cache of contexts holds, and one that carries hints. */
@@ -867,7 +867,7 @@ describe("H-08 (in part): a queue pair that carries the hints of all (figure 8)"
       return message?.type === "announce" ? [{ packet, message }] : [];
     });
 
-  it("H-02, H-05: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
+  it("H-02, H-05, H-08: has one hint about the work of several queue pairs, by the numbers of both ends", () => {
     const { pairs, carrying, p } = carried();
     writeAll(pairs);
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);
