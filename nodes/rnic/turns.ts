@@ -43,7 +43,7 @@ export function runTurns(device: Device): void {
     turn.isWanted = false;
     if (hasMore && qp.surplus > 0) continue;
     turn.of = undefined;
-    // What it does not need of its share is nobody's; what it has overdrawn, it owes.
+    // The rest of its share is lost; what it has overdrawn, it pays for in the next round.
     if (!hasMore) qp.surplus = Math.min(qp.surplus, 0);
     if (!isWanted) continue;
     qp.scheduled = true;

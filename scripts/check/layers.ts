@@ -31,7 +31,6 @@ export const TOP_LEVEL: readonly string[] = [
   "fabric",
   "LICENSE",
   "nodes",
-  "CHANGELOG.md",
   "README.md",
   "scripts",
   "tests",

@@ -2,7 +2,7 @@
  * A malicious host beside an honest tenant (H-24, `hints_hostile.yaml`). Two servers have memory on demand and a
  * tenant each, which writes and reads its memory page by page; to one of them `mallory` is connected, too, and sends
  * hints of its own making: keys that it has guessed or stolen, the tenant's queue pairs, ranges beyond its quota,
- * the same again and again, answers that nobody waits for. `check` compares the two tenants: the same memory, the
+ * the same again and again, answers to no hint. `check` compares the two tenants: the same memory, the
  * same completions, and each operation later than without by no more than the quota's bound.
  *
  *   rack run scripts/scenarios/hints_hostile.yaml

@@ -37,7 +37,7 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
 
 /** What a measure may be at all. */
 const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
-  // Twice details of 256 MiB, for now and for an earlier instant, the heap, the rack's own memory, times of events.
+  // Details of 256 MiB twice, of the present and of an earlier instant, the heap, the rack's own memory, times of events.
   "replay MB": 1_200,
 };
 

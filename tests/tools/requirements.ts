@@ -300,7 +300,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "hints_cold_pages.yaml: behind other work a cold message stalls no more",
       "hints_many_queues.yaml: contexts are read before they are missed",
     ],
-    lacks: "contended atomics, and an all-reduce job; a picture for each encoding and transport",
+    lacks: "an all-reduce job; a picture for each encoding and transport",
   },
   "H-31": {
     proof: [

@@ -133,7 +133,7 @@ describe("figure 1 of the document", () => {
         yield* table.get(context, "paused");
         for (const number of [1, 2, 3]) assert.equal(yield* send(left, number), number - 1);
         assert.equal(yield* send(left, 4), "ENOMEM");
-        // Data 1 is refused for now, so that none of the three has been sent.
+        // Data 1 is refused here, so that none of the three has been sent.
         must(yield* resizeQp(qp, { maxSendWr: 5 }));
         assert.equal(qp.sq.depth, 8);
         assert.equal(yield* send(left, 4), 3, "WQE 14");

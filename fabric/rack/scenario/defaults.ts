@@ -107,7 +107,7 @@ function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPla
   // A flag speaks of its own queue pair alone.
   const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
   const plan = { ...HINT_PLAN, transport, ...given, ...send };
-  // A batch that nobody has named is as long as is looked ahead.
+  // Without a length of its own a batch is as long as the look-ahead.
   const isGiven = given.batch !== undefined || plan.batch === "adaptive";
   return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
 }

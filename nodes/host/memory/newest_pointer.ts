@@ -1,5 +1,5 @@
 /**
- * For whoever counts stale pointers (Q-10, Q-11): what the host had stored of a queue when its doorbell
+ * For the counter of stale pointers (Q-10, Q-11): what the host had stored of a queue when its doorbell
  * rang. It is read from memory as the cores see it, so that no driver and no card has a say in it.
  */
 import {

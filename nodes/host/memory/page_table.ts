@@ -1,7 +1,7 @@
 /**
  * Which pages of programs' memory are in DRAM: all, unless memory is allocated when it is first touched
  * (`pin: false`) or pages were taken away. A page that comes back gets another frame, the one that was
- * given up last: whoever still used the old one would see another page's bytes. SCM is mapped directly
+ * given up last: a stale translation would show another page's bytes. SCM is mapped directly
  * (DAX): its pages are always there.
  */
 import { assert } from "../../../fabric/base/assert.ts";

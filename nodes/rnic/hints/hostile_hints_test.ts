@@ -173,7 +173,7 @@ function damaged(rng: Rng, message: HintMessage): Pick<RocePacket, "hintEth" | "
   return { hintEth, payload };
 }
 
-/** A frame to `b`, or, with answers that nobody gave, to `a`: by any queue pair and in any encoding. */
+/** A frame to `b`, or, with made-up answers, to `a`: by any queue pair and in any encoding. */
 function hostileFrame(
   rng: Rng,
   world: World,
