@@ -160,7 +160,9 @@ async function runTests(
     // Files by name: of a folder with a workspace member in it, Deno finds only the member's.
     const ok = await run(["test", ...flags, ...args, ...files]);
     const count = countTests(await Deno.readTextFile(report));
-    return ok || count.failed > 0 ? count : { ...count, failed: 1 };
+    if (ok || count.failed > 0) return count;
+    const failures = [`${files.join(", ")}: no test failed, but the run of the tests did`];
+    return { ...count, failed: 1, failures };
   } finally {
     await Deno.remove(report);
   }
@@ -171,7 +173,7 @@ const FILES_AT_ONCE = navigator.hardwareConcurrency + 1;
 
 /** Runs each file by itself, and shows its output as a whole when it has ended. */
 async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCount> {
-  let total: TestCount = { passed: 0, failed: 0, skipped: 0 };
+  let total: TestCount = sum([]);
   await forEachAtOnce(filesOf(paths, stage.without ?? []), async (file) => {
     const start = performance.now();
     const count = await runTests(stage, [file], async (args) => {
@@ -230,8 +232,14 @@ function testFilesIn(path: string): string[] {
 }
 
 function sum(counts: readonly TestCount[]): TestCount {
-  const of = (key: keyof TestCount) => counts.reduce((total, count) => total + count[key], 0);
-  return { passed: of("passed"), failed: of("failed"), skipped: of("skipped") };
+  const of = (key: "passed" | "failed" | "skipped") =>
+    counts.reduce((total, count) => total + count[key], 0);
+  return {
+    passed: of("passed"),
+    failed: of("failed"),
+    skipped: of("skipped"),
+    failures: counts.flatMap(({ failures }) => failures),
+  };
 }
 
 function testsOf(stage: Stage, paths: readonly string[], run: Run): Promise<TestCount> {
@@ -253,7 +261,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
   const ran = (args: readonly string[]) =>
     deno(args, { name: stage.name, isSlow: stage.slow === true });
   const count = folders === undefined
-    ? { passed: 0, failed: await ran(stage.args) ? 0 : 1, skipped: 0 }
+    ? { ...sum([]), failed: await ran(stage.args) ? 0 : 1 }
     : await testsOf(stage, folders, ran);
   return { stage: stage.name, seconds: (performance.now() - start) / 1000, ...count };
 }
@@ -297,7 +305,8 @@ async function main(args: readonly string[]): Promise<number> {
     isQuick: args.includes("--quick"),
     run: runStage,
   });
-  console.log(`\n${outcomes.map(lineOf).join("\n")}\n\n${text}`);
+  const failures = outcomes.flatMap((outcome) => outcome.failures).map((line) => `FAILED  ${line}`);
+  console.log(`\n${[...outcomes.map(lineOf), "", ...failures, text].join("\n")}`);
   return code;
 }
 

@@ -1,13 +1,18 @@
-/** Counts tests in a JUnit report of `deno test`. */
+/** Counts tests in a JUnit report of `deno test`, and names those that failed. */
 
 export interface TestCount {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
+  /** A line for each failed test that is known by name: its file, its name, and what was wrong. */
+  readonly failures: readonly string[];
 }
 
 /** Deno's separator of nested suite and test names, escaped as in XML. */
 const NESTED = " &gt; ";
+
+/** Of a failure's message, which may be a whole comparison. */
+const MESSAGE_CHARACTERS = 240;
 
 /**
  * Tests that passed and failed. Only the innermost ones count: a `describe` is reported as a test
@@ -22,12 +27,28 @@ export function countTests(junit: string): TestCount {
     const parts = name.split(NESTED);
     for (let i = 1; i < parts.length; i++) suites.add(parts.slice(0, i).join(NESTED));
   }
-  let passed = 0, failed = 0, skipped = 0;
-  for (const [, name = "", , body = ""] of cases) {
+  let passed = 0, skipped = 0;
+  const failures: string[] = [];
+  for (const [, name = "", attributes = "", body = ""] of cases) {
     if (suites.has(name)) continue;
     if (/<skipped\b/.test(body)) skipped++;
-    else if (/<(failure|error)\b/.test(body)) failed++;
+    else if (/<(failure|error)\b/.test(body)) failures.push(failureText(name, attributes, body));
     else passed++;
   }
-  return { passed, failed, skipped };
+  return { passed, failed: failures.length, skipped, failures };
+}
+
+function failureText(name: string, attributes: string, body: string): string {
+  const file = /classname="\.?\/?([^"]*)"/.exec(attributes)?.[1] ?? "?";
+  const message = unescaped(/<(?:failure|error)\b[^>]*message="([^"]*)"/.exec(body)?.[1] ?? "");
+  const short = message.replaceAll(/\s+/g, " ").trim().slice(0, MESSAGE_CHARACTERS);
+  return `${unescaped(file)}: ${unescaped(name)}: ${short}`;
+}
+
+function unescaped(xml: string): string {
+  return xml.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&quot;", '"')
+    .replaceAll("&apos;", "'").replaceAll(
+      /&#(x?)([0-9a-fA-F]+);/g,
+      (_, hex, digits) => String.fromCodePoint(parseInt(digits, hex === "x" ? 16 : 10)),
+    ).replaceAll("&amp;", "&");
 }

@@ -1,6 +1,6 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { countTests } from "./count_tests.ts";
+import { countTests as countAndName } from "./count_tests.ts";
 
 function testcase(name: string, body = ""): string {
   return `        <testcase name="${name}" classname="./a_test.ts" time="0.1" line="1" col="1">
@@ -17,6 +17,12 @@ ${cases.join("")}    </testsuite>
 }
 
 const FAILURE = '<failure message="1 !== 2">AssertionError: 1 !== 2</failure>';
+
+function countTests(junit: string) {
+  const { failures, ...counts } = countAndName(junit);
+  assert.equal(failures.length, counts.failed);
+  return counts;
+}
 
 describe("countTests", () => {
   it("counts the innermost tests, not what they stand in", () => {
@@ -37,6 +43,14 @@ describe("countTests", () => {
       testcase("outer &gt; b"),
     );
     assert.deepEqual(countTests(junit), { passed: 1, failed: 1, skipped: 0 });
+  });
+
+  it("names a failed test by its file, with what was wrong in one line", () => {
+    const failure =
+      '<failure message="1 &lt; 2&#10;    but &quot;a&quot; &amp;amp;">at x</failure>';
+    assert.deepEqual(countAndName(report(testcase("outer &gt; a", failure))).failures, [
+      'a_test.ts: outer > a: 1 < 2 but "a" &amp;',
+    ]);
   });
 
   it("counts a skipped test by itself", () => {
