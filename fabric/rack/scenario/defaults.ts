@@ -11,7 +11,8 @@ import {
 import { HINT_PLAN, type HintPlan } from "../plan/hint_plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
-import type { FabricSection, HostSection, QueuesSection } from "./schema.ts";
+import type { QueuesSection } from "./queues_schema.ts";
+import type { FabricSection, HostSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
 import { resolveCongestion } from "./congestion.ts";

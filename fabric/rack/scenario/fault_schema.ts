@@ -13,7 +13,7 @@ import {
   size,
   text,
   textLike,
-} from "./schema.ts";
+} from "./values.ts";
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 
 const instant = positiveTime("a time > 0 with its unit, like 40us");

@@ -16,17 +16,8 @@ import {
   STUCK_KEYS,
   stuckSchema,
 } from "./fault_schema.ts";
-import {
-  hostSchema,
-  type JsonShape,
-  NAME_PATTERN,
-  OPTION_SCHEMAS,
-  programSchema,
-  SECTIONS,
-  SHORT,
-  textLike,
-  WORDS,
-} from "./schema.ts";
+import { hostSchema, NAME_PATTERN, OPTION_SCHEMAS, programSchema, SECTIONS } from "./schema.ts";
+import { type JsonShape, SHORT, textLike, WORDS } from "./values.ts";
 
 /** Draft 7, which every editor's YAML support knows. */
 export function scenarioJsonSchema(): JsonShape {

@@ -1,7 +1,7 @@
 /** Reads values of a scenario by path and schema; reports problems with their position in the file. */
 import type { z } from "zod";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
-import { knownKeys } from "./schema.ts";
+import { knownKeys } from "./values.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
 
 /** Reports that the value (or, with `key`, the key) at `path` is wrong. */

@@ -6,27 +6,9 @@ import { z } from "zod";
 import { BLUE_FLAME, type HostTiming, PAGE_FAULT_RULES, type RnicTiming } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
-import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
-import { HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
-import {
-  CACHED_QUEUES,
-  QUEUE_STORES,
-  type QueueCachePlan,
-  QUEUES_MOST,
-} from "../plan/queue_plan.ts";
-import {
-  PLACEABLE,
-  type Placement,
-  type PlacementName,
-  PLACEMENTS,
-  QUEUE_FIELDS,
-  type QueueField,
-  type Space,
-} from "../../wire/host_bus/queue_placement.ts";
-import { HINT_ENCODINGS, HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
-import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
+import { parseDuration } from "../plan/units.ts";
 import {
   CRC_MAKERS,
   EXPECTATIONS,
@@ -40,177 +22,28 @@ import {
   SERVICES,
   UPDATES,
 } from "../plan/vocabulary.ts";
-
-/** Part of a JSON schema, for editors: `json_schema.ts` makes one of a scenario. */
-export type JsonShape = Readonly<Record<string, unknown>>;
-
-/** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */
-export function leaf<T>(
-  expected: string | ((found: unknown) => string),
-  shape: JsonShape,
-  parse: (value: unknown) => T | undefined,
-) {
-  const isText = typeof expected === "string";
-  return z.unknown().transform((value, context): T => {
-    const parsed = parse(value);
-    if (parsed !== undefined) return parsed;
-    context.addIssue({ code: "custom", message: isText ? expected : expected(value) });
-    return z.NEVER;
-  }).meta({ ...(isText && { description: expected }), ...shape });
-}
-
-export function oneOf<const T extends string>(words: readonly T[]) {
-  const shape = { enum: words };
-  return leaf(listOf(words), shape, (value) => words.find((word) => word === value));
-}
-
-/** A word of a list that is too long to print; the message has the most similar word, if any. */
-function nameOf<const T extends string>(words: readonly T[]) {
-  const expected = (found: unknown) =>
-    (typeof found === "string" ? nearest(found, words) : undefined) ?? listOf(words);
-  return leaf(expected, { enum: words }, (value) => words.find((word) => word === value));
-}
-
-export function integer(least: number, most: number) {
-  return leaf(
-    most === Number.MAX_SAFE_INTEGER
-      ? `a whole number ≥ ${least}`
-      : `a whole number from ${least} to ${most}`,
-    { type: "integer", minimum: least, maximum: most },
-    (value) => Number.isSafeInteger(value) ? within(value as number, least, most) : undefined,
-  );
-}
-
-/** A number as people write one; {@link POSITIVE} is no zero. */
-const NUMBER = String.raw`\d+(\.\d+)?`;
-const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
-const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
-
-/** A text that matches as a whole. */
-export function textLike(...parts: readonly string[]): JsonShape {
-  return { type: "string", pattern: `^${parts.join("")}$` };
-}
-
-/** What {@link parseDuration} reads. */
-const DURATION_SHAPE: JsonShape = {
-  anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
-};
-function within(value: number | undefined, least: number, most: number): number | undefined {
-  return value !== undefined && value >= least && value <= most ? value : undefined;
-}
-
-export function size(least: number, most: number, step = 1) {
-  const steps = step === 1 ? "" : ` in steps of ${formatSize(step)}`;
-  const bytes = { type: "integer", minimum: least, maximum: most };
-  return leaf(
-    `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like 64MiB`,
-    {
-      anyOf: [
-        step === 1 ? bytes : { ...bytes, multipleOf: step },
-        textLike(NUMBER, " ?(B|KiB|MiB|GiB)?"),
-      ],
-    },
-    (value) => {
-      const bytes = within(parseSize(value), least, most);
-      return bytes === undefined || bytes % step !== 0 ? undefined : bytes;
-    },
-  );
-}
-
-export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
-/** A time > 0. */
-export function positiveTime(expected: string) {
-  return leaf(
-    expected,
-    textLike(POSITIVE, TIME_UNITS),
-    (value) => parseDuration(value) || undefined,
-  );
-}
-const latency = positiveTime(
-  "a latency > 0 with its unit, like 300ns: it is the lookahead of the clock",
-);
-const rate = leaf(
-  "a rate > 0 with its unit, like 100Gbps",
-  textLike(POSITIVE, " ?[kMGT]?bps"),
-  (value) => within(parseRate(value), 1, 1e13),
-);
-const TEXT_SHAPE: JsonShape = { type: "string", minLength: 1 };
-export const text = leaf(
-  "a text",
+import {
+  duration,
+  DURATION_SHAPE,
+  integer,
+  type JsonShape,
+  latency,
+  leaf,
+  mapping,
+  nameOf,
+  oneOf,
+  positiveTime,
+  rate,
+  renamed,
+  size,
+  successRate,
+  switchable,
+  text,
   TEXT_SHAPE,
-  (value) => typeof value === "string" && value !== "" ? value : undefined,
-);
-
-/** Names words that may stand where a mapping may: see `json_schema.ts`. */
-export const WORDS = "x-words";
-
-/** For each name in a plan, the scenario's key and its schema. */
-type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
-
-/** What a plan has of a mapping whose keys are optional. */
-type ValuesOf<R extends Rows> = { -readonly [Name in keyof R]?: z.output<R[Name][1]> };
-
-/** A mapping of optional keys, which a plan names otherwise; `or` as of {@link mapping}. */
-function renamed<const R extends Rows>(rows: R, or = "") {
-  const names = Object.entries(rows);
-  const shape = Object.fromEntries(names.map(([, [key, schema]]) => [key, schema.optional()]));
-  return mapping(shape, or).transform((values): ValuesOf<R> =>
-    Object.fromEntries(
-      names.flatMap(([name, [key]]) => values[key] === undefined ? [] : [[name, values[key]]]),
-    ) as ValuesOf<R>
-  );
-}
-
-/** `on` for all defaults, `off` for null, or a mapping. */
-function switchable<const R extends Rows>(rows: R) {
-  return z.preprocess(
-    (value) => value === "on" ? {} : value === "off" ? null : value,
-    renamed(rows, "on, off or ").nullable(),
-  ).meta({ [WORDS]: ["on", "off"] });
-}
-
-/** Names the value that may stand where a mapping may: see `json_schema.ts`. */
-export const SHORT = "x-short";
-
-/**
- * A mapping, or a value that is short for one: `short.schema` reads it, and `short.meaning` is the
- * mapping that it stands for. `short.or` names it in the message about what is neither.
- */
-function orShort<T, S extends z.ZodType>(
-  schema: S,
-  short: {
-    readonly or: string;
-    readonly schema: z.ZodType<T>;
-    readonly shape: JsonShape;
-    readonly meaning: (value: T) => z.input<S>;
-  },
-) {
-  const expanded = (value: unknown, context: z.RefinementCtx): unknown => {
-    if (value === undefined || (typeof value === "object" && value !== null)) return value;
-    const read = short.schema.safeParse(value);
-    if (read.success) return short.meaning(read.data);
-    context.addIssue({ code: "custom", message: `${short.or}or a mapping` });
-    return z.NEVER;
-  };
-  return z.preprocess(expanded, schema).meta({ [SHORT]: short.shape });
-}
-
-/** Prefix of a schema's message that lists the keys of a mapping, to distinguish unknown keys. */
-const KEYS = "keys:";
-
-/** A mapping without other keys; `or` names the alternatives to a mapping. */
-export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = "") {
-  const keys = Object.keys(shape);
-  const expected = `${or}a mapping with ${listOf(keys.slice(0, 4))}${keys.length > 4 ? " …" : ""}`;
-  const error = (issue: { readonly code: string }) =>
-    issue.code === "unrecognized_keys" ? `${KEYS}${keys.join(" ")}` : expected;
-  return z.strictObject(shape, { error });
-}
-
-/** The keys of a mapping, from the message of its issue about an unknown key. */
-export function knownKeys(message: string): readonly string[] {
-  return message.startsWith(KEYS) ? message.slice(KEYS.length).split(" ") : [];
-}
+  within,
+} from "./values.ts";
+import { hintsSchema } from "./hints_schema.ts";
+import { queuesSchema } from "./queues_schema.ts";
 
 const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;
 
@@ -243,187 +76,6 @@ const scmMapping = mapping({
   regions: z.record(z.string(), region, { error: "a mapping of names to regions" }).optional()
     .describe("named places, which programs of your own find in options.regions"),
 });
-
-/** `99.9%`, in successes per million: whole numbers, as something is decided by them (V-05). */
-const successRate = leaf(
-  "a share below 100%, like 99.9%",
-  textLike(String.raw`\d{1,2}(\.\d{1,4})? ?%`),
-  (value) => {
-    const match = typeof value === "string"
-      ? /^(\d{1,2})(?:\.(\d{1,4}))? ?%$/.exec(value.trim())
-      : null;
-    return match === null ? undefined : Number(match[1]! + (match[2] ?? "").padEnd(4, "0"));
-  },
-);
-
-/** A field of queue information, in a space that may hold it. */
-function spaceOf(field: QueueField) {
-  const spaces = PLACEABLE[field];
-  const expected = spaces.length === 1
-    ? `${spaces[0]}, the only space for it`
-    : listOf(spaces.toSorted().map(String));
-  return leaf(expected, { enum: spaces }, (value) => spaces.find((space) => space === value));
-}
-
-const PLACEMENT_NAMES = Object.keys(PLACEMENTS) as PlacementName[];
-
-const placementSchema = orShort(
-  mapping(
-    Object.fromEntries(
-      QUEUE_FIELDS.map((field): [string, z.ZodType<Space | undefined>] => [
-        field,
-        spaceOf(field).optional(),
-      ]),
-    ) as Record<QueueField, z.ZodType<Space | undefined>>,
-  ).transform((own) => ({ ...PLACEMENTS.default, ...own }) as Placement),
-  {
-    or: `${PLACEMENT_NAMES.join(", ")} `,
-    schema: oneOf(PLACEMENT_NAMES),
-    shape: { enum: PLACEMENT_NAMES },
-    meaning: (name) => PLACEMENTS[name],
-  },
-);
-
-const queueCount = integer(8, QUEUES_MOST);
-
-/** `oldest`, or the one way that a mapping names. */
-const evictSchema = orShort(
-  mapping({
-    oldest: integer(1, QUEUES_MOST).optional().describe("so many of the oldest at once"),
-    olderThan: positiveTime("a time > 0 with its unit, like 10us").optional().describe(
-      "all that came longer ago, at least the oldest",
-    ),
-    random: integer(1, QUEUES_MOST).optional().describe("so many at random"),
-  }).transform((ways, context): Pick<QueueCachePlan, "evict" | "amount"> => {
-    const { oldest, olderThan, random } = ways;
-    if ([oldest, olderThan, random].filter((way) => way !== undefined).length !== 1) {
-      context.addIssue({ code: "custom", message: "one of oldest, olderThan and random" });
-      return z.NEVER;
-    }
-    if (olderThan !== undefined) return { evict: "older-than", amount: olderThan };
-    if (random !== undefined) return { evict: "random", amount: random };
-    return { evict: oldest === 1 ? "oldest" : "several-oldest", amount: oldest! };
-  }),
-  {
-    or: "oldest ",
-    schema: oneOf(["oldest"]),
-    shape: { enum: ["oldest"] },
-    meaning: () => ({ oldest: 1 }),
-  },
-);
-
-/** `queues` of a host: how host and card know their queues (Q-03 to Q-07). */
-const queuesSchema = orShort(
-  mapping({
-    count: queueCount.optional().describe("queues that the card has room for"),
-    scheme: oneOf(["three-space", "classic"]).optional().describe(
-      "how the card knows the host's pointers; classic: as today, by an address that it reads first",
-    ),
-    placement: placementSchema.optional().describe(
-      "which space holds which field of queue information: a rule by name, or fields' spaces",
-    ),
-    store: oneOf(QUEUE_STORES).optional().describe(
-      "where queue information lies: in the host's memory, in memory plugged into the node (CXL), or at the card",
-    ),
-    layout: oneOf(["areas", "record"]).optional().describe(
-      "areas: each space by itself, three reads for a queue; record: a queue's together, one read",
-    ),
-    readPointer: oneOf(["at-eviction", "batched"]).optional().describe(
-      "when the card tells the host what it has taken; batched: at empty, and each quarter of a ring",
-    ),
-    lockAnswer: oneOf(["message", "memory"]).optional().describe(
-      "how the card answers a request for the lock of space 2: by message, or in a word of memory",
-    ),
-    doorbell: renamed({
-      form: ["form", oneOf(["fifo", "message"])],
-      carries: ["carries", oneOf(["pointer", "number"])],
-      slots: ["slots", integer(1, QUEUES_MOST)],
-      retryPs: ["retry", positiveTime("a time > 0 with its unit, like 10us")],
-      lostPpm: ["lost", successRate],
-      coalescedPpm: ["coalesced", successRate],
-    }).optional().describe(
-      "form and content of doorbells, room for them, when the driver rings again, and their faults",
-    ),
-    events: oneOf(["message", "queue"]).optional().describe(
-      "how the card tells asynchronous events: each by itself, or as entries of an event queue",
-    ),
-    cache: orShort(
-      mapping({
-        entries: integer(0, QUEUES_MOST).optional().describe("queues that it holds"),
-        evict: evictSchema.optional().describe("what makes room in a full one"),
-      }).superRefine(({ entries = CACHED_QUEUES, evict }, context) => {
-        if (evict === undefined || evict.evict === "older-than" || entries === 0) return;
-        if (evict.amount <= entries) return;
-        const message = `an eviction of at most ${entries}, the cache's entries`;
-        context.addIssue({ code: "custom", message });
-      }),
-      {
-        or: "none ",
-        schema: oneOf(["none"]),
-        shape: { enum: ["none"] },
-        meaning: () => ({ entries: 0 }),
-      },
-    ).optional().describe("the card's cache of queue information; none: every doorbell reads it"),
-  }),
-  {
-    or: "a whole number from 8 to 262144 ",
-    schema: queueCount,
-    shape: { type: "integer", minimum: 8, maximum: QUEUES_MOST },
-    meaning: (count) => ({ count }),
-  },
-);
-export type QueuesSection = z.output<typeof queuesSchema>;
-
-/** H-04: kinds of hints, by the scenario's words. */
-const KINDS_OF_HINTS = {
-  "prefetch": HINT_KINDS.prefetch,
-  "warm-up": HINT_KINDS.warmUp,
-  "receive": HINT_KINDS.receive,
-  "atomic": HINT_KINDS.atomic,
-} as const satisfies Record<string, number>;
-const HINT_WORDS = Object.keys(KINDS_OF_HINTS) as (keyof typeof KINDS_OF_HINTS)[];
-
-const hintKinds = leaf(
-  `a list of ${listOf(HINT_WORDS)}, each once`,
-  { type: "array", minItems: 1, uniqueItems: true, items: { enum: HINT_WORDS } },
-  (value) => {
-    if (!Array.isArray(value) || value.length === 0) return undefined;
-    const known = HINT_WORDS.filter((word) => value.includes(word));
-    if (known.length !== value.length) return undefined;
-    return known.reduce((bits, word) => bits | KINDS_OF_HINTS[word], 0);
-  },
-);
-
-/** H-06: `at-once`, `agreed`, `after-ack`, or a time. */
-const hintSend = leaf(
-  "at-once, agreed, after-ack, or a time > 0 with its unit, like 1us",
-  { anyOf: [{ enum: ["at-once", "agreed", "after-ack"] }, textLike(POSITIVE, TIME_UNITS)] },
-  (value): Pick<HintPlan, "follow"> & Partial<Pick<HintPlan, "delayPs">> | undefined => {
-    if (value === "at-once" || value === "agreed" || value === "after-ack") {
-      return { follow: value };
-    }
-    const delayPs = parseDuration(value) || undefined;
-    return delayPs === undefined ? undefined : { follow: "delay", delayPs };
-  },
-);
-
-const hintWait = positiveTime("a time > 0 with its unit, like 30us");
-/** H-06: what the card asks its peers to wait behind a hint of each kind. */
-const hintWaits = renamed({
-  prefetch: ["prefetch", hintWait],
-  warmUp: ["warm-up", hintWait],
-  atomic: ["atomic", hintWait],
-  receive: ["receive", hintWait],
-}).describe("how long peers that send as agreed are asked to wait, behind a hint of each kind");
-
-const hintBatch = leaf(
-  `adaptive, or a whole number from 1 to ${HINT_BATCH.most}`,
-  { anyOf: [{ enum: ["adaptive"] }, { type: "integer", minimum: 1, maximum: HINT_BATCH.most }] },
-  (value): HintPlan["batch"] | undefined => {
-    if (value === "adaptive") return value;
-    return Number.isSafeInteger(value) ? within(value as number, 1, HINT_BATCH.most) : undefined;
-  },
-);
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
@@ -476,20 +128,7 @@ export const hostSchema = mapping({
     times: ["times", integer(1, 100_000)],
     pages: ["pages", integer(1, 2 ** 20)],
   }).optional().describe("the host takes pages of on-demand regions back, now and then"),
-  hints: switchable({
-    queuePairs: ["queuePairs", oneOf(["all", "asked"])],
-    kinds: ["kinds", hintKinds],
-    depth: ["depth", integer(1, 256)],
-    batch: ["batch", hintBatch],
-    encoding: ["encoding", oneOf(HINT_ENCODINGS)],
-    transport: ["transport", oneOf(HINT_TRANSPORTS)],
-    send: ["send", hintSend],
-    patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
-    intervalPs: ["interval", positiveTime("a time > 0 with its unit, like 1us")],
-    waitsPs: ["waits", hintWaits],
-    quota: ["quota", integer(1, 2 ** 20)],
-    quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
-  }).optional().describe(
+  hints: hintsSchema.optional().describe(
     "the card announces coming requests to peers that want it, and prepares for those of its peers",
   ),
   verifyHistory: switchable({

@@ -1,0 +1,82 @@
+/** `hints` of a host, in a scenario file. */
+import { listOf } from "../plan/problem.ts";
+import { HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
+import { HINT_ENCODINGS, HINT_KINDS } from "../../wire/roce/hint_eth.ts";
+import { parseDuration } from "../plan/units.ts";
+import {
+  integer,
+  leaf,
+  oneOf,
+  positiveTime,
+  renamed,
+  switchable,
+  TIME_SHAPE,
+  within,
+} from "./values.ts";
+
+/** H-04: kinds of hints, by the scenario's words. */
+const KINDS_OF_HINTS = {
+  "prefetch": HINT_KINDS.prefetch,
+  "warm-up": HINT_KINDS.warmUp,
+  "receive": HINT_KINDS.receive,
+  "atomic": HINT_KINDS.atomic,
+} as const satisfies Record<string, number>;
+const HINT_WORDS = Object.keys(KINDS_OF_HINTS) as (keyof typeof KINDS_OF_HINTS)[];
+
+const hintKinds = leaf(
+  `a list of ${listOf(HINT_WORDS)}, each once`,
+  { type: "array", minItems: 1, uniqueItems: true, items: { enum: HINT_WORDS } },
+  (value) => {
+    if (!Array.isArray(value) || value.length === 0) return undefined;
+    const known = HINT_WORDS.filter((word) => value.includes(word));
+    if (known.length !== value.length) return undefined;
+    return known.reduce((bits, word) => bits | KINDS_OF_HINTS[word], 0);
+  },
+);
+
+/** H-06: `at-once`, `agreed`, `after-ack`, or a time. */
+const hintSend = leaf(
+  "at-once, agreed, after-ack, or a time > 0 with its unit, like 1us",
+  { anyOf: [{ enum: ["at-once", "agreed", "after-ack"] }, TIME_SHAPE] },
+  (value): Pick<HintPlan, "follow"> & Partial<Pick<HintPlan, "delayPs">> | undefined => {
+    if (value === "at-once" || value === "agreed" || value === "after-ack") {
+      return { follow: value };
+    }
+    const delayPs = parseDuration(value) || undefined;
+    return delayPs === undefined ? undefined : { follow: "delay", delayPs };
+  },
+);
+
+const hintWait = positiveTime("a time > 0 with its unit, like 30us");
+/** H-06: what the card asks its peers to wait behind a hint of each kind. */
+const hintWaits = renamed({
+  prefetch: ["prefetch", hintWait],
+  warmUp: ["warm-up", hintWait],
+  atomic: ["atomic", hintWait],
+  receive: ["receive", hintWait],
+}).describe("how long peers that send as agreed are asked to wait, behind a hint of each kind");
+
+const hintBatch = leaf(
+  `adaptive, or a whole number from 1 to ${HINT_BATCH.most}`,
+  { anyOf: [{ enum: ["adaptive"] }, { type: "integer", minimum: 1, maximum: HINT_BATCH.most }] },
+  (value): HintPlan["batch"] | undefined => {
+    if (value === "adaptive") return value;
+    return Number.isSafeInteger(value) ? within(value as number, 1, HINT_BATCH.most) : undefined;
+  },
+);
+
+/** `hints` of a host: how its card announces requests, and prepares for those of its peers (H-01 to H-24). */
+export const hintsSchema = switchable({
+  queuePairs: ["queuePairs", oneOf(["all", "asked"])],
+  kinds: ["kinds", hintKinds],
+  depth: ["depth", integer(1, 256)],
+  batch: ["batch", hintBatch],
+  encoding: ["encoding", oneOf(HINT_ENCODINGS)],
+  transport: ["transport", oneOf(HINT_TRANSPORTS)],
+  send: ["send", hintSend],
+  patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
+  intervalPs: ["interval", positiveTime("a time > 0 with its unit, like 1us")],
+  waitsPs: ["waits", hintWaits],
+  quota: ["quota", integer(1, 2 ** 20)],
+  quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
+});

@@ -1,0 +1,193 @@
+/**
+ * Single values and mappings of a scenario file, of which its schemas are made. A schema's message is only
+ * what was expected: `reading.ts` adds the position and what was found.
+ */
+import { z } from "zod";
+import { listOf, nearest } from "../plan/problem.ts";
+import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
+
+/** Part of a JSON schema, for editors: `json_schema.ts` makes one of a scenario. */
+export type JsonShape = Readonly<Record<string, unknown>>;
+
+/** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */
+export function leaf<T>(
+  expected: string | ((found: unknown) => string),
+  shape: JsonShape,
+  parse: (value: unknown) => T | undefined,
+) {
+  const isText = typeof expected === "string";
+  return z.unknown().transform((value, context): T => {
+    const parsed = parse(value);
+    if (parsed !== undefined) return parsed;
+    context.addIssue({ code: "custom", message: isText ? expected : expected(value) });
+    return z.NEVER;
+  }).meta({ ...(isText && { description: expected }), ...shape });
+}
+
+export function oneOf<const T extends string>(words: readonly T[]) {
+  const shape = { enum: words };
+  return leaf(listOf(words), shape, (value) => words.find((word) => word === value));
+}
+
+/** A word of a list that is too long to print; the message has the most similar word, if any. */
+export function nameOf<const T extends string>(words: readonly T[]) {
+  const expected = (found: unknown) =>
+    (typeof found === "string" ? nearest(found, words) : undefined) ?? listOf(words);
+  return leaf(expected, { enum: words }, (value) => words.find((word) => word === value));
+}
+
+export function integer(least: number, most: number) {
+  return leaf(
+    most === Number.MAX_SAFE_INTEGER
+      ? `a whole number ≥ ${least}`
+      : `a whole number from ${least} to ${most}`,
+    { type: "integer", minimum: least, maximum: most },
+    (value) => Number.isSafeInteger(value) ? within(value as number, least, most) : undefined,
+  );
+}
+
+/** A number as people write one; {@link POSITIVE} is no zero. */
+const NUMBER = String.raw`\d+(\.\d+)?`;
+const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
+const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
+
+/** A text that matches as a whole. */
+export function textLike(...parts: readonly string[]): JsonShape {
+  return { type: "string", pattern: `^${parts.join("")}$` };
+}
+
+/** What {@link parseDuration} reads. */
+export const DURATION_SHAPE: JsonShape = {
+  anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
+};
+export function within(value: number | undefined, least: number, most: number): number | undefined {
+  return value !== undefined && value >= least && value <= most ? value : undefined;
+}
+
+export function size(least: number, most: number, step = 1) {
+  const steps = step === 1 ? "" : ` in steps of ${formatSize(step)}`;
+  const bytes = { type: "integer", minimum: least, maximum: most };
+  return leaf(
+    `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like 64MiB`,
+    {
+      anyOf: [
+        step === 1 ? bytes : { ...bytes, multipleOf: step },
+        textLike(NUMBER, " ?(B|KiB|MiB|GiB)?"),
+      ],
+    },
+    (value) => {
+      const bytes = within(parseSize(value), least, most);
+      return bytes === undefined || bytes % step !== 0 ? undefined : bytes;
+    },
+  );
+}
+
+export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
+/** A time > 0 with its unit. */
+export const TIME_SHAPE: JsonShape = textLike(POSITIVE, TIME_UNITS);
+
+/** A time > 0. */
+export function positiveTime(expected: string) {
+  return leaf(
+    expected,
+    TIME_SHAPE,
+    (value) => parseDuration(value) || undefined,
+  );
+}
+export const latency = positiveTime(
+  "a latency > 0 with its unit, like 300ns: it is the lookahead of the clock",
+);
+export const rate = leaf(
+  "a rate > 0 with its unit, like 100Gbps",
+  textLike(POSITIVE, " ?[kMGT]?bps"),
+  (value) => within(parseRate(value), 1, 1e13),
+);
+export const TEXT_SHAPE: JsonShape = { type: "string", minLength: 1 };
+export const text = leaf(
+  "a text",
+  TEXT_SHAPE,
+  (value) => typeof value === "string" && value !== "" ? value : undefined,
+);
+
+/** Names words that may stand where a mapping may: see `json_schema.ts`. */
+export const WORDS = "x-words";
+
+/** For each name in a plan, the scenario's key and its schema. */
+type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
+
+/** What a plan has of a mapping whose keys are optional. */
+type ValuesOf<R extends Rows> = { -readonly [Name in keyof R]?: z.output<R[Name][1]> };
+
+/** A mapping of optional keys, which a plan names otherwise; `or` as of {@link mapping}. */
+export function renamed<const R extends Rows>(rows: R, or = "") {
+  const names = Object.entries(rows);
+  const shape = Object.fromEntries(names.map(([, [key, schema]]) => [key, schema.optional()]));
+  return mapping(shape, or).transform((values): ValuesOf<R> =>
+    Object.fromEntries(
+      names.flatMap(([name, [key]]) => values[key] === undefined ? [] : [[name, values[key]]]),
+    ) as ValuesOf<R>
+  );
+}
+
+/** `on` for all defaults, `off` for null, or a mapping. */
+export function switchable<const R extends Rows>(rows: R) {
+  return z.preprocess(
+    (value) => value === "on" ? {} : value === "off" ? null : value,
+    renamed(rows, "on, off or ").nullable(),
+  ).meta({ [WORDS]: ["on", "off"] });
+}
+
+/** Names the value that may stand where a mapping may: see `json_schema.ts`. */
+export const SHORT = "x-short";
+
+/**
+ * A mapping, or a value that is short for one: `short.schema` reads it, and `short.meaning` is the
+ * mapping that it stands for. `short.or` names it in the message about what is neither.
+ */
+export function orShort<T, S extends z.ZodType>(
+  schema: S,
+  short: {
+    readonly or: string;
+    readonly schema: z.ZodType<T>;
+    readonly shape: JsonShape;
+    readonly meaning: (value: T) => z.input<S>;
+  },
+) {
+  const expanded = (value: unknown, context: z.RefinementCtx): unknown => {
+    if (value === undefined || (typeof value === "object" && value !== null)) return value;
+    const read = short.schema.safeParse(value);
+    if (read.success) return short.meaning(read.data);
+    context.addIssue({ code: "custom", message: `${short.or}or a mapping` });
+    return z.NEVER;
+  };
+  return z.preprocess(expanded, schema).meta({ [SHORT]: short.shape });
+}
+
+/** Prefix of a schema's message that lists the keys of a mapping, to distinguish unknown keys. */
+const KEYS = "keys:";
+
+/** A mapping without other keys; `or` names the alternatives to a mapping. */
+export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = "") {
+  const keys = Object.keys(shape);
+  const expected = `${or}a mapping with ${listOf(keys.slice(0, 4))}${keys.length > 4 ? " …" : ""}`;
+  const error = (issue: { readonly code: string }) =>
+    issue.code === "unrecognized_keys" ? `${KEYS}${keys.join(" ")}` : expected;
+  return z.strictObject(shape, { error });
+}
+
+/** The keys of a mapping, from the message of its issue about an unknown key. */
+export function knownKeys(message: string): readonly string[] {
+  return message.startsWith(KEYS) ? message.slice(KEYS.length).split(" ") : [];
+}
+
+/** `99.9%`, in successes per million: whole numbers, as something is decided by them (V-05). */
+export const successRate = leaf(
+  "a share below 100%, like 99.9%",
+  textLike(String.raw`\d{1,2}(\.\d{1,4})? ?%`),
+  (value) => {
+    const match = typeof value === "string"
+      ? /^(\d{1,2})(?:\.(\d{1,4}))? ?%$/.exec(value.trim())
+      : null;
+    return match === null ? undefined : Number(match[1]! + (match[2] ?? "").padEnd(4, "0"));
+  },
+);
