@@ -81,6 +81,8 @@ export interface CampaignReport {
     readonly file: string;
     readonly digest: string;
   }[];
+  /** Rounds that replay, and that no scenario can say. */
+  readonly unsaved: readonly { readonly round: number; readonly why: string }[];
 }
 
 /** A rack reaches its end within this wall time even on a busy machine. */
@@ -325,6 +327,9 @@ function reportOf(
     directory,
     saved: rounds.flatMap(({ round, saved: file, digest }) =>
       file === null || digest === null ? [] : [{ round, file, digest }]
+    ),
+    unsaved: rounds.flatMap(({ round, replay, unsaved: why }) =>
+      why === null || replay !== "same" ? [] : [{ round, why }]
     ),
   };
 }

@@ -173,10 +173,14 @@ export function withByHand(
     ...Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [],
     ...byHand.morePrograms.map(programItem),
   ];
-  const faults = [...planned, ...added];
   const { faults: _, ...rest } = data;
-  const dump = dumped({ ...rest, programs, ...(faults.length > 0 && { faults }) });
-  const text = folder === undefined ? dump : dump.replaceAll(`${folder}/`, "./");
+  const textWith = (faults: readonly Mapping[]) => {
+    const dump = dumped({ ...rest, programs, ...(faults.length > 0 && { faults }) });
+    return folder === undefined ? dump : dump.replaceAll(`${folder}/`, "./");
+  };
+  const faults = [...planned, ...added];
+  const known = [...byHand.faults, ...plan.faults];
+  const text = textWith(cardsLeftOff(faults, { text: textWith(faults), known }));
   const notes = [...notesOn(byHand), ...unsaid(text, { plan, recorded: byHand.faults })];
   const what = `What was done to ${run}, as faults`;
   const head = [
@@ -190,10 +194,37 @@ export function withByHand(
   };
 }
 
-/**
- * What the text says otherwise than the run was: a power cycle of a machine brings its card back, too, and an own
- * program has another path.
- */
+/** Starts of hosts whose dead cards stayed dead in the run: without a word of it the card comes back, too. */
+function cardsLeftOff(
+  faults: readonly Mapping[],
+  { text, known }: { readonly text: string; readonly known: readonly FaultPlan[] },
+): readonly Mapping[] {
+  const said = powerIn(text);
+  if (said === undefined) return faults;
+  const stays = said.filter(({ action, node, at }) =>
+    action === "start" && hostOfRnic(node) !== undefined &&
+    !known.some((each) => each.action === action && each.node === node && each.at === at)
+  );
+  return faults.map((item) =>
+    stays.some(({ node, at }) =>
+        item["start"] === hostOfRnic(node) && parseTime(String(item["at"])) === at
+      )
+      ? { ...item, card: "off" }
+      : item
+  );
+}
+
+/** The faults of power that a scenario's text stands for; undefined where it cannot be run. */
+function powerIn(text: string): readonly FaultPlan[] | undefined {
+  try {
+    return makePlan(variants(parseScenario(text, ""))[0]!).faults;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return undefined;
+  }
+}
+
+/** What the text says otherwise than the run was, such as an own program that has another path. */
 function unsaid(
   text: string,
   { plan, recorded }: { readonly plan: RackPlan; readonly recorded: readonly FaultPlan[] },

@@ -81,10 +81,11 @@ function failuresOf(report: CampaignReport): string {
 }
 
 /** The scenario of a round does what was done in it, without its record. */
-async function sameAgain({ saved, replayed, scenario }: CampaignReport): Promise<void> {
+async function sameAgain({ saved, unsaved, replayed, scenario }: CampaignReport): Promise<void> {
   // An own program draws its random numbers by its path, which is another one from the folder of what is saved.
   const isOwn = scenario.endsWith("my_protocol.yaml");
-  assert.equal(saved.length, isOwn ? 0 : replayed, `${scenario}: rounds without a scenario`);
+  if (!isOwn) assert.deepEqual(unsaved, [], `${scenario}: rounds without a scenario`);
+  assert.equal(saved.length, isOwn ? 0 : replayed, scenario);
   const [first] = saved;
   if (first === undefined) return;
   const { stdout, stderr } = await rig.run(["run", first.file, "--pack", "all", "--json"]);

@@ -7,20 +7,32 @@ import { rnicName } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
 import { formatTime } from "../../base/time.ts";
 
+/** A fault of power as a scenario has it. */
+export interface PowerFault extends FaultPlan {
+  /** Of a host's start: its dead card stays dead. */
+  readonly card?: "off";
+}
+
 export interface PowerTracker {
   /** Why the fault cannot happen now, as a problem's found and expected; undefined where it can. */
-  refusal(fault: FaultPlan): { readonly found: string; readonly expected: string } | undefined;
+  refusal(fault: PowerFault): { readonly found: string; readonly expected: string } | undefined;
   /** Applies the fault. @returns the faults of single nodes that it consists of. */
-  apply(fault: FaultPlan): FaultPlan[];
+  apply(fault: PowerFault): FaultPlan[];
 }
 
 /** @param faults all that will happen, in order of time. */
-export function createPowerTracker(faults: readonly FaultPlan[]): PowerTracker {
+export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker {
   /** The fault that killed each node without power. */
   const dead = new Map<string, FaultPlan>();
   return {
-    refusal({ action, node }) {
+    refusal({ action, node, card }) {
       const kill = dead.get(node);
+      if (card !== undefined && !(action === "start" && dead.has(rnicName(node)))) {
+        return {
+          found: `card: off, of a ${action} of ${node}`,
+          expected: "the start of a host, after a kill of its RNIC",
+        };
+      }
       if ((kill !== undefined) === (action === "start")) return undefined;
       return kill === undefined
         ? { found: `start of ${node}, which is alive`, expected: "a kill before it" }
@@ -30,16 +42,16 @@ export function createPowerTracker(faults: readonly FaultPlan[]): PowerTracker {
         };
     },
     apply(fault) {
-      const { action, node } = fault;
+      const { card, ...single } = fault, { action, node } = single;
       if (action === "kill") {
-        dead.set(node, fault);
-        return [fault];
+        dead.set(node, single);
+        return [single];
       }
       dead.delete(node);
       const rnic = rnicName(node);
       const later = faults.slice(faults.indexOf(fault) + 1).find((each) => each.node === rnic);
-      if (later?.action === "start") return [fault];
-      return dead.delete(rnic) ? [fault, { ...fault, node: rnic }] : [fault];
+      if (card === "off" || later?.action === "start") return [single];
+      return dead.delete(rnic) ? [single, { ...single, node: rnic }] : [single];
     },
   };
 }

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { FaultPlan } from "./plan.ts";
-import { createPowerTracker } from "./power.ts";
+import { createPowerTracker, type PowerFault } from "./power.ts";
 
-/** `kill b`, `start b-rnic` …, one a microsecond. */
-function faults(...lines: string[]): FaultPlan[] {
+/** `kill b`, `start b-rnic`, `start b off` …, one a microsecond. */
+function faults(...lines: string[]): PowerFault[] {
   return lines.map((line, i) => {
-    const [action, node] = line.split(" ") as ["kill" | "start", string];
-    return { at: (i + 1) * 1_000_000, action, node };
+    const [action, node, card] = line.split(" ") as ["kill" | "start", string, "off"?];
+    return { at: (i + 1) * 1_000_000, action, node, ...(card && { card }) };
   });
 }
 
@@ -62,6 +61,21 @@ describe("createPowerTracker", () => {
       ["start b-rnic"],
       ["start b"],
     ]);
+  });
+
+  it("leaves a dead card off where the start of its machine says so", () => {
+    const off = [["kill b-rnic"], ["kill b"]];
+    assert.deepEqual(outcomes("kill b-rnic", "kill b", "start b off", "start b-rnic"), [
+      ...off,
+      ["start b"],
+      ["start b-rnic"],
+    ]);
+    assert.deepEqual(outcomes("kill b-rnic", "kill b", "start b off"), [...off, ["start b"]]);
+    assert.deepEqual(outcomes("kill b", "start b off").at(-1), ["refused"]);
+    assert.deepEqual(outcomes("kill b-rnic", "kill b off").at(-1), ["refused"]);
+    const [fault] = faults("start b off");
+    const power = createPowerTracker([fault!]);
+    assert.equal("card" in power.apply(fault!)[0]!, false);
   });
 
   it("has no card for a switch", () => {

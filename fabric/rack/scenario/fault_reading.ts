@@ -8,7 +8,7 @@ import {
   refuseTerms,
   termsOf,
 } from "../build/link_faults.ts";
-import type { FaultPlan } from "../plan/plan.ts";
+import type { PowerFault } from "../plan/power.ts";
 import {
   cutSchema,
   FLIP_KEYS,
@@ -28,7 +28,7 @@ import type { Draft, DraftFault } from "./scenario.ts";
 export function readFaults(
   reading: Reading,
 ): Pick<Draft, "faults" | "linkFaults" | "deviceFaults"> {
-  const faults: DraftFault<FaultPlan>[] = [];
+  const faults: DraftFault<PowerFault>[] = [];
   const linkFaults: DraftFault<LinkFaultScenario>[] = [];
   const deviceFaults: DraftFault<DeviceFaultScenario>[] = [];
   for (const { path } of readList(reading, ["faults"])) {
@@ -57,13 +57,14 @@ export function readFaults(
 }
 
 function readPowerFault(
-  { at, kill, start }: z.infer<typeof powerFaultSchema>,
-): FaultPlan | FaultProblem {
+  { at, kill, start, card }: z.infer<typeof powerFaultSchema>,
+): PowerFault | FaultProblem {
   if (kill !== undefined && start !== undefined) {
     return { found: "both kill and start", expected: "one of kill and start" };
   }
-  if (kill !== undefined) return { at, action: "kill", node: kill };
-  if (start !== undefined) return { at, action: "start", node: start };
+  const off = card !== undefined && { card };
+  if (kill !== undefined) return { at, action: "kill", node: kill, ...off };
+  if (start !== undefined) return { at, action: "start", node: start, ...off };
   return { found: "no fault", expected: "one of kill, start, cut and heal, or link, rnic or scm" };
 }
 

@@ -24,6 +24,9 @@ export const powerFaultSchema = mapping({
   start: text.optional().describe(
     "what gets its power back: a host with its RNIC, unless that has a start of its own; an RNIC; a switch",
   ),
+  card: oneOf(["off"]).optional().describe(
+    "of the start of a host: its RNIC, whose power has failed, stays without",
+  ),
 });
 
 export const cutSchema = mapping({

@@ -2,14 +2,8 @@
  * The types of a scenario: {@link Scenario} as `parse_scenario.ts` returns it, and {@link Draft},
  * the partly read scenario with the position of each part in the file, which the checks read.
  */
-import type {
-  FaultPlan,
-  HostPlan,
-  HostTiming,
-  RnicPlan,
-  RnicTiming,
-  SwitchPlan,
-} from "../plan/plan.ts";
+import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "../plan/plan.ts";
+import type { PowerFault } from "../plan/power.ts";
 import type { Time } from "../../base/time.ts";
 import type { DeviceFaultScenario } from "../build/device_faults.ts";
 import type { LinkFaultScenario } from "../build/link_faults.ts";
@@ -33,7 +27,7 @@ export interface Scenario {
   /** In the file's order, one for each host that runs it. */
   readonly programs: readonly ProgramScenario[];
   /** Power failures and returns, by time. */
-  readonly faults: readonly FaultPlan[];
+  readonly faults: readonly PowerFault[];
   /** Faults of cables, in the file's order. */
   readonly linkFaults: readonly LinkFaultScenario[];
   /** Device faults, in the file's order. */
@@ -106,7 +100,7 @@ export interface Draft {
   readonly leafSpineKeys: readonly string[];
   readonly hosts: readonly HostScenario[];
   readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];
-  readonly faults: readonly DraftFault<FaultPlan>[];
+  readonly faults: readonly DraftFault<PowerFault>[];
   readonly linkFaults: readonly DraftFault<LinkFaultScenario>[];
   readonly deviceFaults: readonly DraftFault<DeviceFaultScenario>[];
   readonly until: Time | null;
