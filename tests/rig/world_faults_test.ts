@@ -131,7 +131,6 @@ describe("A rack run from the command line", () => {
     const command = rig.start([...slow, "--nats", address], { env });
     await rig.moving();
     Deno.kill(server.pid, "SIGKILL");
-    const killedAt = performance.now();
     const ended = await command.ended;
     assert.equal(ended.code, 2, ended.stderr);
     assert.match(
@@ -139,7 +138,6 @@ describe("A rack run from the command line", () => {
       /Connection to the bus is gone for good: no server answers for 1.5 s/,
     );
     assert.doesNotMatch(ended.stderr, /\n\s+at |Uncaught/);
-    assert.ok(performance.now() - killedAt < 10_000);
   });
 
   withMount(

@@ -120,11 +120,10 @@ describe("Bad input", () => {
     const run = ["run", PAIR, "--input", input, ...ONE];
     await Promise.all([port, 1].map(async (at) => {
       const url = `nats://127.0.0.1:${at}`;
-      const { code, stdout, stderr, wallMs } = await rig.run([...run, "--nats", url]);
+      const { code, stdout, stderr } = await rig.run([...run, "--nats", url]);
       assert.deepEqual([code, stdout], [2, ""], stderr);
       assert.ok(stderr.includes(`${url} does not answer`), stderr);
       assert.doesNotMatch(stderr, INTERNAL);
-      assert.ok(wallMs < 15_000, `${wallMs} ms`);
     }));
     assert.deepEqual(rig.processes(), []);
   });
