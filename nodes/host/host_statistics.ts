@@ -18,19 +18,19 @@ interface Parts {
   readonly cardMemory: CardMemory | undefined;
 }
 
+/** Counts of what has no part of its own. */
 export interface HostCounts {
-  programs: number;
-  registerWrites: number;
-  commands: number;
-  /** Replies to commands for which no program waits any more. */
-  strayReplies: number;
+  readonly programs: number;
+  readonly registerWrites: number;
+  readonly commands: number;
+  readonly strayReplies: number;
 }
 
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
   { iio, memory, map, pages, paging, iommu, cardMemory }: Parts,
-  counts: Readonly<HostCounts>,
+  counts: HostCounts,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
   const cores = Object.fromEntries(

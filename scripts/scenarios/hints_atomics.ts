@@ -11,6 +11,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { summarize } from "../../nodes/host/programs/common/summary.ts";
 import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { admit, connectTo, countersOf, type Counts, microseconds, remoteOf } from "./peer.ts";
 
 const SERVICE = "atomics";
 const WORD_BYTES = 8;
@@ -37,22 +38,15 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(64);
   const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteAtomic"] }));
-  const place = new DataView(new ArrayBuffer(16));
-  place.setBigUint64(0, BigInt(mr.address));
-  place.setUint32(8, mr.rkey);
-  const privateData = new Uint8Array(place.buffer);
   const listener = v.must(v.listen(device, SERVICE));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
-  let before: Readonly<Record<string, number>> = {};
+  let before: Counts = {};
   let connections: Connection[] = [];
   let isStoring = false;
   for (let left = Number(options.clients); left > 0;) {
     const event = yield* v.waitEvent(listener);
     if (event?.kind === "request") {
-      const accepted = yield* v.accept(listener, event.request, { qp, privateData });
-      const connection = v.must(accepted);
-      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
-      connections.push(connection);
+      connections.push(yield* admit({ device, listener }, event.request, { qp, mr }));
       if (event.request.privateData[0] !== 1 || isStoring) continue;
       isStoring = true;
       cpu.spawn("stores", function* ({ cpu: core }) {
@@ -83,11 +77,6 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   }
 }
 
-function* countersOf(cpu: ProgramContext["cpu"]): Steps<Readonly<Record<string, number>>> {
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
-}
-
 interface Client {
   readonly context: ProgramContext;
   readonly connections: readonly Connection[];
@@ -106,14 +95,8 @@ function* measure(context: ProgramContext): Steps<void> {
   const privateData = Uint8Array.of(options.stores === true ? 1 : 0);
   const connections: Connection[] = [];
   for (let i = 0; i < count; i++) {
-    const connection = yield* v.connect(device, {
-      to: "server",
-      service: SERVICE,
-      qp,
-      privateData,
-    });
-    if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
-    connections.push(connection);
+    const ends = { to: "server", service: SERVICE, qp, privateData };
+    connections.push(yield* connectTo(device, ends));
   }
   // What both cards say of hints at the start has arrived.
   yield* cpu.sleep(100e6);
@@ -128,7 +111,7 @@ function* measure(context: ProgramContext): Steps<void> {
     }
     const rate = Math.round(times.length / (cpu.now - began) * 1e8) / 100;
     const { median, p99 } = summarize(Float64Array.from(times))!;
-    const figures = { median: inUs(median), p99: inUs(p99) };
+    const figures = { median: microseconds(median), p99: microseconds(p99) };
     const row = { program: "hints", host: cpu.host, pattern, unit: "us", ...figures };
     cpu.report("result", { ...row, millionsPerSecond: rate });
   }
@@ -147,12 +130,10 @@ function* add(
   const began = cpu.now;
   const times: number[] = [];
   for (const connection of connections.slice(0, queuePairs)) {
-    const { buffer, byteOffset } = connection.privateData;
-    const place = new DataView(buffer, byteOffset);
     const request: SendRequest = {
       opcode: "fetch-add",
       sges: [v.sge(mr)],
-      remote: { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) },
+      remote: remoteOf(connection),
       atomic: { swapAdd: 1n, compare: 0n },
     };
     v.must(yield* v.postSend(connection.qp, new Array<SendRequest>(atomics).fill(request)));
@@ -164,8 +145,4 @@ function* add(
     }
   }
   return times;
-}
-
-function inUs(ps: number): number {
-  return Math.round(ps / 1e4) / 100;
 }

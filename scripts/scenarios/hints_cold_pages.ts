@@ -10,9 +10,11 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import { countersOf, type Counts, tellMeasured, tellServed } from "./hints_measured.ts";
+import { tellMeasured, tellServed } from "./hints_measured.ts";
+import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
 
 const SERVICE = "hints";
+
 export default function* coldPages(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
@@ -25,17 +27,11 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const listener = v.must(v.listen(device, SERVICE));
   let before: Counts = {};
   for (let i = 0; i < 2 * Number(options.clients); i++) {
-    const event = yield* v.waitEvent(listener);
-    if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
+    const request = yield* nextRequest(device, listener);
     const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
     const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
-    const place = new DataView(new ArrayBuffer(16));
-    place.setBigUint64(0, BigInt(mr.address));
-    place.setUint32(8, mr.rkey);
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-    const privateData = new Uint8Array(place.buffer);
-    const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
-    if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+    const connection = yield* admit({ device, listener }, request, { qp, mr });
     // The client disconnects when it has measured.
     for (let ended = yield* v.waitEvent(listener); ended?.kind !== "closed";) {
       ended = yield* v.waitEvent(listener);
@@ -63,8 +59,7 @@ function* measure(context: ProgramContext): Steps<void> {
   );
   for (const behind of [0, ahead]) {
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-    const connection = yield* v.connect(device, { to, service: SERVICE, qp });
-    if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+    const connection = yield* connectTo(device, { to, service: SERVICE, qp });
     const client = { context, connection, cq, mr };
     const others = writeOf(client, 0, ahead);
     yield* timeOf(client, [others]);
@@ -83,10 +78,8 @@ function* measure(context: ProgramContext): Steps<void> {
 
 /** A WRITE of so many bytes to an offset of the server's region. */
 function writeOf({ context, connection, mr }: Client, offset: number, length: number): SendRequest {
-  const { buffer, byteOffset } = connection.privateData;
-  const place = new DataView(buffer, byteOffset);
-  const remote = { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
-  return { opcode: "write", sges: [context.device.verbs.sge(mr, 0, length)], remote };
+  const sges = [context.device.verbs.sge(mr, 0, length)];
+  return { opcode: "write", sges, remote: remoteOf(connection, offset) };
 }
 
 /** Posts work, and waits until all of it has completed. @returns how long that took, in ps. */

@@ -12,6 +12,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { connectTo, countersOf, microseconds } from "./peer.ts";
 
 const SERVICE = "hostile", PAGE = 4096;
 /** When tenants begin, with all connections there. */
@@ -113,8 +114,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     }
   }
   const memory = digestOf(cpu.load(tenantAddress, bytes));
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  const counters = reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+  const counters = yield* countersOf(cpu);
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, counters[name] ?? 0]));
   // Hints may have the driver map the pages of a quota that ends and of the next, each by a command of its own.
   const { minorFaultPs, commandPs } = device.state.timing;
@@ -140,8 +140,7 @@ function* work({ cpu, device, options }: ProgramContext): Steps<void> {
   const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"], pin: true }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   const to = String(options.to), privateData = Uint8Array.of(ROLES.tenant);
-  const connection = yield* v.connect(device, { to, service: SERVICE, qp, privateData });
-  if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
+  const connection = yield* connectTo(device, { to, service: SERVICE, qp, privateData });
   const { va, rkey } = decodeTarget(connection, 0);
   yield* cpu.sleep(BEGIN_PS - cpu.now);
   const latencies: Record<"write" | "read", number[]> = { write: [], read: [] };
@@ -188,13 +187,12 @@ function* attack({ cpu, device, options }: ProgramContext): Steps<void> {
   for (const name of ATTACKS) {
     const isCarrier = name === "others";
     const hints = isCarrier ? { hints: "carrier" as const } : {};
-    const connection = yield* v.connect(device, {
+    const connection = yield* connectTo(device, {
       to,
       service: SERVICE,
       qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, ...hints },
       privateData: Uint8Array.of(isCarrier ? ROLES.carrier : ROLES.attacker),
     });
-    if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
     connections.set(name, connection);
   }
   yield* cpu.sleep(BEGIN_PS - cpu.now);
@@ -271,10 +269,6 @@ function entryOf({ va, rkey }: Pick<Target, "va" | "rkey">): HintEntry {
 function announce(sequence: number, groups: readonly HintGroup[]): HintMessage {
   const kinds = KINDS.prefetch;
   return { type: "announce", kinds, reason: "none", sequence, answer: true, groups };
-}
-
-function microseconds(ps: number): number {
-  return Math.round(ps / 1e4) / 100;
 }
 
 interface Tenant {

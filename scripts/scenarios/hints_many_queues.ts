@@ -8,9 +8,11 @@
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import { countersOf, type Counts, tellMeasured, tellServed } from "./hints_measured.ts";
+import { tellMeasured, tellServed } from "./hints_measured.ts";
+import { admit, connectTo, countersOf, type Counts, remoteOf } from "./peer.ts";
 
 const SERVICE = "queues", CARRIER = "carrier";
+
 export default function* manyQueues(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
@@ -21,10 +23,6 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(Number(options.queuePairs) * Number(options.bytes));
   const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
-  const place = new DataView(new ArrayBuffer(16));
-  place.setBigUint64(0, BigInt(mr.address));
-  place.setUint32(8, mr.rkey);
-  const privateData = new Uint8Array(place.buffer);
   const listener = v.must(v.listen(device, SERVICE));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
   let before: Counts = {};
@@ -34,13 +32,8 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     const event = yield* v.waitEvent(listener);
     if (event?.kind === "request") {
       const hints = event.request.privateData[0] === 1 ? { hints: "carrier" as const } : {};
-      const accepted = yield* v.accept(listener, event.request, {
-        qp: { ...qp, ...hints },
-        privateData,
-      });
-      const connection = v.must(accepted);
-      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
-      connections.push(connection);
+      const own = { qp: { ...qp, ...hints }, mr };
+      connections.push(yield* admit({ device, listener }, event.request, own));
     } else if (event?.kind === "closed") {
       const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
       if (!isTold) before = yield* tellServed(cpu, { client: closed.peer.host, before });
@@ -65,13 +58,12 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const carriers = options.carrier === true ? 1 : 0;
   for (let i = 0; i < count + carriers; i++) {
     const isCarrier = i === count;
-    const connection = yield* v.connect(device, {
+    const connection = yield* connectTo(device, {
       to: "server",
       service: SERVICE,
       qp: { ...qp, ...(isCarrier && { hints: CARRIER }) },
       privateData: Uint8Array.of(isCarrier ? 1 : 0),
     });
-    if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
     connections.push(connection);
   }
   // What both cards say of hints at the start has arrived.
@@ -81,9 +73,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   for (let round = 0; round < Number(options.rounds); round++) {
     const began: number[] = [];
     for (const [i, connection] of connections.slice(0, count).entries()) {
-      const { buffer, byteOffset } = connection.privateData;
-      const place = new DataView(buffer, byteOffset);
-      const remote = { va: Number(place.getBigUint64(0)) + i * bytes, rkey: place.getUint32(8) };
+      const remote = remoteOf(connection, i * bytes);
       const request = { opcode: "write", wrId: i, sges: [v.sge(mr)], remote } as const;
       began.push(cpu.now);
       v.must(yield* v.postSend(connection.qp, request));

@@ -4,18 +4,12 @@
  */
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { countersOf, type Counts } from "./peer.ts";
 
 type Cpu = ProgramContext["cpu"];
-export type Counts = Readonly<Record<string, number>>;
 
 /** Of a server's card: faults and misses, and what it did for hints. */
 const SERVED = /^(hint|pageFault|pageStall)|^(rnrNaksOut|translationMisses|contextMisses)$/;
-
-/** All that the host's card has counted so far. */
-export function* countersOf(cpu: Cpu): Steps<Counts> {
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  return reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
-}
 
 /** What was counted between two looks. */
 export function since(before: Counts, now: Counts): Counts {

@@ -9,6 +9,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Cq, Mr, Pd, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { admit, connectTo, countersOf, microseconds, remoteOf } from "./peer.ts";
 
 const SERVICE = "ways";
 /** 224.0.10.1, and the Q_Key of its members. */
@@ -47,18 +48,9 @@ function* serve(context: ProgramContext): Steps<void> {
       const isCarrier = event.request.privateData[0] === CARRIER[0];
       const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
       const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
-      const place = new DataView(new ArrayBuffer(16));
-      place.setBigUint64(0, BigInt(mr.address));
-      place.setUint32(8, mr.rkey);
       const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-      const connection = v.must(
-        yield* v.accept(listener, event.request, {
-          qp: { ...qp, ...(isCarrier && { hints: "carrier" }) },
-          privateData: new Uint8Array(place.buffer),
-        }),
-      );
-      if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
-      connections.push(connection);
+      const own = { qp: { ...qp, ...(isCarrier && { hints: "carrier" as const }) }, mr };
+      connections.push(yield* admit({ device, listener }, event.request, own));
     } else if (event?.kind === "closed") {
       const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
       connections.splice(connections.indexOf(closed), 1);
@@ -86,16 +78,13 @@ function* measure(context: ProgramContext): Steps<void> {
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
   const servers: Server[] = [];
   for (const to of options.servers as string[]) {
-    const connect = function* (hints?: "carrier"): Steps<Connection> {
-      const connection = yield* v.connect(device, {
+    const connect = (hints?: "carrier") =>
+      connectTo(device, {
         to,
         service: SERVICE,
         qp: { ...qp, ...(hints && { hints }) },
         ...(hints && { privateData: CARRIER }),
       });
-      if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
-      return connection;
-    };
     const carrier = options.by === "carrier" ? yield* connect("carrier") : undefined;
     servers.push({ data: yield* connect(), carrier });
   }
@@ -128,16 +117,14 @@ function* measure(context: ProgramContext): Steps<void> {
         left--;
       }
     }
-    return Math.round((cpu.now - began) / 1e4) / 100;
+    return microseconds(cpu.now - began);
   };
   // The memory of the work ahead is there from now on.
   yield* timeOf(0, 0);
   const cold = yield* timeOf(ahead, bytes);
   const warm = yield* timeOf(ahead, bytes);
   const stall = Math.round((cold - warm) * 100) / 100;
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  const counters: Readonly<Record<string, number>> =
-    reply.status === "ok" && reply.op === "query-statistics" ? reply.counters : {};
+  const counters = yield* countersOf(cpu);
   const { hintBytesOut = 0, hintsSent = 0, bytesOut = 0, hintHoldPs: heldPs = 0 } = counters;
   const latencyPs = { median: cold * 1e6, p99: cold * 1e6, max: cold * 1e6 };
   cpu.report("result", {
@@ -162,11 +149,10 @@ function* measure(context: ProgramContext): Steps<void> {
 
 /** A WRITE to an offset of the server's region. */
 function writeOf(
-  { privateData }: Connection,
+  connection: Connection,
   mr: Mr,
   { offset, length }: { readonly offset: number; readonly length: number },
 ): SendRequest {
-  const place = new DataView(privateData.buffer, privateData.byteOffset);
-  const remote = { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
-  return { opcode: "write", sges: [{ address: mr.address, length, lkey: mr.lkey }], remote };
+  const sges = [{ address: mr.address, length, lkey: mr.lkey }];
+  return { opcode: "write", sges, remote: remoteOf(connection, offset) };
 }

@@ -13,7 +13,8 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import { countersOf, type Counts, tellMeasured, tellServed } from "./hints_measured.ts";
+import { tellMeasured, tellServed } from "./hints_measured.ts";
+import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
 
 const SERVICE = "hints";
 const PAGE = 4096;
@@ -57,20 +58,14 @@ function* serve(context: ProgramContext): Steps<void> {
   const listener = v.must(v.listen(device, SERVICE));
   let before: Counts = {};
   for (let left = Number(options.clients); left > 0; left--) {
-    const event = yield* v.waitEvent(listener);
-    if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
+    const request = yield* nextRequest(device, listener);
     const buffer = cpu.allocate(count * stride);
     const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
     const mr = v.must(yield* v.regMr(pd, buffer, { access }));
-    const place = new DataView(new ArrayBuffer(16));
-    place.setBigUint64(0, BigInt(mr.address));
-    place.setUint32(8, mr.rkey);
     const isRpc = workload === "rpc";
     const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
-    const privateData = new Uint8Array(place.buffer);
-    const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
-    if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+    const connection = yield* admit({ device, listener }, request, { qp, mr });
     if (isRpc) yield* answer(context, { connection, cq, mr }, { bytes, count, stride });
     for (let ended = yield* v.waitEvent(listener); ended?.kind !== "closed";) {
       ended = yield* v.waitEvent(listener);
@@ -117,8 +112,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
   const to = "server";
-  const connection = yield* v.connect(device, { to, service: SERVICE, qp });
-  if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
+  const connection = yield* connectTo(device, { to, service: SERVICE, qp });
   const end = { connection, cq, mr };
   if (isRpc) {
     const sges = [v.sge(mr)];
@@ -147,9 +141,6 @@ function requestsOf(
   { connection, mr }: End,
   { workload, count, stride }: Job,
 ): SendRequest[] {
-  const { buffer, byteOffset } = connection.privateData;
-  const place = new DataView(buffer, byteOffset);
-  const base = Number(place.getBigUint64(0)), rkey = place.getUint32(8);
   const sges = [v.sge(mr)];
   const blocks = Array.from({ length: count }, (_, i) => i);
   if (workload === "storage") {
@@ -160,7 +151,7 @@ function requestsOf(
   }
   return blocks.map((block, i): SendRequest => {
     if (workload === "rpc") return { opcode: "send", wrId: i, sges };
-    const remote = { va: base + block * stride, rkey };
+    const remote = remoteOf(connection, block * stride);
     const opcode = workload === "storage" && i % 2 === 1 ? "read" : "write";
     return { opcode, wrId: i, sges, remote };
   });

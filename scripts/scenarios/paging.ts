@@ -10,6 +10,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { admit, connectTo, countersOf, microseconds, nextRequest, remoteOf } from "./peer.ts";
 
 const SERVICE = "paging";
 /** What the client asks of a server by the immediate data of a SEND; the answer has the same. */
@@ -36,15 +37,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const buffer = cpu.allocate(Number(options.bytes));
   const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
   const listener = v.must(v.listen(device, SERVICE));
-  const event = yield* v.waitEvent(listener);
-  if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
-  const place = new DataView(new ArrayBuffer(16));
-  place.setBigUint64(0, BigInt(mr.address));
-  place.setUint32(8, mr.rkey);
+  const request = yield* nextRequest(device, listener);
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-  const privateData = new Uint8Array(place.buffer);
-  const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
-  if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+  const connection = yield* admit({ device, listener }, request, { qp, mr });
   v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
   for (;;) {
     const [order] = yield* v.waitCompletion(cq);
@@ -65,9 +60,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
 }
 
 function* tell({ cpu }: ProgramContext): Steps<void> {
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  if (reply.status !== "ok" || reply.op !== "query-statistics") return;
-  const { counters } = reply;
+  const counters = yield* countersOf(cpu);
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, counters[name] ?? 0]));
   const stall = microseconds(counters.pageStallPs ?? 0);
   cpu.report("result", { program: "paging", host: cpu.host, ...counts, stall });
@@ -81,8 +74,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
   for (const to of String(options.servers).split(" ")) {
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-    const connection = yield* v.connect(device, { to, service: SERVICE, qp });
-    if (v.refused(connection)) throw new Error(`${to} refuses: ${connection.reason}`);
+    const connection = yield* connectTo(device, { to, service: SERVICE, qp });
     v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
     const peer = { connection, cq, mr };
     const last = { offset: bytes - WORD_BYTES, length: WORD_BYTES };
@@ -116,9 +108,7 @@ function* write(
   { offset, length } = { offset: 0, length: mr.length },
 ): Steps<number> {
   const v = device.verbs;
-  const { buffer, byteOffset } = connection.privateData;
-  const place = new DataView(buffer, byteOffset);
-  const remote = { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
+  const remote = remoteOf(connection, offset);
   const sges = [v.sge(mr, offset, length)];
   const began = cpu.now;
   v.must(yield* v.postSend(connection.qp, { opcode: "write", sges, remote }));
@@ -139,8 +129,4 @@ function* order(
   );
   const [answer] = yield* v.waitCompletion(cq);
   if (answer!.status !== "SUCCESS") throw new Error(`The order ended with ${answer!.status}`);
-}
-
-function microseconds(ps: number): number {
-  return Math.round(ps / 1e4) / 100;
 }

@@ -7,6 +7,7 @@
  */
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { admit, connectTo, countersOf, nextRequest, remoteOf } from "./peer.ts";
 
 const SERVICE = "stale";
 const WORD_BYTES = 8;
@@ -26,15 +27,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
     const words = cpu.allocate(Number(options.posts) * WORD_BYTES);
     const mr = v.must(yield* v.regMr(pd, words, { access }));
-    const event = yield* v.waitEvent(listener);
-    if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
-    const place = new DataView(new ArrayBuffer(16));
-    place.setBigUint64(0, BigInt(mr.address));
-    place.setUint32(8, mr.rkey);
+    const request = yield* nextRequest(device, listener);
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-    const privateData = new Uint8Array(place.buffer);
-    const connection = v.must(yield* v.accept(listener, event.request, { qp, privateData }));
-    if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+    yield* admit({ device, listener }, request, { qp, mr });
   }
 }
 
@@ -47,12 +42,8 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const numbers = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
   const seen = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 8 };
-  const connection = yield* v.connect(device, { to: String(options.to), service: SERVICE, qp });
-  if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
-  const { buffer, byteOffset } = connection.privateData;
-  const place = new DataView(buffer, byteOffset);
-  const va = Number(place.getBigUint64(0)), rkey = place.getUint32(8);
-  const before = yield* counters({ cpu, device, options });
+  const connection = yield* connectTo(device, { to: String(options.to), service: SERVICE, qp });
+  const before = yield* countersOf(cpu);
   const began = cpu.now;
   let done = 0;
   for (let posted = 0; posted < posts;) {
@@ -60,7 +51,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
       const at = posted * WORD_BYTES;
       cpu.store(numbers.address + at, numberOf(posted));
       const sges = [v.sge(numbers, at, WORD_BYTES)];
-      const remote = { va: va + at, rkey };
+      const remote = remoteOf(connection, at);
       v.must(yield* v.postSend(connection.qp, { opcode: "write", wrId: posted, sges, remote }));
       yield* cpu.sleep(Math.floor(posted / burst) % BURSTS * WORK_PS);
     }
@@ -73,8 +64,8 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
     }
   }
   const took = cpu.now - began;
-  const after = yield* counters({ cpu, device, options });
-  const read = { opcode: "read", sges: [v.sge(seen)], remote: { va, rkey } } as const;
+  const after = yield* countersOf(cpu);
+  const read = { opcode: "read", sges: [v.sge(seen)], remote: remoteOf(connection) } as const;
   v.must(yield* v.postSend(connection.qp, read));
   yield* v.waitCompletion(cq);
   let wrong = 0;
@@ -95,15 +86,6 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
     readsPerDoorbell: Math.round(1000 * counted("doorbellReads") / doorbells) / 1000,
     nsPerWrite: Math.round(took / posts / 1000),
   });
-}
-
-/** What the card has counted. */
-function* counters({ cpu }: ProgramContext): Steps<Readonly<Record<string, number>>> {
-  const reply = yield* cpu.command({ op: "query-statistics" });
-  if (reply.status !== "ok" || reply.op !== "query-statistics") {
-    throw new Error("The card tells no statistics");
-  }
-  return reply.counters;
 }
 
 function numberOf(post: number): Uint8Array {

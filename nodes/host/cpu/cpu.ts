@@ -13,7 +13,6 @@ import {
   type RnicCommand,
   type RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { HostTiming, ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import {
   AddressFault,
@@ -30,6 +29,7 @@ import type { PageTable } from "../memory/page_table.ts";
 import type { DemandPaging } from "./demand_paging.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
+import type { HostBus } from "./host_bus.ts";
 import type { Account } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
 import type { Cpu, Measurement, Source, Steps, Threads, Wait } from "./program.ts";
@@ -64,21 +64,13 @@ export interface Machine<Context> {
   readonly measurements: OperationCounts;
   /** The program that allocated the memory at an address. */
   readonly owners: Map<number, string>;
-  readonly processingPs: Time;
   /** The outputs of the current step. */
   readonly out: Outputs;
-  /** Sends a register write over the bus; it departs `processingPs` from now. */
-  sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
+  /** The way to the card. */
+  readonly bus: HostBus;
+  readonly processingPs: Time;
   /** The card's memory, where queue information lies there (`store: device`). */
   readonly cardMemory: CardMemory | undefined;
-  /** Sends a core's store into the card's memory; it departs `processingPs` from now. */
-  sendStore(store: RegisterWrite): void;
-  /** Sends a core's load from it. @returns its id; undefined where there is no device. */
-  sendLoad(offset: number, length: number): number | undefined;
-  /** Sends a command over the bus. @returns its id, or an error reply where there is no device. */
-  sendCommand(command: RnicCommand): number | RnicReply;
-  /** See {@link Cpu.card}. */
-  readonly card: number | undefined;
   signal(name: string): void;
   /** @param thread its name, behind the program's, and the program's plan. */
   spawn(
@@ -130,7 +122,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   get card(): number | undefined {
-    return this.#machine.card;
+    return this.#machine.bus.card;
   }
 
   get program(): string {
@@ -188,7 +180,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     cardMemory.load(address, length);
     this.#account.owed += Math.max(0, timing.mmioPs - processingPs);
     yield* this.settle();
-    const id = this.#machine.sendLoad(address, length);
+    const id = this.#machine.bus.sendLoad(address, length);
     if (id === undefined) return new Uint8Array(length).fill(0xff);
     const { data } = yield* hold({ kind: "load", id, length, answers: true });
     return data!;
@@ -199,7 +191,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const { cardMemory, timing } = this.#machine;
     if (!cardMemory?.holds(address)) return false;
     for (const message of cardMemory.store(address, bytes, this.program)) {
-      this.#machine.sendStore(message);
+      this.#machine.bus.sendStore(message);
       this.#account.owed += timing.mmioPs;
     }
     return true;
@@ -323,7 +315,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#account.owed += timing.mmioPs - processingPs;
     const data = copyOf(bytes);
     yield* this.settle();
-    this.#machine.sendRegister(offset, data);
+    this.#machine.bus.sendRegister(offset, data);
     this.#account.owed += processingPs;
   }
 
@@ -334,7 +326,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const data = copyOf(lines);
     yield* this.settle();
     for (let at = 0; at < data.length; at += LINE_BYTES) {
-      this.#machine.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
+      this.#machine.bus.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
     }
     this.#account.owed += processingPs;
   }
@@ -349,7 +341,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     yield* this.settle();
     guard.sends(command, this.program);
     const isLocks = command.op === "lock-space2" && cardMemory !== undefined;
-    const sent = this.#machine.sendCommand(
+    const sent = this.#machine.bus.sendCommand(
       isLocks ? { ...command, by: cardMemory.numberOf(this.program) } : command,
     );
     if (typeof sent !== "number") return sent;

@@ -16,9 +16,9 @@ import {
 import { HINT_ENCODINGS, type HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import { DemandDriver } from "../testing/demand_testing.ts";
 import {
   changed,
+  coldMemory,
   counter,
   EVERY_ACCESS,
   go,
@@ -52,10 +52,7 @@ function hinted(a: Partial<HintPlan> | "none", options: Options = {}) {
       b: { pageFault: "pause", ...(b !== "none" && { hints: HINT_PLAN }) },
     },
   });
-  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
-  const driver = new DemandDriver(rig, rig.b, {});
-  const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
-  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  const { from, to } = coldMemory(rig);
   const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
   const ends = type === "uc" ? connectUc(rig, { pathMtu: MTU }) : rig.connect({ attributes });
   const managing = carrier ? rig.connect({ hints: "carrier", attributes }) : undefined;

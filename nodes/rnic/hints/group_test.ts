@@ -5,15 +5,14 @@ import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts
 import { type HintMessage, hintOf } from "../../../fabric/wire/roce/hint.ts";
 import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import { DemandDriver } from "../testing/demand_testing.ts";
 import {
+  coldMemory,
   counter,
   EVERY_ACCESS,
   go,
   inject,
   packetOf,
   type Pair,
-  PAIR_BYTES,
   post,
   statuses,
 } from "../testing/pair_testing.ts";
@@ -42,10 +41,7 @@ function grouped({ a = {}, b = {}, pd = 1, qKey = 7, mtu = 1024, pathMtu = mtu }
       b: { hints: { ...plan, ...b }, pageFault: "pause", mtu },
     },
   });
-  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
-  const driver = new DemandDriver(rig, rig.b, {});
-  const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
-  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  const { from, to } = coldMemory(rig);
   const members = [rig.a, rig.b].map((side, i) => {
     const qp = createUd(rig, side, { hints: "group", pd, qKey: i === 0 ? 7 : qKey });
     equal(rig.command(side, { op: "attach-mcast", qpn: qp.qpn, group: GROUP }).status, "ok");

@@ -2,14 +2,16 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { ACCESS, type RegionPlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS, HINT_REASONS, type HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { DemandDriver } from "../testing/demand_testing.ts";
+import type { DemandDriver } from "../testing/demand_testing.ts";
 import {
   changed,
+  coldMemory,
+  type ColdOptions,
   counter,
   EVERY_ACCESS,
   go,
@@ -30,17 +32,13 @@ const US = 1_000_000;
 /** How long the rig's firmware and driver take for a page, at least. */
 const FAULT_PS = 21 * US;
 
-interface Options {
+interface Options extends ColdOptions {
   readonly a?: Partial<HintPlan> | "none";
   readonly b?: Partial<HintPlan> | "none";
-  readonly pinned?: boolean;
   readonly pageFault?: PageFaultRule;
   readonly entries?: number;
   readonly qp?: QpOptions;
   readonly accessFlags?: number;
-  readonly objects?: RegionPlan["objects"];
-  /** Whether the host gives pages to be written. */
-  readonly writable?: boolean;
 }
 
 interface Cold extends Pair {
@@ -49,26 +47,20 @@ interface Cold extends Pair {
 
 /** A pair whose target memory is on demand, before it is connected as well: the card wants prefetch hints. */
 function cold(options: Options = {}): Cold {
-  const { a = {}, b = {}, pinned = false, pageFault = "drop", entries = 2 ** 20 } = options;
-  const { accessFlags = EVERY_ACCESS, writable = true } = options;
+  const { a = {}, b = {}, pageFault = "drop", entries = 2 ** 20 } = options;
+  const { accessFlags = EVERY_ACCESS } = options;
   const plan = (given: Partial<HintPlan> | "none") => ({
     pageFault,
     translations: { entries, evict: "lru" as const },
     ...(given !== "none" && { hints: { ...HINT_PLAN, ...given } }),
   });
   const rig = new Rig({ plans: { a: plan(a), b: plan(b) } });
-  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
-  const driver = new DemandDriver(rig, rig.b, { writable });
-  const { objects } = options;
-  const target = { length: PAIR_BYTES, access: EVERY_ACCESS, ...(objects && { objects }) };
-  const to = pinned ? rig.register(rig.b, target) : driver.register(target);
-  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
-  rig.fill(rig.b, to, () => 0xee);
+  const memory = coldMemory(rig, options);
   const ends = rig.connect({
     ...options.qp,
     attributes: { accessFlags, timeout: 9 },
   });
-  return { rig, ...ends, from, to, driver };
+  return { rig, ...ends, ...memory };
 }
 
 /** WRITEs of 64 B into so many pages, each another. */
@@ -827,18 +819,13 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
       readonly pinned?: boolean;
     } = {},
   ) {
-    const { carrier = true, type = "rc", a = {}, pinned = false } = options;
+    const { carrier = true, type = "rc", a = {} } = options;
     const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
     const hints = { ...HINT_PLAN, kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp };
     const rig = new Rig({
       plans: { a: { hints: { ...hints, ...a } }, b: { hints, queueCache, pageFault: "pause" } },
     });
-    const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
-    const driver = new DemandDriver(rig, rig.b, {});
-    const target = { length: PAIR_BYTES, access: EVERY_ACCESS };
-    const to = pinned ? rig.register(rig.b, target) : driver.register(target);
-    rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
-    rig.fill(rig.b, to, () => 0xee);
+    const { from, to } = coldMemory(rig, options);
     const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
     const pairs = Array.from(
       { length: QPS },

@@ -47,19 +47,20 @@ function carryOut(device: Device, command: RnicCommand): RnicReply {
 }
 
 const RING = { address: 2 ** 32, units: 4 };
+const CREATE_QP = {
+  op: "create-qp",
+  type: "rc",
+  sq: RING,
+  rq: RING,
+  rqStride: 16,
+  sendCq: 0,
+  recvCq: 0,
+  pd: 1,
+  persistCompletion: "persistence",
+} as const;
 
 function createQp(device: Device): Extract<RnicReply, { op: "create-qp" }> {
-  const reply = carryOut(device, {
-    op: "create-qp",
-    type: "rc",
-    sq: RING,
-    rq: RING,
-    rqStride: 16,
-    sendCq: 0,
-    recvCq: 0,
-    pd: 1,
-    persistCompletion: "persistence",
-  });
+  const reply = carryOut(device, CREATE_QP);
   assert(reply.status === "ok" && reply.op === "create-qp", JSON.stringify(reply));
   return reply;
 }
@@ -99,17 +100,7 @@ describe("firmware, making queues", () => {
     assert.deepEqual(places, [[3, 4, 1], [5, 6, 2], [9, 10, 4]]);
     createQp(device);
     createQp(device);
-    const refused = carryOut(device, {
-      op: "create-qp",
-      type: "rc",
-      sq: RING,
-      rq: RING,
-      rqStride: 16,
-      sendCq: 0,
-      recvCq: 0,
-      pd: 1,
-      persistCompletion: "persistence",
-    });
+    const refused = carryOut(device, CREATE_QP);
     assert.equal(refused.status === "error" && refused.errno, "ENOMEM", JSON.stringify(refused));
   });
 });

@@ -10,8 +10,9 @@ import {
   isRefusal,
   type RocePacket,
 } from "../../../fabric/wire/roce/packet.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { ACCESS, type RegionPlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import { DemandDriver } from "./demand_testing.ts";
 import type { FrameFate, RigMr, RigQp } from "./rig_parts_testing.ts";
 import { Rig } from "./rnic_testing.ts";
 
@@ -46,6 +47,27 @@ export function pair(
   rig.fill(rig.b, to, () => 0xee);
   const attributes = { accessFlags: EVERY_ACCESS, ...qp.attributes };
   return { rig, ...rig.connect({ ...qp, attributes }), from, to };
+}
+
+export interface ColdOptions {
+  readonly pinned?: boolean;
+  /** Whether the host gives pages to be written. */
+  readonly writable?: boolean;
+  readonly objects?: RegionPlan["objects"];
+}
+
+/** Memory as a {@link pair} has it; the target's pages have to be asked for, unless it is pinned. */
+export function coldMemory(
+  rig: Rig,
+  { pinned = false, writable = true, objects }: ColdOptions = {},
+): Pick<Pair, "from" | "to"> & { readonly driver: DemandDriver } {
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const driver = new DemandDriver(rig, rig.b, { writable });
+  const target = { length: PAIR_BYTES, access: EVERY_ACCESS, ...(objects && { objects }) };
+  const to = pinned ? rig.register(rig.b, target) : driver.register(target);
+  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  rig.fill(rig.b, to, () => 0xee);
+  return { from, to, driver };
 }
 
 type Wqe = Partial<SendWqe> & Pick<SendWqe, "opcode">;

@@ -1,0 +1,88 @@
+/** The cores' end of the bus to the card: what they send over it, and whether a card is there. */
+import { type Message, type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { CardMemory } from "../memory/card_memory.ts";
+import type { MemorySystem } from "../memory/memory_system.ts";
+import { newestPointer } from "../memory/newest_pointer.ts";
+import type { QueueGuard } from "../memory/queue_guard.ts";
+
+/** The answer to a command where there is no card. */
+export const NO_DEVICE: RnicReply = {
+  status: "error",
+  errno: "EINVAL",
+  reason: "Cannot reach the RNIC: the bus link is down",
+};
+
+/** The parts of a host that the bus works with. */
+export interface BusHost {
+  readonly now: Time;
+  readonly processingPs: Time;
+  readonly out: Outputs;
+  readonly memory: MemorySystem;
+  readonly guard: QueueGuard;
+  readonly cardMemory: CardMemory | undefined;
+}
+
+export class HostBus {
+  registerWrites = 0;
+  commands = 0;
+  readonly #host: BusHost;
+  #isUp = true;
+  /** Counts the power-ons of the card that this life has noticed. */
+  #cards = 0;
+  /** Loads from the card's memory so far: their tags. */
+  #loads = 0;
+
+  constructor(host: BusHost) {
+    this.#host = host;
+  }
+
+  /** See {@link Cpu.card}: which power-on of the card is there; undefined without one. */
+  get card(): number | undefined {
+    return this.#isUp ? this.#cards : undefined;
+  }
+
+  /** The card has power again, or has lost it. @returns whether that is news. */
+  setUp(isUp: boolean): boolean {
+    if (isUp === this.#isUp) return false;
+    this.#isUp = isUp;
+    if (isUp) this.#cards++;
+    return true;
+  }
+
+  /** Sends a message, which departs `processingPs` from now. */
+  send(message: Message): void {
+    const { out, now, processingPs } = this.#host;
+    out.send(PORTS.hostBus, message, now + processingPs);
+  }
+
+  /** Sends a register write. */
+  sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
+    this.registerWrites++;
+    const stored = newestPointer(this.#host, offset, data);
+    this.send({ kind: "register-write", offset, data, ...(stored !== undefined && { stored }) });
+  }
+
+  /** Sends a core's store into the card's memory. */
+  sendStore(store: RegisterWrite): void {
+    this.send(store);
+  }
+
+  /** Sends a core's load from it. @returns its id; undefined where there is no device. */
+  sendLoad(offset: number, length: number): number | undefined {
+    if (!this.#isUp) return undefined;
+    const tag = this.#loads++;
+    this.send({ kind: "register-read", tag, offset, length });
+    return tag;
+  }
+
+  /** Sends a command. @returns its id, or an error reply where there is no device. */
+  sendCommand(command: RnicCommand): number | RnicReply {
+    if (!this.#isUp) return NO_DEVICE;
+    const id = this.commands++;
+    this.send({ kind: "command", id, command });
+    return id;
+  }
+}

@@ -1,0 +1,68 @@
+/** The driver's thread that takes back what ended programs have left of the RNIC and of memory. */
+import type { Processor } from "./cpu/processor.ts";
+import type { Steps } from "./cpu/program.ts";
+import type { AddressMap } from "./memory/address_map.ts";
+import { programOf } from "./serving.ts";
+import type { OpenDevice } from "./verbs.ts";
+
+export interface TakeBackParts {
+  readonly map: AddressMap;
+  /** The program that allocated the memory at an address. */
+  readonly owners: Map<number, string>;
+  readonly processor: Processor;
+  /** Takes back a program's objects. @returns whether nothing is left. */
+  readonly takeBack: (device: OpenDevice, program: string) => Steps<boolean>;
+  /** Whether there is an open card to take them back from. */
+  readonly isReady: () => boolean;
+  /** Runs a thread of the driver. @param onEnd called whether it returns or fails. */
+  readonly run: (steps: (device: OpenDevice) => Steps<void>, onEnd: () => void) => void;
+}
+
+export class TakeBackThread {
+  readonly #parts: TakeBackParts;
+  #isRunning = false;
+  /** Programs whose objects and memory are taken back when their last thread has ended. */
+  readonly #leaving = new Set<string>();
+
+  constructor(parts: TakeBackParts) {
+    this.#parts = parts;
+  }
+
+  /** A thread of a program has ended that leaves nothing. @param name its own, or a thread's of it. */
+  leave(name: string): void {
+    this.#leaving.add(programOf(name));
+  }
+
+  /** Starts it, where a program has ended and it does not run. */
+  start(): void {
+    if (this.#isRunning || !this.#parts.isReady()) return;
+    const ended = [...this.#leaving].filter((program) => this.#hasEnded(program));
+    if (ended.length === 0) return;
+    this.#isRunning = true;
+    this.#parts.run((device) => this.#steps(device, ended), () => {
+      this.#isRunning = false;
+      // What could not be taken back is tried again with the next.
+      const isMore = [...this.#leaving].some((each) =>
+        !ended.includes(each) && this.#hasEnded(each)
+      );
+      if (isMore) this.start();
+    });
+  }
+
+  #hasEnded(program: string): boolean {
+    return !this.#parts.processor.isRunning((name) => programOf(name) === program);
+  }
+
+  *#steps(device: OpenDevice, ended: readonly string[]): Steps<void> {
+    const { owners, map, takeBack } = this.#parts;
+    for (const program of ended) {
+      if (!(yield* takeBack(device, program))) continue;
+      this.#leaving.delete(program);
+      for (const [address, owner] of owners) {
+        if (programOf(owner) !== program) continue;
+        map.free({ address });
+        owners.delete(address);
+      }
+    }
+  }
+}

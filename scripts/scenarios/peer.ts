@@ -1,0 +1,66 @@
+/**
+ * What programs of these scenarios share: how a client comes to a server's memory, whose place is the private data of
+ * the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and what the host's card has counted.
+ */
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { ConnectOptions } from "../../nodes/host/cm/connect.ts";
+import type { AcceptOptions, ConnectRequest, Listener } from "../../nodes/host/cm/listen.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+
+type Device = ProgramContext["device"];
+export type Counts = Readonly<Record<string, number>>;
+
+/** Waits for a client's request. @throws Error where something else comes. */
+export function* nextRequest({ verbs }: Device, listener: Listener): Steps<ConnectRequest> {
+  const event = yield* verbs.waitEvent(listener);
+  if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
+  return event.request;
+}
+
+/** Accepts a client, and says where the memory is that it may reach. @throws Error where it has gone. */
+export function* admit(
+  { device: { verbs: v }, listener }: { readonly device: Device; readonly listener: Listener },
+  request: ConnectRequest,
+  { qp, mr }: Pick<AcceptOptions, "qp"> & { readonly mr: Mr },
+): Steps<Connection> {
+  const place = new DataView(new ArrayBuffer(16));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  const privateData = new Uint8Array(place.buffer);
+  const connection = v.must(yield* v.accept(listener, request, { qp, privateData }));
+  if (v.refused(connection)) throw new Error(`The client has gone: ${connection.reason}`);
+  return connection;
+}
+
+/** Connects to a server. @throws Error where it refuses. */
+export function* connectTo(device: Device, options: ConnectOptions): Steps<Connection> {
+  const { verbs: v } = device;
+  const connection = yield* v.connect(device, options);
+  if (v.refused(connection)) throw new Error(`${options.to} refuses: ${connection.reason}`);
+  return connection;
+}
+
+/** The server's memory from a byte of its region on. */
+export function remoteOf(
+  { privateData: { buffer, byteOffset } }: Connection,
+  offset = 0,
+): NonNullable<SendRequest["remote"]> {
+  const place = new DataView(buffer, byteOffset);
+  return { va: Number(place.getBigUint64(0)) + offset, rkey: place.getUint32(8) };
+}
+
+/** All that the host's card has counted so far. @throws Error where it does not answer. */
+export function* countersOf(cpu: ProgramContext["cpu"]): Steps<Counts> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  if (reply.status !== "ok" || reply.op !== "query-statistics") {
+    throw new Error("The card tells no statistics");
+  }
+  return reply.counters;
+}
+
+/** To 10 ns, as it stands in results. */
+export function microseconds(ps: number): number {
+  return Math.round(ps / 1e4) / 100;
+}
