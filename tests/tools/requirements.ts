@@ -267,6 +267,8 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
   "H-23": {
     proof: [
       "against …, at every instant: no outcome that is none without a hint",
+      "… fails behind each event: each add is executed once, and none is told that is not",
+      "power fails in the middle of hints, preloaded atomics and page requests: what is told holds",
       "a host that says nothing of its cores' stores is found out by the same measure",
       "a core's store meets an atomic whose word is in the card: as without hints, at every instant",
       "behind a WRITE of its queue pair it finds what that wrote, in front of one it does not",
@@ -279,6 +281,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "ends as without: hints …",
       "ends as without, where frames of all kinds are lost, doubled, damaged and late",
+      "power fails in the middle of hints, preloaded atomics and page requests: what is told holds",
       "a peer that makes hints up changes no byte and no completion",
       "what was fetched for a requester and not used is no more than its quota",
       "of one requester's hints no more words are on the chip than its quota, and no more than half",
