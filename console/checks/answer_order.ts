@@ -92,7 +92,9 @@ export class AnswerOrder {
     if (seen === undefined) return;
     const peer = this.#peer(seen.sourceAddress);
     if (seen.bth.destQpn === GSI_QPN) return forgetConnections(peer);
-    if (seen.row.direction !== "request" || seen.row.service !== "rc") return;
+    const { direction, service, operation } = seen.row;
+    // Hints have PSNs of their own, and no answer among the transport's (H-22).
+    if (direction !== "request" || service !== "rc" || operation === "hint") return;
     arrive(peer, seen);
   }
 

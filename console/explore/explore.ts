@@ -3,6 +3,7 @@
  * the survivors do then. Read in this order: `history.ts`, `choices.ts`, `post_crash_run.ts`,
  * `crash_sweep.ts`, `judge.ts`, `protocol_judge.ts`, `counterexample.ts`.
  */
+import { countOf } from "../checks/finding.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { hasHooks } from "../../nodes/host/own_programs.ts";
@@ -63,7 +64,7 @@ export async function explore(
     const sweep = new CrashSweep({ rack, recording, victims, isTotal, options, counts });
     for (const share of sweep.run()) {
       const now = performance.now();
-      const why = whyStop(options, counts, now - began);
+      const why = whyStop({ rack, recording, targets, options }, counts, now - began);
       if (why !== undefined) return ended("partial", why);
       if (now < turnEnds) continue;
       onProgress({ share: (i + share) / targets.length, crashPoints: counts.crashPoints });
@@ -130,11 +131,37 @@ function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): strin
   return counts.bounded === 0 ? undefined : "choices were sampled (--choices)";
 }
 
-function whyStop(options: ExploreOptions, counts: Counts, elapsedMs: number): string | undefined {
-  const { limit = Infinity, forMs = Infinity } = options;
-  if (options.stopped?.()) return "it was interrupted";
+interface Exploration {
+  readonly rack: ExploredRack;
+  readonly recording: RackRun;
+  readonly targets: readonly (readonly string[])[];
+  readonly options: ExploreOptions;
+}
+
+function whyStop(exploration: Exploration, counts: Counts, elapsedMs: number): string | undefined {
+  const { limit = Infinity, forMs = Infinity, stopped } = exploration.options;
+  const size = () => `after ${sizeText(exploration, counts)}`;
+  if (stopped?.()) return `it was interrupted ${size()}`;
   if (counts.crashPoints >= limit) return `${limit} crash points were asked for`;
-  return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over` : undefined;
+  return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over ${size()}` : undefined;
+}
+
+/** What makes an exploration large, and how much of that is done: survivors see as many futures as frames. */
+function sizeText({ rack, recording, targets, options }: Exploration, counts: Counts): string {
+  const { from = 0, until = Infinity, cut } = options;
+  const frames = targets.flat().flatMap((host) => {
+    const { config: { rnic }, noticePs } = victimOf(rack.plan, host);
+    const sent = recording.sendings.get(rnic)?.frames ?? [];
+    return sent.filter((at) => at - noticePs >= from && at - noticePs < until);
+  }).length;
+  const { continuations } = counts;
+  if (cut === "all") {
+    return `${countOf(counts.instants, "instant")} of a run of ${formatTime(recording.endPs)}`;
+  }
+  return `${continuations} of about ${
+    frames + targets.length
+  } runs of the rack, one for each frame ` +
+    "that a host sends before its power fails";
 }
 
 /** Groups of hosts, each cut at once. */

@@ -30,17 +30,37 @@ const SCENARIOS = [
   ["paging", 1],
 ] as const;
 
-/** A put into memory on demand, of which pages are taken back all the time, behind hints. */
+/** Encodings of hints beside the operation code, one of which each campaign has. */
+const ENCODINGS = ["flagged", "header", "payload"];
+
+/**
+ * Puts both ways into memory on demand, of which pages are taken back all the time, behind hints of all kinds, and
+ * atomics whose words are read ahead.
+ */
 const PAGING = `name: paging
 seed: 7
 defaults:
   pin: false
   fault: rnr
   iommu: on
-  hints: { batch: adaptive, send: after-ack, patience: 1ms }
+  scm: { size: 8MiB }
   pressure: { at: 300us, every: 60us, times: 30, pages: 3 }
-hosts: { a: {}, b: { ddio: both, scm: { size: 8MiB } } }
-programs: [{ on: a, run: put, to: b, bytes: 16000, method: all, size: 4KiB, depth: 2 }]
+hosts:
+  a:
+    hints:
+      { kinds: [prefetch, warm-up, receive, atomic], batch: adaptive, send: after-ack, patience: 1ms }
+  b:
+    hints:
+      kinds: [prefetch, warm-up, receive, atomic]
+      encoding: ${ENCODINGS[Number(SEED) % ENCODINGS.length]}
+      transport: own
+    translationCache: { entries: 64 }
+    ddio: both
+programs:
+  - { on: b, run: perftest-server }
+  - { on: a, run: put, to: b, bytes: 8000, method: all, size: 4KiB, depth: 2 }
+  - { on: a, run: perftest, to: b, test: ib_atomic_lat, iterations: 8 }
+  - { on: b, run: put, to: a, bytes: 8000, method: write-flush, size: 4KiB, depth: 2 }
 expect: [survives-what-was-reported]
 `;
 

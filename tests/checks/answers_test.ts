@@ -9,11 +9,21 @@ import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
 import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
+import { hintParts } from "../../fabric/wire/roce/hint.ts";
 import { macOfAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { OPCODE, type OpcodeName, opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { encodePacket, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 
 const HERE = 0x0a00_0002, PEER = 0x0a00_0001;
+
+const { hintEth: ANNOUNCED } = hintParts({
+  type: "announce",
+  kinds: 1,
+  reason: "none",
+  sequence: 0,
+  answer: true,
+  groups: [],
+});
 
 interface Said {
   readonly psn: number;
@@ -50,6 +60,7 @@ function frame(opcode: OpcodeName, said: Said): Uint8Array<ArrayBuffer> {
       { atomicEth: { va: 0n, rkey: 1, swapAdd: 1n, compare: 0n } }),
     ...(headers.includes("atomicAckEth") && { atomicAckEth: { original: 0n } }),
     ...(headers.includes("persistEth") && { persistEth: { version: 1, reserved: 0 } as never }),
+    ...(headers.includes("hintEth") && { hintEth: ANNOUNCED }),
     ...(headers.includes("deth") && { deth: { qKey: 1, reserved: 0, sourceQpn: 1 } }),
   };
   return encodePacket(packet);
@@ -206,6 +217,15 @@ describe("AnswerOrder", () => {
       wrong(write(9000), write(5, other), ack(5, 1, { qpn: 0x12 }), ack(9000, 1)),
       [],
     );
+  });
+
+  it("H-22: takes hints, whose PSNs are their own, for no requests", () => {
+    const hint = (psn: number): Step => ["in", frame("VENDOR HINT", { psn })];
+    const far = 0x10_0000;
+    const steps = [write(far), hint(0), ack(far, 1), hint(1), write(far + 1), ack(far + 1, 2)];
+    assert.deepEqual(wrong(...steps, hint(2), read(far + 2), data(far + 2, 3)), []);
+    // Nor is one answered.
+    assert.equal(wrong(write(far), hint(far + 1), ack(far + 1, 1)).length, 1);
   });
 
   it("lets a queue pair be connected anew, by other PSNs or behind the CM's messages", () => {

@@ -1,5 +1,5 @@
 /** Memory on demand at every instant at which the power may fail: what was promised is in SCM. */
-import { ok, strictEqual as equal } from "node:assert/strict";
+import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
@@ -44,6 +44,10 @@ describe("hints in the middle of which power fails", () => {
       equal(verdict, "safe", counterexample?.found);
       equal(promises, 2);
       ok(instants > 400, `${instants} instants`);
+      // One that has no time for all says what makes it large.
+      const stopped = await explore(rack, { ...EXPLORE_DEFAULTS, cut: "each", forMs: 0 });
+      equal(stopped.verdict, "partial");
+      match(stopped.why!, /^its time of 0 s is over after \d of about \d{2,} runs of the rack, one/);
     }
   });
 });

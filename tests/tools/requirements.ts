@@ -267,6 +267,8 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
   "H-23": {
     proof: [
       "against …, at every instant: no outcome that is none without a hint",
+      "… fails behind each event: each add is executed once, and none is told that is not",
+      "power fails in the middle of hints, preloaded atomics and page requests: what is told holds",
       "a host that says nothing of its cores' stores is found out by the same measure",
       "a core's store meets an atomic whose word is in the card: as without hints, at every instant",
       "behind a WRITE of its queue pair it finds what that wrote, in front of one it does not",
@@ -279,6 +281,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "ends as without: hints …",
       "ends as without, where frames of all kinds are lost, doubled, damaged and late",
+      "power fails in the middle of hints, preloaded atomics and page requests: what is told holds",
       "a peer that makes hints up changes no byte and no completion",
       "what was fetched for a requester and not used is no more than its quota",
       "of one requester's hints no more words are on the chip than its quota, and no more than half",
@@ -286,7 +289,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "without valid rights nothing is started; a guesser is not listened to for long",
       "what … promises is in SCM, with hints, whenever power fails",
       "any field, damage, order or carrier: no byte, no completion of others, no page beyond the quota",
+      "a flood of another machine delays no operation by more than its quota's worth of pages and misses",
       "a key without rights gets one answer at one time, whatever it opens for others",
+      "where a READ cannot tell two states of memory apart, a hint cannot",
       "nor does one message try more keys than all of a queue pair may, whose right one would delay its answer",
       "a queue pair of others gets the answer of one that is not there",
       "hints_hostile.yaml: a malicious host changes no byte, no completion, no latency beyond the bound",

@@ -5,19 +5,21 @@
  */
 import { ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { PORTS } from "../../../fabric/node.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PAGE_FAULT_RULES } from "../../../fabric/rack/plan/plan.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { hintOf } from "../../../fabric/wire/roce/hint.ts";
 import { changed, packetOf } from "../testing/pair_testing.ts";
-import { checkSame } from "../testing/program_check_testing.ts";
+import { checkAfterPowerFailure, checkSame } from "../testing/program_check_testing.ts";
 import { type Fault, withFaults } from "../testing/program_flush_testing.ts";
 import { play } from "../testing/program_play_testing.ts";
 import { prepare, type Run } from "../testing/program_rig_testing.ts";
 import { runFaultless } from "../testing/program_seed_testing.ts";
-import { randomProgram } from "../testing/program_testing.ts";
+import { randomProgram, VERBS } from "../testing/program_testing.ts";
 import type { FrameFate } from "../testing/rig_parts_testing.ts";
 import { createUd } from "../testing/unreliable_testing.ts";
 import { faultsWithinLimits } from "../testing/wire_faults_testing.ts";
@@ -80,6 +82,58 @@ function joinGroup({ rig }: Run): void {
     if (reply.status !== "ok") throw new Error(reply.reason);
   }
   rig.run();
+}
+
+/** In the middle of what power fails. */
+const MIDDLES = ["hint", "page request", "word"] as const;
+type Middle = typeof MIDDLES[number];
+const KILL_SEEDS = [3, 6, 11, 14, 18];
+
+/** Plays a program with hints until a machine has no power, and to its end. @returns whether it came to that. */
+function killed(
+  seed: number,
+  { middle, dead }: { readonly middle: Middle; readonly dead: "a" | "b" },
+): boolean {
+  const rng = rngFor(seed, `killed/${middle}/${dead}`);
+  // Announced atomics are few in a program of all verbs.
+  const verbs = middle === "word" ? ["fetch-add", "write", "flush"] as const : VERBS;
+  const program = { ...randomProgram(seed, verbs), timeout: 9 };
+  const demand = { rng: rngFor(seed, "hints"), takeOneIn: 12, servicePs: 500_000 };
+  const run = prepare(program, 0, {
+    rule: PAGE_FAULT_RULES[seed % PAGE_FAULT_RULES.length]!,
+    entries: middle === "word" ? 1024 : 16 + 8 * (seed % 8),
+    // A word is read ahead where its page is there.
+    ...(middle !== "word" && { demand }),
+    carrier: seed % 2 === 1,
+    hints: {
+      ...HINT_PLAN,
+      kinds: HINT_PLAN.kinds | HINT_KINDS.atomic,
+      batch: 2,
+      follow: seed % 3 === 0 ? "after-ack" : "at-once",
+      patiencePs: 50 * US,
+    },
+  });
+  const { rig } = run;
+  const counted = middle === "hint"
+    ? "hintsIn"
+    : middle === "page request"
+    ? "hintPageRequests"
+    : "hintWordsRead";
+  const nth = 1 + rng.below(middle === "word" ? 2 : 5);
+  let at: Time | undefined, isDead = false;
+  withFaults(run, () => {
+    if (isDead) return "pass";
+    const count = Math.max(...[rig.a, rig.b].map(({ rnic }) => rnic.statistics()[counted] ?? 0));
+    // Until the page or word has come, or its request.
+    if (count >= nth) at ??= rig.now + rng.below(3 * US);
+    if (at === undefined || rig.now < at) return "pass";
+    isDead = true;
+    rig.link(rig[dead], PORTS.rnicBus, false);
+    return "pass";
+  });
+  play(run);
+  if (isDead) checkAfterPowerFailure(run, dead);
+  return isDead;
 }
 
 function total(runs: readonly Run[], counter: string): number {
@@ -160,6 +214,18 @@ describe("any program of verbs, with hints", () => {
       played({ seed, hints: { batch: 1 }, fault: () => faultsWithinLimits(seed) })
     );
     ok(total(runs, "hintsSent") > 50, `${total(runs, "hintsSent")} hints`);
+  });
+
+  it("H-23, H-24: power fails in the middle of hints, preloaded atomics and page requests: what is told holds", () => {
+    const met = new Map<Middle, number>();
+    for (const seed of KILL_SEEDS) {
+      for (const middle of MIDDLES) {
+        for (const dead of ["a", "b"] as const) {
+          if (killed(seed, { middle, dead })) met.set(middle, (met.get(middle) ?? 0) + 1);
+        }
+      }
+    }
+    for (const middle of MIDDLES) ok((met.get(middle) ?? 0) > 3, `${middle}: ${met.get(middle)}`);
   });
 
   it("H-24: a peer that makes hints up changes no byte and no completion", () => {

@@ -177,7 +177,7 @@ function checkReceives({ program }: Run, { recvs, told, confirmed, needed, srq }
  * Words that all lines add to: each addition once, no two saw the same value. Where work has failed,
  * what was posted and did not succeed may have been added or not.
  */
-function checkShared(run: Run, mayFail: boolean): void {
+function checkShared(run: Run, mayFail: boolean, dead?: "a" | "b"): void {
   for (const side of [run.rig.a, run.rig.b]) {
     for (let word = 0; word < SHARED_WORDS; word++) {
       let sure = 0n, possible = 0n;
@@ -187,8 +187,10 @@ function checkShared(run: Run, mayFail: boolean): void {
         line.ops.forEach((op, i) => {
           if (!op.shared || op.at !== 8 * word) return;
           possible += op.operand;
+          // What one that has failed was told, it has not kept.
+          if (line.side.name === dead) return;
           if (mayFail && !succeeded(line, i)) return;
-          sure += op.operand;
+          if (side.name !== dead) sure += op.operand;
           seen.push(wordIn(answerOf(run, line, i)));
         });
       }
@@ -278,6 +280,28 @@ export function checkBeyondLimits(run: Run): void {
     checkMessages(line, model, done);
   }
   checkShared(run, true);
+}
+
+/**
+ * What holds where a machine has lost its power for good: of the other one's work all ends, as beyond the limits;
+ * what succeeded was answered rightly; no byte of either memory is anything but what was there or what was posted;
+ * no atomic was executed twice. What was executed may be lost with the machine, unless it was promised.
+ */
+export function checkAfterPowerFailure(run: Run, dead: "a" | "b"): void {
+  assert.deepEqual(run.strays.filter(({ status }) => status !== "RETRY_EXC_ERR"), []);
+  for (const line of run.lines) {
+    const isDead = line.side.name === dead;
+    const done = isDead ? 0 : checkEnding(line);
+    const model = modelOf(run, line);
+    for (const memory of MEMORIES) checkBytes(run, line, { model, memory, done: 0 });
+    if (isDead) continue;
+    checkVerdicts(line);
+    model.answers.forEach((answer, i) => {
+      if (answer === undefined || i >= done) return;
+      sameBytes(answerOf(run, line, i), answer, `line ${line.number}: answer of op ${i}`);
+    });
+  }
+  checkShared(run, true, dead);
 }
 
 /** @returns how many of the line's first ops have surely succeeded. */
