@@ -43,7 +43,7 @@ export function chartOf(
     throw refusal("", { found: "There is nothing to draw: no run has such a figure" });
   }
   const { x, by, panel } = sidesOf(measured, choice);
-  const styles = stylesOf(by);
+  const styles = stylesOf(by, points);
   const groups = Map.groupBy(
     points,
     ({ at }) =>
@@ -135,10 +135,19 @@ function named(option: string, name: string, dimensions: readonly Dimension[]): 
   throw new Refusal([{ path: option, found: JSON.stringify(name), expected: oneOf(names, name) }]);
 }
 
-/** The first thing is told by colour and symbol, what remains by the kind of line. */
+/**
+ * The first thing is told by colour and symbol, what remains by the kind of line. A symbol alone tells two kinds
+ * only, full and hollow: what has more, and few lines in all, has a colour for each.
+ */
 function stylesOf(
   by: readonly Dimension[],
+  points: readonly MeasuredPoint[],
 ): (at: MeasuredPoint["at"]) => Pick<Series, "colour" | "dash"> {
+  const keyOf = (at: MeasuredPoint["at"]) => by.map(({ name }) => at[name] ?? "").join("\n");
+  const lines = [...new Set(points.map(({ at }) => keyOf(at)))];
+  if (by.length > 2 && lines.length <= LINES_MAX) {
+    return (at) => ({ colour: lines.indexOf(keyOf(at)), dash: 0 });
+  }
   const sorted = by.toSorted((one, other) => other.values.length - one.values.length);
   const indexIn = (dimensions: readonly Dimension[], at: MeasuredPoint["at"]) =>
     dimensions.reduce(

@@ -102,6 +102,34 @@ describe("pointsOf", () => {
     assert.equal(points[2]!.figures["typicalPs"], 20);
     assert.equal(points[0]!.figures["congestion.tor.ecnMarked"], 5);
   });
+
+  it("Q-11: takes each number of queue pairs by itself, with how the card knows its queues", () => {
+    const rows = [{ qps: 1, messagesPerSecond: 5 }, { qps: 16, messagesPerSecond: 7 }];
+    const card = { placement: "default", layout: "areas", store: "host", cache: "64, oldest" };
+    const queues = rows.flatMap(({ qps }) =>
+      ["classic", "three-space"].map((scheme) => ({
+        ...card,
+        ...{ variant: "pair", node: `${scheme}-rnic`, scheme, qps },
+      }))
+    );
+    const points = pointsOf(reportOf([], {
+      queues: queues as unknown as NonNullable<RunReport["queues"]>,
+      results: ["classic", "three-space"].map((node) => ({
+        ...{ node, variant: "pair", value: { program: "many-queues", to: "b", rows } },
+      })),
+    }));
+    assert.deepEqual(
+      points.map(({ keys: { scheme, qps, cache }, figures }) =>
+        [scheme, qps, cache, figures["messagesPerSecond"]].join("; ")
+      ),
+      [
+        "classic; 1; 64, oldest; 5",
+        "classic; 16; 64, oldest; 7",
+        "three-space; 1; 64, oldest; 5",
+        "three-space; 16; 64, oldest; 7",
+      ],
+    );
+  });
 });
 
 describe("figureNamed", () => {

@@ -3,6 +3,7 @@
  * name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run apart (method, hosts …).
  */
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatTime } from "../../fabric/base/time.ts";
@@ -34,16 +35,38 @@ export function pointsOf(report: RunReport): ReportPoint[] {
     const { error, rows, status: _, ...rest } = value;
     const keys = { ...textsIn(rest), from: node, ...keysOfVariant(variant, report) };
     const note = error === undefined ? "" : String(error);
-    // perftest measures several sizes one after the other.
+    // One after the other, perftest measures several sizes, many-queues several numbers of queue pairs.
     const parts = Array.isArray(rows) ? rows.filter(isMapping) : [{}];
     return parts.map((row): ReportPoint => ({
-      keys: { ...keys, ...(row["bytes"] !== undefined && { bytes: String(row["bytes"]) }) },
+      keys: { ...keys, ...keysOfRow(row), ...keysOfQueues({ node, variant, row }, report) },
       figures: { ...measured(numbersIn({ ...rest, ...row })), ...all },
       note,
     }));
   });
   const points = [...puts, ...others];
   return points.length > 0 ? points : [{ keys: {}, figures: all, note: "" }];
+}
+
+function keysOfRow(row: Readonly<Record<string, unknown>>): Record<string, string> {
+  const given = ["bytes", "qps"].filter((name) => row[name] !== undefined);
+  return Object.fromEntries(given.map((name) => [name, String(row[name])]));
+}
+
+/** How the card of a host knows its queues, where the report's table of queues has this row. */
+function keysOfQueues(
+  { node, variant, row }: {
+    readonly node: string;
+    readonly variant: string;
+    readonly row: Readonly<Record<string, unknown>>;
+  },
+  { queues = [] }: RunReport,
+): Record<string, string> {
+  const found = queues.find((each) =>
+    each.node === rnicName(node) && each.variant === variant && each.qps === row["qps"]
+  );
+  if (found === undefined) return {};
+  const { scheme, placement, layout, store, cache } = found;
+  return { scheme, placement, layout, store, cache };
 }
 
 /** Figures of the whole run; what congestion did only of one that has no variants. */
@@ -112,6 +135,8 @@ const LABELS: Readonly<Record<string, string>> = {
   throughputBps: "Throughput",
   virtualPs: "Virtual time",
   averageBytesPerSecond: "Average bandwidth",
+  messagesPerSecond: "Messages",
+  dmaReadsPerDoorbell: "DMA reads for a doorbell",
 };
 
 /** `Median latency`, `Packets per message`: for people. */

@@ -271,6 +271,7 @@ export class Host implements Node, Machine<ThreadContext> {
       this.paging.reset();
       this.iio.dropReads();
       this.#snoops.clear();
+      this.guard.disconnected();
       this.#processor.replyToAll(NO_DEVICE, this.now);
       this.signal(SIGNALS.busDown);
       return;
@@ -293,6 +294,7 @@ export class Host implements Node, Machine<ThreadContext> {
       case "access-error":
         return this.#refused(message);
       case "reply":
+        this.guard.answered(message.id, message.reply);
         if (!this.#processor.reply(message, this.now)) this.#strayReplies++;
         return;
       case "event":

@@ -7,6 +7,7 @@ import {
   CARD_MEMORY_BASE,
   CARD_MEMORY_BYTES,
 } from "../../fabric/wire/host_bus/queue_information.ts";
+import { entryAddress, layOut, PLACEMENTS } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "./memory/address_map.ts";
@@ -332,6 +333,47 @@ describe("Host bus", () => {
     ]);
     assert.deepEqual(rig.reported("x"), [{ status: "ok", op: "done" }]);
     assert.equal(rig.node.statistics().strayReplies, 1);
+  });
+
+  it("Q-04: a lock granted by message counts from the grant's arrival, not from when its program has a core", () => {
+    const store = layOut(PLACEMENTS.default, "areas");
+    const init = { status: "ok", op: "init", address: 1, mac: 1, mtu: 1024 } as const;
+    let entry = 0;
+    const rig = new HostRig({ cores: 1 }, {
+      programs: {
+        *holder(cpu) {
+          const { address, pages: [from] } = cpu.allocateContiguous(3 * 4096);
+          const [space1, space2, space3] = [from!, from! + 4096, from! + 8192];
+          const spaces = { queues: 4, space1, space2, space3 };
+          const persistence = { flow: 1, flush: "read", noSnoop: false } as const;
+          entry = entryAddress(store, spaces, { queue: 3, space: 2 });
+          yield* cpu.command({ op: "init", spaces, persistence });
+          yield* cpu.command({ op: "lock-space2", queue: 3 });
+          cpu.report("resumed", cpu.now);
+          cpu.store(address + entry - from!, new Uint8Array(4));
+        },
+        *busy(cpu) {
+          yield* cpu.sleep(BOOT + 3.5 * commandPs - cpu.now);
+          cpu.charge(2 * commandPs);
+          yield* cpu.settle();
+        },
+      },
+    });
+    // The card grants the lock and takes it back, both while the other program has the core.
+    const granted = BOOT + 4 * commandPs, until = granted + 10 * commandPs;
+    rig.arrive(BOOT + 2 * commandPs, { kind: "reply", id: 0, reply: init });
+    rig.arrive(granted, {
+      kind: "reply",
+      id: 1,
+      reply: { status: "ok", op: "lock-space2", until },
+    });
+    rig.run(granted);
+    const data = new Uint8Array(store.bytes[2]);
+    rig.arrive(granted + 10, { kind: "memory-write", address: entry, data, noSnoop: false });
+    rig.run();
+    assert.deepEqual(rig.reported("resumed"), [BOOT + 5.5 * commandPs]);
+    const [failure] = rig.reported("program-failed") as [{ message: string }];
+    assert.match(failure.message, /is not locked/);
   });
 
   it("keeps its promise about processing for every message it sends", () => {

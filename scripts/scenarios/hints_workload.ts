@@ -13,6 +13,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { sizeOption } from "../../nodes/host/own_options.ts";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
 import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
 
@@ -37,7 +38,7 @@ interface Job {
 }
 
 function jobOf({ options }: ProgramContext): Job {
-  const bytes = Number(options.bytes), count = Number(options.count ?? 1);
+  const bytes = sizeOption(options, "bytes"), count = Number(options.count ?? 1);
   const stride = Math.ceil(bytes / PAGE) * PAGE;
   return {
     workload: String(options.workload),

@@ -61,6 +61,33 @@ programs:
     assert.ok(zipf! < 0.8 * random!, `${zipf} of ${random}`);
   });
 
+  it("Q-11: a client that fails, that dies with its host, or whose server does, holds up no other: all are served, or get an error", () => {
+    const whileDying = (kill: string) =>
+      new SimulatedRack(`
+name: dead
+defaults: { services: none, dram: 64MiB, queues: { count: 4096 } }
+hosts: { wrong: {}, a: {}, b: {}, c: {}, target: {} }
+programs:
+  - { on: target, run: many-queues-server }
+  - { on: wrong, at: 100us, run: many-queues, to: target, size: 128KiB }
+  - { on: a, at: 200us, run: many-queues, to: target, qps: 512 }
+  - { on: [b, c], at: 300us, run: many-queues, to: target, qps: 4, messages: 32 }
+faults: [{ at: 2ms, kill: ${kill} }]
+`).run();
+    const left = whileDying("a");
+    assert.deepEqual(resultsOf(left, "a"), []);
+    for (const host of ["b", "c"]) {
+      const [{ status, rows }] = resultsOf(left, host) as [ManyQueuesResult];
+      assert.deepEqual([status, rows[0]!.messages], ["done", 32]);
+    }
+    const serverless = whileDying("target");
+    for (const host of ["a", "b", "c"]) {
+      const [{ status, error }] = resultsOf(serverless, host) as [ManyQueuesResult];
+      assert.equal(status, "failed");
+      assert.match(error!, /RETRY_EXC_ERR/);
+    }
+  });
+
   for (
     const [what, options, expected] of [
       ["a server that is not there", "to: b", /connect: no-service/],

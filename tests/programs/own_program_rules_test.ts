@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { bundleProgram, probeProgram } from "../../console/rack/own/bundle.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 
@@ -40,6 +41,7 @@ describe("programs that do what they may", () => {
   interface Said {
     readonly counted?: unknown;
     readonly text?: string;
+    readonly units?: unknown;
   }
 
   beforeAll(async () => {
@@ -60,12 +62,28 @@ describe("programs that do what they may", () => {
         "export default function* ({ cpu }) { cpu.report('result', { text }); }\n";
       programs.push(await program(name, text));
     }
+    const units = JSON.stringify(fromFileUrl(projectFile("nodes/host/own_options.ts")));
+    await rig.file(
+      "units.ts",
+      `import { sizeOption, timeOption } from ${units};\n` +
+        "export default function* ({ cpu, options }) {\n" +
+        "  const units = [sizeOption(options, 'size'), timeOption(options, 'every')];\n" +
+        "  cpu.report('result', { units });\n}\n",
+    );
+    programs.push("  - { on: [a], program: ./units.ts, size: 64KiB, every: 10us }\n");
     const scenario = await own("may", programs, CUT);
     await forEachAtOnce(PACKINGS, async (pack) => {
       const { code, stdout, stderr } = await rig.run(["run", scenario, "--pack", pack, "--json"]);
       assert.equal(code, 0, stdout + stderr);
       documents.push(JSON.parse(stdout));
     });
+  });
+
+  it("read sizes and times with their units, by a module of the project that is bundled with them", () => {
+    for (const { results } of documents) {
+      const units = results.flatMap(({ value }) => value.units === undefined ? [] : [value.units]);
+      assert.deepEqual(units, [[65_536, 10_000_000]]);
+    }
   });
 
   it("have module variables of their host, new in each of its lives, in every packing", () => {

@@ -66,7 +66,7 @@ export interface Ran {
 }
 
 /** How often a rack is run that was over too soon. */
-const ATTEMPTS = 4;
+const ATTEMPTS = 6;
 
 /** Bytes of which none is 0, so that what was never written shows. */
 export function contentOf(bytes: number): Uint8Array<ArrayBuffer> {

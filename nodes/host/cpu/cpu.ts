@@ -345,9 +345,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       isLocks ? { ...command, by: cardMemory.numberOf(this.program) } : command,
     );
     if (typeof sent !== "number") return sent;
-    const { reply } = yield* hold({ kind: "reply", id: sent, answers: true });
-    guard.answered(command, reply!, this.program);
-    return reply!;
+    guard.sent(sent, command, this.program);
+    return (yield* hold({ kind: "reply", id: sent, answers: true })).reply!;
   }
 
   *sleep(ps: Time): Steps<void> {

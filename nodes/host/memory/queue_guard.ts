@@ -34,6 +34,8 @@ export class QueueGuard {
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
   /** By the memory location of the answer: who has asked for which queue's lock. */
   readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
+  /** By their ids: commands that have no reply yet, of those whose reply changes what is guarded. */
+  readonly #sent = new Map<number, { readonly program: string; readonly command: RnicCommand }>();
 
   constructor(store: StoreLayout) {
     this.#store = store;
@@ -46,9 +48,19 @@ export class QueueGuard {
     this.#asked.set(command.answerAt, { program, queue: command.queue });
   }
 
-  /** The RNIC has answered a program's command. */
-  answered(command: RnicCommand, reply: RnicReply, program: string): void {
+  /** The command is on its way, under this id. */
+  sent(id: number, command: RnicCommand, program: string): void {
+    const { op } = command;
+    if (op === "init" || op === "lock-space2") this.#sent.set(id, { program, command });
+  }
+
+  /** The RNIC's reply has arrived: it counts from now on, not from when its program resumes. */
+  answered(id: number, reply: RnicReply): void {
+    const sent = this.#sent.get(id);
+    if (sent === undefined) return;
+    this.#sent.delete(id);
     if (reply.status !== "ok") return;
+    const { command, program } = sent;
     if (command.op === "init") {
       const { queues, ...bases } = command.spaces;
       const ranges = storeRanges(this.#store, bases, queues);
@@ -62,6 +74,11 @@ export class QueueGuard {
     } else if (command.op === "lock-space2" && reply.op === "lock-space2") {
       this.#holders.set(command.queue, { program, until: reply.until });
     }
+  }
+
+  /** The RNIC is gone: no reply will come. */
+  disconnected(): void {
+    this.#sent.clear();
   }
 
   /** Whether queue information lies there: not what is between its spaces. */

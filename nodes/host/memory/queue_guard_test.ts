@@ -10,6 +10,7 @@ import {
   PLACEMENTS,
   QUEUE_FIELDS,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressFault } from "./address_map.ts";
 import { QueueGuard } from "./queue_guard.ts";
 
@@ -19,6 +20,13 @@ const DONE = { status: "ok", op: "done" } as const;
 const UNTIL = 500;
 const HOLDER = { program: "holder", now: UNTIL - 1 };
 
+/** A command and its reply. */
+function exchange(guard: QueueGuard, command: RnicCommand, reply: RnicReply): void {
+  guard.sends(command, "holder");
+  guard.sent(1, command, "holder");
+  guard.answered(1, reply);
+}
+
 function guarded(placement: Placement, layout: "areas" | "record") {
   const store = layOut(placement, layout);
   const { bytes } = store;
@@ -27,13 +35,13 @@ function guarded(placement: Placement, layout: "areas" | "record") {
     ? { queues: 8, space1, space2: space1 + bytes[1], space3: space1 + bytes[1] + bytes[2] }
     : { queues: 8, space1, space2: 8192, space3: 12288 };
   const guard = new QueueGuard(store);
-  guard.answered({ op: "init", spaces, persistence: PERSISTENCE }, INIT_REPLY, "boot");
+  exchange(guard, { op: "init", spaces, persistence: PERSISTENCE }, INIT_REPLY);
   return { guard, store, spaces };
 }
 
 function lockThird(guard: QueueGuard): void {
   const reply = { status: "ok", op: "lock-space2", until: UNTIL } as const;
-  guard.answered({ op: "lock-space2", queue: 3 }, reply, "holder");
+  exchange(guard, { op: "lock-space2", queue: 3 }, reply);
 }
 
 function release(guard: QueueGuard): void {
@@ -102,10 +110,7 @@ describe("QueueGuard", () => {
     const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });
     const stores = () => guard.checkStore(depth, 4, HOLDER);
     const answerAt = 0x9000;
-    const ask = () => {
-      guard.sends({ op: "lock-space2", queue: 3, answerAt }, "holder");
-      guard.answered({ op: "lock-space2", queue: 3, answerAt }, DONE, "holder");
-    };
+    const ask = () => exchange(guard, { op: "lock-space2", queue: 3, answerAt }, DONE);
     ask();
     throws(stores, AddressFault, "accepted, and not granted");
     guard.checkDevice(answerAt, encodeLockAnswer("denied"));

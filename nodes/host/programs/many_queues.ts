@@ -8,8 +8,7 @@
  * makes as many and answers with theirs. A connection by the CM for each would cost three times the frames.
  * Receives come from one shared queue on either side, as applications of this size do it.
  */
-import type { Time } from "../../../fabric/base/time.ts";
-import { PS_PER_S, PS_PER_US } from "../../../fabric/base/time.ts";
+import { NEVER, PS_PER_S, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { MANY_QUEUES_MAX, QUEUE_ORDERS } from "../../../fabric/rack/plan/vocabulary.ts";
 import { connect } from "../cm/connect.ts";
 import { bringUp, type Connection, disconnect, prepareQp, refused } from "../cm/connection.ts";
@@ -45,6 +44,8 @@ const SRQ_DEPTH = 4;
 const WARM_UP_MAX = 1024;
 /** Without a completion for so long a row has failed. */
 const IDLE_PS = 100_000 * PS_PER_US;
+/** [choice] After so long without a word the peer of a control connection is asked whether it is there. */
+const SILENCE_PS = PS_PER_S;
 /** Of Zipf's law, as in YCSB (Cooper et al., SoCC'10). */
 const ZIPF_EXPONENT = 0.99;
 
@@ -92,11 +93,14 @@ interface Control {
   readonly connection: Connection;
   readonly cq: Cq;
   readonly mr: Mr;
+  /** A {@link probe} has not been answered. */
+  isProbed: boolean;
 }
 
 /**
- * The service: one client after the other, so that none disturbs another's figures. Option: `bytes` of the
- * buffer that all write into (64 KiB).
+ * The service: one client after the other, so that none disturbs another's figures; one that has died with its
+ * host holds up the next for a second and a requester's retries. Option: `bytes` of the buffer that all write
+ * into (64 KiB).
  */
 export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Steps<void> {
   const bytes = countOption(options, "bytes", { least: 64, otherwise: 64 * 1024 });
@@ -108,31 +112,57 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
   const controlCq = must(yield* createCq(device, { entries: 64 }));
   const sessions = new Map<number, Session>();
   for (;;) {
-    const done = yield* waitCompletion(controlCq, { also: listening(listener) });
+    const deadline = askAt(sessions);
+    const done = yield* waitCompletion(controlCq, { also: listening(listener), deadline });
     for (const { status, opcode, qpNum, byteLen } of done) {
       const session = sessions.get(qpNum);
-      if (opcode === "recv" && status === "SUCCESS" && session !== undefined) {
-        session.asked = byteLen;
+      if (session === undefined) continue;
+      if (status !== "SUCCESS") {
+        yield* close(sessions, session);
+        continue;
       }
+      session.heardAt = cpu.now;
+      if (opcode === "recv") session.asked = byteLen;
+      if (opcode === "write") session.isProbed = false;
     }
     for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
       if (event.kind === "request") {
         const session = yield* open(device, { ends, target, listener, controlCq }, event.request);
         if (session !== undefined) sessions.set(session.connection.qp.qpn, session);
       } else if (event.kind === "closed") {
-        yield* close(sessions, event.endpoint);
+        const closed = [...sessions.values()].find(({ connection }) =>
+          connection.endpoint === event.endpoint
+        );
+        if (closed !== undefined) yield* close(sessions, closed);
       }
     }
     // The others wait until it is gone: each client has this host for itself.
     const [first] = sessions.values();
     if (first !== undefined && first.asked > 0) yield* answerChunk(device, ends, first);
+    else if (first !== undefined && cpu.now >= askAt(sessions)) yield* probe(first);
   }
+}
+
+/** When the client that the others wait for has been silent for too long; never where none waits. */
+function askAt(sessions: ReadonlyMap<number, Session>): Time {
+  const [first, ...others] = sessions.values();
+  const isWaitedFor = first !== undefined && !first.isProbed && others.length > 0;
+  return isWaitedFor ? first.heardAt + SILENCE_PS : NEVER;
+}
+
+/** A WRITE of no bytes, which needs no key (`rocev2.md` §3.4): it ends with an error where no peer acknowledges it. */
+function* probe(control: Control): Steps<void> {
+  control.isProbed = true;
+  const remote = { va: 0, rkey: 0 };
+  must(yield* postSend(control.connection.qp, { opcode: "write", sges: [], remote }));
 }
 
 interface Session extends Control {
   readonly made: Qp[];
   /** Bytes of the chunk that the client has sent and that was not answered; else 0. */
   asked: number;
+  /** When the client has last been heard of, or became the first. */
+  heardAt: Time;
 }
 
 function* open(
@@ -157,7 +187,9 @@ function* open(
       must(yield* postRecv(qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
     },
   });
-  return refused(connection) ? undefined : { connection, cq: controlCq, mr, made: [], asked: 0 };
+  if (refused(connection)) return undefined;
+  const cq = controlCq, heardAt = device.cpu.now;
+  return { connection, cq, mr, made: [], asked: 0, heardAt, isProbed: false };
 }
 
 /** Makes a queue pair for each of the client's, and says their numbers. */
@@ -173,16 +205,16 @@ function* answerChunk(device: CmDevice, ends: Ends, session: Session): Steps<voi
     ours.push(qp.qpn);
   }
   must(yield* postRecv(connection.qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
-  yield* sendNumbers({ connection, cq: session.cq, mr }, ours);
+  yield* sendNumbers(session, ours);
 }
 
-function* close(sessions: Map<number, Session>, endpoint: Connection["endpoint"]): Steps<void> {
-  for (const [qpn, { connection, made }] of sessions) {
-    if (connection.endpoint !== endpoint) continue;
-    sessions.delete(qpn);
-    for (const qp of made) yield* destroyQp(qp);
-    yield* disconnect(connection);
-  }
+function* close(sessions: Map<number, Session>, closed: Session): Steps<void> {
+  const { connection, made } = closed;
+  sessions.delete(connection.qp.qpn);
+  for (const qp of made) yield* destroyQp(qp);
+  yield* disconnect(connection);
+  const [next] = sessions.values();
+  if (next !== undefined) next.heardAt = connection.device.cpu.now;
 }
 
 /**
@@ -194,9 +226,10 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
   const job = jobOf(options);
   const rows: ManyQueuesRow[] = [];
   let error: string | undefined;
+  let control: Control | undefined;
   try {
     const ends = yield* makeEnds(device, 2 * job.depth);
-    const control = yield* connectControl(device, ends.pd, job.to);
+    control = yield* connectControl(device, ends.pd, job.to);
     const place = placeIn(control.connection.privateData);
     if (place.length < job.messageBytes) {
       throw new ProgramError(
@@ -211,11 +244,12 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
       cpu.report("progress", { written: rows.length / job.qps.length, messages: 1 });
     }
     for (const qp of qps) yield* destroyQp(qp);
-    yield* disconnect(control.connection);
   } catch (cause) {
     if (!(cause instanceof ProgramError)) throw cause;
     error = cause.message;
   }
+  // Also of one that has failed: the others wait for it.
+  if (control !== undefined) yield* disconnect(control.connection);
   const { to, messageBytes, depth, order } = job;
   const result: ManyQueuesResult = {
     program: "many-queues",
@@ -270,7 +304,7 @@ function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {
   if (refused(connection)) {
     throw new ProgramError(`connect: ${connection.refused}: ${connection.reason}`);
   }
-  return { connection, cq, mr };
+  return { connection, cq, mr, isProbed: false };
 }
 
 /** A queue pair without a receive queue of its own, in INIT. */
@@ -300,26 +334,32 @@ function* makeUpTo(
   qps: Qp[],
   count: number,
 ): Steps<void> {
-  const { connection, cq, mr } = control;
+  const { connection, mr } = control;
   while (qps.length < count) {
     const chunk: Qp[] = [];
     const size = Math.min(CHUNK, count - qps.length);
     while (chunk.length < size) chunk.push(yield* makeQp(ends, depth));
     must(yield* postRecv(connection.qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
     yield* sendNumbers(control, chunk.map(({ qpn }) => qpn));
-    for (let answered = false; !answered;) {
-      for (const { status, opcode, byteLen } of yield* waitCompletion(cq)) {
-        if (status !== "SUCCESS") throw new ProgramError(`Setting up ended with ${status}`);
-        if (opcode !== "recv") continue;
-        answered = true;
-        if (byteLen !== size * NUMBER_BYTES) {
-          throw new ProgramError(`${byteLen / NUMBER_BYTES} queue pairs were made: not ${size}`);
-        }
-      }
-    }
+    const made = (yield* answered(control)) / NUMBER_BYTES;
+    if (made !== size) throw new ProgramError(`${made} queue pairs were made: not ${size}`);
     const theirs = readNumbers(device.cpu, mr, size);
     for (const [i, qp] of chunk.entries()) yield* bind(qp, { qpn: theirs[i]!, connection });
     qps.push(...chunk);
+  }
+}
+
+/** Waits for the server's answer, as long as the server is there. @returns its bytes. */
+function* answered(control: Control): Steps<number> {
+  const { cq, connection: { device: { cpu } } } = control;
+  for (;;) {
+    const done = yield* waitCompletion(cq, { deadline: cpu.now + SILENCE_PS });
+    if (done.length === 0 && !control.isProbed) yield* probe(control);
+    for (const { status, opcode, byteLen } of done) {
+      if (status !== "SUCCESS") throw new ProgramError(`Setting up ended with ${status}`);
+      if (opcode === "recv") return byteLen;
+      if (opcode === "write") control.isProbed = false;
+    }
   }
 }
 

@@ -64,6 +64,11 @@ export class FakeHost {
     this.memory = new Uint8Array(memoryBytes);
   }
 
+  /** All memory that has been given out lies below. */
+  get allocatedBytes(): number {
+    return this.#top;
+  }
+
   allocate(bytes: number): number {
     const at = this.#top;
     this.#top += Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;

@@ -64,6 +64,8 @@ export interface Step {
 export type Bell = "pointer" | "number";
 type Choice = "program" | "memory" | "answer" | "card";
 
+type Given = readonly [number, number];
+
 /** One card, its host and a send queue, at one place of an interleaving. */
 export class Bench {
   readonly host = new FakeHost(MEMORY_BYTES);
@@ -81,8 +83,11 @@ export class Bench {
   readonly #toCard: PcieMessage[] = [];
   #done = 0;
   #taken = 0;
-  /** Two hashes of all that the card has been given. */
-  #given = [0, 0] as [number, number];
+  /** Two hashes of all that the card has been given since {@link replay}. */
+  #given: Given = [0, 0];
+  #isReplaying = true;
+  /** Hash of each page of memory that is used; undefined of one that has changed since. */
+  readonly #pages: (number | undefined)[] = [];
 
   constructor(plan: BenchPlan) {
     const queuePlan = { ...QUEUE_PLAN, ...plan.queuePlan };
@@ -110,8 +115,18 @@ export class Bench {
       this.ring("pointer");
       this.#settle();
     }
-    this.#given = [0, 0];
     this.#taken = 0;
+  }
+
+  /** Does again what has been done: what the card has been given by it is known, and is not hashed again. */
+  replay(choices: readonly Choice[], given: Given): void {
+    for (const choice of choices) this.take(choice);
+    this.#given = given;
+    this.#isReplaying = false;
+  }
+
+  get given(): Given {
+    return this.#given;
   }
 
   #createQp(depth: number): RigQp {
@@ -167,8 +182,11 @@ export class Bench {
 
   /** Until nothing is on its way. */
   #settle(): void {
-    for (let choice = this.choices()[0]; choice !== undefined; choice = this.choices()[0]) {
-      this.take(choice);
+    for (;;) {
+      if (this.#toCard.length > 0) this.take("card");
+      else if (this.#toHost.length > 0) this.take("memory");
+      else if (this.#answers.length > 0) this.take("answer");
+      else return;
     }
   }
 
@@ -252,10 +270,12 @@ export class Bench {
   take(choice: Choice): void {
     switch (choice) {
       case "program":
+        this.#pages.length = 0;
         return this.steps[this.#done++]!.run();
       case "memory": {
-        const answer = this.host.take(this.#toHost.shift()!);
+        const message = this.#toHost.shift()!, answer = this.host.take(message);
         this.#taken++;
+        if (message.kind === "memory-write") this.#written(message.address, message.data.length);
         if (answer !== undefined) this.#answers.push(answer);
         return;
       }
@@ -265,8 +285,10 @@ export class Bench {
       case "card": {
         const message = this.#toCard.shift()!;
         assert(message.kind !== "memory-write", "Memory is the host's");
-        const hash = hashMessage(message), [first, second] = this.#given;
-        this.#given = [mix(first, hash), mix(second ^ hash, second)];
+        if (!this.#isReplaying) {
+          const hash = hashMessage(message), [first, second] = this.#given;
+          this.#given = [mix(first, hash), mix(second ^ hash, second)];
+        }
         const input = { kind: "message", port: PORTS.rnicBus, message, tailPs: 0 } as const;
         this.#rnic.step(NOW, input, this.#outputs);
       }
@@ -278,11 +300,22 @@ export class Bench {
     const way = (messages: readonly PcieMessage[]) =>
       finish(messages.reduce((hash, message) => mix(hash, hashMessage(message)), messages.length));
     let memory = 0;
-    for (let at = 0; at < MEMORY_BYTES; at += PAGE_BYTES) {
-      memory = hashBytes(this.host.memory.subarray(at, at + USED_BYTES), memory);
+    for (let at = 0, page = 0; at < this.host.allocatedBytes; at += PAGE_BYTES, page++) {
+      const hash = this.#pages[page] ??= hashBytes(
+        this.host.memory.subarray(at, at + USED_BYTES),
+        0,
+      );
+      memory = mix(memory, hash);
     }
     const places = `${this.#done} ${this.#taken} ${memory}`;
     return `${places} ${way(this.#answers)} ${way(this.#toCard)} ${this.#given}`;
+  }
+
+  #written(address: number, length: number): void {
+    const last = Math.floor((address + length - 1) / PAGE_BYTES);
+    for (let page = Math.floor(address / PAGE_BYTES); page <= last; page++) {
+      this.#pages[page] = undefined;
+    }
   }
 
   /** Nothing happens any more: all that was posted has completed, once and in order. */
@@ -305,37 +338,57 @@ export interface Enumerated {
   readonly stale: number;
 }
 
+/** What has happened, the last first. */
+interface Path {
+  readonly choice: Choice;
+  readonly before: Path | undefined;
+}
+
 /** Walks every interleaving of what `prepare` makes, which is the same each time. */
 export function everyInterleaving(prepare: () => Bench): Enumerated {
-  /** State → the states that follow it. */
+  /** State → the states that follow it, of those from which there are several ways, or none. */
   const next = new Map<string, string[]>();
-  const open: { readonly path: readonly Choice[]; readonly from: string | undefined }[] = [];
+  /** Ways that were not taken, none of them the card's: from which state, by which path, and what the card had been given. */
+  const open: { readonly from: string; readonly path: Path; readonly given: Given }[] = [];
   let stale = 0, first = "";
-  const walk = (path: readonly Choice[], from: string | undefined): void => {
+  const walk = (path: Path | undefined, given: Given, from: string | undefined): void => {
     const bench = prepare();
-    for (const choice of path) bench.take(choice);
+    bench.replay(choicesOf(path), given);
     let so = path;
     let before = from;
     for (;;) {
-      const key = bench.key;
-      if (before === undefined) first = key;
-      else next.get(before)!.push(key);
-      if (next.has(key)) return;
-      next.set(key, []);
-      const [choice, ...others] = bench.choices();
+      const choices = bench.choices();
+      const [choice, ...others] = choices;
+      if (choices.length !== 1) {
+        const { key } = bench;
+        if (before === undefined) first = key;
+        else next.get(before)!.push(key);
+        if (next.has(key)) return;
+        next.set(key, []);
+        before = key;
+        for (const other of others) {
+          open.push({ from: key, path: { choice: other, before: so }, given: bench.given });
+        }
+      }
       if (choice === undefined) {
         if ((bench.counters["stalePointers"] ?? 0) > 0) stale++;
         return bench.check();
       }
-      for (const other of others) open.push({ path: [...so, other], from: key });
       bench.take(choice);
-      so = [...so, choice];
-      before = key;
+      so = { choice, before: so };
     }
   };
-  walk([], undefined);
-  for (let one = open.pop(); one !== undefined; one = open.pop()) walk(one.path, one.from);
+  walk(undefined, [0, 0], undefined);
+  for (let one = open.pop(); one !== undefined; one = open.pop()) {
+    walk(one.path, one.given, one.from);
+  }
   return { interleavings: waysFrom(first, next), stale };
+}
+
+function choicesOf(path: Path | undefined): Choice[] {
+  const choices: Choice[] = [];
+  for (let at = path; at !== undefined; at = at.before) choices.push(at.choice);
+  return choices.reverse();
 }
 
 /** Number of ways from a state to an end. */

@@ -1,0 +1,33 @@
+/**
+ * Options with units for a user's own program, as the shipped programs read theirs. A program gets the
+ * values of its scenario as they are written there, `64KiB` as a text; this is the one module of the
+ * project that it imports for more than types, and it is bundled with it.
+ */
+import type { Time } from "../../fabric/base/time.ts";
+import { parseDuration, parseSize } from "../../fabric/rack/plan/units.ts";
+
+type Options = Readonly<Record<string, unknown>>;
+
+/**
+ * Bytes of a size: `64KiB`, or a whole number.
+ * @param otherwise what an option means that is not given. @throws TypeError where it is no size.
+ */
+export function sizeOption(options: Options, name: string, otherwise?: number): number {
+  const value = options[name] ?? otherwise;
+  return parseSize(value) ?? refuse(name, "a size, like 64KiB", value);
+}
+
+/**
+ * Picoseconds of a time: `10us`, or 0.
+ * @param otherwise what an option means that is not given, in ps. @throws TypeError where it is no time.
+ */
+export function timeOption(options: Options, name: string, otherwise?: Time): Time {
+  const value = options[name];
+  if (value === undefined && otherwise !== undefined) return otherwise;
+  return parseDuration(value) ?? refuse(name, "a time, like 10us", value);
+}
+
+function refuse(name: string, expected: string, found: unknown): never {
+  const what = found === undefined ? "not given" : JSON.stringify(found);
+  throw new TypeError(`Option ${name} must be ${expected}: it is ${what}`);
+}
