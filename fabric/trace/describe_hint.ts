@@ -39,7 +39,7 @@ function describeGroup({ sourceQpn, destQpn, entries }: HintGroup): string {
 }
 
 function describeEntry(entry: HintEntry): string {
-  const { kinds, operation, messages, sequence, rkey, length, va, objects } = entry;
+  const { kinds, operation, messages, sequence, rkey, length, va, objects, operands } = entry;
   return [
     kindWords(kinds),
     operation,
@@ -47,6 +47,9 @@ function describeEntry(entry: HintEntry): string {
       ? [`messages=${messages}`]
       : [`va=${hex(va)} rkey=${hex(rkey)} len=${length}`]),
     `psn=${sequence}`,
+    ...(operands === undefined
+      ? []
+      : [`swapAdd=${hex(operands.swapAdd)} compare=${hex(operands.compare)}`]),
     ...(objects.length === 0 ? [] : [`objects=${objects.map(hex).join(",")}`]),
   ].join(" ");
 }

@@ -468,9 +468,12 @@ export class Host implements Node, Machine<ThreadContext> {
       startAt,
       start: (account) => {
         const cpu = this.#cpu(name, account, plan);
-        const { weight } = plan;
-        const opened = deviceOn(this.#device!, cpu);
-        const device = weight === undefined ? opened : { ...opened, weight };
+        const { weight, privileged } = plan;
+        const device = {
+          ...deviceOn(this.#device!, cpu),
+          ...(weight !== undefined && { weight }),
+          ...(privileged && { privileged }),
+        };
         if (watch === undefined) return run({ cpu, device });
         this.#watches.set(name, watch);
         const verbs = watch.watched(device.verbs);

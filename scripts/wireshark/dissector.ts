@@ -13,6 +13,7 @@ import {
   HINT_GROUP_FIELDS,
   HINT_MAGIC,
   HINT_OBJECT_FIELDS,
+  HINT_OPERANDS_FIELDS,
   HINT_TRAILER_FIELDS,
 } from "../../fabric/wire/roce/hint_eth.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
@@ -24,7 +25,7 @@ import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../../fabric/wire/roce/opco
 import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
 
 /** The parts behind a hint's header, and the trailer of a hint at a payload's end. */
-type HintPart = "hintGroup" | "hintEntry" | "hintObject" | "hintTrailer";
+type HintPart = "hintGroup" | "hintEntry" | "hintOperands" | "hintObject" | "hintTrailer";
 type Header = ExtensionHeader | HintPart;
 
 const EXTENSION_FIELDS = Object.fromEntries(
@@ -36,6 +37,7 @@ export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   ...EXTENSION_FIELDS,
   hintGroup: HINT_GROUP_FIELDS,
   hintEntry: HINT_ENTRY_FIELDS,
+  hintOperands: HINT_OPERANDS_FIELDS,
   hintObject: HINT_OBJECT_FIELDS,
   hintTrailer: HINT_TRAILER_FIELDS,
 };
@@ -61,7 +63,7 @@ function tablesText(): string {
     const list = headers.map((header) => `"${header}"`).join(", ");
     return `  [${hexByte(code)}] = { name = "${name}", headers = { ${list} } },`;
   });
-  const parts: Header[] = ["hintGroup", "hintEntry", "hintObject", "hintTrailer"];
+  const parts: Header[] = ["hintGroup", "hintEntry", "hintOperands", "hintObject", "hintTrailer"];
   const headers = [...new Set([...rows.flatMap((row) => row.headers), ...parts])].sort();
   const forms = Object.entries(HINT_FORMS).map(([name, form]) => `${name} = ${form}`);
   const opcodes =

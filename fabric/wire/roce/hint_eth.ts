@@ -83,12 +83,14 @@ export const HINT_GROUP_FIELDS = [
 ] as const;
 export const HINT_GROUP_BYTES = sizeOf(HINT_GROUP_FIELDS);
 
-/** A waiting work element (H-01, H-03). It omits an atomic's operands: H-21 only reads. */
+/** A waiting work element (H-01, H-03). */
 export const HINT_ENTRY_FIELDS = [
   /** Bits of {@link HINT_KINDS}: the requested preparation. */
   ["kinds", 8],
+  /** Of an atomic: {@link HINT_OPERANDS_FIELDS} follow [0086], ahead of the HintObjects. */
+  ["operands", 1],
   /** Index in {@link HINT_OPERATIONS}. */
-  ["operation", 8],
+  ["operation", 7],
   /**
    * Number of coming messages of this kind: for untagged ones the count (H-03), up to a queue's
    * depth.
@@ -108,6 +110,16 @@ export const HINT_ENTRY_BYTES = sizeOf(HINT_ENTRY_FIELDS);
 /** H-01. */
 export const HINT_OPERATIONS = ["read", "write", "send", "fetch-add", "compare-swap"] as const;
 export type HintOperation = typeof HINT_OPERATIONS[number];
+
+/** An atomic's operands, as in the coming AtomicETH: the responder goes by those alone (H-24). */
+export const HINT_OPERANDS_FIELDS = [
+  ["swapAdd", 64],
+  ["compare", 64],
+] as const;
+export const HINT_OPERANDS_BYTES = sizeOf(HINT_OPERANDS_FIELDS);
+export type HintOperands = HeaderOf<typeof HINT_OPERANDS_FIELDS>;
+/** Operations that have them. */
+export const HINT_ATOMICS: ReadonlySet<HintOperation> = new Set(["fetch-add", "compare-swap"]);
 
 /** A data transfer object that the operation covers (H-01), by the application's name. */
 export const HINT_OBJECT_FIELDS = [

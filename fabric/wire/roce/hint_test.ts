@@ -15,7 +15,14 @@ import {
   hintOf,
   hintParts,
 } from "./hint.ts";
-import { HINT_KINDS, HINT_OPERATIONS, HINT_REASONS, HINT_TYPES } from "./hint_eth.ts";
+import {
+  HINT_ATOMICS,
+  HINT_KINDS,
+  HINT_OPERATIONS,
+  HINT_REASONS,
+  HINT_TYPES,
+  type HintOperands,
+} from "./hint_eth.ts";
 import { OPCODE, type OpcodeName, opcodeRow } from "./opcode.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
 import { DOCUMENT_HINT } from "./vendor_testing.ts";
@@ -59,16 +66,23 @@ const u32 = u(31).map((n) => (2 * n + 1) % 2 ** 32);
 const u64 = fc.bigInt(0n, (1n << 64n) - 1n);
 const record = <T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
   fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
-const anyEntry = record<HintEntry>({
+const plainEntry = {
   kinds: u(8),
-  operation: fc.constantFrom(...HINT_OPERATIONS),
   messages: u(16),
   sequence: u(24),
   rkey: u32,
   length: u32,
   va: u64,
   objects: fc.array(u64, { maxLength: 3 }),
-});
+};
+const anyEntry = fc.oneof(
+  record<HintEntry>({ ...plainEntry, operation: fc.constantFrom(...HINT_OPERATIONS) }),
+  record<HintEntry>({
+    ...plainEntry,
+    operation: fc.constantFrom(...HINT_ATOMICS),
+    operands: record<HintOperands>({ swapAdd: u64, compare: u64 }),
+  }),
+);
 const anyGroup = record<HintGroup>({
   destQpn: u(24),
   sourceQpn: u(24),
@@ -119,6 +133,25 @@ describe("encodeHint", () => {
       bytes.subarray(24).toHex(),
       "0802000c01000001" + "00".repeat(16) + "000000000000abcd",
     );
+  });
+
+  it("H-03 [0086]: an atomic's operands are behind its entry, ahead of its objects", () => {
+    const [, , { entries: [atomic], ...ends }] = DOCUMENT_HINT.groups as readonly [
+      HintGroup,
+      HintGroup,
+      HintGroup & { readonly entries: readonly [HintEntry] },
+    ];
+    const operands = { swapAdd: 0x11n, compare: 0x22n };
+    const groups = [{ ...ends, entries: [{ ...atomic, operands, objects: [0xabcdn] }] }];
+    const bytes = encodeHint({ ...DOCUMENT_HINT, groups });
+    assert.equal(
+      bytes.subarray(24).toHex(),
+      "0483000101" + "00012c" + "00000032" + "00000008" + "0000000000060000" +
+        "0000000000000011" + "0000000000000022" + "000000000000abcd",
+    );
+    // Of no other operation; and never half of them.
+    bytes[25] = 0x81;
+    assert.equal(decodeHint(bytes), undefined);
   });
 
   it("asserts that its counts can say how much there is", () => {

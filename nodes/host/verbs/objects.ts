@@ -107,7 +107,10 @@ export interface Device {
   readonly state: DeviceState;
   /** The program's weight: the default of its queue pairs; absent: 1. */
   readonly weight?: number;
-  /** May assign controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
+  /**
+   * As CAP_NET_RAW: may assign controlled Q_Keys, those with bit 31 set, and have the hints of the whole card (H-08).
+   * The driver may, and programs that the scenario makes privileged.
+   */
   readonly privileged?: true;
 }
 

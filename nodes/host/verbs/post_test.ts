@@ -69,6 +69,17 @@ describe("createQp", () => {
       "off",
       "carrier",
     ], "H-09");
+    const privilegeOf = (as: Device, hints?: QpOptions["hints"]) => {
+      const rings = { maxSendWr: 1, maxRecvWr: 1, sendCq: cq, recvCq: cq };
+      rig.run(createQp(allocPd(as), { type: "ud", ...rings, ...(hints && { hints }) }));
+      return rig.sent("create-qp").at(-1)!.privileged;
+    };
+    const root: Device = { ...device, privileged: true };
+    same([privilegeOf(device, "group"), privilegeOf(root), privilegeOf(root, "group")], [
+      undefined,
+      undefined,
+      true,
+    ], "H-08: only where a trusted group asks for it");
     for (const weight of [0, 256, 1.5, NaN]) equal(weightOf({ weight }), "EINVAL", `${weight}`);
   });
 });

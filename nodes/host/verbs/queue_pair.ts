@@ -77,7 +77,8 @@ export interface QpOptions {
    * H-09: whether its requests are announced to the peer, and the peer's prepared for; the card's policy by
    * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards; a `group`, which is
    * UD and attached to a multicast group, those of its protection domain, or of the card where that trusts it, for
-   * all peers. What comes to a `group` is taken by the card.
+   * all peers; EPERM where the card trusts it and the program is not privileged. What comes to a `group` is taken by
+   * the card.
    */
   readonly hints?: HintPart;
   /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */
@@ -198,6 +199,8 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     ...(caps.weight !== 1 && { weight: caps.weight }),
     ...(options.hints !== undefined && { hints: options.hints }),
     ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
+    // H-08: a card that trusts its group asks whose it is.
+    ...(options.hints === "group" && device.privileged && { privileged: true }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);

@@ -913,7 +913,7 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
     writeAll(pairs);
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);
     ok(isCopied(p, QPS), "what comes for a page that is not there is lost");
-    const without = carried({ type: "uc", carrier: false });
+    const without = carried({ type: "uc", carrier: false, a: { queuePairs: "asked" } });
     writeAll(without.pairs);
     ok(!isCopied(without.p, QPS));
     same(announced(without.p), []);

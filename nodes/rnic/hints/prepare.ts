@@ -15,7 +15,7 @@ import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import { forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
+import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
@@ -26,7 +26,7 @@ import { rights } from "../state/life_cycle.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
-import { takesPart, wantedKinds, wordOf, wordsOf } from "./agree.ts";
+import { senderOf, takesPart, wantedKinds, wordOf } from "./agree.ts";
 import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
@@ -268,6 +268,7 @@ function takeAtomic(
     });
   }
   word.uses++;
+  announceOperands(hints, word, { qp: target, psn: entry.sequence, operands: entry.operands });
   task.word = word;
 }
 
@@ -496,7 +497,7 @@ function isThere({ table, page, rights }: WantedPage): boolean {
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
   const { qp, sequence, elements } = preparation;
-  const sender = wordsOf(hints, qp);
+  const sender = senderOf(hints, qp);
   if (sender === undefined) return;
   const byReason = new Map<HintReason, HintElement[]>();
   for (const element of elements) {
@@ -541,7 +542,8 @@ function groupsOf(elements: readonly HintElement[]): HintGroup[] {
   const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
   for (const { ends, entry } of elements) {
     const last = groups.at(-1);
-    const named = { ...entry, rkey: 0, length: 0, va: 0n, objects: [] };
+    const { operands: _, ...rest } = entry;
+    const named = { ...rest, rkey: 0, length: 0, va: 0n, objects: [] };
     if (last?.destQpn === ends.destQpn && last.sourceQpn === ends.sourceQpn) {
       last.entries.push(named);
     } else groups.push({ ...ends, entries: [named] });
