@@ -403,7 +403,8 @@ export interface SendRequest {
   readonly ud?: UdDestination;
   /**
    * H-01: data transfer objects that the operation covers, by the programs' names: one call instead of one for
-   * each. Hints name them, and the peer prepares those that its region has ({@link RegionObject}).
+   * each. Hints name them, and the peer prepares those that the region of the operation's key has
+   * ({@link RegionObject}); so SENDs cover none.
    */
   readonly objects?: readonly bigint[];
 }

@@ -1,4 +1,4 @@
-import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
   decodeDoorbell,
@@ -282,6 +282,9 @@ describe("postSend of requests that cover objects", () => {
       { objects: [1n], sges: part, opcode: "atomic-write" },
     ];
     for (const changes of wrong) equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL");
+    // H-03: an untagged message names no region, which alone knows where its objects are.
+    const untagged = rig.run(postSend(qp, { opcode: "send", wrId: 1, sges: part, objects: [1n] }));
+    match(untagged!.reason, /send covers no objects: a region has them/);
     open();
     equal(rig.run(postSend(qp, write(1, { objects: [1n] })))?.errno, "EINVAL", "none by default");
     const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 } as const;

@@ -105,11 +105,11 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   return undefined;
 }
 
-/** Operations that may cover data transfer objects (H-01). */
+/**
+ * Operations that may cover data transfer objects (H-01): those with the key of a region, which has them. What a SEND
+ * covers could not be found at the responder, and its peer may have rights to none of it (H-24).
+ */
 const COVERING: ReadonlySet<SendRequest["opcode"]> = new Set([
-  "send",
-  "send-immediate",
-  "send-invalidate",
   "write",
   "write-immediate",
   "read",
@@ -122,6 +122,9 @@ function refuseObjects(
   { opcode, inline }: SendRequest,
   objects: readonly bigint[],
 ): string | undefined {
+  if (opcode.startsWith("send")) {
+    return `${opcode} covers no objects: a region has them, whose key an untagged message does not name`;
+  }
   if (!COVERING.has(opcode)) return `${opcode} covers no objects`;
   if (objects.length === 0 || objects.length > maxObjects) {
     return `${objects.length} objects, the queue pair takes 1 to ${maxObjects}`;

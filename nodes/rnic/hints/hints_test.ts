@@ -469,6 +469,17 @@ describe("a responder that gets hints", () => {
     equal(counter(guessing, "b", "hintPagesAsked"), 0);
   });
 
+  it("H-03, H-24: of an untagged message that names objects none is found, as it has no key", () => {
+    const objects = [{ nameHigh: 0, nameLow: 7, va: 0x1_0000_0000, length: 2 * PAGE }];
+    const p = cold({ objects });
+    const untagged = { va: 0n, length: 0, operation: "send", objects: [7n] } as const;
+    // Not with the key of the region that has it either.
+    for (const rkey of [0, p.to.key]) announce(p, { ...untagged, rkey });
+    p.rig.run();
+    const named = ["hintObjectsPrepared", "hintObjectsUnknown", "hintPagesAsked"];
+    same(named.map((each) => counter(p, "b", each)), [0, 2, 0]);
+  });
+
   it("H-21: a READ's pages are asked for to be read, a WRITE's to be written", () => {
     const p = cold();
     post(p, "read", { length: 64 });
@@ -779,6 +790,7 @@ describe("a responder that gets hints", () => {
       readonly length: number;
       readonly rkey?: number;
       readonly objects?: readonly bigint[];
+      readonly operation?: "write" | "send";
     },
     { answer = false, ...ends }: {
       readonly sourceQpn?: number;

@@ -189,6 +189,8 @@ function takeEntry(
   const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
   if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, target);
   if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
+  // Objects are a region's, and found by its key (H-03): an untagged message has none, whatever its peer names.
+  if (isUntagged) counters.hintObjectsUnknown += entry.objects.length;
   if (isUntagged && kinds !== 0) return;
   if (kinds === 0) {
     counters.hintsNotWanted++;
