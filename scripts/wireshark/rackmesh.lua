@@ -39,6 +39,7 @@ local headers = {
   hintGroup = { bytes = 8, fields = { { "destQpn", 0, 24 }, { "entries", 24, 8 }, { "sourceQpn", 32, 24 } } },
   hintObject = { bytes = 8, fields = { { "identity", 0, 64 } } },
   hintOperands = { bytes = 16, fields = { { "swapAdd", 0, 64 }, { "compare", 64, 64 } } },
+  hintPart = { bytes = 8, fields = { { "offset", 0, 32 }, { "length", 32, 32 } } },
   hintTrailer = { bytes = 4, fields = { { "bytes", 0, 16 } } },
   immdt = { bytes = 4, fields = { { "immediate", 0, 32 } } },
   persistEth = { bytes = 4, fields = { { "flags", 0, 16 }, { "version", 24, 8 } } },
@@ -60,6 +61,7 @@ local extension_bytes = {
 
 local hint_forms = { none = 0, header = 1, payload = 2, range = 3 }
 local hint_form_count, hint_magic = 4, 0x68696e74
+local hint_atomics = { [3] = true, [4] = true }
 local ud_send, rc_read, rc_write, uc_write = 0x64, 0xc, 0xa, 0x2a
 local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
 -- tables end
@@ -109,10 +111,13 @@ local function add_groups(tree, buffer, at, last, groups)
     for _ = 1, group.entries do
       at, entry = add_header(tree, buffer, at, last, "hintEntry")
       if at == nil then return end
-      if entry.operands == 1 then at = add_header(tree, buffer, at, last, "hintOperands") end
+      local told, atomic = entry.operands == 1, hint_atomics[entry.operation]
+      if told and atomic then at = add_header(tree, buffer, at, last, "hintOperands") end
       if at == nil then return end
       for _ = 1, entry.objects do
         at = add_header(tree, buffer, at, last, "hintObject")
+        if at == nil then return end
+        if told and not atomic then at = add_header(tree, buffer, at, last, "hintPart") end
         if at == nil then return end
       end
     end

@@ -67,11 +67,21 @@ const UNTAGGED: HintGroup = {
     objects: [7n],
   }],
 };
-/** An atomic that tells its operands, and covers an object. */
-const ATOMIC: HintGroup = {
+/** An atomic that tells its operands, and covers an object; a READ that tells a part of one. */
+const TOLD: HintGroup = {
   destQpn: 0x223,
   sourceQpn: 98,
   entries: [{
+    kinds: HINT_KINDS.prefetch,
+    operation: "read",
+    messages: 1,
+    sequence: 1,
+    rkey: 5,
+    length: 8,
+    va: 64n,
+    objects: [11n],
+    parts: [{ offset: 4096, length: 77 }],
+  }, {
     kinds: HINT_KINDS.atomic,
     operation: "compare-swap",
     messages: 1,
@@ -268,7 +278,7 @@ describe("Wireshark", () => {
         attachHint(carrier("RC RDMA READ REQUEST"), { form: "header", message }),
         attachHint(carrier("UC RDMA WRITE ONLY"), { form: "payload", message }),
         attachRange(carrier("UC RDMA WRITE ONLY", noBytes), 8192),
-        carrier("VENDOR HINT", hintParts({ ...message, groups: [ATOMIC] })),
+        carrier("VENDOR HINT", hintParts({ ...message, groups: [TOLD] })),
         carrier("VENDOR UC HINT", hintParts(message)),
       ];
       const path = written("hints", packets.map(encodePacket));
@@ -296,7 +306,9 @@ describe("Wireshark", () => {
       assert.deepEqual(await framesWith(`${untagged} and rackmesh.hintObject.identity == 7`), [9]);
       const operands =
         "rackmesh.hintOperands.swapAdd == 17 and rackmesh.hintOperands.compare == 34";
-      assert.deepEqual(await framesWith(`${operands} and rackmesh.hintObject.identity == 9`), [13]);
+      const part = "rackmesh.hintPart.offset == 4096 and rackmesh.hintPart.length == 77";
+      const names = [9, 11].map((each) => `rackmesh.hintObject.identity == ${each}`);
+      assert.deepEqual(await framesWith([operands, part, ...names].join(" and ")), [13]);
       assert.deepEqual(await framesWith(`rackmesh.hintTrailer.bytes == ${payload.length}`), [
         5,
         11,

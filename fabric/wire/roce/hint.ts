@@ -29,6 +29,8 @@ import {
   HINT_OPERANDS_BYTES,
   HINT_OPERANDS_FIELDS,
   HINT_OPERATIONS,
+  HINT_PART_BYTES,
+  HINT_PART_FIELDS,
   HINT_REASONS,
   HINT_TRAILER_BYTES,
   HINT_TRAILER_FIELDS,
@@ -37,6 +39,7 @@ import {
   type HintEth,
   type HintOperands,
   type HintOperation,
+  type HintPart,
   type HintReason,
   type HintType,
 } from "./hint_eth.ts";
@@ -58,6 +61,8 @@ export interface HintEntry {
   readonly objects: readonly bigint[];
   /** Of an atomic whose requester tells them [0086]. */
   readonly operands?: HintOperands;
+  /** Of each object of a READ or WRITE, where its requester tells them. */
+  readonly parts?: readonly HintPart[];
 }
 
 export interface HintGroup {
@@ -89,13 +94,14 @@ export function bytesOf(message: HintMessage): number {
 
 /** Size of an entry, with what follows it. */
 export function entryBytes(
-  { objects, operands }: {
+  { objects, operands, parts = [] }: {
     readonly objects: readonly bigint[];
     readonly operands?: HintOperands | undefined;
+    readonly parts?: readonly HintPart[] | undefined;
   },
 ): number {
   return HINT_ENTRY_BYTES + (operands === undefined ? 0 : HINT_OPERANDS_BYTES) +
-    objects.length * HINT_OBJECT_BYTES;
+    objects.length * HINT_OBJECT_BYTES + parts.length * HINT_PART_BYTES;
 }
 
 function readHeader(bytes: Uint8Array): HintEth {
@@ -156,11 +162,11 @@ function writeGroups(
     writeFields(HINT_GROUP_FIELDS, group, { view, at });
     at += HINT_GROUP_BYTES;
     for (const { kinds, messages, sequence, rkey, length, va, objects, ...entry } of entries) {
-      const { operands } = entry;
+      const { operands, parts } = entry;
       const operation = HINT_OPERATIONS.indexOf(entry.operation);
       const fields = {
         kinds,
-        operands: operands !== undefined,
+        operands: operands !== undefined || parts !== undefined,
         operation,
         messages,
         objects: objects.length,
@@ -175,9 +181,12 @@ function writeGroups(
         writeFields(HINT_OPERANDS_FIELDS, operands, { view, at });
         at += HINT_OPERANDS_BYTES;
       }
-      for (const identity of objects) {
+      for (const [i, identity] of objects.entries()) {
         writeFields(HINT_OBJECT_FIELDS, { identity }, { view, at });
         at += HINT_OBJECT_BYTES;
+        if (parts === undefined) continue;
+        writeFields(HINT_PART_FIELDS, parts[i]!, { view, at });
+        at += HINT_PART_BYTES;
       }
     }
   }
@@ -243,16 +252,33 @@ function readGroup(reader: Reader): HintGroup | undefined {
 function readEntry(reader: Reader): HintEntry | undefined {
   const place = take(reader, HINT_ENTRY_BYTES);
   if (place === undefined) return undefined;
-  const { objects: count, operands: hasOperands, ...fields } = readFields(
-    HINT_ENTRY_FIELDS,
-    place,
-  );
+  const { objects: count, operands: isTold, ...fields } = readFields(HINT_ENTRY_FIELDS, place);
   const operation = HINT_OPERATIONS[fields.operation];
-  if (operation === undefined || (hasOperands && !HINT_ATOMICS.has(operation))) return undefined;
-  const operands = hasOperands ? readOperands(reader) : undefined;
-  if (hasOperands && operands === undefined) return undefined;
-  const objects = readMany(reader, count, readObject);
-  return objects && { ...fields, operation, objects, ...(operands && { operands }) };
+  if (operation === undefined) return undefined;
+  if (!isTold) {
+    const objects = readMany(reader, count, readObject);
+    return objects && { ...fields, operation, objects };
+  }
+  // An untagged message has none.
+  if (operation === "send") return undefined;
+  if (HINT_ATOMICS.has(operation)) {
+    const operands = readOperands(reader);
+    const objects = readMany(reader, count, readObject);
+    return operands && objects && { ...fields, operation, objects, operands };
+  }
+  const both = readMany(reader, count, readObjectAndPart);
+  return both && {
+    ...fields,
+    operation,
+    objects: both.map(({ object }) => object),
+    parts: both.map(({ part }) => part),
+  };
+}
+
+function readObjectAndPart(reader: Reader): { object: bigint; part: HintPart } | undefined {
+  const object = readObject(reader), place = take(reader, HINT_PART_BYTES);
+  if (object === undefined || place === undefined) return undefined;
+  return { object, part: readFields(HINT_PART_FIELDS, place) };
 }
 
 function readOperands(reader: Reader): HintOperands | undefined {

@@ -87,7 +87,10 @@ export const HINT_GROUP_BYTES = sizeOf(HINT_GROUP_FIELDS);
 export const HINT_ENTRY_FIELDS = [
   /** Bits of {@link HINT_KINDS}: the requested preparation. */
   ["kinds", 8],
-  /** Of an atomic: {@link HINT_OPERANDS_FIELDS} follow [0086], ahead of the HintObjects. */
+  /**
+   * Operand data follows [0086]: {@link HINT_OPERANDS_FIELDS} of an atomic, ahead of the HintObjects; of a READ or
+   * WRITE {@link HINT_PART_FIELDS} behind each of them.
+   */
   ["operands", 1],
   /** Index in {@link HINT_OPERATIONS}. */
   ["operation", 7],
@@ -126,6 +129,14 @@ export const HINT_OBJECT_FIELDS = [
   ["identity", 64],
 ] as const;
 export const HINT_OBJECT_BYTES = sizeOf(HINT_OBJECT_FIELDS);
+
+/** Of an object the part that a READ or WRITE works on, in bytes: what lies outside of the object is none of it. */
+export const HINT_PART_FIELDS = [
+  ["offset", 32],
+  ["length", 32],
+] as const;
+export const HINT_PART_BYTES = sizeOf(HINT_PART_FIELDS);
+export type HintPart = HeaderOf<typeof HINT_PART_FIELDS>;
 
 /**
  * The last bytes of a packet whose payload ends with a hint: the offset of the hint from the end.

@@ -22,6 +22,7 @@ import {
   HINT_REASONS,
   HINT_TYPES,
   type HintOperands,
+  type HintPart,
 } from "./hint_eth.ts";
 import { OPCODE, type OpcodeName, opcodeRow } from "./opcode.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
@@ -82,6 +83,10 @@ const anyEntry = fc.oneof(
     operation: fc.constantFrom(...HINT_ATOMICS),
     operands: record<HintOperands>({ swapAdd: u64, compare: u64 }),
   }),
+  fc.tuple(
+    record<HintEntry>({ ...plainEntry, operation: fc.constantFrom("read", "write") }),
+    fc.array(record<HintPart>({ offset: u32, length: u32 }), { minLength: 3, maxLength: 3 }),
+  ).map(([entry, parts]) => ({ ...entry, parts: parts.slice(0, entry.objects.length) })),
 );
 const anyGroup = record<HintGroup>({
   destQpn: u(24),
@@ -149,9 +154,23 @@ describe("encodeHint", () => {
       "0483000101" + "00012c" + "00000032" + "00000008" + "0000000000060000" +
         "0000000000000011" + "0000000000000022" + "000000000000abcd",
     );
-    // Of no other operation; and never half of them.
-    bytes[25] = 0x81;
+    // A SEND has none.
+    bytes[25] = 0x82;
     assert.equal(decodeHint(bytes), undefined);
+  });
+
+  it("H-03 [0086]: a part of an object, where it is told, is behind its name", () => {
+    const [{ entries: [read], ...ends }] = DOCUMENT_HINT.groups as readonly [
+      HintGroup & { readonly entries: readonly [HintEntry] },
+    ];
+    const parts = [{ offset: 0x10, length: 0x20 }, { offset: 0, length: 1 }];
+    const groups = [{ ...ends, entries: [{ ...read, objects: [7n, 9n], parts }] }];
+    const bytes = encodeHint({ ...DOCUMENT_HINT, groups });
+    assert.equal(
+      bytes.subarray(24).toHex(),
+      "0180000102" + "000064" + "0000001e" + "00008000" + "0000000000001000" +
+        "0000000000000007" + "00000010" + "00000020" + "0000000000000009" + "00000000" + "00000001",
+    );
   });
 
   it("asserts that its counts can say how much there is", () => {

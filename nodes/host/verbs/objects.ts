@@ -17,7 +17,7 @@ import type {
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import type { Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
 
@@ -407,6 +407,11 @@ export interface SendRequest {
    * ({@link RegionObject}); so SENDs cover none.
    */
   readonly objects?: readonly bigint[];
+  /**
+   * H-03 [0086]: of each of the `objects` the part that the operation works on; all of each by default. The peer
+   * prepares that alone, where the card's hints have it (`operands: on`).
+   */
+  readonly parts?: readonly ObjectPart[];
 }
 
 /** The destination of a UD send: `wr.ud` of ibv_send_wr. */

@@ -261,13 +261,35 @@ describe("postSend", () => {
 });
 
 describe("postSend of requests that cover objects", () => {
+  const planOf = () =>
+    ({ type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 }) as const;
+
   it("H-01: the list is in the WQE, for which the ring has room however many are posted", () => {
     open({}, { maxObjects: 8 });
     const objects = Array.from({ length: 8 }, (_, i) => 2n ** 64n - 1n - BigInt(i));
     for (let i = 0; i < 6; i++) equal(rig.run(postSend(qp, write(i, { objects }))), undefined);
     same(wqeAt(0)!.objects, objects);
+    equal("parts" in wqeAt(0)!, false);
     equal(wqeAt(0)!.sges.length, 1, "its data is not inline, however small it is");
     equal(rig.run(postSend(qp, write(6, { objects })))?.errno, "ENOMEM");
+  });
+
+  it("H-03 [0086]: so are the parts of them that it works on, one of each; else EINVAL", () => {
+    open({}, { maxObjects: 2 });
+    const objects = [1n, 2n], part = { offset: 2 ** 32 - 1, length: 2 ** 32 - 1 };
+    equal(rig.run(postSend(qp, write(0, { objects, parts: [part, part] }))), undefined);
+    same(wqeAt(0)!.parts, [part, part]);
+    const reason = (changes: Partial<SendRequest>) =>
+      rig.run(postSend(qp, write(1, { objects, ...changes })))!.reason;
+    match(reason({ parts: [part] }), /1 parts of 2 objects: expected one of each/);
+    for (const wrong of [{ length: 0 }, { offset: -1 }, { length: 2 ** 32 }, { offset: 0.5 }]) {
+      match(
+        reason({ parts: [part, { ...part, ...wrong }] }),
+        /An object's part has 1 to 2\^32 - 1 B/,
+      );
+    }
+    const made = rig.run(createQp(pd, { ...planOf(), maxObjects: 1, hintEncoding: "flagged" }));
+    match("errno" in made ? made.reason : "made", /flagged name no objects/);
   });
 
   it("H-01: EINVAL for too many or none, a name of more than 64 bits, inline data, another operation", () => {
@@ -287,7 +309,7 @@ describe("postSend of requests that cover objects", () => {
     match(untagged!.reason, /send covers no objects: a region has them/);
     open();
     equal(rig.run(postSend(qp, write(1, { objects: [1n] })))?.errno, "EINVAL", "none by default");
-    const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 } as const;
+    const plan = planOf();
     for (const maxObjects of [9, -1, 0.5]) {
       const made = rig.run(createQp(pd, { ...plan, maxObjects }));
       equal("errno" in made && made.errno, "EINVAL");

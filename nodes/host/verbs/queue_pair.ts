@@ -106,7 +106,7 @@ function largestUnits(
   const bytes = Math.max(
     16 + 16 + (type === "ud" ? 16 : 0) + payload,
     // An atomic has operands, and no inline data.
-    16 + 16 + 16 + (maxObjects > 0 ? OBJECTS_BYTES : 0) + 16 * maxSge,
+    16 + 16 + 16 + (maxObjects > 0 ? 2 * OBJECTS_BYTES : 0) + 16 * maxSge,
   );
   return Math.ceil(bytes / WQE_UNIT_BYTES);
 }
@@ -150,6 +150,12 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   const { maxObjects } = caps;
   if (!Number.isInteger(maxObjects) || maxObjects < 0 || maxObjects > MAX_OBJECTS) {
     return verbError("EINVAL", `A request covers 0 to ${MAX_OBJECTS} objects: it is ${maxObjects}`);
+  }
+  if (maxObjects > 0 && options.hintEncoding === "flagged") {
+    return verbError(
+      "EINVAL",
+      "Hints that are flagged name no objects: a READ or WRITE of no bytes has no room for a list",
+    );
   }
   if (maxObjects > 0 && options.type === "ud") {
     return verbError("EINVAL", "Requests of a UD queue pair cover no objects: they have no hints");

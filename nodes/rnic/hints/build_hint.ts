@@ -5,6 +5,7 @@ import {
   HINT_KINDS,
   type HintOperands,
   type HintOperation,
+  type HintPart,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 
 /** A work element that waits in a send queue (H-01). */
@@ -21,8 +22,9 @@ export interface WorkElement {
   readonly length: number;
   /** Data transfer objects that it covers. */
   readonly objects: readonly bigint[];
-  /** Of an atomic, where they are told [0086]. */
+  /** Of an atomic, and of each object, where they are told [0086]. */
   readonly operands?: HintOperands | undefined;
+  readonly parts?: readonly HintPart[] | undefined;
 }
 
 /** H-04: what a responder can do for an operation. */
@@ -65,7 +67,8 @@ export function groupElements(elements: readonly WorkElement[], kinds: number): 
       const entry = { kinds: wanted, operation, messages: 1, sequence, rkey, length, va, objects };
       // They tell of a word alone that is read ahead.
       const operands = (wanted & HINT_KINDS.atomic) === 0 ? undefined : element.operands;
-      entries.push(operands === undefined ? entry : { ...entry, operands });
+      const { parts } = element;
+      entries.push({ ...entry, ...(operands && { operands }), ...(parts && { parts }) });
     }
   }
   return [...groups.values()].map(({ group }) => group);

@@ -99,6 +99,7 @@ const isWhole = ({ rig, from, to }: Pair, length = 64) =>
     rig.bytes(rig.b, to, at, length).toHex() === rig.bytes(rig.a, from, at, length).toHex()
   );
 
+const isRidden = (encoding: HintEncoding) => encoding === "header" || encoding === "payload";
 const SUCCESSES = new Array<string>(WRITES).fill("SUCCESS");
 const places = (p: Pair) =>
   announced(p).flatMap(({ entries }) => entries.map(({ va }) => (Number(va) - p.to.va) / PAGE));
@@ -224,6 +225,28 @@ describe("H-07: four encodings", () => {
     }
   });
 
+  it("H-03 [0086]: operand data goes in each encoding that has room for it, within the path MTU", () => {
+    const objects = [1n, 2n], parts = [{ offset: 8, length: 16 }, { offset: 0, length: 1 }];
+    for (const encoding of HINT_ENCODINGS) {
+      const p = hinted({ encoding, operands: true });
+      // Their WQEs are long: they come to the chip behind a message that takes longer.
+      post(p, "write", { length: 8 * PAGE });
+      // 16 B of header, 8 B of a group, 24 B for one element, 2 objects with a part each, and a trailer.
+      const length = MTU - 16 - 8 - 24 - 2 * (8 + 8) - (encoding === "payload" ? 4 : 0);
+      for (let i = 0; i < WRITES; i++) post(p, "write", { at: i * PAGE, length, objects, parts });
+      go(p);
+      same(statuses(p), [...SUCCESSES, "SUCCESS"]);
+      const told = announced(p).flatMap(({ entries }) => entries).filter((each) =>
+        each.objects.length > 0
+      );
+      if (encoding === "flagged") equal(told.length, 0);
+      else ok(told.length > 0, encoding);
+      for (const each of told) same([each.objects, each.parts], [objects, parts]);
+      if (isRidden(encoding)) ok(announced(p).every(({ entries }) => entries.length === 1));
+      ok(packets(p, "a").every(({ payload }) => payload.length <= MTU));
+    }
+  });
+
   it("H-07: a packet that is sent again has no hint any more", () => {
     const p = hinted({ encoding: "payload" });
     let lost = 0;
@@ -322,8 +345,6 @@ describe("H-07 × H-08: which encodings go which way", () => {
       ok(packets(p, "b").every((packet) => packet.bth.destQpn === p.a.qpn), "answers come back");
     });
   }
-
-  const isRidden = (encoding: HintEncoding) => encoding === "header" || encoding === "payload";
 
   for (const type of CARRIERS) {
     it(`H-08, [0113]: a carrier of UC has the hints of ${type}, and answers by the reverse way`, () => {

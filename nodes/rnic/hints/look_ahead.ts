@@ -132,8 +132,9 @@ function fitting(
 ): { until: number; left: number } {
   let left = room - HINT_GROUP_BYTES, until = from;
   for (; until < end; until++) {
-    const { objects = [], atomic } = qp.requester.work.at(until)!.wqe ?? {};
-    const bytes = entryBytes({ objects, operands: hints.plan.operands ? atomic : undefined });
+    const { wqe } = qp.requester.work.at(until)!;
+    const { objects = [] } = wqe ?? {};
+    const bytes = entryBytes({ objects, ...(hints.plan.operands && operandsOf(wqe)) });
     if (bytes > left) break;
     left -= bytes;
   }
@@ -308,10 +309,15 @@ function rangesOf(groups: readonly HintGroup[], { type }: QueuePair): HintGroup[
       const isThere = entry.operation === "write" || (entry.operation === "read" && type === "rc");
       const kinds = entry.kinds & HINT_KINDS.prefetch;
       return isThere && kinds !== 0
-        ? [[{ ...ends, entries: [{ ...entry, kinds, objects: [] }] }]]
+        ? [[{ ...ends, entries: [withoutList({ ...entry, kinds })] }]]
         : [];
     })
   );
+}
+
+/** RETH's range is all that a READ or WRITE of no bytes has room for. */
+function withoutList({ parts: _, ...entry }: HintEntry): HintEntry {
+  return { ...entry, objects: [] };
 }
 
 /** One of {@link rangesOf}. */
@@ -528,19 +534,16 @@ function elementsOf(
     // Without data key and address mean nothing (`rocev2.md` §1.3).
     if (length === 0 && operation !== "send") continue;
     const tagged = operation === "send" ? { ...UNTAGGED, length: 0 } : { va, rkey, length };
-    const { objects = [], atomic } = each.wqe!;
-    const operands = hasOperands ? atomic : undefined;
-    elements.push({
-      sourceQpn: qp.qpn,
-      destQpn,
-      operation,
-      sequence,
-      ...tagged,
-      objects,
-      operands,
-    });
+    const { objects = [] } = each.wqe!;
+    const told = hasOperands ? operandsOf(each.wqe) : {};
+    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects, ...told });
   }
   return elements;
+}
+
+/** What a WQE has of operand data for its hint [0086]. */
+function operandsOf(wqe: OutstandingWqe["wqe"]): Pick<WorkElement, "operands" | "parts"> {
+  return { operands: wqe?.atomic, parts: wqe?.parts };
 }
 
 const UNTAGGED = { va: 0n, rkey: 0 } as const;

@@ -218,22 +218,27 @@ function takeEntry(
 }
 
 /**
- * H-03: the places of the objects that the element covers, as far as its key's region has them: they are named to
- * those alone who may access all of it. A memory window opens a part, and knows none.
+ * H-03: the places of the objects that the element covers, or of their parts, as far as its key's region has them:
+ * they are named to those alone who may access all of it. A memory window opens a part, and knows none.
  */
 function objectSpans(
   { hints: { counters } }: Task,
   region: Region,
-  { objects }: HintEntry,
+  { objects, parts = [] }: HintEntry,
 ): Span[] {
   if (objects.length === 0) return [];
   const known = region.window === undefined ? region.objects ?? [] : [];
-  return objects.flatMap((identity) => {
+  return objects.flatMap((identity, i) => {
     const nameHigh = Number(identity >> 32n), nameLow = Number(identity & 0xffff_ffffn);
     const found = known.find((each) => each.nameHigh === nameHigh && each.nameLow === nameLow);
-    if (found === undefined) counters.hintObjectsUnknown++;
-    else counters.hintObjectsPrepared++;
-    return found === undefined ? [] : [spanOf(region, found.va, found.length)];
+    if (found === undefined) {
+      counters.hintObjectsUnknown++;
+      return [];
+    }
+    counters.hintObjectsPrepared++;
+    const { offset, length } = parts[i] ?? { offset: 0, length: found.length };
+    const within = Math.min(length, found.length - offset);
+    return within > 0 ? [spanOf(region, found.va + offset, within)] : [];
   });
 }
 
@@ -544,7 +549,7 @@ function groupsOf(elements: readonly HintElement[]): HintGroup[] {
   const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
   for (const { ends, entry } of elements) {
     const last = groups.at(-1);
-    const { operands: _, ...rest } = entry;
+    const { operands: _, parts: __, ...rest } = entry;
     const named = { ...rest, rkey: 0, length: 0, va: 0n, objects: [] };
     if (last?.destQpn === ends.destQpn && last.sourceQpn === ends.sourceQpn) {
       last.entries.push(named);
