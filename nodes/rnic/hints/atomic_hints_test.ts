@@ -468,13 +468,6 @@ describe("H-23: an atomic that is executed in the RNIC", () => {
       }
     });
 
-    it("[0086]: of a kind that the peer does not want, or not read ahead, stay at home", () => {
-      const b = bench({ ...PATIENT, kinds: HINT_KINDS.prefetch });
-      equal(play(b), "5 6 -> 9");
-      ok(entriesOf(b).every((entry) => !("operands" in entry)));
-      same(counts(b), [0, 0]);
-    });
-
     it("H-24 [0086]: of one word no more are kept than a few, however often they come", () => {
       const hints = createHints({ ...HINT_PLAN, operands: true })!;
       const kept: Pick<Word, "announced"> = { announced: [] };

@@ -178,7 +178,7 @@ describe("any program of verbs, with hints", () => {
       const rng = rngFor(seed, "hostile hints");
       return played({
         seed,
-        hints: { batch: 1, quota: 2 },
+        hints: { batch: 1, quota: 2, operands: true },
         fault: () => (_, { bytes }) => hostile(bytes, rng),
       });
     });
