@@ -24,8 +24,8 @@ export interface HintRow {
   readonly send: string;
   /** H-07; null of a card without hints. */
   readonly encoding: HintPlan["encoding"] | null;
-  /** By what the hints go: each queue pair's own, or the carrier of all (H-08). */
-  readonly by: HintPlan["transport"] | null;
+  /** By what the hints go: each queue pair's own, or the carrier of all, of RC or UC (H-08). */
+  readonly by: HintWay | null;
   /** Operations, and those that failed; null where no program says. */
   readonly messages: number | null;
   readonly failed: number | null;
@@ -54,6 +54,8 @@ export interface HintRow {
   readonly overhead: number;
 }
 
+type HintWay = HintPlan["transport"] | "uc-carrier";
+
 interface Card {
   readonly host: string;
   readonly hints?: HintPlan;
@@ -64,7 +66,7 @@ export interface Measured {
   readonly program: "hints";
   readonly workload: string;
   readonly to: string;
-  readonly by?: "own" | "carrier";
+  readonly by?: "own" | "carrier" | "uc-carrier";
   readonly messages: number;
   readonly failed: number;
   readonly latencyPs: Pick<Latencies, "median" | "p99">;
@@ -182,7 +184,7 @@ function sendText(hints: HintPlan | undefined): string {
 }
 
 /** A group has them where the card's plan says so; a carrier is what the program has made one. */
-function wayOf(hints: HintPlan | undefined, by: "own" | "carrier"): HintPlan["transport"] {
+function wayOf(hints: HintPlan | undefined, by: NonNullable<Measured["by"]>): HintWay {
   const { transport = "own" } = hints ?? {};
   return transport === "own" || transport === "carrier" ? by : transport;
 }

@@ -6,7 +6,7 @@ import {
   type HintMessage,
   hintOf,
 } from "../wire/roce/hint.ts";
-import { HINT_KINDS } from "../wire/roce/hint_eth.ts";
+import { HINT_KINDS, type HintPart } from "../wire/roce/hint_eth.ts";
 import type { RocePacket } from "../wire/roce/packet.ts";
 
 /** The hint of a hint packet, or one that another packet carries in addition (H-07). */
@@ -39,7 +39,8 @@ function describeGroup({ sourceQpn, destQpn, entries }: HintGroup): string {
 }
 
 function describeEntry(entry: HintEntry): string {
-  const { kinds, operation, messages, sequence, rkey, length, va, objects } = entry;
+  const { kinds, operation, messages, sequence, rkey, length, va, objects, operands, parts = [] } =
+    entry;
   return [
     kindWords(kinds),
     operation,
@@ -47,8 +48,17 @@ function describeEntry(entry: HintEntry): string {
       ? [`messages=${messages}`]
       : [`va=${hex(va)} rkey=${hex(rkey)} len=${length}`]),
     `psn=${sequence}`,
-    ...(objects.length === 0 ? [] : [`objects=${objects.map(hex).join(",")}`]),
+    ...(operands === undefined
+      ? []
+      : [`swapAdd=${hex(operands.swapAdd)} compare=${hex(operands.compare)}`]),
+    ...(objects.length === 0
+      ? []
+      : [`objects=${objects.map((each, i) => hex(each) + describePart(parts[i])).join(",")}`]),
   ].join(" ");
+}
+
+function describePart(part: HintPart | undefined): string {
+  return part === undefined ? "" : `[${part.offset}+${part.length}]`;
 }
 
 function kindWords(kinds: number): string {

@@ -253,9 +253,13 @@ export class HostPrograms {
       startAt,
       start: (account) => {
         const cpu = this.#cpu(name, account, plan);
-        const { weight } = plan;
+        const { weight, privileged } = plan;
         const opened = deviceOn(this.#device!, cpu);
-        const device = weight === undefined ? opened : { ...opened, weight };
+        const device = {
+          ...opened,
+          ...(weight !== undefined && { weight }),
+          ...(privileged && { privileged }),
+        };
         if (watch === undefined) return run({ cpu, device });
         this.#watches.set(name, watch);
         const verbs = watch.watched(device.verbs);

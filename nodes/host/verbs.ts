@@ -149,8 +149,18 @@ export interface OpenDevice extends CmDevice {
 }
 
 /** The same device, bound to a program on another core. */
-export function deviceOn({ state, cm, verbs, weight }: OpenDevice, cpu: Cpu): OpenDevice {
-  return { cpu, state, cm, verbs, ...(weight !== undefined && { weight }) };
+export function deviceOn(
+  { state, cm, verbs, weight, privileged }: OpenDevice,
+  cpu: Cpu,
+): OpenDevice {
+  return {
+    cpu,
+    state,
+    cm,
+    verbs,
+    ...(weight !== undefined && { weight }),
+    ...(privileged && { privileged }),
+  };
 }
 
 /**

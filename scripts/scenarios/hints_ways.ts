@@ -16,8 +16,8 @@ const SERVICE = "ways";
 const GROUP = 0xe000_0a01, Q_KEY = 7;
 /** A command is short: its packet has room for a hint. */
 const COMMAND_BYTES = 64;
-/** Private data of a connection that is a carrier. */
-const CARRIER = Uint8Array.of(1);
+/** Private data of a connection that is a carrier, by its type. */
+const CARRIERS = { rc: 1, uc: 2 } as const;
 
 export default function* ways(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
@@ -45,12 +45,13 @@ function* serve(context: ProgramContext): Steps<void> {
   for (let left = Number(options.clients); left > 0;) {
     const event = yield* v.waitEvent(listener);
     if (event?.kind === "request") {
-      const isCarrier = event.request.privateData[0] === CARRIER[0];
+      const [mark] = event.request.privateData;
+      const carrier = (["rc", "uc"] as const).find((type) => CARRIERS[type] === mark);
       const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
       const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
       const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-      const own = { qp: { ...qp, ...(isCarrier && { hints: "carrier" as const }) }, mr };
-      connections.push(yield* admit({ device, listener }, event.request, own));
+      const own = { ...qp, ...(carrier && { type: carrier, hints: "carrier" as const }) };
+      connections.push(yield* admit({ device, listener }, event.request, { qp: own, mr }));
     } else if (event?.kind === "closed") {
       const closed = connections.find(({ endpoint }) => endpoint === event.endpoint)!;
       connections.splice(connections.indexOf(closed), 1);
@@ -76,16 +77,19 @@ function* measure(context: ProgramContext): Steps<void> {
   const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
   if (options.by === "group") yield* joinGroup(context, pd, cq);
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  // H-08 [0113]: a carrier is RC or UC.
+  const by = String(options.by);
+  const type = by === "carrier" ? "rc" : by === "uc-carrier" ? "uc" : undefined;
   const servers: Server[] = [];
   for (const to of options.servers as string[]) {
-    const connect = (hints?: "carrier") =>
+    const connect = (type?: "rc" | "uc") =>
       connectTo(device, {
         to,
         service: SERVICE,
-        qp: { ...qp, ...(hints && { hints }) },
-        ...(hints && { privateData: CARRIER }),
+        qp: { ...qp, ...(type && { type, hints: "carrier" }) },
+        ...(type && { privateData: Uint8Array.of(CARRIERS[type]) }),
       });
-    const carrier = options.by === "carrier" ? yield* connect("carrier") : undefined;
+    const carrier = type && (yield* connect(type));
     servers.push({ data: yield* connect(), carrier });
   }
   // What the cards say of hints at the start has arrived.
@@ -105,7 +109,7 @@ function* measure(context: ProgramContext): Steps<void> {
       left += work.length;
     }
     // A command posted alone goes with its doorbell: it would go before the card knows of the work.
-    if (options.by === "carrier") yield* cpu.sleep(10e6);
+    if (type !== undefined) yield* cpu.sleep(10e6);
     for (const server of servers) {
       if (server.carrier === undefined) continue;
       v.must(yield* v.postSend(server.carrier.qp, command({ ...server, data: server.carrier })));
@@ -131,7 +135,7 @@ function* measure(context: ProgramContext): Steps<void> {
     program: "hints",
     workload: "behind other work",
     to: "both servers",
-    ...(options.by === "carrier" && { by: "carrier" }),
+    ...(type !== undefined && { by }),
     messages: servers.length,
     failed: 0,
     latencyPs,

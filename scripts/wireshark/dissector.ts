@@ -9,10 +9,14 @@ import { BTH_BYTES } from "../../fabric/wire/roce/bth.ts";
 import { type Field, sizeOf } from "../../fabric/base/fields.ts";
 import { HINT_FORM_BITS, HINT_FORMS } from "../../fabric/wire/roce/hint.ts";
 import {
+  HINT_ATOMICS,
   HINT_ENTRY_FIELDS,
   HINT_GROUP_FIELDS,
   HINT_MAGIC,
   HINT_OBJECT_FIELDS,
+  HINT_OPERANDS_FIELDS,
+  HINT_OPERATIONS,
+  HINT_PART_FIELDS,
   HINT_TRAILER_FIELDS,
 } from "../../fabric/wire/roce/hint_eth.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
@@ -24,7 +28,13 @@ import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../../fabric/wire/roce/opco
 import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
 
 /** The parts behind a hint's header, and the trailer of a hint at a payload's end. */
-type HintPart = "hintGroup" | "hintEntry" | "hintObject" | "hintTrailer";
+type HintPart =
+  | "hintGroup"
+  | "hintEntry"
+  | "hintOperands"
+  | "hintObject"
+  | "hintPart"
+  | "hintTrailer";
 type Header = ExtensionHeader | HintPart;
 
 const EXTENSION_FIELDS = Object.fromEntries(
@@ -36,7 +46,9 @@ export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   ...EXTENSION_FIELDS,
   hintGroup: HINT_GROUP_FIELDS,
   hintEntry: HINT_ENTRY_FIELDS,
+  hintOperands: HINT_OPERANDS_FIELDS,
   hintObject: HINT_OBJECT_FIELDS,
+  hintPart: HINT_PART_FIELDS,
   hintTrailer: HINT_TRAILER_FIELDS,
 };
 
@@ -61,9 +73,10 @@ function tablesText(): string {
     const list = headers.map((header) => `"${header}"`).join(", ");
     return `  [${hexByte(code)}] = { name = "${name}", headers = { ${list} } },`;
   });
-  const parts: Header[] = ["hintGroup", "hintEntry", "hintObject", "hintTrailer"];
+  const parts = (Object.keys(HEADERS) as Header[]).filter((name) => !(name in EXTENSION_FIELDS));
   const headers = [...new Set([...rows.flatMap((row) => row.headers), ...parts])].sort();
   const forms = Object.entries(HINT_FORMS).map(([name, form]) => `${name} = ${form}`);
+  const atomics = [...HINT_ATOMICS].map((name) => `[${HINT_OPERATIONS.indexOf(name)}] = true`);
   const opcodes =
     (["UD SEND ONLY", "RC RDMA READ REQUEST", "RC RDMA WRITE ONLY", "UC RDMA WRITE ONLY"] as const)
       .map((name) => hexByte(OPCODE[name]));
@@ -84,6 +97,7 @@ ${extensionBytes()}
 
 local hint_forms = { ${forms.join(", ")} }
 local hint_form_count, hint_magic = ${1 << HINT_FORM_BITS}, 0x${HINT_MAGIC.toString(16)}
+local hint_atomics = { ${atomics.join(", ")} }
 local ud_send, rc_read, rc_write, uc_write = ${opcodes.join(", ")}
 local bth_bytes, icrc_bytes, roce_port = ${BTH_BYTES}, ${ICRC_BYTES}, ${ROCE_PORT}
 `;

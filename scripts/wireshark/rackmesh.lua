@@ -25,6 +25,7 @@ local rows = {
   [0xd1] = { name = "VENDOR PERSISTENCE ACKNOWLEDGE", headers = { "aeth" } },
   [0xd2] = { name = "VENDOR COHERENCE SNOOP", headers = { "coherenceEth" } },
   [0xd3] = { name = "VENDOR COHERENCE RESPONSE", headers = { "coherenceEth" } },
+  [0xe4] = { name = "VENDOR UC HINT", headers = { "hintEth" } },
 }
 
 -- Header: size in bytes, fields as name, first bit, bits.
@@ -33,10 +34,12 @@ local headers = {
   coherenceEth = { bytes = 24, fields = { { "version", 0, 8 }, { "command", 8, 8 }, { "state", 16, 2 }, { "far", 18, 1 }, { "status", 24, 8 }, { "region", 32, 32 }, { "transaction", 64, 32 }, { "length", 96, 32 }, { "address", 128, 64 } } },
   digestEth = { bytes = 4, fields = { { "crc", 0, 32 } } },
   feth = { bytes = 4, fields = { { "select", 26, 2 }, { "placement", 28, 4 } } },
-  hintEntry = { bytes = 24, fields = { { "kinds", 0, 8 }, { "operation", 8, 8 }, { "messages", 16, 16 }, { "objects", 32, 8 }, { "sequence", 40, 24 }, { "rkey", 64, 32 }, { "length", 96, 32 }, { "va", 128, 64 } } },
+  hintEntry = { bytes = 24, fields = { { "kinds", 0, 8 }, { "operands", 8, 1 }, { "operation", 9, 7 }, { "messages", 16, 16 }, { "objects", 32, 8 }, { "sequence", 40, 24 }, { "rkey", 64, 32 }, { "length", 96, 32 }, { "va", 128, 64 } } },
   hintEth = { bytes = 16, fields = { { "magic", 0, 32 }, { "version", 32, 8 }, { "type", 40, 8 }, { "kinds", 48, 8 }, { "reason", 56, 8 }, { "sequence", 64, 32 }, { "answer", 96, 1 }, { "groups", 104, 8 }, { "bytes", 112, 16 } } },
   hintGroup = { bytes = 8, fields = { { "destQpn", 0, 24 }, { "entries", 24, 8 }, { "sourceQpn", 32, 24 } } },
   hintObject = { bytes = 8, fields = { { "identity", 0, 64 } } },
+  hintOperands = { bytes = 16, fields = { { "swapAdd", 0, 64 }, { "compare", 64, 64 } } },
+  hintPart = { bytes = 8, fields = { { "offset", 0, 32 }, { "length", 32, 32 } } },
   hintTrailer = { bytes = 4, fields = { { "bytes", 0, 16 } } },
   immdt = { bytes = 4, fields = { { "immediate", 0, 32 } } },
   persistEth = { bytes = 4, fields = { { "flags", 0, 16 }, { "version", 24, 8 } } },
@@ -53,10 +56,12 @@ local extension_bytes = {
   [0x27] = 0, [0x28] = 0, [0x29] = 4, [0x2a] = 16, [0x2b] = 20, [0x64] = 8, [0x65] = 12, [0x80] = 0,
   [0x81] = 0, [0xc4] = 16, [0xc6] = 20, [0xc7] = 0, [0xc8] = 0, [0xc9] = 4, [0xca] = 20, [0xcb] = 24,
   [0xcc] = 20, [0xcd] = 0, [0xce] = 4, [0xcf] = 24, [0xd0] = 24, [0xd1] = 4, [0xd2] = 24, [0xd3] = 24,
+  [0xe4] = 16,
 }
 
 local hint_forms = { none = 0, header = 1, payload = 2, range = 3 }
 local hint_form_count, hint_magic = 4, 0x68696e74
+local hint_atomics = { [3] = true, [4] = true }
 local ud_send, rc_read, rc_write, uc_write = 0x64, 0xc, 0xa, 0x2a
 local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
 -- tables end
@@ -97,7 +102,7 @@ local function add_header(tree, buffer, at, last, name)
   return at + header.bytes, values
 end
 
--- What is behind a hint's header: queue pairs, each with entries, each with objects.
+-- What is behind a hint's header: queue pairs, each with entries, each with operands and objects.
 local function add_groups(tree, buffer, at, last, groups)
   for _ = 1, groups do
     local group, entry
@@ -106,8 +111,13 @@ local function add_groups(tree, buffer, at, last, groups)
     for _ = 1, group.entries do
       at, entry = add_header(tree, buffer, at, last, "hintEntry")
       if at == nil then return end
+      local told, atomic = entry.operands == 1, hint_atomics[entry.operation]
+      if told and atomic then at = add_header(tree, buffer, at, last, "hintOperands") end
+      if at == nil then return end
       for _ = 1, entry.objects do
         at = add_header(tree, buffer, at, last, "hintObject")
+        if at == nil then return end
+        if told and not atomic then at = add_header(tree, buffer, at, last, "hintPart") end
         if at == nil then return end
       end
     end

@@ -173,8 +173,14 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "of untagged messages the count, in their place among the others",
       "a WQE's objects are named, and brought in where the key's region has them",
       "lists of objects go in each encoding that has room for them, within the path MTU",
+      "of an untagged message that names objects none is found, as it has no key",
+      "of an object the part that is told is brought in, and nothing beyond the object",
+      "operand data goes in each encoding that has room for it, within the path MTU",
+      "so are the parts of them that it works on, one of each; else EINVAL",
+      "go with their atomics, and are those of the requests",
+      "an atomic's operands are behind its entry, ahead of its objects",
+      "a part of an object, where it is told, is behind its name",
     ],
-    lacks: "objects' operand data in the hint, and lists by flags",
   },
   "H-04": {
     proof: ["one hint has a page asked for, its translations read, and an atomic's word"],
@@ -212,7 +218,9 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
     proof: [
       "the plan's transport: each its own, though there is a carrier",
       "has one hint about the work of several queue pairs, by the numbers of both ends",
-      "…: packets of a carrier have the hints of all",
+      "…: packets of a carrier, …, have the hints of all",
+      "a carrier of UC has the hints of …, and answers by the reverse way",
+      "a card's trusted group is a privileged program's; an application's is anyone's",
       "figure …: all hints of a batch leave before its first element",
       "figure 9: datagrams to the group have the hints of all queue pairs",
       "a hint to a group that is longer than one datagram is several",
@@ -223,19 +231,20 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "ends as without, by whatever way hints go: …",
       "hints_ways.yaml: each encoding by each transport, to two responders",
     ],
-    lacks: "a trusted group that only a privileged program can make",
   },
   "H-09": {
     proof: [
       "a card without hints gets none, and one that has them sends none to it",
       "what a card wants changes with its memory: peers are told, and it is taken back",
       "firmware policy: only queue pairs whose program asks",
+      "a question of a carrier that gets lost is asked again, when others have work",
     ],
   },
   "H-20": {
     proof: [
       "pages of all elements are asked for at once, so that later ones do not stall",
       "what is there already is acknowledged without a page request",
+      "a translation that the host has taken back is invalid, and the next hint asks for it anew",
     ],
   },
   "H-21": {
@@ -286,6 +295,8 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "what was fetched for a requester and not used is no more than its quota",
       "of one requester's hints no more words are on the chip than its quota, and no more than half",
       "a word that a late copy of a hint has had read changes nothing, and is given up in time",
+      "that lie change no result: the request's own decide",
+      "of one word no more are kept than a few, however often they come",
       "without valid rights nothing is started; a guesser is not listened to for long",
       "what … promises is in SCM, with hints, whenever power fails",
       "any field, damage, order or carrier: no byte, no completion of others, no page beyond the quota",

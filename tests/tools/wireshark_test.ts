@@ -67,6 +67,32 @@ const UNTAGGED: HintGroup = {
     objects: [7n],
   }],
 };
+/** An atomic that tells its operands, and covers an object; a READ that tells a part of one. */
+const TOLD: HintGroup = {
+  destQpn: 0x223,
+  sourceQpn: 98,
+  entries: [{
+    kinds: HINT_KINDS.prefetch,
+    operation: "read",
+    messages: 1,
+    sequence: 1,
+    rkey: 5,
+    length: 8,
+    va: 64n,
+    objects: [11n],
+    parts: [{ offset: 4096, length: 77 }],
+  }, {
+    kinds: HINT_KINDS.atomic,
+    operation: "compare-swap",
+    messages: 1,
+    sequence: 2,
+    rkey: 5,
+    length: 8,
+    va: 64n,
+    objects: [9n],
+    operands: { swapAdd: 17n, compare: 34n },
+  }],
+};
 /** No payload that Wireshark takes for another protocol (`rocev2.md` §6.2). */
 const TEXT = new TextEncoder().encode("thirty-two bytes, that is enough");
 
@@ -252,6 +278,8 @@ describe("Wireshark", () => {
         attachHint(carrier("RC RDMA READ REQUEST"), { form: "header", message }),
         attachHint(carrier("UC RDMA WRITE ONLY"), { form: "payload", message }),
         attachRange(carrier("UC RDMA WRITE ONLY", noBytes), 8192),
+        carrier("VENDOR HINT", hintParts({ ...message, groups: [TOLD] })),
+        carrier("VENDOR UC HINT", hintParts(message)),
       ];
       const path = written("hints", packets.map(encodePacket));
       assert.deepEqual(await complaints(path), []);
@@ -259,7 +287,7 @@ describe("Wireshark", () => {
       const framesWith = async (filter: string) =>
         (await tsharkFields(path, { fields: ["frame.number"], lua: true, filter }))
           .map((row) => Number(row["frame.number"]));
-      const all = [2, 3, 4, 5, 6, 10, 11];
+      const all = [2, 3, 4, 5, 6, 10, 11, 14];
       for (const { sourceQpn, destQpn, entries } of message.groups) {
         const group = `rackmesh.hintGroup.sourceQpn == ${sourceQpn}`;
         assert.deepEqual(
@@ -276,6 +304,11 @@ describe("Wireshark", () => {
       }
       const untagged = "rackmesh.hintEntry.messages == 12 and rackmesh.hintEntry.operation == 2";
       assert.deepEqual(await framesWith(`${untagged} and rackmesh.hintObject.identity == 7`), [9]);
+      const operands =
+        "rackmesh.hintOperands.swapAdd == 17 and rackmesh.hintOperands.compare == 34";
+      const part = "rackmesh.hintPart.offset == 4096 and rackmesh.hintPart.length == 77";
+      const names = [9, 11].map((each) => `rackmesh.hintObject.identity == ${each}`);
+      assert.deepEqual(await framesWith([operands, part, ...names].join(" and ")), [13]);
       assert.deepEqual(await framesWith(`rackmesh.hintTrailer.bytes == ${payload.length}`), [
         5,
         11,
@@ -287,7 +320,7 @@ describe("Wireshark", () => {
       ] as const;
       const rows = await tsharkFields(path, { fields, lua: true });
       assert.deepEqual(rows.map((row) => row["rackmesh.hint.form"]), [
-        ...["", "", "", "1", "2", "1", "3", "3", "", "1", "2", "3"],
+        ...["", "", "", "1", "2", "1", "3", "3", "", "1", "2", "3", "", ""],
       ]);
       assert.deepEqual([6, 7, 11].map((row) => rows[row]!["rackmesh.hint.range"]), [
         "4096",

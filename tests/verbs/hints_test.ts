@@ -36,6 +36,15 @@ interface Served {
   readonly counters: Readonly<Record<string, number>>;
 }
 
+/** Makes a group of hints, and says how that has ended. */
+function* makeGroup({ cpu, device }: ProgramContext): Steps<void> {
+  const v = device.verbs, pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 2 }));
+  const rings = { maxSendWr: 1, maxRecvWr: 1, sendCq: cq, recvCq: cq };
+  const made = yield* v.createQp(pd, { type: "ud", hints: "group", ...rings });
+  cpu.report("made", { errno: "errno" in made ? made.errno : null });
+}
+
 describe("hints in a rack", () => {
   it("H-30: hints_cold_pages.yaml: behind other work a cold message stalls no more", async () => {
     const text = await Deno.readTextFile(new URL("hints_cold_pages.yaml", SHIPPED));
@@ -168,6 +177,7 @@ programs:
       ...["opcode-own", "header-own", "payload-own", "flagged-own"],
       ...["opcode-carrier", "header-carrier", "payload-carrier"],
       ...["opcode-multicast", "opcode-trusted"],
+      ...["opcode-uc-carrier", "header-uc-carrier", "payload-uc-carrier"],
     ]);
     for (const { host, stallPs, hintsSent } of rows) {
       if (host === "off") ok(stallPs > 460e6 && hintsSent === 0);
@@ -178,6 +188,10 @@ programs:
     equal(payload! - header!, 4 * 6, "the trailers of six hints");
     ok(header! < opcode! && opcode! < overhead["opcode-multicast"]!);
     ok(overhead["opcode-multicast"]! < overhead["flagged-own"]!);
+    // [0113]: what a carrier's hints take does not hang on its type.
+    for (const encoding of ["opcode", "header", "payload"]) {
+      equal(overhead[`${encoding}-uc-carrier`], overhead[`${encoding}-carrier`], encoding);
+    }
     // Figure 9: each of two responders has done what concerns it, and nothing for the other.
     const counted = rack.simulator.statistics();
     for (const server of ["server-1-rnic", "server-2-rnic"]) {
@@ -190,6 +204,27 @@ programs:
         2 * (rows.find(({ host }) => host === "opcode-multicast")!.hintsSent),
       );
     }
+  });
+
+  it("H-08: a card's trusted group is a privileged program's; an application's is anyone's", () => {
+    const makers = ["trusted", "multicast"].map((transport) => `
+  ${transport}: { hints: { transport: ${transport} } }`);
+    const rack = new SimulatedRack(
+      `
+name: owners
+defaults: { services: none, scm: { size: 4KiB }, dram: 16MiB }
+hosts:${makers.join("")}
+programs:
+  - { on: [trusted, multicast], program: ./group.ts }
+  - { on: trusted, program: ./group.ts, at: 1ms, privileged: true }
+  - { on: trusted, program: ./group.ts, at: 2ms, privileged: true }
+`,
+      { programs: { "./group.ts": makeGroup } },
+    ).run();
+    same(
+      ["trusted", "multicast"].map((host) => rack.reported("made", host)),
+      [[{ errno: "EPERM" }, { errno: null }, { errno: "EBUSY" }], [{ errno: null }]],
+    );
   });
 
   it("H-30 (in part): hints_atomics.yaml: contended atomics are executed on the chip, and add up", async () => {

@@ -73,6 +73,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     at: program.at,
     service: program.restart === true,
     ...(program.service === true && { serves: true }),
+    ...(program.privileged === true && { privileged: true }),
     ...(program.weight !== undefined && { weight: program.weight }),
     options: { ...regions, ...inItsOwnWords(program) },
   }));

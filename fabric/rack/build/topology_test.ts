@@ -74,7 +74,7 @@ describe("makePlan", () => {
   it("starts persistd on every host as a service, before the host's programs", () => {
     const plan = planOf(
       "name: x\nhosts: { a: {}, b: { services: none } }\n" +
-        "programs: [{ on: a, run: put, at: 2us, to: b, file: f, size: 128, pause: 3us, weight: 3 }]",
+        "programs: [{ on: a, run: put, at: 2us, to: b, file: f, size: 128, pause: 3us, weight: 3, privileged: true }]",
     );
     assert.deepEqual(node(plan, "a", "host").config.programs, [
       { run: "persistd", at: 0, service: true, serves: true, options: {} },
@@ -82,6 +82,7 @@ describe("makePlan", () => {
         run: "put",
         at: 2_000_000,
         service: false,
+        privileged: true,
         weight: 3,
         options: { to: "b", file: "f", size: 128, pauseUs: 3 },
       },

@@ -21,14 +21,14 @@ export type HintKind = keyof typeof HINT_KINDS;
 export const HINT_TRANSPORTS = ["own", "carrier", "multicast", "trusted"] as const;
 export type HintTransport = typeof HINT_TRANSPORTS[number];
 
-/** By what hints go: a queue pair's own hints by its service, or a carrier. */
+/** By what hints go: a queue pair's own hints by its service, or a carrier, which is RC or UC [0113]. */
 export type HintWay = "rc" | "uc" | "ud" | "carrier" | "multicast";
 
 const UD_ANNOUNCED = "datagrams are not announced, as no peer has agreed to get them";
 const UD_ALONE = "a hint to a group is a datagram of its own, as each other takes a receive";
 /** H-07 × H-08: why hints of an encoding cannot go a way; the ways that are absent they go. */
 const HINT_REFUSALS: Readonly<Record<HintEncoding, Readonly<Partial<Record<HintWay, string>>>>> = {
-  "opcode": { uc: "the operation code is one of RC", ud: UD_ANNOUNCED },
+  "opcode": { ud: UD_ANNOUNCED },
   "header": { ud: UD_ANNOUNCED, multicast: UD_ALONE },
   "payload": { ud: UD_ANNOUNCED, multicast: UD_ALONE },
   "flagged": {
@@ -45,7 +45,7 @@ export function refuseEncoding(encoding: HintEncoding, way: HintWay): string | u
 
 /** Absent in a plan: the card neither sends nor takes hints. */
 export interface HintPlan {
-  /** H-09: the firmware's policy: every RC queue pair takes part, or those whose program asks for it. */
+  /** H-09: the firmware's policy: every RC and UC queue pair takes part, or those whose program asks for it. */
   readonly queuePairs: "all" | "asked";
   /**
    * Bits of `HINT_KINDS` that the card sends where the peer wants them, and does where it gets them. `atomic` takes a
@@ -59,6 +59,11 @@ export interface HintPlan {
   /** H-07: the encoding, of queue pairs whose program names none. */
   readonly encoding: HintEncoding;
   readonly transport: HintTransport;
+  /**
+   * H-03 [0086]: hints of atomics that are sent have their operands, and those that come with them are compared with
+   * their requests.
+   */
+  readonly operands: boolean;
   readonly follow: typeof HINT_FOLLOWS[number];
   /** `delay`: from the hint to its first request. */
   readonly delayPs: Time;
@@ -88,6 +93,7 @@ export const HINT_PLAN: HintPlan = {
   batch: 8,
   encoding: "opcode",
   transport: "carrier",
+  operands: false,
   follow: "at-once",
   delayPs: PS_PER_US,
   patiencePs: 2 * PS_PER_MS,

@@ -134,6 +134,8 @@ export interface ProgramPlan {
   readonly service: boolean;
   /** It need not end, as it only serves others. */
   readonly serves?: true;
+  /** It may do what a kernel asks CAP_NET_RAW for: controlled Q_Keys, a card's trusted group of hints (H-08). */
+  readonly privileged?: true;
   /** Share of the line that its queue pairs get beside others of the host, 1 to 255; absent: 1. */
   readonly weight?: number;
   readonly options: Readonly<Record<string, unknown>>;

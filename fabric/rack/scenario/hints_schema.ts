@@ -65,6 +65,12 @@ const hintBatch = leaf(
   },
 );
 
+const onOrOff = leaf(
+  "on or off",
+  { enum: ["on", "off"] },
+  (value) => value === "on" ? true : value === "off" ? false : undefined,
+);
+
 /** `hints` of a host: how its card announces requests, and prepares for those of its peers (H-01 to H-24). */
 export const hintsSchema = switchable({
   queuePairs: ["queuePairs", oneOf(["all", "asked"])],
@@ -73,6 +79,7 @@ export const hintsSchema = switchable({
   batch: ["batch", hintBatch],
   encoding: ["encoding", oneOf(HINT_ENCODINGS)],
   transport: ["transport", oneOf(HINT_TRANSPORTS)],
+  operands: ["operands", onOrOff],
   send: ["send", hintSend],
   patiencePs: ["patience", positiveTime("a time > 0 with its unit, like 2ms")],
   intervalPs: ["interval", positiveTime("a time > 0 with its unit, like 1us")],

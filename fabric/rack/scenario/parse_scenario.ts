@@ -138,11 +138,13 @@ function readPrograms(reading: Reading): Draft["programs"] {
   return readList(reading, ["programs"]).flatMap(({ path }) => {
     const section = read(reading, path, programSchema);
     if (section === undefined) return [];
-    const { on, run, at, restart = false, service = false, weight, ...options } = section;
+    const { on, run, at, restart = false, service = false, privileged = false, ...rest } = section;
+    const { weight, ...options } = rest;
     const checked = readOptions(reading, path, { run, options });
     const flags = {
       ...(restart && { restart }),
       ...(service && { service }),
+      ...(privileged && { privileged }),
       ...(weight !== undefined && { weight }),
     };
     return [{ path, program: { on, run, at: at ?? 0, ...flags, options: checked } }];
@@ -166,7 +168,7 @@ function readOptions(
   }
   checkKeys(reading, path, {
     found: Object.keys(options),
-    known: ["on", "run", "at", "restart", "service", "weight", ...Object.keys(words)],
+    known: ["on", "run", "at", "restart", "service", "privileged", "weight", ...Object.keys(words)],
   });
   const checked: Record<string, unknown> = {};
   for (const [key, { kind, required }] of Object.entries(words)) {
@@ -185,7 +187,7 @@ export function isOwnProgram(run: string): boolean {
 /** One program for each of its hosts; `next` is the next host by name, cyclically. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
-  const { on, run, at, restart, service, weight, options } = program;
+  const { on, run, at, restart, service, privileged, weight, options } = program;
   const hosts = on.length === 1 && on[0] === "all" ? sorted : on;
   return hosts.map((host) => {
     const next = sorted[(sorted.indexOf(host) + 1) % sorted.length];
@@ -198,6 +200,7 @@ function expand(program: DraftProgram, names: readonly string[]): ProgramScenari
       at,
       ...(restart && { restart }),
       ...(service && { service }),
+      ...(privileged && { privileged }),
       ...(weight !== undefined && { weight }),
       options: Object.fromEntries(resolved),
     };

@@ -77,7 +77,12 @@ const WRONG: readonly Refusal[] = [
   [
     "an option of another program",
     withLines("programs: [{ on: a, run: list, from: b, dept: 1 }]"),
-    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, weight, from, completion, attempts, pause or idle",
+    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, privileged, weight, from, completion, attempts, pause or idle",
+  ],
+  [
+    "a privilege of some kind",
+    withLines("programs: [{ on: a, run: put, to: b, privileged: root }]"),
+    '3: programs[0].privileged: found "root", expected true or false',
   ],
   [
     "a weight of nothing",

@@ -82,6 +82,8 @@ export interface ProgramScenario {
   readonly restart?: boolean;
   /** Whether it only serves others: it need not end. Absent: no. */
   readonly service?: boolean;
+  /** Whether it may do what a kernel asks CAP_NET_RAW for. Absent: no. */
+  readonly privileged?: boolean;
   /** Its queue pairs' share of the line beside the host's others. Absent: 1. */
   readonly weight?: number;
   /** By the scenario's names; `method` of a shipped program is a list. */

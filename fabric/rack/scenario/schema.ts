@@ -321,6 +321,9 @@ export const programSchema = z.preprocess(
     at: duration.optional().describe("so long after its host's boot, like 200us"),
     restart: flag.optional().describe("whether it starts again at every later boot of its host"),
     service: flag.optional().describe("whether it only serves, so that it need not end"),
+    privileged: flag.optional().describe(
+      "whether it may do what a kernel asks CAP_NET_RAW for, like having a card's trusted group",
+    ),
     weight: integer(1, 255).optional().describe(
       "its queue pairs' share of the line beside the host's others; 1 unless given",
     ),

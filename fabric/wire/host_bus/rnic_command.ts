@@ -221,6 +221,8 @@ const COMMANDS = {
     hints: { optional: hintPart },
     /** H-07: the encoding of hints that go by it; the firmware's by default. */
     hintEncoding: { optional: oneOf(...HINT_ENCODINGS) },
+    /** Said by the driver: the program is privileged. A trusted group of hints is made by such a one alone (H-08). */
+    privileged: { optional: flag },
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },

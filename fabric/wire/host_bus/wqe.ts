@@ -4,7 +4,7 @@
  * boundary, spans one or several units (Q-01), and wraps at the ring's end.
  *
  *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
- *   [verify 16] | [bind 32] | [objects 80] | data 16… or inline
+ *   [verify 16] | [bind 32] | [objects 80] | [parts 80] | data 16… or inline
  */
 import { fail } from "../../base/assert.ts";
 import { allocate, copyOf, viewOf } from "../../base/slab.ts";
@@ -125,6 +125,12 @@ export interface BindOperands {
   readonly access: number;
 }
 
+/** H-03 [0086]: of an object the part that a request works on, in bytes. */
+export interface ObjectPart {
+  readonly offset: number;
+  readonly length: number;
+}
+
 /** A decoded send WQE. Exactly one of `sges` and `inline` carries the payload. */
 export interface SendWqe {
   readonly opcode: WqeOpcode;
@@ -147,6 +153,8 @@ export interface SendWqe {
   readonly ud?: UdAddress;
   /** H-01: data transfer objects that the request covers; such a WQE has no inline data. */
   readonly objects?: readonly bigint[];
+  /** Of each of them, in their order. */
+  readonly parts?: readonly ObjectPart[];
   readonly sges: readonly Sge[];
   readonly inline?: Uint8Array<ArrayBuffer>;
 }
@@ -155,6 +163,8 @@ const CONTROL_BYTES = 16;
 const FLAG_FENCE = 0x80, FLAG_SIGNALED = 0x08, FLAG_SOLICITED = 0x02, FLAG_UD = 0x01;
 /** An objects segment is behind the others. */
 const FLAG_OBJECTS = 0x04;
+/** A segment of parts is behind that of the objects. */
+const FLAG_PARTS = 0x10;
 const INLINE_BIT = 0x8000_0000;
 /** Second byte of a verify segment. */
 const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
@@ -162,7 +172,7 @@ const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 /** The operands in segments between the control segment and the data. */
 type Operands = Pick<
   SendWqe,
-  "ud" | "remote" | "atomic" | "flush" | "verify" | "bind" | "objects"
+  "ud" | "remote" | "atomic" | "flush" | "verify" | "bind" | "objects" | "parts"
 >;
 
 /**
@@ -175,9 +185,16 @@ interface SegmentRow<Value> {
   readonly write: (view: DataView, at: number, value: Value) => void;
 }
 
-/** Of the first identity in an objects segment, behind their number. */
+/** Of the first of eight bytes each in a segment of objects or parts, behind their number. */
 const OBJECTS_AT = 16;
 export const OBJECTS_BYTES = OBJECTS_AT + 8 * MAX_OBJECTS;
+
+/** A list of values of eight bytes, from its segment; undefined where its number cannot be. */
+function readList<T>(view: DataView, at: number, read: (at: number) => T): T[] | undefined {
+  const count = view.getUint8(at);
+  if (count === 0 || count > MAX_OBJECTS) return undefined;
+  return Array.from({ length: count }, (_, i) => read(at + OBJECTS_AT + 8 * i));
+}
 
 /** The table of segments: one row each, in wire order. */
 const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Operands[Name]>> } = {
@@ -271,15 +288,27 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   objects: {
     bytes: OBJECTS_BYTES,
     carriedBy: (_opcode, flags) => (flags & FLAG_OBJECTS) !== 0,
-    read: (view, at) => {
-      const count = view.getUint8(at);
-      if (count === 0 || count > MAX_OBJECTS) return undefined;
-      return Array.from({ length: count }, (_, i) => view.getBigUint64(at + OBJECTS_AT + 8 * i));
-    },
+    read: (view, at) => readList(view, at, (place) => view.getBigUint64(place)),
     write: (view, at, objects) => {
       view.setUint8(at, objects.length);
       for (const [i, identity] of objects.entries()) {
         view.setBigUint64(at + OBJECTS_AT + 8 * i, identity);
+      }
+    },
+  },
+  parts: {
+    bytes: OBJECTS_BYTES,
+    carriedBy: (_opcode, flags) => (flags & FLAG_PARTS) !== 0,
+    read: (view, at) =>
+      readList(view, at, (place) => ({
+        offset: view.getUint32(place),
+        length: view.getUint32(place + 4),
+      })),
+    write: (view, at, parts) => {
+      view.setUint8(at, parts.length);
+      for (const [i, { offset, length }] of parts.entries()) {
+        view.setUint32(at + OBJECTS_AT + 8 * i, offset);
+        view.setUint32(at + OBJECTS_AT + 8 * i + 4, length);
       }
     },
   },
@@ -289,7 +318,7 @@ type Segment = readonly [name: keyof Operands, row: SegmentRow<Operands[keyof Op
 const ROWS = Object.entries(SEGMENTS) as unknown as readonly Segment[];
 
 /** Flags by which WQEs of one opcode have other segments. */
-const SEGMENT_FLAGS = FLAG_UD | FLAG_OBJECTS;
+const SEGMENT_FLAGS = FLAG_UD | FLAG_OBJECTS | FLAG_PARTS;
 
 /** The segments of each opcode, by those flags: one look-up per WQE. */
 const SEGMENTS_OF = new Map(
@@ -334,7 +363,8 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
     11,
     (wqe.fence ? FLAG_FENCE : 0) | (wqe.signaled ? FLAG_SIGNALED : 0) |
       (wqe.solicited ? FLAG_SOLICITED : 0) |
-      (wqe.ud ? FLAG_UD : 0) | (wqe.objects ? FLAG_OBJECTS : 0),
+      (wqe.ud ? FLAG_UD : 0) | (wqe.objects ? FLAG_OBJECTS : 0) |
+      (wqe.parts ? FLAG_PARTS : 0),
   );
   view.setUint32(12, wqe.immediate);
   let at = CONTROL_BYTES;

@@ -82,6 +82,12 @@ const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
       ...(inline && { inline: payload }),
       ...(!inline && objects && {
         objects: fc.array(u64, { minLength: 1, maxLength: MAX_OBJECTS }),
+        ...(opcode === "write" && {
+          parts: fc.array(record({ offset: u32, length: u32 }), {
+            minLength: 1,
+            maxLength: MAX_OBJECTS,
+          }),
+        }),
       }),
     }),
     fc.option(

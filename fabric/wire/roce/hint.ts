@@ -1,8 +1,8 @@
 /**
  * Hint messages, and the packets that carry them (H-07, H-08). The document's four encodings:
  *
- *     a new operation code    VENDOR HINT on an RC queue pair: for itself (figure 7) or for
- *                             all (figure 8); to a group (figure 9) it is the payload of a UD SEND ONLY
+ *     a new operation code    VENDOR HINT on an RC queue pair, VENDOR UC HINT on a UC one: for itself
+ *                             (figure 7) or for all (figure 8); to a group (figure 9) it is the payload of a UD SEND ONLY
  *     an extra header         the message is between a packet's extension headers and its payload
  *     an extra payload        the message and a trailer follow a packet's payload
  *     an opcode with a flag   a READ or WRITE of no bytes, without VA and rkey checks (`rocev2.md`
@@ -15,6 +15,7 @@
 import { assert } from "../../base/assert.ts";
 import { readFields, writeFields } from "../../base/fields.ts";
 import {
+  HINT_ATOMICS,
   HINT_ENTRY_BYTES,
   HINT_ENTRY_FIELDS,
   HINT_ETH_BYTES,
@@ -25,14 +26,20 @@ import {
   HINT_MAGIC,
   HINT_OBJECT_BYTES,
   HINT_OBJECT_FIELDS,
+  HINT_OPERANDS_BYTES,
+  HINT_OPERANDS_FIELDS,
   HINT_OPERATIONS,
+  HINT_PART_BYTES,
+  HINT_PART_FIELDS,
   HINT_REASONS,
   HINT_TRAILER_BYTES,
   HINT_TRAILER_FIELDS,
   HINT_TYPES,
   HINT_VERSION,
   type HintEth,
+  type HintOperands,
   type HintOperation,
+  type HintPart,
   type HintReason,
   type HintType,
 } from "./hint_eth.ts";
@@ -52,6 +59,10 @@ export interface HintEntry {
   readonly length: number;
   readonly va: bigint;
   readonly objects: readonly bigint[];
+  /** Of an atomic whose requester tells them [0086]. */
+  readonly operands?: HintOperands;
+  /** Of each object of a READ or WRITE, where its requester tells them. */
+  readonly parts?: readonly HintPart[];
 }
 
 export interface HintGroup {
@@ -76,18 +87,28 @@ export function bytesOf(message: HintMessage): number {
   let bytes = HINT_ETH_BYTES;
   for (const { entries } of message.groups) {
     bytes += HINT_GROUP_BYTES;
-    for (const { objects } of entries) {
-      bytes += HINT_ENTRY_BYTES + objects.length * HINT_OBJECT_BYTES;
-    }
+    for (const entry of entries) bytes += entryBytes(entry);
   }
   return bytes;
+}
+
+/** Size of an entry, with what follows it. */
+export function entryBytes(
+  { objects, operands, parts = [] }: {
+    readonly objects: readonly bigint[];
+    readonly operands?: HintOperands | undefined;
+    readonly parts?: readonly HintPart[] | undefined;
+  },
+): number {
+  return HINT_ENTRY_BYTES + (operands === undefined ? 0 : HINT_OPERANDS_BYTES) +
+    objects.length * HINT_OBJECT_BYTES + parts.length * HINT_PART_BYTES;
 }
 
 function readHeader(bytes: Uint8Array): HintEth {
   return readFields(HINT_ETH_FIELDS, { view: viewOf(bytes), at: 0 });
 }
 
-/** The header of a message, and the bytes behind it: the parts of a VENDOR HINT packet. */
+/** The header of a message, and the bytes behind it: the parts of a packet with a hint's operation code. */
 export function hintParts(
   message: HintMessage,
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
@@ -141,9 +162,11 @@ function writeGroups(
     writeFields(HINT_GROUP_FIELDS, group, { view, at });
     at += HINT_GROUP_BYTES;
     for (const { kinds, messages, sequence, rkey, length, va, objects, ...entry } of entries) {
+      const { operands, parts } = entry;
       const operation = HINT_OPERATIONS.indexOf(entry.operation);
       const fields = {
         kinds,
+        operands: operands !== undefined || parts !== undefined,
         operation,
         messages,
         objects: objects.length,
@@ -154,9 +177,16 @@ function writeGroups(
       };
       writeFields(HINT_ENTRY_FIELDS, fields, { view, at });
       at += HINT_ENTRY_BYTES;
-      for (const identity of objects) {
+      if (operands !== undefined) {
+        writeFields(HINT_OPERANDS_FIELDS, operands, { view, at });
+        at += HINT_OPERANDS_BYTES;
+      }
+      for (const [i, identity] of objects.entries()) {
         writeFields(HINT_OBJECT_FIELDS, { identity }, { view, at });
         at += HINT_OBJECT_BYTES;
+        if (parts === undefined) continue;
+        writeFields(HINT_PART_FIELDS, parts[i]!, { view, at });
+        at += HINT_PART_BYTES;
       }
     }
   }
@@ -222,11 +252,38 @@ function readGroup(reader: Reader): HintGroup | undefined {
 function readEntry(reader: Reader): HintEntry | undefined {
   const place = take(reader, HINT_ENTRY_BYTES);
   if (place === undefined) return undefined;
-  const { objects: count, ...fields } = readFields(HINT_ENTRY_FIELDS, place);
+  const { objects: count, operands: isTold, ...fields } = readFields(HINT_ENTRY_FIELDS, place);
   const operation = HINT_OPERATIONS[fields.operation];
   if (operation === undefined) return undefined;
-  const objects = readMany(reader, count, readObject);
-  return objects && { ...fields, operation, objects };
+  if (!isTold) {
+    const objects = readMany(reader, count, readObject);
+    return objects && { ...fields, operation, objects };
+  }
+  // An untagged message has none.
+  if (operation === "send") return undefined;
+  if (HINT_ATOMICS.has(operation)) {
+    const operands = readOperands(reader);
+    const objects = readMany(reader, count, readObject);
+    return operands && objects && { ...fields, operation, objects, operands };
+  }
+  const both = readMany(reader, count, readObjectAndPart);
+  return both && {
+    ...fields,
+    operation,
+    objects: both.map(({ object }) => object),
+    parts: both.map(({ part }) => part),
+  };
+}
+
+function readObjectAndPart(reader: Reader): { object: bigint; part: HintPart } | undefined {
+  const object = readObject(reader), place = take(reader, HINT_PART_BYTES);
+  if (object === undefined || place === undefined) return undefined;
+  return { object, part: readFields(HINT_PART_FIELDS, place) };
+}
+
+function readOperands(reader: Reader): HintOperands | undefined {
+  const place = take(reader, HINT_OPERANDS_BYTES);
+  return place && readFields(HINT_OPERANDS_FIELDS, place);
 }
 
 function readObject(reader: Reader): bigint | undefined {
@@ -348,8 +405,8 @@ function rangeOf({ bth, reth }: RocePacket): HintEntry | undefined {
 }
 
 /**
- * The hint of a packet that carries only a hint: a VENDOR HINT, or a datagram with a hint as
- * payload. Undefined for other packets and for invalid hints.
+ * The hint of a packet that carries only a hint: one with its operation code, or a datagram with a
+ * hint as payload. Undefined for other packets and for invalid hints.
  */
 export function hintOf(packet: RocePacket): HintMessage | undefined {
   const { hintEth, payload } = packet;

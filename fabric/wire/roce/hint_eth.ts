@@ -83,12 +83,17 @@ export const HINT_GROUP_FIELDS = [
 ] as const;
 export const HINT_GROUP_BYTES = sizeOf(HINT_GROUP_FIELDS);
 
-/** A waiting work element (H-01, H-03). It omits an atomic's operands: H-21 only reads. */
+/** A waiting work element (H-01, H-03). */
 export const HINT_ENTRY_FIELDS = [
   /** Bits of {@link HINT_KINDS}: the requested preparation. */
   ["kinds", 8],
+  /**
+   * Operand data follows [0086]: {@link HINT_OPERANDS_FIELDS} of an atomic, ahead of the HintObjects; of a READ or
+   * WRITE {@link HINT_PART_FIELDS} behind each of them.
+   */
+  ["operands", 1],
   /** Index in {@link HINT_OPERATIONS}. */
-  ["operation", 8],
+  ["operation", 7],
   /**
    * Number of coming messages of this kind: for untagged ones the count (H-03), up to a queue's
    * depth.
@@ -109,11 +114,29 @@ export const HINT_ENTRY_BYTES = sizeOf(HINT_ENTRY_FIELDS);
 export const HINT_OPERATIONS = ["read", "write", "send", "fetch-add", "compare-swap"] as const;
 export type HintOperation = typeof HINT_OPERATIONS[number];
 
+/** An atomic's operands, as in the coming AtomicETH: the responder goes by those alone (H-24). */
+export const HINT_OPERANDS_FIELDS = [
+  ["swapAdd", 64],
+  ["compare", 64],
+] as const;
+export const HINT_OPERANDS_BYTES = sizeOf(HINT_OPERANDS_FIELDS);
+export type HintOperands = HeaderOf<typeof HINT_OPERANDS_FIELDS>;
+/** Operations that have them. */
+export const HINT_ATOMICS: ReadonlySet<HintOperation> = new Set(["fetch-add", "compare-swap"]);
+
 /** A data transfer object that the operation covers (H-01), by the application's name. */
 export const HINT_OBJECT_FIELDS = [
   ["identity", 64],
 ] as const;
 export const HINT_OBJECT_BYTES = sizeOf(HINT_OBJECT_FIELDS);
+
+/** Of an object the part that a READ or WRITE works on, in bytes: what lies outside of the object is none of it. */
+export const HINT_PART_FIELDS = [
+  ["offset", 32],
+  ["length", 32],
+] as const;
+export const HINT_PART_BYTES = sizeOf(HINT_PART_FIELDS);
+export type HintPart = HeaderOf<typeof HINT_PART_FIELDS>;
 
 /**
  * The last bytes of a packet whose payload ends with a hint: the offset of the hint from the end.

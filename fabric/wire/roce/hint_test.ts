@@ -15,7 +15,15 @@ import {
   hintOf,
   hintParts,
 } from "./hint.ts";
-import { HINT_KINDS, HINT_OPERATIONS, HINT_REASONS, HINT_TYPES } from "./hint_eth.ts";
+import {
+  HINT_ATOMICS,
+  HINT_KINDS,
+  HINT_OPERATIONS,
+  HINT_REASONS,
+  HINT_TYPES,
+  type HintOperands,
+  type HintPart,
+} from "./hint_eth.ts";
 import { OPCODE, type OpcodeName, opcodeRow } from "./opcode.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
 import { DOCUMENT_HINT } from "./vendor_testing.ts";
@@ -59,16 +67,27 @@ const u32 = u(31).map((n) => (2 * n + 1) % 2 ** 32);
 const u64 = fc.bigInt(0n, (1n << 64n) - 1n);
 const record = <T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
   fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
-const anyEntry = record<HintEntry>({
+const plainEntry = {
   kinds: u(8),
-  operation: fc.constantFrom(...HINT_OPERATIONS),
   messages: u(16),
   sequence: u(24),
   rkey: u32,
   length: u32,
   va: u64,
   objects: fc.array(u64, { maxLength: 3 }),
-});
+};
+const anyEntry = fc.oneof(
+  record<HintEntry>({ ...plainEntry, operation: fc.constantFrom(...HINT_OPERATIONS) }),
+  record<HintEntry>({
+    ...plainEntry,
+    operation: fc.constantFrom(...HINT_ATOMICS),
+    operands: record<HintOperands>({ swapAdd: u64, compare: u64 }),
+  }),
+  fc.tuple(
+    record<HintEntry>({ ...plainEntry, operation: fc.constantFrom("read", "write") }),
+    fc.array(record<HintPart>({ offset: u32, length: u32 }), { minLength: 3, maxLength: 3 }),
+  ).map(([entry, parts]) => ({ ...entry, parts: parts.slice(0, entry.objects.length) })),
+);
 const anyGroup = record<HintGroup>({
   destQpn: u(24),
   sourceQpn: u(24),
@@ -118,6 +137,39 @@ describe("encodeHint", () => {
     assert.equal(
       bytes.subarray(24).toHex(),
       "0802000c01000001" + "00".repeat(16) + "000000000000abcd",
+    );
+  });
+
+  it("H-03 [0086]: an atomic's operands are behind its entry, ahead of its objects", () => {
+    const [, , { entries: [atomic], ...ends }] = DOCUMENT_HINT.groups as readonly [
+      HintGroup,
+      HintGroup,
+      HintGroup & { readonly entries: readonly [HintEntry] },
+    ];
+    const operands = { swapAdd: 0x11n, compare: 0x22n };
+    const groups = [{ ...ends, entries: [{ ...atomic, operands, objects: [0xabcdn] }] }];
+    const bytes = encodeHint({ ...DOCUMENT_HINT, groups });
+    assert.equal(
+      bytes.subarray(24).toHex(),
+      "0483000101" + "00012c" + "00000032" + "00000008" + "0000000000060000" +
+        "0000000000000011" + "0000000000000022" + "000000000000abcd",
+    );
+    // A SEND has none.
+    bytes[25] = 0x82;
+    assert.equal(decodeHint(bytes), undefined);
+  });
+
+  it("H-03 [0086]: a part of an object, where it is told, is behind its name", () => {
+    const [{ entries: [read], ...ends }] = DOCUMENT_HINT.groups as readonly [
+      HintGroup & { readonly entries: readonly [HintEntry] },
+    ];
+    const parts = [{ offset: 0x10, length: 0x20 }, { offset: 0, length: 1 }];
+    const groups = [{ ...ends, entries: [{ ...read, objects: [7n, 9n], parts }] }];
+    const bytes = encodeHint({ ...DOCUMENT_HINT, groups });
+    assert.equal(
+      bytes.subarray(24).toHex(),
+      "0180000102" + "000064" + "0000001e" + "00008000" + "0000000000001000" +
+        "0000000000000007" + "00000010" + "00000020" + "0000000000000009" + "00000000" + "00000001",
     );
   });
 

@@ -142,6 +142,9 @@ const CELLS = [
   [0xd1, "VENDOR PERSISTENCE ACKNOWLEDGE",    "rc", "persistence-acknowledge", "only", ["aeth"], 0],
   [0xd2, "VENDOR COHERENCE SNOOP",    "rc", "coherence-snoop",    "only", ["coherenceEth"], 0],
   [0xd3, "VENDOR COHERENCE RESPONSE", "rc", "coherence-response", "only", ["coherenceEth"], "0..mtu"],
+
+  // H-08 [0113]: the same on UC, with the low five bits of 0xc4.
+  [0xe4, "VENDOR UC HINT", "uc", "hint", "only", ["hintEth"], "0..mtu"],
 ] as const satisfies readonly Cells[];
 
 export type OpcodeName = typeof CELLS[number][1];

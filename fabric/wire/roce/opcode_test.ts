@@ -26,7 +26,7 @@ describe("OPCODE_ROWS", () => {
   });
 
   it("§2.1: have the service that the top three bits say", () => {
-    const services = ["rc", "uc", "rd", "ud", "any", "xrc", "rc", "rc"];
+    const services = ["rc", "uc", "rd", "ud", "any", "xrc", "rc", "uc"];
     for (const { code, name, service, vendor } of OPCODE_ROWS) {
       assert.equal(service, services[code >> 5], name);
       assert.equal(vendor, code >= 0xc0, name);
@@ -87,7 +87,7 @@ describe("OPCODE_ROWS", () => {
   });
 
   it("H-07 (in part), C-02 (in part): hints and coherence are requests of one packet, and no SENDs", () => {
-    for (const code of [0xc4, 0xd0, 0xd2, 0xd3]) {
+    for (const code of [0xc4, 0xd0, 0xd2, 0xd3, 0xe4]) {
       const { direction, position, vendor, persistence, headers } = row(code);
       assert.deepEqual({ direction, position, vendor, persistence }, {
         direction: "request",
@@ -95,7 +95,7 @@ describe("OPCODE_ROWS", () => {
         vendor: true,
         persistence: false,
       });
-      assert.deepEqual(headers, [code === 0xc4 ? "hintEth" : "coherenceEth"]);
+      assert.deepEqual(headers, [(code & 0x1f) === 4 ? "hintEth" : "coherenceEth"]);
     }
     assert.deepEqual([0, 1].map((bytes) => payloadFits(row(0xd2), { bytes, pathMtu: 256 })), [
       true,

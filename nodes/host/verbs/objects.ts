@@ -17,7 +17,7 @@ import type {
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import type { Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
 
@@ -107,7 +107,10 @@ export interface Device {
   readonly state: DeviceState;
   /** The program's weight: the default of its queue pairs; absent: 1. */
   readonly weight?: number;
-  /** May assign controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
+  /**
+   * As CAP_NET_RAW: may assign controlled Q_Keys, those with bit 31 set, and have the hints of the whole card (H-08).
+   * The driver may, and programs that the scenario makes privileged.
+   */
   readonly privileged?: true;
 }
 
@@ -400,9 +403,15 @@ export interface SendRequest {
   readonly ud?: UdDestination;
   /**
    * H-01: data transfer objects that the operation covers, by the programs' names: one call instead of one for
-   * each. Hints name them, and the peer prepares those that its region has ({@link RegionObject}).
+   * each. Hints name them, and the peer prepares those that the region of the operation's key has
+   * ({@link RegionObject}); so SENDs cover none.
    */
   readonly objects?: readonly bigint[];
+  /**
+   * H-03 [0086]: of each of the `objects` the part that the operation works on; all of each by default. The peer
+   * prepares that alone, where the card's hints have it (`operands: on`).
+   */
+  readonly parts?: readonly ObjectPart[];
 }
 
 /** The destination of a UD send: `wr.ud` of ibv_send_wr. */

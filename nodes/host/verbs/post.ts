@@ -94,6 +94,7 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   if (request.verify !== undefined) wqe.verify = { persist: false, ...request.verify };
   if (request.bind !== undefined) wqe.bind = bindOperands(request.bind);
   if (request.objects !== undefined) wqe.objects = request.objects;
+  if (request.parts !== undefined) wqe.parts = request.parts;
   if (ud !== undefined) {
     const { address, trafficClass, hopLimit, udpSourcePort } = ud.ah;
     wqe.ud = { qKey: ud.qKey, qpn: ud.qpn, address, trafficClass, hopLimit, udpSourcePort };

@@ -1,4 +1,4 @@
-import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
   decodeDoorbell,
@@ -69,6 +69,17 @@ describe("createQp", () => {
       "off",
       "carrier",
     ], "H-09");
+    const privilegeOf = (as: Device, hints?: QpOptions["hints"]) => {
+      const rings = { maxSendWr: 1, maxRecvWr: 1, sendCq: cq, recvCq: cq };
+      rig.run(createQp(allocPd(as), { type: "ud", ...rings, ...(hints && { hints }) }));
+      return rig.sent("create-qp").at(-1)!.privileged;
+    };
+    const root: Device = { ...device, privileged: true };
+    same([privilegeOf(device, "group"), privilegeOf(root), privilegeOf(root, "group")], [
+      undefined,
+      undefined,
+      true,
+    ], "H-08: only where a trusted group asks for it");
     for (const weight of [0, 256, 1.5, NaN]) equal(weightOf({ weight }), "EINVAL", `${weight}`);
   });
 });
@@ -250,13 +261,35 @@ describe("postSend", () => {
 });
 
 describe("postSend of requests that cover objects", () => {
+  const planOf = () =>
+    ({ type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 }) as const;
+
   it("H-01: the list is in the WQE, for which the ring has room however many are posted", () => {
     open({}, { maxObjects: 8 });
     const objects = Array.from({ length: 8 }, (_, i) => 2n ** 64n - 1n - BigInt(i));
     for (let i = 0; i < 6; i++) equal(rig.run(postSend(qp, write(i, { objects }))), undefined);
     same(wqeAt(0)!.objects, objects);
+    equal("parts" in wqeAt(0)!, false);
     equal(wqeAt(0)!.sges.length, 1, "its data is not inline, however small it is");
     equal(rig.run(postSend(qp, write(6, { objects })))?.errno, "ENOMEM");
+  });
+
+  it("H-03 [0086]: so are the parts of them that it works on, one of each; else EINVAL", () => {
+    open({}, { maxObjects: 2 });
+    const objects = [1n, 2n], part = { offset: 2 ** 32 - 1, length: 2 ** 32 - 1 };
+    equal(rig.run(postSend(qp, write(0, { objects, parts: [part, part] }))), undefined);
+    same(wqeAt(0)!.parts, [part, part]);
+    const reason = (changes: Partial<SendRequest>) =>
+      rig.run(postSend(qp, write(1, { objects, ...changes })))!.reason;
+    match(reason({ parts: [part] }), /1 parts of 2 objects: expected one of each/);
+    for (const wrong of [{ length: 0 }, { offset: -1 }, { length: 2 ** 32 }, { offset: 0.5 }]) {
+      match(
+        reason({ parts: [part, { ...part, ...wrong }] }),
+        /An object's part has 1 to 2\^32 - 1 B/,
+      );
+    }
+    const made = rig.run(createQp(pd, { ...planOf(), maxObjects: 1, hintEncoding: "flagged" }));
+    match("errno" in made ? made.reason : "made", /flagged name no objects/);
   });
 
   it("H-01: EINVAL for too many or none, a name of more than 64 bits, inline data, another operation", () => {
@@ -271,9 +304,12 @@ describe("postSend of requests that cover objects", () => {
       { objects: [1n], sges: part, opcode: "atomic-write" },
     ];
     for (const changes of wrong) equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL");
+    // H-03: an untagged message names no region, which alone knows where its objects are.
+    const untagged = rig.run(postSend(qp, { opcode: "send", wrId: 1, sges: part, objects: [1n] }));
+    match(untagged!.reason, /send covers no objects: a region has them/);
     open();
     equal(rig.run(postSend(qp, write(1, { objects: [1n] })))?.errno, "EINVAL", "none by default");
-    const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 } as const;
+    const plan = planOf();
     for (const maxObjects of [9, -1, 0.5]) {
       const made = rig.run(createQp(pd, { ...plan, maxObjects }));
       equal("errno" in made && made.errno, "EINVAL");

@@ -77,7 +77,8 @@ export interface QpOptions {
    * H-09: whether its requests are announced to the peer, and the peer's prepared for; the card's policy by
    * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards; a `group`, which is
    * UD and attached to a multicast group, those of its protection domain, or of the card where that trusts it, for
-   * all peers. What comes to a `group` is taken by the card.
+   * all peers; EPERM where the card trusts it and the program is not privileged. What comes to a `group` is taken by
+   * the card.
    */
   readonly hints?: HintPart;
   /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */
@@ -105,7 +106,7 @@ function largestUnits(
   const bytes = Math.max(
     16 + 16 + (type === "ud" ? 16 : 0) + payload,
     // An atomic has operands, and no inline data.
-    16 + 16 + 16 + (maxObjects > 0 ? OBJECTS_BYTES : 0) + 16 * maxSge,
+    16 + 16 + 16 + (maxObjects > 0 ? 2 * OBJECTS_BYTES : 0) + 16 * maxSge,
   );
   return Math.ceil(bytes / WQE_UNIT_BYTES);
 }
@@ -149,6 +150,12 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   const { maxObjects } = caps;
   if (!Number.isInteger(maxObjects) || maxObjects < 0 || maxObjects > MAX_OBJECTS) {
     return verbError("EINVAL", `A request covers 0 to ${MAX_OBJECTS} objects: it is ${maxObjects}`);
+  }
+  if (maxObjects > 0 && options.hintEncoding === "flagged") {
+    return verbError(
+      "EINVAL",
+      "Hints that are flagged name no objects: a READ or WRITE of no bytes has no room for a list",
+    );
   }
   if (maxObjects > 0 && options.type === "ud") {
     return verbError("EINVAL", "Requests of a UD queue pair cover no objects: they have no hints");
@@ -198,6 +205,8 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     ...(caps.weight !== 1 && { weight: caps.weight }),
     ...(options.hints !== undefined && { hints: options.hints }),
     ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
+    // H-08: a card that trusts its group asks whose it is.
+    ...(options.hints === "group" && device.privileged && { privileged: true }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
   const reply = inTime(answer, device, pd.epoch);

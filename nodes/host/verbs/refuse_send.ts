@@ -5,7 +5,7 @@
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify_eth.ts";
-import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import { refuseAh } from "./address_handle.ts";
 import { refuseBind } from "./memory_window.ts";
 import type { FlushRequest, Qp, SendRequest, VerifyRequest } from "./objects.ts";
@@ -87,7 +87,8 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const bytes = payloadBytes(sges);
   const { ud, bind, verify, objects } = request;
   const wrong = (ud && refuseAh(qp.pd, ud.ah)) ?? (bind && refuseBind(bind)) ??
-    (verify && refuseVerify(verify, bytes)) ?? (objects && refuseObjects(qp, request, objects));
+    (verify && refuseVerify(verify, bytes)) ?? (objects && refuseObjects(qp, request, objects)) ??
+    (request.parts && refuseParts(request, request.parts));
   if (wrong !== undefined) return wrong;
   if (shape.flush) return refuseFlush(request.flush!, bytes);
   if (request.opcode === "atomic-write") {
@@ -105,11 +106,11 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   return undefined;
 }
 
-/** Operations that may cover data transfer objects (H-01). */
+/**
+ * Operations that may cover data transfer objects (H-01): those with the key of a region, which has them. What a SEND
+ * covers could not be found at the responder, and its peer may have rights to none of it (H-24).
+ */
 const COVERING: ReadonlySet<SendRequest["opcode"]> = new Set([
-  "send",
-  "send-immediate",
-  "send-invalidate",
   "write",
   "write-immediate",
   "read",
@@ -122,6 +123,9 @@ function refuseObjects(
   { opcode, inline }: SendRequest,
   objects: readonly bigint[],
 ): string | undefined {
+  if (opcode.startsWith("send")) {
+    return `${opcode} covers no objects: a region has them, whose key an untagged message does not name`;
+  }
   if (!COVERING.has(opcode)) return `${opcode} covers no objects`;
   if (objects.length === 0 || objects.length > maxObjects) {
     return `${objects.length} objects, the queue pair takes 1 to ${maxObjects}`;
@@ -129,6 +133,25 @@ function refuseObjects(
   if (inline === true) return "A request that covers objects has no inline data";
   const wrong = objects.find((each) => each < 0n || each >= 1n << 64n);
   return wrong === undefined ? undefined : `An object's name has 64 bits: this is ${wrong}`;
+}
+
+function refuseParts(
+  { opcode, objects = [] }: SendRequest,
+  parts: readonly ObjectPart[],
+): string | undefined {
+  if (SHAPES[opcode].atomic) return `${opcode} works on its word: its objects have no parts`;
+  if (parts.length !== objects.length) {
+    return `${parts.length} parts of ${objects.length} objects: expected one of each`;
+  }
+  const wrong = parts.find(({ offset, length }) =>
+    !isWord(offset) || !isWord(length) || length === 0
+  );
+  return wrong &&
+    `An object's part has 1 to 2^32 - 1 B, at such an offset: it is ${wrong.length} B at ${wrong.offset}`;
+}
+
+function isWord(value: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff;
 }
 
 function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {

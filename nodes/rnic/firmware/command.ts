@@ -164,6 +164,12 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   if (wrong !== undefined) {
     return refusal("EINVAL", `Hints by ${way} cannot be ${hintEncoding}: ${wrong}`);
   }
+  if (hints === "carrier" && type === "ud") {
+    return refusal(
+      "EINVAL",
+      "Hints of all queue pairs with a peer go by one that is connected with it, of type rc or uc: it is ud",
+    );
+  }
   const taken = hints === "group" ? refuseGroup(device, command) : undefined;
   if (taken !== undefined) return taken;
   if (qpn === undefined) return undefined;
@@ -183,6 +189,12 @@ function refuseGroup({ hints, queuePairs }: Device, command: CommandOf<"create-q
     );
   }
   if (hints?.plan.transport !== "trusted") return undefined;
+  if (command.privileged !== true) {
+    return refusal(
+      "EPERM",
+      "The hints of the whole card are those of a privileged program: this one is not",
+    );
+  }
   for (const { qpn, hints: part } of queuePairs.values()) {
     if (part === "group") return refusal("EBUSY", `QP ${qpn} has the hints of the whole card`);
   }

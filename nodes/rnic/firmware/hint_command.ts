@@ -10,7 +10,7 @@ import { DONE, noSuch, refusal } from "./reply.ts";
 
 /**
  * Sends it as it stands, whatever it says and whatever its number. EINVAL where it is no hint or longer than a
- * packet, or where the queue pair has none: no RC, no part in hints, not in RTS, or a peer that has said nothing.
+ * packet, or where the queue pair has none: UD, no part in hints, not in RTS, or a peer that has said nothing.
  */
 export function sendOwnHint(
   device: Device,
@@ -20,10 +20,10 @@ export function sendOwnHint(
   const qp = queuePairs.get(qpn);
   if (qp === undefined) return noSuch("queue pair", qpn);
   const end = hints && endOf(hints, qp);
-  if (hints === undefined || end === undefined || qp.type !== "rc" || !rights(qp.state).sends) {
+  if (hints === undefined || end === undefined || !rights(qp.state).sends) {
     return refusal(
       "EINVAL",
-      `QP ${qpn} sends no hints: expected an RC queue pair in RTS with them`,
+      `QP ${qpn} sends no hints: expected an RC or UC queue pair in RTS with them`,
     );
   }
   if (end.agreed === undefined) {

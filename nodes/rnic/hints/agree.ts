@@ -53,16 +53,21 @@ export interface HintRoute extends Sender {
  * hints of that encoding cannot go there.
  */
 export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
-  const { plan, carriers } = hints;
+  const { plan } = hints;
   const [member, group] = groupFor(hints, qp) ?? [];
-  const carrier = plan.transport === "carrier" ? carriers.get(qp.path.address) : undefined;
+  const carrier = carrierOf(hints, qp);
   const by = member ?? carrier ?? qp;
   const { hintEncoding: encoding = plan.encoding } = by;
   const way = member !== undefined ? "multicast" : carrier !== undefined ? "carrier" : by.type;
   if (refuseEncoding(encoding, way) !== undefined) return undefined;
   // What goes to all is agreed on and answered by the queue pair itself.
-  const word = wordsOf(hints, carrier ?? qp);
+  const word = senderOf(hints, carrier ?? qp);
   return word?.end.agreed ? { ...word, by, encoding, group } : undefined;
+}
+
+/** H-08, figure 8: the queue pair that has the hints of all between the two cards, RC or UC [0113]. */
+function carrierOf({ plan, carriers }: Hints, { path }: QueuePair): QueuePair | undefined {
+  return plan.transport === "carrier" ? carriers.get(path.address) : undefined;
 }
 
 /** H-08, figure 9: the queue pair that has the hints of this one beside others', for all peers. */
@@ -79,12 +84,11 @@ export function isInScope({ transport }: HintPlan, member: QueuePair, qp: QueueP
   return transport === "trusted" || member.pd === qp.pd;
 }
 
-/** By whom a queue pair agrees and answers: UC, which does not have the operation code, by the carrier. */
-export function wordsOf(hints: Hints, qp: QueuePair): Sender | undefined {
-  const by = qp.type === "rc" ? qp : hints.carriers.get(qp.path.address);
-  const end = by && hints.ends.get(by);
-  if (by === undefined || end?.life !== by.life || !rights(by.state).sends) return undefined;
-  return { hints, qp: by, end };
+/** The queue pair as one that agrees and answers; undefined while it may not send. */
+export function senderOf(hints: Hints, qp: QueuePair): Sender | undefined {
+  const end = hints.ends.get(qp);
+  if (end?.life !== qp.life || !rights(qp.state).sends) return undefined;
+  return { hints, qp, end };
 }
 
 /** The queue pair is gone, or starts anew. */
@@ -119,7 +123,7 @@ export function wantedKinds(device: Device, { plan, carriers, groups }: Hints): 
 /** The queue pair is in RTS: its peer is told what is wanted here, and asked for the same. */
 export function offerHints(device: Device, hints: Hints, qp: QueuePair): void {
   const end = endOf(hints, qp);
-  if (end === undefined || qp.type !== "rc") return;
+  if (end === undefined) return;
   if (qp.hints === "carrier") hints.carriers.set(qp.path.address, qp);
   ask(device, { hints, qp, end });
 }
@@ -131,10 +135,12 @@ function ask(device: Device, sender: Sender): void {
   tell(device, sender, true);
 }
 
-/** Asks a peer again that has said nothing, where the question may have got lost. */
-export function askAgain(device: Device, sender: Sender): void {
-  const { end } = sender;
-  if (end.asked < ASKED_MAX && device.now >= end.askedAt + ASK_AGAIN_PS) ask(device, sender);
+/** Asks a peer again that has said nothing by whom the queue pair's hints would go: the question may be lost. */
+export function askAgain(device: Device, hints: Hints, qp: QueuePair): void {
+  const sender = senderOf(hints, carrierOf(hints, qp) ?? qp);
+  if (sender === undefined || sender.end.agreed !== undefined) return;
+  const { asked, askedAt } = sender.end;
+  if (asked < ASKED_MAX && device.now >= askedAt + ASK_AGAIN_PS) ask(device, sender);
 }
 
 /** The peer says what it wants: work that has not been started is announced from now on, or no more. */

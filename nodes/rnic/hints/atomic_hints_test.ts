@@ -8,13 +8,17 @@ import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { hintOf } from "../../../fabric/wire/roce/hint.ts";
+import { hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
+import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
+import { createHints, type Word } from "../state/hints/hint_state.ts";
 import { wordOf } from "../state/memory.ts";
-import { WORDS_MAX } from "../state/hints/words.ts";
+import { announceOperands, WORDS_MAX } from "../state/hints/words.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchAdd, sge } from "../testing/atomic_testing.ts";
 import {
   answerAt,
+  changed,
   counter,
   EVERY_ACCESS,
   go,
@@ -521,6 +525,72 @@ describe("H-23: an atomic that is executed in the RNIC", () => {
     equal(counter(p, "b", "hintPagesUseful"), 2);
     ok(counter(p, "b", "hintLinesFetched") > before);
     ok(counter(p, "b", "hintWordsUseful") > 0);
+  });
+
+  describe("operands of atomics in the hint [0086]", () => {
+    const PATIENT: Follow = { follow: "delay", delayPs: 2_500 * NS, operands: true };
+    /** A FETCH & ADD of 1 to a word of 5, and a COMPARE & SWAP of 6 for 9 behind it. */
+    const play = (b: Bench) =>
+      outcome(
+        b,
+        () => {
+          add(b);
+          const atomic = { swapAdd: 9n, compare: 6n };
+          post(b, "compare-swap", { at: AT, length: 8, atomic, sges: [sge(b, OTHER_ANSWER)] });
+          ring(b);
+        },
+        () => {},
+        0,
+      );
+    const entriesOf = (b: Bench) =>
+      packets(b, "a").map(hintOf).filter((message) => message?.type === "announce")
+        .flatMap((message) => message!.groups.flatMap(({ entries }) => entries));
+    const counts = (b: Bench) =>
+      ["hintOperandsSame", "hintOperandsOther"].map((name) => counter(b, "b", name));
+
+    it("H-03 [0086]: go with their atomics, and are those of the requests", () => {
+      const b = bench(PATIENT);
+      equal(play(b), "5 6 -> 9");
+      same(entriesOf(b).map(({ operation, operands }) => [operation, operands]), [
+        ["fetch-add", { swapAdd: 1n, compare: 0n }],
+        ["compare-swap", { swapAdd: 9n, compare: 6n }],
+      ]);
+      same(counts(b), [2, 0]);
+      const without = bench({ ...PATIENT, operands: false });
+      equal(play(without), "5 6 -> 9");
+      ok(entriesOf(without).every((entry) => !("operands" in entry)), "unless asked for");
+      equal("hintOperandsSame" in without.rig.b.rnic.statistics(), false);
+    });
+
+    it("H-24 [0086]: that lie change no result: the request's own decide", () => {
+      for (
+        const [swapAdd, compare] of [[2n, 0n], [9n, 5n], [7n, 6n], [2n ** 64n - 1n, 6n]] as const
+      ) {
+        const b = bench(PATIENT);
+        b.rig.fate = (_, { bytes }) => {
+          const packet = packetOf(bytes), message = hintOf(packet);
+          if (message?.type !== "announce") return "pass";
+          const groups = message.groups.map(({ entries, ...ends }) => ({
+            ...ends,
+            entries: entries.map((entry) => ({ ...entry, operands: { swapAdd, compare } })),
+          }));
+          return { replaceBy: encodePacket(changed(packet, hintParts({ ...message, groups }))) };
+        };
+        equal(play(b), "5 6 -> 9");
+        same(counts(b), [0, 2]);
+        equal(counter(b, "b", "hintWordsUseful"), 2, "the word is read ahead all the same");
+      }
+    });
+
+    it("H-24 [0086]: of one word no more are kept than a few, however often they come", () => {
+      const hints = createHints({ ...HINT_PLAN, operands: true })!;
+      const kept: Pick<Word, "announced"> = { announced: [] };
+      const qp = {} as QueuePair;
+      for (let psn = 0; psn < 1000; psn++) {
+        announceOperands(hints, kept, { qp, psn, operands: { swapAdd: 1n, compare: 0n } });
+      }
+      equal(kept.announced.length, 64);
+    });
   });
 
   it("H-24: a word that a late copy of a hint has had read changes nothing, and is given up in time", () => {

@@ -1,11 +1,11 @@
 /** Hint messages from work elements (H-03): grouped by queue pair, in the order of each queue. */
-import type { HintEntry, HintGroup } from "../../../fabric/wire/roce/hint.ts";
+import { entryBytes, type HintEntry, type HintGroup } from "../../../fabric/wire/roce/hint.ts";
 import {
-  HINT_ENTRY_BYTES,
   HINT_GROUP_BYTES,
   HINT_KINDS,
-  HINT_OBJECT_BYTES,
+  type HintOperands,
   type HintOperation,
+  type HintPart,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 
 /** A work element that waits in a send queue (H-01). */
@@ -22,6 +22,9 @@ export interface WorkElement {
   readonly length: number;
   /** Data transfer objects that it covers. */
   readonly objects: readonly bigint[];
+  /** Of an atomic, and of each object, where they are told [0086]. */
+  readonly operands?: HintOperands | undefined;
+  readonly parts?: readonly HintPart[] | undefined;
 }
 
 /** H-04: what a responder can do for an operation. */
@@ -61,7 +64,11 @@ export function groupElements(elements: readonly WorkElement[], kinds: number): 
     if (operation === "send" && last?.operation === "send" && objects.length === 0) {
       entries[entries.length - 1] = { ...last, messages: last.messages + 1 };
     } else {
-      entries.push({ kinds: wanted, operation, messages: 1, sequence, rkey, length, va, objects });
+      const entry = { kinds: wanted, operation, messages: 1, sequence, rkey, length, va, objects };
+      // They tell of a word alone that is read ahead.
+      const operands = (wanted & HINT_KINDS.atomic) === 0 ? undefined : element.operands;
+      const { parts } = element;
+      entries.push({ ...entry, ...(operands && { operands }), ...(parts && { parts }) });
     }
   }
   return [...groups.values()].map(({ group }) => group);
@@ -93,7 +100,7 @@ export function splitGroups(groups: readonly HintGroup[], payloadMax: number): H
   for (const { entries, ...ends } of groups) {
     let part: HintEntry[] | undefined;
     for (const entry of entries) {
-      const bytes = HINT_ENTRY_BYTES + entry.objects.length * HINT_OBJECT_BYTES;
+      const bytes = entryBytes(entry);
       const needed = bytes + (part === undefined ? HINT_GROUP_BYTES : 0);
       if (messages.length === 0 || needed > left || message.length === COUNT_MAX) {
         message = [];

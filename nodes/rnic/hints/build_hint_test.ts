@@ -94,6 +94,13 @@ describe("groupElements", () => {
     same(kinds, [warmUp, warmUp, warmUp, warmUp | atomic]);
   });
 
+  it("H-03 [0086]: an atomic's operands go along where its word is to be read, else not", () => {
+    const operands = { swapAdd: 1n, compare: 2n };
+    const swap = element(4, { operation: "compare-swap", length: 8, operands });
+    const told = (kinds: number) => groupElements([swap], kinds)[0]!.entries[0]!.operands;
+    same([told(prefetch), told(prefetch | atomic)], [undefined, operands]);
+  });
+
   it("H-01: objects go with their element", () => {
     const [group] = groupElements([element(4, { length: 8, objects: [7n, 9n] })], prefetch);
     same(group!.entries[0]!.objects, [7n, 9n]);

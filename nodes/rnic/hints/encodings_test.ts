@@ -39,23 +39,33 @@ const WRITES = 4;
 
 interface Options {
   readonly type?: "rc" | "uc";
-  readonly carrier?: boolean;
+  readonly carrier?: "rc" | "uc";
   readonly b?: "none";
 }
 
 /** A pair whose target memory is on demand, and a carrier, where there is one. */
-function hinted(a: Partial<HintPlan> | "none", options: Options = {}) {
-  const { type = "rc", carrier = false, b } = options;
+function hinted(
+  a: Partial<HintPlan> | "none",
+  options: Options = {},
+  isLost: (packet: RocePacket) => boolean = () => false,
+) {
+  const { type = "rc", carrier, b } = options;
   const rig = new Rig({
     plans: {
       a: a === "none" ? {} : { hints: { ...HINT_PLAN, ...a } },
       b: { pageFault: "pause", ...(b !== "none" && { hints: HINT_PLAN }) },
     },
   });
+  rig.fate = (_, { bytes }) => isLost(packetOf(bytes)) ? "drop" : "pass";
   const { from, to } = coldMemory(rig);
   const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
-  const ends = type === "uc" ? connectUc(rig, { pathMtu: MTU }) : rig.connect({ attributes });
-  const managing = carrier ? rig.connect({ hints: "carrier", attributes }) : undefined;
+  const connect = (service: "rc" | "uc", hints?: "carrier") => {
+    const part = hints && { hints };
+    if (service === "rc") return rig.connect({ ...part, attributes });
+    return connectUc(rig, { pathMtu: MTU, accessFlags: EVERY_ACCESS }, part);
+  };
+  const ends = connect(type);
+  const managing = carrier && connect(carrier, "carrier");
   rig.run();
   const p: Pair = { rig, ...ends, from, to };
   return { ...p, managing: managing && { ...p, ...managing } };
@@ -86,6 +96,7 @@ const isWhole = ({ rig, from, to }: Pair, length = 64) =>
     rig.bytes(rig.b, to, at, length).toHex() === rig.bytes(rig.a, from, at, length).toHex()
   );
 
+const isRidden = (encoding: HintEncoding) => encoding === "header" || encoding === "payload";
 const SUCCESSES = new Array<string>(WRITES).fill("SUCCESS");
 const places = (p: Pair) =>
   announced(p).flatMap(({ entries }) => entries.map(({ va }) => (Number(va) - p.to.va) / PAGE));
@@ -211,6 +222,30 @@ describe("H-07: four encodings", () => {
     }
   });
 
+  it("H-03 [0086]: operand data goes in each encoding that has room for it, within the path MTU", () => {
+    const objects = [1n, 2n], parts = [{ offset: 8, length: 16 }, { offset: 0, length: 1 }];
+    const cases = HINT_ENCODINGS.flatMap((each) => [[each, 0], [each, 8]] as const);
+    for (const [encoding, missing] of cases) {
+      const p = hinted({ encoding, operands: true });
+      // Their WQEs are long: they come to the chip behind a message that takes longer.
+      post(p, "write", { length: 8 * PAGE });
+      // 16 B of header, 8 B of a group, 24 B for one element, 2 objects with a part each, and a trailer.
+      const room = 16 + 8 + 24 + 2 * (8 + 8) + (encoding === "payload" ? 4 : 0) - missing;
+      const length = MTU - room;
+      for (let i = 0; i < WRITES; i++) post(p, "write", { at: i * PAGE, length, objects, parts });
+      go(p);
+      same(statuses(p), [...SUCCESSES, "SUCCESS"]);
+      const told = announced(p).flatMap(({ entries }) => entries).filter((each) =>
+        each.objects.length > 0
+      );
+      if (encoding === "flagged" || (isRidden(encoding) && missing > 0)) equal(told.length, 0);
+      else ok(told.length > 0, encoding);
+      for (const each of told) same([each.objects, each.parts], [objects, parts]);
+      if (isRidden(encoding)) ok(announced(p).every(({ entries }) => entries.length === 1));
+      ok(packets(p, "a").every(({ payload }) => payload.length <= MTU));
+    }
+  });
+
   it("H-07: a packet that is sent again has no hint any more", () => {
     const p = hinted({ encoding: "payload" });
     let lost = 0;
@@ -272,11 +307,14 @@ describe("H-07: four encodings", () => {
 });
 
 describe("H-07 × H-08: which encodings go which way", () => {
-  const [RIDDEN, OWN]: HintEncoding[][] = [["header", "payload"], ["header", "payload", "flagged"]];
+  const RIDDEN = ["header", "payload"] as const;
+  const CARRIERS = ["rc", "uc"] as const;
 
-  for (const encoding of RIDDEN!) {
-    it(`H-08: ${encoding}: packets of a carrier have the hints of all`, () => {
-      const p = hinted({ encoding }, { carrier: true });
+  for (
+    const [encoding, carrier] of RIDDEN.flatMap((each) => CARRIERS.map((by) => [each, by] as const))
+  ) {
+    it(`H-08, [0113]: ${encoding}: packets of a carrier, ${carrier}, have the hints of all`, () => {
+      const p = hinted({ encoding }, { carrier });
       for (let round = 0; round < 4; round++) writes(p, PAGE);
       // The carrier's own command goes when other work waits.
       post(p.managing!, "write", { at: 7 * PAGE, length: 8 });
@@ -292,26 +330,65 @@ describe("H-07 × H-08: which encodings go which way", () => {
     });
   }
 
-  for (const encoding of OWN!) {
-    it(`[0113]: ${encoding}: UC has its own, agreed on and answered by a carrier`, () => {
-      const plan = { encoding, transport: "own", follow: "after-ack" } as const;
-      const p = hinted(plan, { type: "uc", carrier: true });
+  for (const encoding of HINT_ENCODINGS) {
+    it(`[0113]: ${encoding}: UC has its own, agreed on and answered by itself`, () => {
+      const p = hinted({ encoding, transport: "own", follow: "after-ack" }, { type: "uc" });
       writes(p);
       go(p);
       same(statuses(p), SUCCESSES);
+      ok(isRidden(encoding) || isWhole(p), "the first page of what rides on its WRITE is lost");
       ok(announced(p).length > 0);
       ok(announced(p).every(({ packet }) => packet.bth.destQpn === p.b.qpn));
       equal(counter(p, "a", "hintsPrepared"), counter(p, "a", "hintsSent"));
       equal(counter(p, "a", "hintsUnanswered"), 0);
-      const without = hinted(plan, { type: "uc" });
-      writes(without);
-      go(without);
-      same(announced(without), [], "UC agrees on nothing itself");
+      ok(packets(p, "b").every((packet) => packet.bth.destQpn === p.a.qpn), "answers come back");
     });
   }
 
+  for (const type of CARRIERS) {
+    it(`H-08, [0113]: a carrier of UC has the hints of ${type}, and answers by the reverse way`, () => {
+      const p = hinted({ follow: "after-ack" }, { type, carrier: "uc" });
+      writes(p);
+      go(p);
+      same(statuses(p), SUCCESSES);
+      ok(isWhole(p));
+      const hints = announced(p);
+      ok(hints.length > 0);
+      for (const { packet } of hints) {
+        equal(packet.bth.destQpn, p.managing!.b.qpn);
+        equal(opcodeRow(packet.bth.opcode)!.name, "VENDOR UC HINT");
+      }
+      const answers = packets(p, "b").filter((packet) => hintOf(packet)?.type === "prepared");
+      equal(answers.length, hints.length);
+      ok(answers.every(({ bth }) => bth.destQpn === p.managing!.a.qpn));
+      same(["hintsUnknownQp", "hintsNoAccess"].map((name) => counter(p, "b", name)), [0, 0]);
+      equal(counter(p, "b", "hintPagesUseful"), WRITES);
+    });
+  }
+
+  it("H-09, [0113]: a question of a carrier that gets lost is asked again, when others have work", () => {
+    const p = hinted({}, { carrier: "uc" });
+    const lost = hinted({}, { carrier: "uc" }, (packet) => hintOf(packet)?.type === "wanted");
+    for (const each of [p, lost]) {
+      writes(each);
+      go(each);
+      same(statuses(each), SUCCESSES);
+    }
+    ok(announced(p).length > 0);
+    same(announced(lost), []);
+    // Nothing is lost any more.
+    lost.rig.fate = () => "pass";
+    lost.rig.runFor(200 * US);
+    writes(lost);
+    go(lost);
+    writes(lost);
+    go(lost);
+    ok(announced(lost).length > 0);
+    ok(announced(lost).every(({ packet }) => packet.bth.destQpn === lost.managing!.b.qpn));
+  });
+
   it("H-08: the plan's transport: each its own, though there is a carrier", () => {
-    const p = hinted({ transport: "own" }, { carrier: true });
+    const p = hinted({ transport: "own" }, { carrier: "rc" });
     writes(p);
     go(p);
     ok(announced(p).length > 0);
@@ -323,7 +400,7 @@ describe("H-07 × H-08: which encodings go which way", () => {
     same(
       HINT_ENCODINGS.map((encoding) => ways.filter((way) => !refuseEncoding(encoding, way))),
       [
-        ["rc", "carrier", "multicast"],
+        ["rc", "uc", "carrier", "multicast"],
         ["rc", "uc", "carrier"],
         ["rc", "uc", "carrier"],
         ["rc", "uc"],
@@ -346,12 +423,20 @@ describe("H-07 × H-08: which encodings go which way", () => {
         hints: hints as "on" | "carrier",
         hintEncoding,
       });
-    same(create("uc", "opcode"), {
+    same(create("uc", "flagged", "carrier"), {
       status: "error",
       errno: "EINVAL",
-      reason: "Hints by uc cannot be opcode: the operation code is one of RC",
+      reason:
+        "Hints by carrier cannot be flagged: a READ or WRITE of no bytes names no other queue pair",
     });
-    equal(create("rc", "flagged", "carrier").status, "error");
+    same(create("ud", "opcode", "carrier"), {
+      status: "error",
+      errno: "EINVAL",
+      reason:
+        "Hints of all queue pairs with a peer go by one that is connected with it, of type rc or uc: it is ud",
+    });
+    equal(create("uc", "opcode").status, "ok");
+    equal(create("uc", "header", "carrier").status, "ok");
     equal(create("ud", "payload").status, "error");
     equal(create("uc", "flagged").status, "ok");
   });

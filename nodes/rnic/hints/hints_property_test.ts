@@ -21,7 +21,7 @@ import { prepare, type Run } from "../testing/program_rig_testing.ts";
 import { runFaultless } from "../testing/program_seed_testing.ts";
 import { randomProgram, VERBS } from "../testing/program_testing.ts";
 import type { FrameFate } from "../testing/rig_parts_testing.ts";
-import { createUd } from "../testing/unreliable_testing.ts";
+import { connectUc, createUd } from "../testing/unreliable_testing.ts";
 import { faultsWithinLimits } from "../testing/wire_faults_testing.ts";
 
 const SEEDS = [3, 6, 11, 14, 18, 23];
@@ -29,19 +29,20 @@ const US = 1_000_000;
 
 /** Different in everything that a program could notice, were hints more than speed. */
 const PLANS: readonly Partial<HintPlan>[] = [
-  { batch: 1 },
+  { batch: 1, operands: true },
   { batch: 4, follow: "agreed", waitsPs: { prefetch: 3 * US }, intervalPs: 2 * US },
   { batch: "adaptive", follow: "after-ack", patiencePs: 50 * US, quota: 3 },
 ];
 
 /** H-07 × H-08: the others. */
-const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: true })[] = [
+const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: "rc" | "uc" })[] = [
   { encoding: "header", transport: "own", follow: "after-ack", patiencePs: 50 * US },
   { encoding: "payload", transport: "own", batch: 2 },
   { encoding: "flagged", transport: "own", follow: "after-ack", patiencePs: 50 * US },
-  { transport: "own", carrier: true },
-  { encoding: "header", batch: 1, carrier: true },
-  { encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: true },
+  { transport: "own", carrier: "rc" },
+  { encoding: "header", batch: 1, carrier: "rc" },
+  { encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: "rc" },
+  { follow: "after-ack", patiencePs: 50 * US, carrier: "uc" },
   { transport: "multicast", follow: "after-ack", patiencePs: 50 * US },
   { transport: "trusted", batch: 2 },
 ];
@@ -49,12 +50,13 @@ const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: true })[] = [
 interface Wanted {
   readonly seed: number;
   readonly hints: Partial<HintPlan>;
-  readonly carrier?: boolean;
+  /** The first pair of queue pairs, which is RC, or a UC pair of its own, has the hints of all. */
+  readonly carrier?: "rc" | "uc" | undefined;
   readonly fault: (run: Run) => Fault;
 }
 
 /** Plays a program with hints over memory on demand; it must end as without, over pinned memory. */
-function played({ seed, hints, fault, carrier = false }: Wanted): Run {
+function played({ seed, hints, fault, carrier }: Wanted): Run {
   // A long retry counter: what a page takes to come is no loss of the network.
   const program = { ...randomProgram(seed), timeout: 9 };
   const rule = PAGE_FAULT_RULES[seed % PAGE_FAULT_RULES.length]!;
@@ -64,9 +66,13 @@ function played({ seed, hints, fault, carrier = false }: Wanted): Run {
     rule,
     entries,
     demand,
-    carrier,
+    carrier: carrier === "rc",
     hints: { ...HINT_PLAN, kinds: HINT_PLAN.kinds | HINT_KINDS.atomic, ...hints },
   });
+  if (carrier === "uc") {
+    connectUc(run.rig, {}, { hints: "carrier", depth: 4, rqDepth: 4 });
+    run.rig.run();
+  }
   if (hints.transport === "multicast" || hints.transport === "trusted") joinGroup(run);
   withFaults(run, fault(run));
   play(run);
@@ -77,7 +83,12 @@ function played({ seed, hints, fault, carrier = false }: Wanted): Run {
 /** A queue pair at each end has the hints of all; of the same protection domain, or a trusted one's own. */
 function joinGroup({ rig }: Run): void {
   for (const side of [rig.a, rig.b]) {
-    const { qpn } = createUd(rig, side, { hints: "group", depth: 4, rqDepth: 4 });
+    const { qpn } = createUd(rig, side, {
+      hints: "group",
+      privileged: true,
+      depth: 4,
+      rqDepth: 4,
+    });
     const reply = rig.command(side, { op: "attach-mcast", qpn, group: 0xe000_0a01 });
     if (reply.status !== "ok") throw new Error(reply.reason);
   }
@@ -161,7 +172,7 @@ describe("any program of verbs, with hints", () => {
           seed,
           hints,
           // Every other program has one queue pair carry the hints of all.
-          carrier: seed % 2 === 1,
+          carrier: seed % 2 === 1 ? "rc" : undefined,
           fault: () => (_, { bytes }) =>
             hintOf(packetOf(bytes)) === undefined ? "pass" : FATES[rng.below(FATES.length)]!,
         });
@@ -181,7 +192,7 @@ describe("any program of verbs, with hints", () => {
 
   it("of which some have used words that were read ahead", () => ok(wordsUseful > 0));
 
-  for (const [i, { carrier = false, ...hints }] of WAYS.entries()) {
+  for (const [i, { carrier, ...hints }] of WAYS.entries()) {
     const name = JSON.stringify({ ...hints, carrier });
     it(`H-07, H-08, H-24: ends as without, by whatever way hints go: ${name}`, () => {
       const runs = SEEDS.map((seed) => {
@@ -202,7 +213,7 @@ describe("any program of verbs, with hints", () => {
       for (const name of ["hintsSent", "hintsIn"]) {
         // Few packets of a carrier begin while others have work that was not begun.
         ok(
-          total(runs, name) > (hints.encoding !== undefined && carrier ? 1 : 5),
+          total(runs, name) > (hints.encoding !== undefined && carrier !== undefined ? 1 : 5),
           `${name}: ${total(runs, name)}`,
         );
       }
@@ -233,7 +244,7 @@ describe("any program of verbs, with hints", () => {
       const rng = rngFor(seed, "hostile hints");
       return played({
         seed,
-        hints: { batch: 1, quota: 2 },
+        hints: { batch: 1, quota: 2, operands: true },
         fault: () => (_, { bytes }) => hostile(bytes, rng),
       });
     });

@@ -2,6 +2,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import { PORTS } from "../../../fabric/node.ts";
+import type { ObjectPart } from "../../../fabric/wire/host_bus/wqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { PageFaultRule } from "../../../fabric/rack/plan/plan.ts";
 import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
@@ -461,6 +462,43 @@ describe("a responder that gets hints", () => {
     equal(counter(guessing, "b", "hintPagesAsked"), 0);
   });
 
+  it("H-03 [0086]: of an object the part that is told is brought in, and nothing beyond the object", () => {
+    const va = 0x1_0000_0000, whole = 4 * PAGE;
+    const objects = [{ nameHigh: 0, nameLow: 7, va: va + 2 * PAGE, length: whole }];
+    const asked = (parts: readonly ObjectPart[] | undefined, operands = true) => {
+      const p = cold({ objects, a: { follow: "after-ack", operands } });
+      post(p, "write", { length: 64, objects: [7n], ...(parts && { parts }) });
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      ok(isCopied(p, 1));
+      equal(counter(p, "b", "hintObjectsPrepared"), 1);
+      return p.rig.b.host.events.flatMap((event) =>
+        event.type === "PAGE_FAULT"
+          ? Array.from({ length: event.count }, (_, i) => event.first + i)
+          : []
+      );
+    };
+    // The first page is the WRITE's own.
+    const all = [0, 2, 3, 4, 5], part = [{ offset: PAGE, length: 8 }];
+    same([asked(undefined), asked(part, false), asked(part)], [all, all, [0, 3]]);
+    // H-24: what a peer says of an object brings in no page that is not the object's.
+    same(asked([{ offset: 3 * PAGE, length: 2 ** 32 - 1 }]), [0, 5]);
+    for (const offset of [whole, whole + PAGE, 2 ** 32 - 1]) {
+      same(asked([{ offset, length: 8 }]), [0]);
+    }
+  });
+
+  it("H-03, H-24: of an untagged message that names objects none is found, as it has no key", () => {
+    const objects = [{ nameHigh: 0, nameLow: 7, va: 0x1_0000_0000, length: 2 * PAGE }];
+    const p = cold({ objects });
+    const untagged = { va: 0n, length: 0, operation: "send", objects: [7n] } as const;
+    // Not with the key of the region that has it either.
+    for (const rkey of [0, p.to.key]) announce(p, { ...untagged, rkey });
+    p.rig.run();
+    const named = ["hintObjectsPrepared", "hintObjectsUnknown", "hintPagesAsked"];
+    same(named.map((each) => counter(p, "b", each)), [0, 2, 0]);
+  });
+
   it("H-21: a READ's pages are asked for to be read, a WRITE's to be written", () => {
     const p = cold();
     post(p, "read", { length: 64 });
@@ -587,6 +625,54 @@ describe("a responder that gets hints", () => {
       ) => counter(p, "a", each)),
       [1, 1, 1, 0],
     );
+  });
+
+  it("[0093]: a hint says which capabilities each element needs, and one that the card has not is named", () => {
+    const p = cold({ a: { follow: "after-ack" } });
+    post(p, "write", { length: 64 });
+    p.rig.recv(p.rig.b, p.b, [{ address: p.to.va + PAGE, length: 64, lkey: p.to.key }]);
+    post(p, "send", { length: 64 });
+    go(p);
+    same(statuses(p), SUCCESSES(2));
+    const announced = messages(p, "a").filter(({ type }) => type === "announce");
+    const { prefetch, receive, warmUp } = HINT_KINDS;
+    same(announced.map(({ kinds }) => kinds), [prefetch | receive], "the message: of all together");
+    const needs = announced[0]!.groups[0]!.entries.map((
+      { operation, kinds },
+    ) => [operation, kinds]);
+    same(needs, [["write", prefetch], ["send", receive]]);
+    // The answer to one that needs another names those that the card has.
+    const poor = cold({ b: { kinds: prefetch } });
+    announce(poor, { va: BigInt(poor.to.va), length: 64, kinds: warmUp }, { answer: true });
+    poor.rig.run();
+    const [answer] = messages(poor, "b").filter(({ type }) => type === "refused");
+    same([answer?.reason, answer?.kinds], ["not-wanted", prefetch]);
+    equal(counter(poor, "b", "hintPagesAsked"), 0);
+  });
+
+  it("H-20 [0090]: a translation that the host has taken back is invalid, and the next hint asks for it anew", () => {
+    const p = cold({ a: { follow: "after-ack" } });
+    const play = () => {
+      writes(p, 2);
+      go(p);
+      same(statuses(p), SUCCESSES(2));
+      return ["hintPagesAsked", "hintPagesUseful", "pageStallPs", "pageFaultDrops"].map((name) =>
+        counter(p, "b", name)
+      );
+    };
+    same(play(), [2, 2, 0, 0]);
+    // The second page, by the driver's command: what the card knew of it is void.
+    p.driver.take(p.to.key, 1, 1);
+    same(play(), [3, 3, 0, 0]);
+    ok(isCopied(p, 2));
+    // Without hints the request finds it out.
+    const plain = cold({ a: "none" });
+    for (let round = 0; round < 2; round++) {
+      writes(plain, 2);
+      go(plain);
+      plain.driver.take(plain.to.key, 1, 1);
+    }
+    ok(counter(plain, "b", "pageFaultDrops") >= 3, `${counter(plain, "b", "pageFaultDrops")}`);
   });
 
   it("H-22: pages that the host does not give are an error, and no preparation", () => {
@@ -771,6 +857,8 @@ describe("a responder that gets hints", () => {
       readonly length: number;
       readonly rkey?: number;
       readonly objects?: readonly bigint[];
+      readonly operation?: "write" | "send";
+      readonly kinds?: number;
     },
     { answer = false, ...ends }: {
       readonly sourceQpn?: number;
@@ -778,7 +866,7 @@ describe("a responder that gets hints", () => {
       readonly answer?: boolean;
     } = {},
   ): void {
-    const kinds = HINT_KINDS.prefetch;
+    const { kinds = HINT_KINDS.prefetch } = entry;
     const message: HintMessage = {
       type: "announce",
       kinds,
@@ -900,7 +988,7 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
     writeAll(pairs);
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);
     ok(isCopied(p, QPS), "what comes for a page that is not there is lost");
-    const without = carried({ type: "uc", carrier: false });
+    const without = carried({ type: "uc", carrier: false, a: { queuePairs: "asked" } });
     writeAll(without.pairs);
     ok(!isCopied(without.p, QPS));
     same(announced(without.p), []);

@@ -9,11 +9,9 @@
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { HINT_BATCH, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import {
-  HINT_ENTRY_BYTES,
   HINT_ETH_BYTES,
   HINT_GROUP_BYTES,
   HINT_KINDS,
-  HINT_OBJECT_BYTES,
   HINT_TRAILER_BYTES,
   type HintEncoding,
   type HintOperation,
@@ -21,6 +19,7 @@ import {
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import {
   bytesOf,
+  entryBytes,
   type HintEntry,
   type HintGroup,
   type HintMessage,
@@ -35,7 +34,7 @@ import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { askAgain, type HintRoute, routeOf, wordsOf } from "./agree.ts";
+import { askAgain, type HintRoute, routeOf, senderOf } from "./agree.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
 
@@ -50,10 +49,7 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   if (end === undefined || end.life !== qp.life || !rights(qp.state).startsWork) return;
   const sender = { hints, qp, end };
   const route = routeOf(hints, qp);
-  if (route === undefined) {
-    if (end.agreed === undefined && qp.type === "rc") askAgain(device, sender);
-    return;
-  }
+  if (route === undefined) return askAgain(device, hints, qp);
   if (RIDES[route.encoding] !== undefined) return;
   const { cursor, work } = qp.requester;
   const until = Math.min(work.end, cursor + hints.plan.depth);
@@ -130,11 +126,15 @@ export function rideAlong(
 }
 
 /** Up to where a queue pair's work has room in a hint, as a group with its lists of objects, and what is left. */
-function fitting({ qp, from, until: end }: Span, room: number): { until: number; left: number } {
+function fitting(
+  { hints, qp, from, until: end }: Span,
+  room: number,
+): { until: number; left: number } {
   let left = room - HINT_GROUP_BYTES, until = from;
   for (; until < end; until++) {
-    const objects = qp.requester.work.at(until)!.wqe?.objects?.length ?? 0;
-    const bytes = HINT_ENTRY_BYTES + objects * HINT_OBJECT_BYTES;
+    const { wqe } = qp.requester.work.at(until)!;
+    const { objects = [] } = wqe ?? {};
+    const bytes = entryBytes({ objects, ...(hints.plan.operands && operandsOf(wqe)) });
     if (bytes > left) break;
     left -= bytes;
   }
@@ -243,7 +243,7 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   for (const { qp, end, from, until, ...rest } of spans) {
     forgetStarted({ ...rest, qp, end });
     end.lookedTo = until;
-    const its = elementsOf(qp, from, until);
+    const its = elementsOf(qp, { from, until, hasOperands: plan.operands });
     elements += its.length;
     groups.push(...groupElements(its, wordOf(route, qp).end.agreed!));
   }
@@ -295,7 +295,7 @@ function countObjects({ counters }: Hints, parts: readonly (readonly HintGroup[]
 
 /** By whom a queue pair whose hints go that way agrees and is answered. */
 function wordOf(route: HintRoute, qp: QueuePair): Sender {
-  return route.group === undefined ? route : wordsOf(route.hints, qp)!;
+  return route.group === undefined ? route : senderOf(route.hints, qp)!;
 }
 
 function concerns({ groups }: HintMessage, { qpn }: QueuePair): boolean {
@@ -309,10 +309,15 @@ function rangesOf(groups: readonly HintGroup[], { type }: QueuePair): HintGroup[
       const isThere = entry.operation === "write" || (entry.operation === "read" && type === "rc");
       const kinds = entry.kinds & HINT_KINDS.prefetch;
       return isThere && kinds !== 0
-        ? [[{ ...ends, entries: [{ ...entry, kinds, objects: [] }] }]]
+        ? [[{ ...ends, entries: [withoutList({ ...entry, kinds })] }]]
         : [];
     })
   );
+}
+
+/** RETH's range is all that a READ or WRITE of no bytes has room for. */
+function withoutList({ parts: _, ...entry }: HintEntry): HintEntry {
+  return { ...entry, objects: [] };
 }
 
 /** One of {@link rangesOf}. */
@@ -510,7 +515,10 @@ const OPERATIONS: Readonly<Partial<Record<OutstandingWqe["plan"]["wire"], HintOp
 };
 
 /** H-01: the elements [from, until) with the PSNs that they will have, if none before them fails. */
-function elementsOf(qp: QueuePair, from: number, until: number): WorkElement[] {
+function elementsOf(
+  qp: QueuePair,
+  { from, until, hasOperands }: Pick<Span, "from" | "until"> & { readonly hasOperands: boolean },
+): WorkElement[] {
   const { requester: { cursor, nextPsn, work }, attributes: { destQpn, pathMtu } } = qp;
   const elements: WorkElement[] = [];
   let psn = nextPsn;
@@ -527,9 +535,15 @@ function elementsOf(qp: QueuePair, from: number, until: number): WorkElement[] {
     if (length === 0 && operation !== "send") continue;
     const tagged = operation === "send" ? { ...UNTAGGED, length: 0 } : { va, rkey, length };
     const { objects = [] } = each.wqe!;
-    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects });
+    const told = hasOperands ? operandsOf(each.wqe) : {};
+    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects, ...told });
   }
   return elements;
+}
+
+/** What a WQE has of operand data for its hint [0086]. */
+function operandsOf(wqe: OutstandingWqe["wqe"]): Pick<WorkElement, "operands" | "parts"> {
+  return { operands: wqe?.atomic, parts: wqe?.parts };
 }
 
 const UNTAGGED = { va: 0n, rkey: 0 } as const;

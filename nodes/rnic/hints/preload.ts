@@ -44,6 +44,7 @@ export function beginPreload(
     uses: 0,
     used: false,
     turn: undefined,
+    announced: [],
   };
   hints.words.set(word.address, word);
   // An atomic that is under way may write it: it is read behind that, or by the next in line.

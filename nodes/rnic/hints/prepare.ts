@@ -15,7 +15,7 @@ import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import { forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
+import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
@@ -26,7 +26,7 @@ import { rights } from "../state/life_cycle.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
-import { takesPart, wantedKinds, wordOf, wordsOf } from "./agree.ts";
+import { senderOf, takesPart, wantedKinds, wordOf } from "./agree.ts";
 import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
@@ -189,6 +189,8 @@ function takeEntry(
   const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
   if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, target);
   if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
+  // Objects are a region's, and found by its key (H-03): an untagged message has none, whatever its peer names.
+  if (isUntagged) counters.hintObjectsUnknown += entry.objects.length;
   if (isUntagged && kinds !== 0) return;
   if (kinds === 0) {
     counters.hintsNotWanted++;
@@ -216,22 +218,27 @@ function takeEntry(
 }
 
 /**
- * H-03: the places of the objects that the element covers, as far as its key's region has them: they are named to
- * those alone who may access all of it. A memory window opens a part, and knows none.
+ * H-03: the places of the objects that the element covers, or of their parts, as far as its key's region has them:
+ * they are named to those alone who may access all of it. A memory window opens a part, and knows none.
  */
 function objectSpans(
   { hints: { counters } }: Task,
   region: Region,
-  { objects }: HintEntry,
+  { objects, parts = [] }: HintEntry,
 ): Span[] {
   if (objects.length === 0) return [];
   const known = region.window === undefined ? region.objects ?? [] : [];
-  return objects.flatMap((identity) => {
+  return objects.flatMap((identity, i) => {
     const nameHigh = Number(identity >> 32n), nameLow = Number(identity & 0xffff_ffffn);
     const found = known.find((each) => each.nameHigh === nameHigh && each.nameLow === nameLow);
-    if (found === undefined) counters.hintObjectsUnknown++;
-    else counters.hintObjectsPrepared++;
-    return found === undefined ? [] : [spanOf(region, found.va, found.length)];
+    if (found === undefined) {
+      counters.hintObjectsUnknown++;
+      return [];
+    }
+    counters.hintObjectsPrepared++;
+    const { offset, length } = parts[i] ?? { offset: 0, length: found.length };
+    const within = Math.min(length, found.length - offset);
+    return within > 0 ? [spanOf(region, found.va + offset, within)] : [];
   });
 }
 
@@ -268,6 +275,7 @@ function takeAtomic(
     });
   }
   word.uses++;
+  announceOperands(hints, word, { qp: target, psn: entry.sequence, operands: entry.operands });
   task.word = word;
 }
 
@@ -496,7 +504,7 @@ function isThere({ table, page, rights }: WantedPage): boolean {
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
   const { qp, sequence, elements } = preparation;
-  const sender = wordsOf(hints, qp);
+  const sender = senderOf(hints, qp);
   if (sender === undefined) return;
   const byReason = new Map<HintReason, HintElement[]>();
   for (const element of elements) {
@@ -541,7 +549,8 @@ function groupsOf(elements: readonly HintElement[]): HintGroup[] {
   const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
   for (const { ends, entry } of elements) {
     const last = groups.at(-1);
-    const named = { ...entry, rkey: 0, length: 0, va: 0n, objects: [] };
+    const { operands: _, parts: __, ...rest } = entry;
+    const named = { ...rest, rkey: 0, length: 0, va: 0n, objects: [] };
     if (last?.destQpn === ends.destQpn && last.sourceQpn === ends.sourceQpn) {
       last.entries.push(named);
     } else groups.push({ ...ends, entries: [named] });

@@ -66,7 +66,7 @@ export function receiveGroupHint(device: Device, member: QueuePair, packet: Roce
   }
 }
 
-/** A VENDOR HINT of the queue pair's peer. A queue pair that takes no part does not know the operation code. */
+/** A hint of the queue pair's peer, with the operation code. A queue pair that takes no part does not know the operation code. */
 export function receiveHint(device: Device, qp: QueuePair, packet: RocePacket): void {
   const { hints } = device;
   const end = hints && endOf(hints, qp);

@@ -19,10 +19,13 @@ import { MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
 import { fetchPayload, NO_BYTES } from "../transmit/send.ts";
 
-const ROW = opcodeRow(OPCODE["VENDOR HINT"])!;
+const ROWS = {
+  rc: opcodeRow(OPCODE["VENDOR HINT"])!,
+  uc: opcodeRow(OPCODE["VENDOR UC HINT"])!,
+};
 const DATAGRAM = opcodeRow(OPCODE["UD SEND ONLY"])!;
 
-/** A queue pair's end, in hints. */
+/** A queue pair's end, in hints: of RC or UC, as UD has no peer. */
 export interface Sender {
   readonly hints: Hints;
   readonly qp: QueuePair;
@@ -33,7 +36,8 @@ export interface Sender {
 export function sendHint(device: Device, { hints, qp, end }: Sender, message: HintMessage): void {
   const { hintEth, payload } = hintParts(message);
   const { nextPsn: psn } = end;
-  sendFrame(device, hints, { qp, row: ROW, psn, rare: { hintEth }, payload });
+  const row = ROWS[qp.type as keyof typeof ROWS];
+  sendFrame(device, hints, { qp, row, psn, rare: { hintEth }, payload });
   end.nextPsn = psnAdd(psn, 1);
 }
 

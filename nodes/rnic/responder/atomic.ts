@@ -12,7 +12,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
 import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
 import { dmaRead, dmaWrite, readWord } from "../dma/dma.ts";
-import { forgetWord } from "../state/hints/words.ts";
+import { compareOperands, forgetWord } from "../state/hints/words.ts";
 import type { Word } from "../state/hints/hint_state.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -164,6 +164,8 @@ function runOnChip(
   { word, how }: { readonly word: Word; readonly how: "hintWordsUseful" | "hintWordsLate" },
 ): void {
   const hints = device.hints!;
+  const { qp, service: { psn }, task } = turn;
+  compareOperands(hints, word, { qp, psn, task });
   execute(device, turn, word.value);
   hints.wordCounters[how]++;
   word.used = true;

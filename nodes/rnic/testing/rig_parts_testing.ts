@@ -163,6 +163,7 @@ export interface QpOptions {
   readonly persistCompletion?: "persistence" | "reception";
   readonly weight?: number;
   readonly hints?: HintPart;
+  readonly privileged?: boolean;
   readonly hintEncoding?: HintEncoding;
 }
 

@@ -311,6 +311,7 @@ export class Rig {
       ...(options.qpn !== undefined && { qpn: options.qpn }),
       ...(options.weight !== undefined && { weight: options.weight }),
       ...(options.hints !== undefined && { hints: options.hints }),
+      ...(options.privileged && { privileged: true }),
       ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
     });
     const reply = granted(answer, "create-qp");

@@ -33,10 +33,14 @@ export function createUd(
 }
 
 /** A connected pair of UC queue pairs in RTS, path MTU 256, first PSN 0xFFFFFE. */
-export function connectUc(rig: Rig, path: QpAttributes = {}): { a: RigQp; b: RigQp } {
-  const a = rig.createQp(rig.a, { type: "uc" }), b = rig.createQp(rig.b, { type: "uc" });
+export function connectUc(
+  rig: Rig,
+  { accessFlags = ACCESS.localWrite | ACCESS.remoteWrite, ...path }: QpAttributes = {},
+  options: Parameters<Rig["createQp"]>[1] = {},
+): { a: RigQp; b: RigQp } {
+  const a = rig.createQp(rig.a, { ...options, type: "uc" });
+  const b = rig.createQp(rig.b, { ...options, type: "uc" });
   for (const [side, qp, peer, other] of [[rig.a, a, b, rig.b], [rig.b, b, a, rig.a]] as const) {
-    const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite;
     modifyAll(rig, side, {
       qp,
       steps: [

@@ -7,7 +7,7 @@ import type { Time } from "../../../../fabric/base/time.ts";
 import type { HintPlan } from "../../../../fabric/rack/plan/hint_plan.ts";
 import { HINT_BATCH } from "../../../../fabric/rack/plan/hint_plan.ts";
 import type { HintEntry, HintGroup } from "../../../../fabric/wire/roce/hint.ts";
-import type { HintReason } from "../../../../fabric/wire/roce/hint_eth.ts";
+import type { HintOperands, HintReason } from "../../../../fabric/wire/roce/hint_eth.ts";
 import type { AtomicTurn } from "../responder_state.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
 import type { QueuePair } from "../queue_pair.ts";
@@ -35,6 +35,7 @@ export interface Hints {
   /** Words that are on the chip, or about to be, for announced atomics: by physical address. */
   readonly words: Map<number, Word>;
   readonly wordCounters: WordCounters;
+  readonly operandCounters: OperandCounters;
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
@@ -169,6 +170,15 @@ export interface Word {
   used: boolean;
   /** The atomic that waits for the read. */
   turn: AtomicTurn | undefined;
+  /** Operands that hints have told of atomics on it: they are compared, and decide nothing (H-24). */
+  readonly announced: AnnouncedOperands[];
+}
+
+/** Operands of the atomic with that PSN. */
+export interface AnnouncedOperands {
+  readonly qp: QueuePair;
+  readonly psn: number;
+  readonly operands: HintOperands;
 }
 
 /** A page, a line of translations, a context or a word that was fetched for a hint. */
@@ -249,6 +259,13 @@ export interface WordCounters {
   hintWordsOverwritten: number;
 }
 
+/** Of a card that compares announced operands with those of the requests (H-03). */
+export interface OperandCounters {
+  /** Atomics executed on the chip whose operands were as announced, and other ones. */
+  hintOperandsSame: number;
+  hintOperandsOther: number;
+}
+
 export function createHints(plan: HintPlan | undefined): Hints | undefined {
   if (plan === undefined) return undefined;
   return {
@@ -271,6 +288,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintWordsSnooped: 0,
       hintWordsOverwritten: 0,
     },
+    operandCounters: { hintOperandsSame: 0, hintOperandsOther: 0 },
     receiving: new Map(),
     charges: new Map(),
     byTime: new Fifo(),

@@ -5,7 +5,8 @@
  */
 import { ATOMIC_BYTES } from "../../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
-import type { Hints, Word } from "./hint_state.ts";
+import type { AtomicTask } from "../responder_state.ts";
+import type { AnnouncedOperands, Hints, Word } from "./hint_state.ts";
 
 /** [choice] Words on the chip: as many as the host's snoop filter has lines. */
 export const WORDS_MAX = 64;
@@ -26,6 +27,39 @@ export function forgetWord(hints: Hints, word: Word): void {
   word.state = "gone";
   hints.words.delete(word.address);
   if (hints.charges.get(word.charge.key) === word.charge) release(hints, word.charge);
+}
+
+/** [choice] Operands that are kept of one word: hints may come again and again. */
+const OPERANDS_MAX = 64;
+
+/** H-03 [0086]: remembers what a hint tells of an atomic, where this card compares it with the request. */
+export function announceOperands(
+  { plan }: Pick<Hints, "plan">,
+  { announced }: Pick<Word, "announced">,
+  { operands, ...request }: Pick<AnnouncedOperands, "qp" | "psn"> & {
+    readonly operands: AnnouncedOperands["operands"] | undefined;
+  },
+): void {
+  if (!plan.operands || operands === undefined || announced.length >= OPERANDS_MAX) return;
+  announced.push({ ...request, operands });
+}
+
+/**
+ * An atomic is executed on the chip: counts whether its operands are those that were announced. Nothing else hangs on
+ * it (H-24). A chip whose arithmetic takes time could have the result ready; here it takes none.
+ */
+export function compareOperands(
+  { operandCounters }: Hints,
+  { announced }: Word,
+  { qp, psn, task }: Pick<AnnouncedOperands, "qp" | "psn"> & { readonly task: AtomicTask },
+): void {
+  const place = announced.findIndex((each) => each.qp === qp && each.psn === psn);
+  if (place < 0) return;
+  const [{ operands: { swapAdd, compare } }] = announced.splice(place, 1) as [AnnouncedOperands];
+  const isSame = task.kind === "fetch-add"
+    ? task.add === swapAdd
+    : task.kind === "compare-swap" && task.swap === swapAdd && task.compare === compare;
+  operandCounters[isSame ? "hintOperandsSame" : "hintOperandsOther"]++;
 }
 
 /** The copy is void, as the word has changed. */
