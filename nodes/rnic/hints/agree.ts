@@ -26,6 +26,7 @@ import {
 } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
+import { announceAllAgain } from "./back_off.ts";
 import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
 
 /** A question that gets lost is asked again, as often as a connection's (`nodes/host/cm`). */
@@ -143,6 +144,7 @@ export function takeWanted(device: Device, sender: Sender, message: HintMessage)
   end.agreed = message.kinds & hints.plan.kinds;
   end.waits = agreedWaits(hints.plan, message);
   end.silences = 0;
+  announceAllAgain(hints, qp);
   if (message.answer || end.told !== wantedKinds(device, hints)) tell(device, sender, false);
   schedule(device, qp);
 }
@@ -203,6 +205,14 @@ export function tellChange(device: Device, hints: Hints): void {
   for (const [qp, end] of hints.ends) {
     if (end.life !== qp.life || end.agreed === undefined || end.told === kinds) continue;
     if (rights(qp.state).sends) tell(device, { hints, qp, end }, false);
+  }
+}
+
+/** H-22: peers are told that a request has met what no hint had announced: their hints are needed again. */
+export function tellMissed(device: Device, hints: Hints): void {
+  for (const qp of hints.missed.splice(0)) {
+    const sender = wordsOf(hints, qp);
+    if (sender !== undefined) tell(device, sender, false);
   }
 }
 

@@ -36,6 +36,7 @@ import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { askAgain, type HintRoute, routeOf, wordsOf } from "./agree.ts";
+import { isPassedOver, noteKeys, takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
 
@@ -63,8 +64,13 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
     if (until - from < end.batch && isMoreComing && from !== cursor) break;
+    const batchEnd = Math.min(until, from + end.batch);
+    if (isPassedOver(sender, from, batchEnd)) {
+      end.lookedTo = batchEnd;
+      continue;
+    }
     announce(device, route, [
-      { ...sender, from, until: Math.min(until, from + end.batch) },
+      { ...sender, from, until: batchEnd },
       ...route.by === qp ? [] : workOfOthers(sender, route),
     ]);
     isAnnounced = true;
@@ -146,7 +152,16 @@ function aheadOf(sender: Sender): Span[] {
   const { hints: { plan }, qp: { requester: { cursor, work } }, end } = sender;
   const from = Math.max(end.lookedTo, cursor + 1);
   const until = Math.min(work.end, cursor + plan.depth, from + end.batch);
-  return from < until ? [{ ...sender, from, until }] : [];
+  return spanOf({ ...sender, from, until });
+}
+
+/** The span, unless it is empty, or goes without a hint. */
+function spanOf(span: Span): Span[] {
+  const { end, from, until } = span;
+  if (from >= until) return [];
+  if (!isPassedOver(span, from, until)) return [span];
+  end.lookedTo = until;
+  return [];
 }
 
 /** Work elements [from, until) of a queue pair. */
@@ -164,7 +179,7 @@ function workOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
     const { cursor, work } = other.requester;
     const from = Math.max(end.lookedTo, cursor);
     const until = Math.min(work.end, cursor + hints.plan.depth, from + end.batch);
-    if (from < until) spans.push({ hints, qp: other, end, from, until });
+    spans.push(...spanOf({ hints, qp: other, end, from, until }));
   }
   return spans;
 }
@@ -245,6 +260,7 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
     end.lookedTo = until;
     const its = elementsOf(qp, from, until);
     elements += its.length;
+    noteKeys(end, its);
     groups.push(...groupElements(its, wordOf(route, qp).end.agreed!));
   }
   const room = route.group === undefined
@@ -254,7 +270,9 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
     ? rangesOf(groups, route.by)
     : splitGroups(groups, room);
   if (parts.length === 0) return [];
-  const answer = plan.follow === "after-ack" || plan.batch === "adaptive";
+  // Hints that are rare are sent to learn whether they are needed again.
+  const answer = plan.follow === "after-ack" || plan.batch === "adaptive" ||
+    spans.some(({ end }) => end.rarity > 0);
   const messages = parts.map((part): HintMessage => {
     // A range has no number but its request's PSN.
     const sequence = route.encoding === "flagged"
@@ -347,7 +365,8 @@ function hold(
 ): void {
   const held = waitPs > 0;
   if (!held && hint.unanswered.size === 0 && hints.plan.intervalPs === 0) return;
-  const batch: Batch = { ...hint, first: from, end: until, held };
+  const probes = end.rarity > 0;
+  const batch: Batch = { ...hint, probes, first: from, end: until, held };
   end.batches.push(batch);
   if (held) addHold(hints, waitPs, { at: device.now + waitPs, qp, life: qp.life, batch });
 }
@@ -379,8 +398,9 @@ function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void 
   schedule(device, qp);
 }
 
-/** When {@link endHolds} has something to do. */
-export function holdsWakeAt({ holds }: Hints): Time {
+/** When there is something to do in a step. */
+export function hintsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
+  if (missed.length > 0) return now;
   let wakeAt: Time = NEVER;
   for (const [waitPs, sameWait] of holds) {
     let next = sameWait.peek();
@@ -416,7 +436,8 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
       endWait(device, { ...sender, qp: announced, end: its }, { message, carrier: qp })
     ) isKnown = true;
   }
-  // A duplicate, or one about a hint that is forgotten.
+  if (type === "prepared") takeNeedless(device, sender, message.groups);
+  // A duplicate, or one about a hint that is forgotten, or that no answer was asked for.
   if (!isKnown) return;
   end.silences = 0;
   if (type === "prepared") hints.counters.hintsPrepared++;
@@ -472,6 +493,7 @@ function endWait(
   );
   if (batch === undefined) return false;
   if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
+  takeProbeAnswer({ qp, end, batch }, message);
   // Another one follows, about other elements of the hint.
   if (message.answer) return true;
   batch.unanswered.delete(sequence);

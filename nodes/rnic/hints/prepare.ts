@@ -17,6 +17,7 @@ import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import { forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
+import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
 import { lookAtReceives, setAside } from "./receives.ts";
@@ -27,6 +28,7 @@ import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { takesPart, wantedKinds, wordOf, wordsOf } from "./agree.ts";
+import { needlessOf } from "./back_off.ts";
 import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
@@ -65,6 +67,10 @@ interface Task extends Sender {
   word: Word | undefined;
   /** It speaks of receives. */
   receiver: QueuePair | undefined;
+  /** H-20: something was not there for an element of the group that is looked at. */
+  isNeeded: boolean;
+  /** Of a group's queue pair one more row of hints has been needless. */
+  isNews: boolean;
 }
 
 /** Takes the announcement of a queue pair's peer. */
@@ -82,9 +88,11 @@ export function takeAnnouncement(
   const task = newTask(device, sender, requester);
   for (const group of message.groups) takeGroup(device, task, group);
   askForWanted(device, task);
-  if (!message.answer) return;
   const { elements, lines } = task;
   const { sequence } = message;
+  // A peer that does not ask is told all the same, now and then, that it announces for nothing.
+  const isAsked = message.answer;
+  if (!isAsked && !task.isNews) return;
   const preparation = {
     qp,
     life: qp.life,
@@ -92,6 +100,7 @@ export function takeAnnouncement(
     sequence,
     elements,
     lines,
+    isAsked,
     isOverfull: false,
   };
   const waiting = hints.preparing.filter((each) => each.requester === requester).length;
@@ -138,7 +147,14 @@ function newTask({ now }: Device, sender: Sender, requester: number): Task {
     missing: 0,
     pages: [],
   };
-  const element = { position: 0, reason: "none", word: undefined, receiver: undefined } as const;
+  const element = {
+    position: 0,
+    reason: "none",
+    word: undefined,
+    receiver: undefined,
+    isNeeded: false,
+    isNews: false,
+  } as const;
   return { ...sender, ...none, ...element, requester, lines };
 }
 
@@ -147,6 +163,8 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
   const target = targetOf(device, task, group);
   if (target === undefined) task.hints.counters.hintsUnknownQp++;
   task.writes.length = 0;
+  task.isNeeded = false;
+  let isPrepared = target !== undefined;
   for (const entry of entries) {
     task.pages = [];
     task.reason = "none";
@@ -160,6 +178,15 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     const { pages, reason, word, receiver } = task;
     task.elements.push({ ends: { destQpn, sourceQpn }, entry, pages, reason, word, receiver });
     task.position++;
+    if (reason !== "none") isPrepared = false;
+  }
+  const end = target && task.hints.ends.get(target);
+  if (end === undefined) return;
+  if (task.isNeeded) end.needless = 0;
+  else if (isPrepared) {
+    task.hints.counters.hintsNeedless++;
+    end.needless++;
+    if (end.needless % NEEDLESS_HINTS === 0) task.isNews = true;
   }
 }
 
@@ -252,6 +279,7 @@ function takeAtomic(
   const address = addressOfWord(device, region, Number(entry.va));
   if (address === undefined) return;
   let word = hints.words.get(address);
+  task.isNeeded = true;
   if (word === undefined) {
     if (hints.words.size >= WORDS_MAX) {
       hints.counters.hintsOverQuota++;
@@ -307,6 +335,7 @@ export function serveReceivers(device: Device, hints: Hints): void {
     };
     lookAtReceives(device, hints, { qp, ahead, bringIn });
     askForWanted(device, task);
+    if (task.isNeeded) end.needless = 0;
     if (task.reason !== "none") ahead.reason = task.reason;
   }
 }
@@ -340,6 +369,7 @@ function prefetch(
       counters.hintPagesThere++;
       continue;
     }
+    task.isNeeded = true;
     const each = { table, page, rights };
     if (asked < rights) {
       if (!charge(device, task, { kind: "page", key: chargeKey(table, "page", page) })) return;
@@ -366,6 +396,7 @@ function askForWanted(device: Device, { hints: { counters }, wanted }: Task): vo
 function warmQueuePair(device: Device, task: Task, target: QueuePair): void {
   const queue = missingContext(device, target);
   if (queue === undefined) return;
+  task.isNeeded = true;
   if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
   task.hints.counters.hintContextsFetched++;
   warmContext(device, target, queue);
@@ -378,6 +409,7 @@ function warmUp(device: Device, task: Task, { region: { table }, first, last }: 
   const end = Math.floor(last / ENTRIES_PER_LINE);
   for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
     if (holdsLine(paging, table, line)) continue;
+    task.isNeeded = true;
     if (!isComing(paging, table, line)) {
       if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
       task.hints.counters.hintLinesFetched++;
@@ -495,9 +527,10 @@ function isThere({ table, page, rights }: WantedPage): boolean {
 
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, sequence, elements } = preparation;
+  const { qp, sequence, elements, isAsked } = preparation;
   const sender = wordsOf(hints, qp);
   if (sender === undefined) return;
+  if (!isAsked) return acknowledge(device, sender, preparation);
   const byReason = new Map<HintReason, HintElement[]>();
   for (const element of elements) {
     const reason = reasonOf(hints, preparation, element);
@@ -506,9 +539,7 @@ function answer(device: Device, hints: Hints, preparation: Preparation): void {
     if (found === undefined) byReason.set(reason, [element]);
     else found.push(element);
   }
-  if (byReason.size === 0) {
-    return sendHint(device, sender, wordOf(hints, { type: "prepared", sequence }));
-  }
+  if (byReason.size === 0) return acknowledge(device, sender, preparation);
   // A hint to a group may have been longer than a packet of the queue pair that answers it.
   const { pathMtu } = sender.qp.attributes;
   const parts = [...byReason].flatMap(([reason, refused]) =>
@@ -521,6 +552,18 @@ function answer(device: Device, hints: Hints, preparation: Preparation): void {
     const word = wordOf(hints, { type: "refused", reason, sequence, kinds, answer });
     sendHint(device, sender, { ...word, groups });
   }
+}
+
+/** H-22: all is prepared for. Named are queue pairs to which hints have been needless for long. */
+function acknowledge(
+  device: Device,
+  sender: Sender,
+  { sequence, elements, isAsked }: Preparation,
+): void {
+  const { hints } = sender;
+  const groups = needlessOf(device, hints, elements);
+  if (!isAsked && groups.length === 0) return;
+  sendHint(device, sender, { ...wordOf(hints, { type: "prepared", sequence }), groups });
 }
 
 /** H-22: why an element is not prepared for, in detail as far as its key check has passed. */
