@@ -140,7 +140,8 @@ function writeGroups(
     const group = { destQpn, entries: entries.length, sourceQpn, reserved: 0 };
     writeFields(HINT_GROUP_FIELDS, group, { view, at });
     at += HINT_GROUP_BYTES;
-    for (const { kinds, messages, sequence, rkey, length, va, objects, ...entry } of entries) {
+    for (const entry of entries) {
+      const { kinds, messages, sequence, rkey, length, va, objects } = entry;
       const operation = HINT_OPERATIONS.indexOf(entry.operation);
       const fields = {
         kinds,
@@ -222,11 +223,13 @@ function readGroup(reader: Reader): HintGroup | undefined {
 function readEntry(reader: Reader): HintEntry | undefined {
   const place = take(reader, HINT_ENTRY_BYTES);
   if (place === undefined) return undefined;
-  const { objects: count, ...fields } = readFields(HINT_ENTRY_FIELDS, place);
+  const fields = readFields(HINT_ENTRY_FIELDS, place);
   const operation = HINT_OPERATIONS[fields.operation];
   if (operation === undefined) return undefined;
-  const objects = readMany(reader, count, readObject);
-  return objects && { ...fields, operation, objects };
+  const objects = readMany(reader, fields.objects, readObject);
+  // Named one by one: a copy of what is left takes ten times as long, and a hint has many entries.
+  const { kinds, messages, sequence, rkey, length, va } = fields;
+  return objects && { kinds, operation, messages, sequence, rkey, length, va, objects };
 }
 
 function readObject(reader: Reader): bigint | undefined {

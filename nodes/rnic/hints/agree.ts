@@ -63,7 +63,7 @@ export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
   if (refuseEncoding(encoding, way) !== undefined) return undefined;
   // What goes to all is agreed on and answered by the queue pair itself.
   const word = wordsOf(hints, carrier ?? qp);
-  return word?.end.agreed ? { ...word, by, encoding, group } : undefined;
+  return word?.end.agreed ? { hints, qp: word.qp, end: word.end, by, encoding, group } : undefined;
 }
 
 /** H-08, figure 9: the queue pair that has the hints of this one beside others', for all peers. */

@@ -23,11 +23,11 @@ const KEYS_MAX = 64;
  * for, and so has one with a key of which nothing was announced so far: its memory may well not be there.
  */
 export function isPassedOver(
-  { hints: { plan, counters }, qp, end }: Sender,
+  { hints: { counters }, qp, end }: Sender,
   from: number,
   until: number,
 ): boolean {
-  if (end.rarity === 0 || plan.backOff === "off" || hasNewKey(qp, end, { from, until })) {
+  if (end.rarity === 0 || hasNewKey(qp, end, { from, until })) {
     return false;
   }
   if (++end.passedOver < 2 ** end.rarity) {
@@ -89,6 +89,7 @@ export function takeNeedless(
   { hints, qp: by }: { readonly hints: Hints; readonly qp: QueuePair },
   groups: readonly HintGroup[],
 ): void {
+  if (hints.plan.backOff === "off") return;
   for (const { sourceQpn, destQpn } of groups) {
     const qp = queuePairs.get(sourceQpn);
     // A peer has a say in what goes to itself alone.

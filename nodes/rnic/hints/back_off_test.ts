@@ -121,6 +121,7 @@ describe("hints that bring nothing (H-02, H-22)", () => {
   it("H-02: are all announced where the card is told so", () => {
     const p = warm({ a: { backOff: "off" } });
     equal(writes(p, 40), all(40));
+    ok(hintsOf(p, "a").every(({ type, answer }) => type === "wanted" || !answer));
   });
 
   it("H-02: none is left out where one of each row is needed", () => {

@@ -49,6 +49,10 @@ const BATCHES_MAX = 16;
 export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life || !rights(qp.state).startsWork) return;
+  const { cursor, work } = qp.requester;
+  const until = Math.min(work.end, cursor + hints.plan.depth);
+  // Of most turns all is announced already; a peer that has said nothing may have to be asked.
+  if (end.lookedTo >= until && end.agreed !== undefined) return;
   const sender = { hints, qp, end };
   const route = routeOf(hints, qp);
   if (route === undefined) {
@@ -56,8 +60,6 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     return;
   }
   if (RIDES[route.encoding] !== undefined) return;
-  const { cursor, work } = qp.requester;
-  const until = Math.min(work.end, cursor + hints.plan.depth);
   const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
   let isAnnounced = false;
   while (end.lookedTo < until) {
@@ -255,8 +257,9 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   const { counters, plan } = hints;
   const groups: HintGroup[] = [];
   let elements = 0;
-  for (const { qp, end, from, until, ...rest } of spans) {
-    forgetStarted({ ...rest, qp, end });
+  for (const span of spans) {
+    const { qp, end, from, until } = span;
+    forgetStarted(span);
     end.lookedTo = until;
     const its = elementsOf(qp, from, until);
     elements += its.length;
@@ -284,6 +287,7 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   counters.hintsSent += messages.length;
   counters.hintElements += elements;
   countObjects(hints, parts);
+  if (!answer && plan.follow === "at-once" && plan.intervalPs === 0) return messages;
   for (const [i, span] of spans.entries()) {
     const { qp: carrier, end: { waits } } = wordOf(route, span.qp);
     // Of what goes to all, each queue pair is answered for itself.
@@ -302,11 +306,13 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
 
 /** H-03: lists of objects that go out. One call has aggregated what each object would have taken one for [0013, 0075]. */
 function countObjects({ counters }: Hints, parts: readonly (readonly HintGroup[])[]): void {
-  for (const { entries } of parts.flat()) {
-    for (const { objects } of entries) {
-      if (objects.length === 0) continue;
-      counters.hintObjectLists++;
-      counters.hintCallsSaved += objects.length - 1;
+  for (const groups of parts) {
+    for (const { entries } of groups) {
+      for (const { objects } of entries) {
+        if (objects.length === 0) continue;
+        counters.hintObjectLists++;
+        counters.hintCallsSaved += objects.length - 1;
+      }
     }
   }
 }
@@ -380,6 +386,7 @@ function addHold({ holds }: Hints, waitPs: Time, hold: Hold): void {
 
 /** Ends holds whose time has come. Called in every step. */
 export function endHolds(device: Device, hints: Hints): void {
+  if (hints.holds.size === 0) return;
   for (const sameWait of hints.holds.values()) {
     for (let next = sameWait.peek(); next !== undefined; next = sameWait.peek()) {
       if (next.at > device.now) break;
@@ -401,6 +408,7 @@ function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void 
 /** When there is something to do in a step. */
 export function hintsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
   if (missed.length > 0) return now;
+  if (holds.size === 0) return NEVER;
   let wakeAt: Time = NEVER;
   for (const [waitPs, sameWait] of holds) {
     let next = sameWait.peek();
@@ -547,9 +555,13 @@ function elementsOf(qp: QueuePair, from: number, until: number): WorkElement[] {
     const length = WORDS.has(each.plan.wire) ? ATOMIC_BYTES : each.length;
     // Without data key and address mean nothing (`rocev2.md` §1.3).
     if (length === 0 && operation !== "send") continue;
-    const tagged = operation === "send" ? { ...UNTAGGED, length: 0 } : { va, rkey, length };
     const { objects = [] } = each.wqe!;
-    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects });
+    const ends = { sourceQpn: qp.qpn, destQpn };
+    elements.push(
+      operation === "send"
+        ? { ...ends, operation, sequence, va: 0n, rkey: 0, length: 0, objects }
+        : { ...ends, operation, sequence, va, rkey, length, objects },
+    );
   }
   return elements;
 }

@@ -136,9 +136,7 @@ export function takeRange(
   takeAnnouncement(device, sender, { message, packet });
 }
 
-function newTask({ now }: Device, sender: Sender, requester: number): Task {
-  const { qp } = sender;
-  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), elements: [], writes: [] };
+function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number): Task {
   const lines: MemoryWait = {
     kind: "request",
     qp,
@@ -147,15 +145,24 @@ function newTask({ now }: Device, sender: Sender, requester: number): Task {
     missing: 0,
     pages: [],
   };
-  const element = {
+  return {
+    hints,
+    qp,
+    end,
+    requester,
+    pages: [],
+    wanted: [],
+    fresh: new Set(),
+    lines,
+    writes: [],
+    elements: [],
     position: 0,
     reason: "none",
     word: undefined,
     receiver: undefined,
     isNeeded: false,
     isNews: false,
-  } as const;
-  return { ...sender, ...none, ...element, requester, lines };
+  };
 }
 
 function takeGroup(device: Device, task: Task, group: HintGroup): void {
@@ -164,6 +171,7 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
   if (target === undefined) task.hints.counters.hintsUnknownQp++;
   task.writes.length = 0;
   task.isNeeded = false;
+  const ends = { destQpn, sourceQpn };
   let isPrepared = target !== undefined;
   for (const entry of entries) {
     task.pages = [];
@@ -176,7 +184,7 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     else takeEntry(device, task, { target, entry });
     if (entry.operation === "write") task.writes.push(entry);
     const { pages, reason, word, receiver } = task;
-    task.elements.push({ ends: { destQpn, sourceQpn }, entry, pages, reason, word, receiver });
+    task.elements.push({ ends, entry, pages, reason, word, receiver });
     task.position++;
     if (reason !== "none") isPrepared = false;
   }
@@ -231,11 +239,12 @@ function takeEntry(
     end.refusedKeys++;
     return refuse(task, "no-access");
   }
-  const spans = [spanOf(region, Number(va), length), ...objectSpans(task, region, entry)];
-  for (const span of spans) {
-    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
+  const bringIn = (span: Span) => {
+    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { span, rights });
     if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
-  }
+  };
+  bringIn(spanOf(region, Number(va), length));
+  if (entry.objects.length > 0) objectSpans(task, region, entry).forEach(bringIn);
   const isAtomic = need === ACCESS.remoteAtomic;
   if (isAtomic && (kinds & HINT_KINDS.atomic) !== 0) {
     takeAtomic(device, task, { target, entry, region });
@@ -330,7 +339,7 @@ export function serveReceivers(device: Device, hints: Hints): void {
     const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
     const bringIn = (segments: readonly MemorySegment[]) => {
       for (const { region, va, length } of segments) {
-        prefetch(device, task, { ...spanOf(region, va, length), rights: 2 });
+        prefetch(device, task, { span: spanOf(region, va, length), rights: 2 });
       }
     };
     lookAtReceives(device, hints, { qp, ahead, bringIn });
@@ -358,7 +367,10 @@ interface Span {
 function prefetch(
   device: Device,
   task: Task,
-  { region: { table }, first, last, rights }: Span & { readonly rights: 1 | 2 },
+  { span: { region: { table }, first, last }, rights }: {
+    readonly span: Span;
+    readonly rights: 1 | 2;
+  },
 ): void {
   const { demand } = table;
   if (demand === undefined) return;
