@@ -63,13 +63,16 @@ export function writeFields<Table extends readonly Field[]>(
     if (name !== "") {
       const given = values[name]!;
       const value = typeof given === "boolean" ? Number(given) : given;
-      if (!(value >= 0 && value < 2 ** width)) fail(`${name} = ${value} exceeds ${width} bits`);
+      if (!(value >= 0 && value < ENDS[width]!)) fail(`${name} = ${value} exceeds ${width} bits`);
       if (width > NUMBER_BITS_MAX) writeBigBits(view, bit, { value: BigInt(value), width });
       else writeBits(view, bit, { value: Number(value), width });
     }
     bit += width;
   }
 }
+
+/** By width, the first value that exceeds it: a power takes longer than the rest of a field. */
+const ENDS: readonly number[] = Array.from({ length: 129 }, (_, width) => 2 ** width);
 
 /** Wider fields are read and written as bigints. */
 const NUMBER_BITS_MAX = 32;

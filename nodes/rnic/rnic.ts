@@ -47,7 +47,7 @@ import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
 import { serveHints } from "./hints/serve_hints.ts";
 import { snoopLine } from "./state/hints/words.ts";
-import { holdsWakeAt } from "./hints/look_ahead.ts";
+import { hintsWakeAt } from "./hints/look_ahead.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
@@ -109,7 +109,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         stagedWakeAt(device),
         pageFaultWakeAt(device),
         pausesWakeAt(device),
-        device.hints === undefined ? NEVER : holdsWakeAt(device.hints),
+        device.hints === undefined ? NEVER : hintsWakeAt(device, device.hints),
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),

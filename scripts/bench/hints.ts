@@ -98,13 +98,15 @@ interface Load {
   readonly bytes: number;
   readonly messages: number;
   readonly depth: number;
-  readonly hints: "on" | "off";
+  /** `hints` of both hosts. */
+  readonly hints: "on" | "off" | "{ backOff: off }";
 }
 
 interface LoadRun {
   readonly virtualPs: Time;
   readonly cpuMs: number;
   readonly hints: number;
+  readonly events: number;
 }
 
 /** WRITEs into memory all of which is there, though hints are wanted for it: none of them is of use. */
@@ -140,7 +142,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   cpu.report("result", { virtualPs: cpu.now - began });
 }
 
-function runLoad({ seed, hints, bytes, messages, depth }: Load): LoadRun {
+export function runLoad({ seed, hints, bytes, messages, depth }: Load): LoadRun {
   const plan = planOf(`
 name: useless
 seed: ${seed}
@@ -160,7 +162,8 @@ programs:
   }, { own: { "./writer.ts": () => ({ program: writer }) } });
   simulator.run();
   if (virtualPs === undefined) throw new Error(`hints ${hints}: the writer has not ended`);
-  return { virtualPs, cpuMs: cpu, hints: simulator.statistics()["a-rnic"]?.hintsSent ?? 0 };
+  const { hintsSent: sent = 0 } = simulator.statistics()["a-rnic"] ?? {};
+  return { virtualPs, cpuMs: cpu, hints: sent, events: simulator.events };
 }
 
 const SIZES = [64, 512, 1024, 2048, 4096, 65_536];

@@ -6,6 +6,8 @@ import { HINT_KINDS, type HintEncoding } from "../../wire/roce/hint_eth.ts";
 /** H-02: the batch with which an adaptive card begins, and between which its size changes. */
 export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
 
+export const HINT_BACK_OFFS = ["on", "off"] as const;
+
 /** H-06: when a request follows its hint. */
 export const HINT_FOLLOWS = ["at-once", "delay", "agreed", "after-ack"] as const;
 
@@ -56,6 +58,8 @@ export interface HintPlan {
   readonly depth: number;
   /** H-02: work elements of one hint. */
   readonly batch: number | "adaptive";
+  /** H-02: hints that bring nothing get rare, until they are needed again (`nodes/rnic/hints/back_off.ts`). */
+  readonly backOff: typeof HINT_BACK_OFFS[number];
   /** H-07: the encoding, of queue pairs whose program names none. */
   readonly encoding: HintEncoding;
   readonly transport: HintTransport;
@@ -91,6 +95,7 @@ export const HINT_PLAN: HintPlan = {
   kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.receive,
   depth: 32,
   batch: 8,
+  backOff: "on",
   encoding: "opcode",
   transport: "carrier",
   operands: false,

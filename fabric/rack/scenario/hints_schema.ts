@@ -1,6 +1,6 @@
 /** `hints` of a host, in a scenario file. */
 import { listOf } from "../plan/problem.ts";
-import { HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
+import { HINT_BACK_OFFS, HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
 import { HINT_ENCODINGS, HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { parseDuration } from "../plan/units.ts";
 import {
@@ -77,6 +77,7 @@ export const hintsSchema = switchable({
   kinds: ["kinds", hintKinds],
   depth: ["depth", integer(1, 256)],
   batch: ["batch", hintBatch],
+  backOff: ["backOff", oneOf(HINT_BACK_OFFS)],
   encoding: ["encoding", oneOf(HINT_ENCODINGS)],
   transport: ["transport", oneOf(HINT_TRANSPORTS)],
   operands: ["operands", onOrOff],

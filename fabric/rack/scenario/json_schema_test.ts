@@ -100,6 +100,7 @@ const WRONG: readonly string[] = [
   hostWith("{ hints: { send: later } }"),
   hostWith("{ hints: { waits: { prefetch: 0us } } }"),
   hostWith("{ hints: { batch: 65 } }"),
+  hostWith("{ hints: { backOff: never } }"),
   hostWith("{ hints: { encoding: morse } }"),
   hostWith("{ scm: 64MiB }"),
   hostWith("{ scm: { size: 64 MB } }"),

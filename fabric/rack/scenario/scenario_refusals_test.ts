@@ -35,6 +35,11 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.hints.batch: found 0, expected adaptive, or a whole number from 1 to 64",
   ],
   [
+    "H-02: a back-off that there is not",
+    hostWith("{ hints: { backOff: 8 } }"),
+    "4: hosts.b.hints.backOff: found 8, expected on or off",
+  ],
+  [
     "H-07 × H-08: hints that cannot go that way",
     hostWith("{ hints: { encoding: flagged, transport: carrier } }"),
     "4: hosts.b.hints.transport: found carrier, of hints that are flagged, expected another transport, as a READ or WRITE of no bytes names no other queue pair",

@@ -55,7 +55,7 @@ expect:
     const text = `
 name: x
 defaults: { hints: { depth: 4, send: 2us } }
-hosts: { a: {}, b: { hints: on }, c: { hints: off }, d: { hints: { kinds: [warm-up], batch: adaptive } } }
+hosts: { a: {}, b: { hints: on }, c: { hints: off }, d: { hints: { kinds: [warm-up], batch: adaptive, backOff: off } } }
 `;
     const [a, b, c, d] = parseScenario(text, FILE).hosts;
     const delay = { follow: "delay", delayPs: 2_000_000 } as const;
@@ -63,7 +63,12 @@ hosts: { a: {}, b: { hints: on }, c: { hints: off }, d: { hints: { kinds: [warm-
     assert.deepEqual(a!.hints, { ...HINT_PLAN, ...delay, depth: 4, batch: 4 });
     assert.deepEqual(b!.hints, HINT_PLAN);
     assert.equal(c!.hints, undefined);
-    assert.deepEqual(d!.hints, { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, batch: "adaptive" });
+    assert.deepEqual(d!.hints, {
+      ...HINT_PLAN,
+      kinds: HINT_KINDS.warmUp,
+      batch: "adaptive",
+      backOff: "off",
+    });
     assert.equal(parseScenario("name: x\nhosts: { a: {} }", FILE).hosts[0]!.hints, undefined);
   });
 

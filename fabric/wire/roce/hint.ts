@@ -161,8 +161,8 @@ function writeGroups(
     const group = { destQpn, entries: entries.length, sourceQpn, reserved: 0 };
     writeFields(HINT_GROUP_FIELDS, group, { view, at });
     at += HINT_GROUP_BYTES;
-    for (const { kinds, messages, sequence, rkey, length, va, objects, ...entry } of entries) {
-      const { operands, parts } = entry;
+    for (const entry of entries) {
+      const { kinds, messages, sequence, rkey, length, va, objects, operands, parts } = entry;
       const operation = HINT_OPERATIONS.indexOf(entry.operation);
       const fields = {
         kinds,
@@ -252,24 +252,26 @@ function readGroup(reader: Reader): HintGroup | undefined {
 function readEntry(reader: Reader): HintEntry | undefined {
   const place = take(reader, HINT_ENTRY_BYTES);
   if (place === undefined) return undefined;
-  const { objects: count, operands: isTold, ...fields } = readFields(HINT_ENTRY_FIELDS, place);
+  // Named one by one: a copy of what is left takes ten times as long, and a hint has many entries.
+  const fields = readFields(HINT_ENTRY_FIELDS, place);
+  const { kinds, messages, sequence, rkey, length, va, objects: count } = fields;
   const operation = HINT_OPERATIONS[fields.operation];
   if (operation === undefined) return undefined;
-  if (!isTold) {
+  if (!fields.operands) {
     const objects = readMany(reader, count, readObject);
-    return objects && { ...fields, operation, objects };
+    return objects && { kinds, operation, messages, sequence, rkey, length, va, objects };
   }
   // An untagged message has none.
   if (operation === "send") return undefined;
+  const told = { kinds, operation, messages, sequence, rkey, length, va };
   if (HINT_ATOMICS.has(operation)) {
     const operands = readOperands(reader);
     const objects = readMany(reader, count, readObject);
-    return operands && objects && { ...fields, operation, objects, operands };
+    return operands && objects && { ...told, objects, operands };
   }
   const both = readMany(reader, count, readObjectAndPart);
   return both && {
-    ...fields,
-    operation,
+    ...told,
     objects: both.map(({ object }) => object),
     parts: both.map(({ part }) => part),
   };

@@ -39,7 +39,8 @@ export const HINT_MAGIC = 0x6869_6e74;
 export const HINT_VERSION = 1;
 /**
  * The announcement; H-22's ACK and NAK, which name the message by its sequence: a NAK for each reason, with
- * the entries that it concerns, by operation and sequence; "answer" says that another one follows. H-09: the
+ * the entries that it concerns, by operation and sequence; "answer" says that another one follows. An ACK has a
+ * group without entries for each queue pair to which hints have been needless for long (H-02). H-09: the
  * kinds that the responder wants, with an entry for each that requests should wait for (H-06), whose length
  * is that time in ns.
  */

@@ -26,6 +26,7 @@ import {
 } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
+import { announceAllAgain } from "./back_off.ts";
 import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
 
 /** A question that gets lost is asked again, as often as a connection's (`nodes/host/cm`). */
@@ -62,7 +63,7 @@ export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
   if (refuseEncoding(encoding, way) !== undefined) return undefined;
   // What goes to all is agreed on and answered by the queue pair itself.
   const word = senderOf(hints, carrier ?? qp);
-  return word?.end.agreed ? { ...word, by, encoding, group } : undefined;
+  return word?.end.agreed ? { hints, qp: word.qp, end: word.end, by, encoding, group } : undefined;
 }
 
 /** H-08, figure 8: the queue pair that has the hints of all between the two cards, RC or UC [0113]. */
@@ -149,6 +150,7 @@ export function takeWanted(device: Device, sender: Sender, message: HintMessage)
   end.agreed = message.kinds & hints.plan.kinds;
   end.waits = agreedWaits(hints.plan, message);
   end.silences = 0;
+  announceAllAgain(hints, qp);
   if (message.answer || end.told !== wantedKinds(device, hints)) tell(device, sender, false);
   schedule(device, qp);
 }
@@ -209,6 +211,14 @@ export function tellChange(device: Device, hints: Hints): void {
   for (const [qp, end] of hints.ends) {
     if (end.life !== qp.life || end.agreed === undefined || end.told === kinds) continue;
     if (rights(qp.state).sends) tell(device, { hints, qp, end }, false);
+  }
+}
+
+/** H-22: peers are told that a request has met what no hint had announced: their hints are needed again. */
+export function tellMissed(device: Device, hints: Hints): void {
+  for (const qp of hints.missed.splice(0)) {
+    const sender = senderOf(hints, qp);
+    if (sender !== undefined) tell(device, sender, false);
   }
 }
 

@@ -47,9 +47,12 @@ const QPNS_END = 2 ** 24;
  */
 export function groupElements(elements: readonly WorkElement[], kinds: number): HintGroup[] {
   const groups = new Map<number, { group: HintGroup; entries: HintEntry[] }>();
-  for (const [place, element] of elements.entries()) {
+  for (let place = 0; place < elements.length; place++) {
+    const element = elements[place]!;
     const { sourceQpn, destQpn, operation, sequence, rkey, va, length, objects } = element;
-    const ofOrder = standsBeforeAtomic(elements, place) ? HINT_KINDS.atomic : 0;
+    const ofOrder = (kinds & HINT_KINDS.atomic) !== 0 && standsBeforeAtomic(elements, place)
+      ? HINT_KINDS.atomic
+      : 0;
     const wanted = (KINDS_OF[operation] | ofOrder) & kinds;
     if (wanted === 0) continue;
     const key = sourceQpn * QPNS_END + destQpn;
@@ -94,7 +97,8 @@ const COUNT_MAX = 255;
  * Takes groups apart into messages of at most `payloadMax` bytes behind their header, each of which stands for
  * itself: one that is lost takes no other with it ([0082]: a hint may need several packets).
  */
-export function splitGroups(groups: readonly HintGroup[], payloadMax: number): HintGroup[][] {
+export function splitGroups(groups: HintGroup[], payloadMax: number): HintGroup[][] {
+  if (fitsMessage(groups, payloadMax)) return [groups];
   const messages: HintGroup[][] = [];
   let message: HintGroup[] = [], left = 0;
   for (const { entries, ...ends } of groups) {
@@ -118,6 +122,16 @@ export function splitGroups(groups: readonly HintGroup[], payloadMax: number): H
     }
   }
   return messages;
+}
+
+function fitsMessage(groups: readonly HintGroup[], payloadMax: number): boolean {
+  let left = payloadMax;
+  for (const { entries } of groups) {
+    if (entries.length === 0 || entries.length > COUNT_MAX) return false;
+    left -= HINT_GROUP_BYTES;
+    for (const entry of entries) left -= entryBytes(entry);
+  }
+  return left >= 0 && groups.length > 0 && groups.length <= COUNT_MAX;
 }
 
 /** Kinds of all entries together, as the message's header has them. */

@@ -35,6 +35,7 @@ import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { askAgain, type HintRoute, routeOf, senderOf } from "./agree.ts";
+import { isPassedOver, noteKeys, takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
 
@@ -47,20 +48,27 @@ const BATCHES_MAX = 16;
 export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life || !rights(qp.state).startsWork) return;
+  const { cursor, work } = qp.requester;
+  const until = Math.min(work.end, cursor + hints.plan.depth);
+  // Of most turns all is announced already; a peer that has said nothing may have to be asked.
+  if (end.lookedTo >= until && end.agreed !== undefined) return;
   const sender = { hints, qp, end };
   const route = routeOf(hints, qp);
   if (route === undefined) return askAgain(device, hints, qp);
   if (RIDES[route.encoding] !== undefined) return;
-  const { cursor, work } = qp.requester;
-  const until = Math.min(work.end, cursor + hints.plan.depth);
   const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
   let isAnnounced = false;
   while (end.lookedTo < until) {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
     if (until - from < end.batch && isMoreComing && from !== cursor) break;
+    const batchEnd = Math.min(until, from + end.batch);
+    if (isPassedOver(sender, from, batchEnd)) {
+      end.lookedTo = batchEnd;
+      continue;
+    }
     announce(device, route, [
-      { ...sender, from, until: Math.min(until, from + end.batch) },
+      { ...sender, from, until: batchEnd },
       ...route.by === qp ? [] : workOfOthers(sender, route),
     ]);
     isAnnounced = true;
@@ -146,7 +154,16 @@ function aheadOf(sender: Sender): Span[] {
   const { hints: { plan }, qp: { requester: { cursor, work } }, end } = sender;
   const from = Math.max(end.lookedTo, cursor + 1);
   const until = Math.min(work.end, cursor + plan.depth, from + end.batch);
-  return from < until ? [{ ...sender, from, until }] : [];
+  return spanOf({ ...sender, from, until });
+}
+
+/** The span, unless it is empty, or goes without a hint. */
+function spanOf(span: Span): Span[] {
+  const { end, from, until } = span;
+  if (from >= until) return [];
+  if (!isPassedOver(span, from, until)) return [span];
+  end.lookedTo = until;
+  return [];
 }
 
 /** Work elements [from, until) of a queue pair. */
@@ -164,7 +181,7 @@ function workOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
     const { cursor, work } = other.requester;
     const from = Math.max(end.lookedTo, cursor);
     const until = Math.min(work.end, cursor + hints.plan.depth, from + end.batch);
-    if (from < until) spans.push({ hints, qp: other, end, from, until });
+    spans.push(...spanOf({ hints, qp: other, end, from, until }));
   }
   return spans;
 }
@@ -240,11 +257,13 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   const { counters, plan } = hints;
   const groups: HintGroup[] = [];
   let elements = 0;
-  for (const { qp, end, from, until, ...rest } of spans) {
-    forgetStarted({ ...rest, qp, end });
+  for (const span of spans) {
+    const { qp, end, from, until } = span;
+    forgetStarted(span);
     end.lookedTo = until;
     const its = elementsOf(qp, { from, until, hasOperands: plan.operands });
     elements += its.length;
+    noteKeys(end, its);
     groups.push(...groupElements(its, wordOf(route, qp).end.agreed!));
   }
   const room = route.group === undefined
@@ -254,7 +273,9 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
     ? rangesOf(groups, route.by)
     : splitGroups(groups, room);
   if (parts.length === 0) return [];
-  const answer = plan.follow === "after-ack" || plan.batch === "adaptive";
+  // Hints that are rare are sent to learn whether they are needed again.
+  const answer = plan.follow === "after-ack" || plan.batch === "adaptive" ||
+    spans.some(({ end }) => end.rarity > 0);
   const messages = parts.map((part): HintMessage => {
     // A range has no number but its request's PSN.
     const sequence = route.encoding === "flagged"
@@ -266,6 +287,7 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   counters.hintsSent += messages.length;
   counters.hintElements += elements;
   countObjects(hints, parts);
+  if (!answer && plan.follow === "at-once" && plan.intervalPs === 0) return messages;
   for (const [i, span] of spans.entries()) {
     const { qp: carrier, end: { waits } } = wordOf(route, span.qp);
     // Of what goes to all, each queue pair is answered for itself.
@@ -284,11 +306,13 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
 
 /** H-03: lists of objects that go out. One call has aggregated what each object would have taken one for [0013, 0075]. */
 function countObjects({ counters }: Hints, parts: readonly (readonly HintGroup[])[]): void {
-  for (const { entries } of parts.flat()) {
-    for (const { objects } of entries) {
-      if (objects.length === 0) continue;
-      counters.hintObjectLists++;
-      counters.hintCallsSaved += objects.length - 1;
+  for (const groups of parts) {
+    for (const { entries } of groups) {
+      for (const { objects } of entries) {
+        if (objects.length === 0) continue;
+        counters.hintObjectLists++;
+        counters.hintCallsSaved += objects.length - 1;
+      }
     }
   }
 }
@@ -352,7 +376,8 @@ function hold(
 ): void {
   const held = waitPs > 0;
   if (!held && hint.unanswered.size === 0 && hints.plan.intervalPs === 0) return;
-  const batch: Batch = { ...hint, first: from, end: until, held };
+  const probes = end.rarity > 0;
+  const batch: Batch = { ...hint, probes, first: from, end: until, held };
   end.batches.push(batch);
   if (held) addHold(hints, waitPs, { at: device.now + waitPs, qp, life: qp.life, batch });
 }
@@ -366,6 +391,7 @@ function addHold({ holds }: Hints, waitPs: Time, hold: Hold): void {
 
 /** Ends holds whose time has come. Called in every step. */
 export function endHolds(device: Device, hints: Hints): void {
+  if (hints.holds.size === 0) return;
   for (const sameWait of hints.holds.values()) {
     for (let next = sameWait.peek(); next !== undefined; next = sameWait.peek()) {
       if (next.at > device.now) break;
@@ -384,8 +410,10 @@ function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void 
   schedule(device, qp);
 }
 
-/** When {@link endHolds} has something to do. */
-export function holdsWakeAt({ holds }: Hints): Time {
+/** When there is something to do in a step. */
+export function hintsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
+  if (missed.length > 0) return now;
+  if (holds.size === 0) return NEVER;
   let wakeAt: Time = NEVER;
   for (const [waitPs, sameWait] of holds) {
     let next = sameWait.peek();
@@ -421,7 +449,8 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
       endWait(device, { ...sender, qp: announced, end: its }, { message, carrier: qp })
     ) isKnown = true;
   }
-  // A duplicate, or one about a hint that is forgotten.
+  if (type === "prepared") takeNeedless(device, sender, message.groups);
+  // A duplicate, or one about a hint that is forgotten, or that no answer was asked for.
   if (!isKnown) return;
   end.silences = 0;
   if (type === "prepared") hints.counters.hintsPrepared++;
@@ -477,6 +506,7 @@ function endWait(
   );
   if (batch === undefined) return false;
   if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
+  takeProbeAnswer({ qp, end, batch }, message);
   // Another one follows, about other elements of the hint.
   if (message.answer) return true;
   batch.unanswered.delete(sequence);
@@ -533,10 +563,14 @@ function elementsOf(
     const length = WORDS.has(each.plan.wire) ? ATOMIC_BYTES : each.length;
     // Without data key and address mean nothing (`rocev2.md` §1.3).
     if (length === 0 && operation !== "send") continue;
-    const tagged = operation === "send" ? { ...UNTAGGED, length: 0 } : { va, rkey, length };
     const { objects = [] } = each.wqe!;
-    const told = hasOperands ? operandsOf(each.wqe) : {};
-    elements.push({ sourceQpn: qp.qpn, destQpn, operation, sequence, ...tagged, objects, ...told });
+    const ends = { sourceQpn: qp.qpn, destQpn };
+    const told = hasOperands ? operandsOf(each.wqe) : undefined;
+    elements.push(
+      operation === "send"
+        ? { ...ends, operation, sequence, va: 0n, rkey: 0, length: 0, objects }
+        : { ...ends, operation, sequence, va, rkey, length, objects, ...told },
+    );
   }
   return elements;
 }

@@ -17,6 +17,7 @@ import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
+import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
 import { lookAtReceives, setAside } from "./receives.ts";
@@ -27,6 +28,7 @@ import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { senderOf, takesPart, wantedKinds, wordOf } from "./agree.ts";
+import { needlessOf } from "./back_off.ts";
 import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
 
@@ -65,6 +67,10 @@ interface Task extends Sender {
   word: Word | undefined;
   /** It speaks of receives. */
   receiver: QueuePair | undefined;
+  /** H-20: something was not there for an element of the group that is looked at. */
+  isNeeded: boolean;
+  /** Of a group's queue pair one more row of hints has been needless. */
+  isNews: boolean;
 }
 
 /** Takes the announcement of a queue pair's peer. */
@@ -82,9 +88,11 @@ export function takeAnnouncement(
   const task = newTask(device, sender, requester);
   for (const group of message.groups) takeGroup(device, task, group);
   askForWanted(device, task);
-  if (!message.answer) return;
   const { elements, lines } = task;
   const { sequence } = message;
+  // A peer that does not ask is told all the same, now and then, that it announces for nothing.
+  const isAsked = message.answer;
+  if (!isAsked && !task.isNews) return;
   const preparation = {
     qp,
     life: qp.life,
@@ -92,6 +100,7 @@ export function takeAnnouncement(
     sequence,
     elements,
     lines,
+    isAsked,
     isOverfull: false,
   };
   const waiting = hints.preparing.filter((each) => each.requester === requester).length;
@@ -127,9 +136,7 @@ export function takeRange(
   takeAnnouncement(device, sender, { message, packet });
 }
 
-function newTask({ now }: Device, sender: Sender, requester: number): Task {
-  const { qp } = sender;
-  const none = { pages: [], wanted: [], fresh: new Set<Charge>(), elements: [], writes: [] };
+function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number): Task {
   const lines: MemoryWait = {
     kind: "request",
     qp,
@@ -138,8 +145,24 @@ function newTask({ now }: Device, sender: Sender, requester: number): Task {
     missing: 0,
     pages: [],
   };
-  const element = { position: 0, reason: "none", word: undefined, receiver: undefined } as const;
-  return { ...sender, ...none, ...element, requester, lines };
+  return {
+    hints,
+    qp,
+    end,
+    requester,
+    pages: [],
+    wanted: [],
+    fresh: new Set(),
+    lines,
+    writes: [],
+    elements: [],
+    position: 0,
+    reason: "none",
+    word: undefined,
+    receiver: undefined,
+    isNeeded: false,
+    isNews: false,
+  };
 }
 
 function takeGroup(device: Device, task: Task, group: HintGroup): void {
@@ -147,6 +170,9 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
   const target = targetOf(device, task, group);
   if (target === undefined) task.hints.counters.hintsUnknownQp++;
   task.writes.length = 0;
+  task.isNeeded = false;
+  const ends = { destQpn, sourceQpn };
+  let isPrepared = target !== undefined;
   for (const entry of entries) {
     task.pages = [];
     task.reason = "none";
@@ -158,8 +184,17 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     else takeEntry(device, task, { target, entry });
     if (entry.operation === "write") task.writes.push(entry);
     const { pages, reason, word, receiver } = task;
-    task.elements.push({ ends: { destQpn, sourceQpn }, entry, pages, reason, word, receiver });
+    task.elements.push({ ends, entry, pages, reason, word, receiver });
     task.position++;
+    if (reason !== "none") isPrepared = false;
+  }
+  const end = target && task.hints.ends.get(target);
+  if (end === undefined) return;
+  if (task.isNeeded) end.needless = 0;
+  else if (isPrepared) {
+    task.hints.counters.hintsNeedless++;
+    end.needless++;
+    if (end.needless % NEEDLESS_HINTS === 0) task.isNews = true;
   }
 }
 
@@ -206,11 +241,12 @@ function takeEntry(
     end.refusedKeys++;
     return refuse(task, "no-access");
   }
-  const spans = [spanOf(region, Number(va), length), ...objectSpans(task, region, entry)];
-  for (const span of spans) {
-    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { ...span, rights });
+  const bringIn = (span: Span) => {
+    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { span, rights });
     if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
-  }
+  };
+  bringIn(spanOf(region, Number(va), length));
+  if (entry.objects.length > 0) objectSpans(task, region, entry).forEach(bringIn);
   const isAtomic = need === ACCESS.remoteAtomic;
   if (isAtomic && (kinds & HINT_KINDS.atomic) !== 0) {
     takeAtomic(device, task, { target, entry, region });
@@ -259,6 +295,7 @@ function takeAtomic(
   const address = addressOfWord(device, region, Number(entry.va));
   if (address === undefined) return;
   let word = hints.words.get(address);
+  task.isNeeded = true;
   if (word === undefined) {
     if (hints.words.size >= WORDS_MAX) {
       hints.counters.hintsOverQuota++;
@@ -310,11 +347,12 @@ export function serveReceivers(device: Device, hints: Hints): void {
     const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
     const bringIn = (segments: readonly MemorySegment[]) => {
       for (const { region, va, length } of segments) {
-        prefetch(device, task, { ...spanOf(region, va, length), rights: 2 });
+        prefetch(device, task, { span: spanOf(region, va, length), rights: 2 });
       }
     };
     lookAtReceives(device, hints, { qp, ahead, bringIn });
     askForWanted(device, task);
+    if (task.isNeeded) end.needless = 0;
     if (task.reason !== "none") ahead.reason = task.reason;
   }
 }
@@ -337,7 +375,10 @@ interface Span {
 function prefetch(
   device: Device,
   task: Task,
-  { region: { table }, first, last, rights }: Span & { readonly rights: 1 | 2 },
+  { span: { region: { table }, first, last }, rights }: {
+    readonly span: Span;
+    readonly rights: 1 | 2;
+  },
 ): void {
   const { demand } = table;
   if (demand === undefined) return;
@@ -348,6 +389,7 @@ function prefetch(
       counters.hintPagesThere++;
       continue;
     }
+    task.isNeeded = true;
     const each = { table, page, rights };
     if (asked < rights) {
       if (!charge(device, task, { kind: "page", key: chargeKey(table, "page", page) })) return;
@@ -374,6 +416,7 @@ function askForWanted(device: Device, { hints: { counters }, wanted }: Task): vo
 function warmQueuePair(device: Device, task: Task, target: QueuePair): void {
   const queue = missingContext(device, target);
   if (queue === undefined) return;
+  task.isNeeded = true;
   if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
   task.hints.counters.hintContextsFetched++;
   warmContext(device, target, queue);
@@ -386,6 +429,7 @@ function warmUp(device: Device, task: Task, { region: { table }, first, last }: 
   const end = Math.floor(last / ENTRIES_PER_LINE);
   for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
     if (holdsLine(paging, table, line)) continue;
+    task.isNeeded = true;
     if (!isComing(paging, table, line)) {
       if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
       task.hints.counters.hintLinesFetched++;
@@ -503,9 +547,10 @@ function isThere({ table, page, rights }: WantedPage): boolean {
 
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, sequence, elements } = preparation;
+  const { qp, sequence, elements, isAsked } = preparation;
   const sender = senderOf(hints, qp);
   if (sender === undefined) return;
+  if (!isAsked) return acknowledge(device, sender, preparation);
   const byReason = new Map<HintReason, HintElement[]>();
   for (const element of elements) {
     const reason = reasonOf(hints, preparation, element);
@@ -514,9 +559,7 @@ function answer(device: Device, hints: Hints, preparation: Preparation): void {
     if (found === undefined) byReason.set(reason, [element]);
     else found.push(element);
   }
-  if (byReason.size === 0) {
-    return sendHint(device, sender, wordOf(hints, { type: "prepared", sequence }));
-  }
+  if (byReason.size === 0) return acknowledge(device, sender, preparation);
   // A hint to a group may have been longer than a packet of the queue pair that answers it.
   const { pathMtu } = sender.qp.attributes;
   const parts = [...byReason].flatMap(([reason, refused]) =>
@@ -529,6 +572,18 @@ function answer(device: Device, hints: Hints, preparation: Preparation): void {
     const word = wordOf(hints, { type: "refused", reason, sequence, kinds, answer });
     sendHint(device, sender, { ...word, groups });
   }
+}
+
+/** H-22: all is prepared for. Named are queue pairs to which hints have been needless for long. */
+function acknowledge(
+  device: Device,
+  sender: Sender,
+  { sequence, elements, isAsked }: Preparation,
+): void {
+  const { hints } = sender;
+  const groups = needlessOf(device, hints, elements);
+  if (!isAsked && groups.length === 0) return;
+  sendHint(device, sender, { ...wordOf(hints, { type: "prepared", sequence }), groups });
 }
 
 /** H-22: why an element is not prepared for, in detail as far as its key check has passed. */

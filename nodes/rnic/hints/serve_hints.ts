@@ -1,7 +1,7 @@
 /** What a card does for hints in every step, where it takes part in them. */
 import type { Device } from "../state/device.ts";
 import type { Hints } from "../state/hints/hint_state.ts";
-import { tellChange } from "./agree.ts";
+import { tellChange, tellMissed } from "./agree.ts";
 import { endHolds } from "./look_ahead.ts";
 import { answerPrepared, serveReceivers } from "./prepare.ts";
 
@@ -10,4 +10,5 @@ export function serveHints(device: Device, hints: Hints): void {
   if (hints.receiving.size > 0) serveReceivers(device, hints);
   if (hints.preparing.length > 0) answerPrepared(device, hints);
   tellChange(device, hints);
+  if (hints.missed.length > 0) tellMissed(device, hints);
 }

@@ -9,6 +9,7 @@ import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_ta
 import type { QueuePair } from "../state/queue_pair.ts";
 import { beginWait, takeAdmission } from "./memory_waits.ts";
 import { redeemLine, redeemPage } from "../state/hints/charges.ts";
+import { noteMiss } from "../state/hints/needless.ts";
 import { askForPages, type PageSpan } from "./page_requests.ts";
 import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
 
@@ -71,6 +72,7 @@ export function checkAccess(
       else redeemLine(hints, { table, line }, isComing(paging, table, line) ? "coming" : "gone");
     }
   }
+  if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);
   if (pages.length > 0) {
     askForPages(device, pages, access.ahead === true ? [...spansOf(behind(access))] : []);
     return { pages };

@@ -13,6 +13,7 @@ import type { ContextWait } from "../state/queues.ts";
 import { redeemContext } from "../state/hints/charges.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 import type { ControlFrame } from "../state/tx_frame.ts";
+import { noteMiss } from "../state/hints/needless.ts";
 import { findQueue } from "./queue_information.ts";
 
 export type ContextHalf = "requester" | "responder";
@@ -36,7 +37,11 @@ function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): Context
     if (hints !== undefined) redeemContext(hints, queue, "there");
     return undefined;
   }
-  if (hints !== undefined) redeemContext(hints, queue, "gone");
+  if (hints !== undefined) {
+    redeemContext(hints, queue, "gone");
+    // Its own hint needs the context as the request does: only others' bring it.
+    if (half === "responder" && hints.carriers.size + hints.groups.size > 0) noteMiss(hints, qp);
+  }
   counters.contextMisses++;
   return readContext(device, qp, queue);
 }

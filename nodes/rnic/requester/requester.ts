@@ -34,6 +34,7 @@ import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
 import { awaitAccess } from "../paging/access.ts";
+import { announceAgain } from "../hints/back_off.ts";
 import { lookAhead, mayFollowHint, rideAlong } from "../hints/look_ahead.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { mayMiss } from "../state/paging_state.ts";
@@ -321,6 +322,8 @@ function mtuOf(device: Device, qp: QueuePair): number {
 
 /** Go-back-N: goes on from `psn`, which is not acknowledged; what has not left yet is given up (§3.3). */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
+  // A page may have been missing there (H-22): what comes is announced again.
+  if (device.hints !== undefined) announceAgain(device.hints, qp);
   cancelLine(device, qp.requester.line);
   goBackTo(qp, psn);
 }

@@ -32,6 +32,7 @@ export function redeemPage(
   { table, page }: { readonly table: TranslationTable; readonly page: number },
   isThere: boolean,
 ): void {
+  if (hints.charges.size === 0) return;
   const charge = hints.charges.get(chargeKey(table, "page", page));
   if (charge === undefined) return;
   release(hints, charge);
@@ -54,6 +55,7 @@ export function redeemLine(
   { table, line }: { readonly table: TranslationTable; readonly line: number },
   found: Found,
 ): void {
+  if (hints.charges.size === 0) return;
   const charge = hints.charges.get(chargeKey(table, "line", line));
   if (charge === undefined) return;
   release(hints, charge);
@@ -78,6 +80,7 @@ export function contextKey(queue: number): number {
 
 /** A packet needs its context. */
 export function redeemContext(hints: Hints, queue: number, found: Found): void {
+  if (hints.charges.size === 0) return;
   const charge = hints.charges.get(contextKey(queue));
   if (charge === undefined) return;
   release(hints, charge);

@@ -36,6 +36,8 @@ export interface Hints {
   readonly words: Map<number, Word>;
   readonly wordCounters: WordCounters;
   readonly operandCounters: OperandCounters;
+  /** Queue pairs whose peers are to be told that a request has met what no hint had announced. */
+  readonly missed: QueuePair[];
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
@@ -79,6 +81,13 @@ export interface HintEnd {
   heldSince: Time | undefined;
   /** Answers in a row that did not come. */
   silences: number;
+  /** H-02: of the batches every 2^rarity-th is announced, as hints have brought nothing; and those since the last. */
+  rarity: number;
+  passedOver: number;
+  /** Keys of what was announced. */
+  readonly keys: Set<number>;
+  /** As responder: the peer's hints in a row for which nothing had to be fetched. */
+  needless: number;
   /** H-24: the peer's hints that named memory which it may not access. */
   refusedKeys: number;
 }
@@ -91,6 +100,8 @@ export interface Batch {
   readonly carrier: QueuePair;
   /** The hint was sent for this queue pair's work, and others' went along (H-05). */
   readonly leads: boolean;
+  /** It was sent, among many that are not, to see whether hints are needed again. */
+  readonly probes: boolean;
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
   /** The work is held until then. */
@@ -114,6 +125,8 @@ export interface Preparation {
   readonly elements: readonly HintElement[];
   /** Lines of translations: done when none is missing. */
   readonly lines: MemoryWait;
+  /** Else the peer is told only that hints have been needless, where they have. */
+  readonly isAsked: boolean;
   /** More is waited for than one requester may: it is answered as it stands. */
   readonly isOverfull: boolean;
 }
@@ -208,10 +221,14 @@ export interface HintCounters {
   hintElementsRefused: number;
   hintElementsUnable: number;
   hintElementsFailed: number;
+  /** Batches without a hint, as those before them have brought nothing. */
+  hintBatchesPassedOver: number;
   /** How long work was held back behind hints, all together. */
   hintHoldPs: number;
   hintsIn: number;
   hintsMalformed: number;
+  /** Queue pairs' parts of hints for which all was there. */
+  hintsNeedless: number;
   /** Hints, or parts of them, that nothing was done for, by reason. */
   hintsNotWanted: number;
   hintsOverQuota: number;
@@ -289,6 +306,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintWordsOverwritten: 0,
     },
     operandCounters: { hintOperandsSame: 0, hintOperandsOther: 0 },
+    missed: [],
     receiving: new Map(),
     charges: new Map(),
     byTime: new Fifo(),
@@ -306,9 +324,11 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintElementsRefused: 0,
       hintElementsUnable: 0,
       hintElementsFailed: 0,
+      hintBatchesPassedOver: 0,
       hintHoldPs: 0,
       hintsIn: 0,
       hintsMalformed: 0,
+      hintsNeedless: 0,
       hintsNotWanted: 0,
       hintsOverQuota: 0,
       hintsNoAccess: 0,
@@ -353,6 +373,10 @@ export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): 
     batches: [],
     heldSince: undefined,
     silences: 0,
+    rarity: 0,
+    passedOver: 0,
+    keys: new Set(),
+    needless: 0,
     refusedKeys: 0,
   };
 }

@@ -1,0 +1,281 @@
+import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { PageFaultRule, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
+import {
+  changed,
+  counter,
+  EVERY_ACCESS,
+  go,
+  inject,
+  packetOf,
+  packets,
+  type Pair,
+  PAIR_BYTES,
+  post,
+  recvs,
+  statuses,
+} from "../testing/pair_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+
+const PAGE = 4096;
+/** Needless hints in a row after which they get rare. */
+const ROW = 8;
+
+interface Options {
+  readonly a?: Partial<HintPlan>;
+  readonly pageFault?: PageFaultRule;
+  readonly carrier?: boolean;
+  readonly entries?: number;
+  readonly queueCache?: RnicPlan["queueCache"];
+}
+
+interface Warm extends Pair {
+  readonly driver: DemandDriver;
+  /** A second pair of queue pairs. */
+  readonly other: Pair;
+}
+
+/** A pair whose target memory is on demand, with its first page there; each WRITE is a batch of its own. */
+function warm(options: Options = {}): Warm {
+  const { a = {}, pageFault = "drop", carrier = false, entries = 2 ** 20, queueCache } = options;
+  const plan = (given: Partial<HintPlan>) => ({
+    pageFault,
+    translations: { entries, evict: "lru" as const },
+    hints: { ...HINT_PLAN, batch: 1, ...given },
+    ...(queueCache && { queueCache }),
+  });
+  const rig = new Rig({ plans: { a: plan(a), b: plan({}) } });
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const driver = new DemandDriver(rig, rig.b, {});
+  const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
+  const p = { rig, ...rig.connect({ attributes }), from, to, driver };
+  const other = { rig, ...rig.connect({ attributes }), from, to };
+  if (carrier) rig.connect({ hints: "carrier", attributes });
+  post(p, "write", { length: 64 });
+  go(p);
+  return { ...p, other };
+}
+
+function announced(p: Pair): number {
+  return hintsOf(p, "a").filter(({ type, groups }) =>
+    type === "announce" && groups.some(({ sourceQpn }) => sourceQpn === p.a.qpn)
+  ).length;
+}
+
+function hintsOf(p: Pair, from: "a" | "b"): HintMessage[] {
+  return packets(p, from).flatMap((packet) => hintOf(packet) ?? []);
+}
+
+/** WRITEs one after the other into a page. @returns for each whether it was announced. */
+function writes(p: Pair, count: number, page = 0): string {
+  return Array.from({ length: count }, () => {
+    const before = announced(p);
+    const remote = { va: BigInt(p.to.va + page * PAGE), rkey: p.to.key };
+    post(p, "write", { length: 64, remote });
+    go(p);
+    return announced(p) > before ? "h" : "-";
+  }).join("");
+}
+
+/** SENDs one after the other, each into a receive of the fifth page. */
+function sends(p: Pair, count: number): string {
+  return Array.from({ length: count }, () => {
+    const before = announced(p);
+    recvs(p, 1);
+    post(p, "send", { length: 64 });
+    go(p);
+    return announced(p) > before ? "h" : "-";
+  }).join("");
+}
+
+/** The page is away again. */
+function take({ driver, to }: Warm, page: number): void {
+  driver.take(to.key, page, 1);
+}
+
+const all = (count: number) => "h".repeat(count);
+
+describe("hints that bring nothing (H-02, H-22)", () => {
+  it("H-02, H-22: are announced ever more rarely, each of them answered, once the peer has said so", () => {
+    for (const a of [{}, { batch: "adaptive" }, { follow: "after-ack" }] as const) {
+      const p = warm({ a });
+      equal(writes(p, ROW), all(ROW), JSON.stringify(a));
+      equal(writes(p, 14), "-h---h-------h");
+      for (const wait of [16, 32, 64, 64]) equal(writes(p, wait), "-".repeat(wait - 1) + "h");
+      ok(statuses(p).every((status) => status === "SUCCESS"));
+      equal(counter(p, "a", "hintBatchesPassedOver"), 14 - 3 + 15 + 31 + 63 + 63);
+      equal(counter(p, "b", "hintsNeedless"), ROW + 3 + 4);
+      // Of hints whose answer was not asked for one of a row is answered; and each that is sent to learn.
+      const answers = hintsOf(p, "b").filter(({ type }) => type === "prepared");
+      const isAsked = Object.keys(a).length > 0;
+      equal(answers.length, (isAsked ? 1 + ROW : 1) + 7, JSON.stringify(a));
+      same(answers.at(-1)!.groups, [{ destQpn: p.b.qpn, sourceQpn: p.a.qpn, entries: [] }]);
+    }
+  });
+
+  it("H-02: are all announced where the card is told so", () => {
+    const p = warm({ a: { backOff: "off" } });
+    equal(writes(p, 40), all(40));
+    ok(hintsOf(p, "a").every(({ type, answer }) => type === "wanted" || !answer));
+  });
+
+  it("H-02: none is left out where one of each row is needed", () => {
+    const p = warm({ pageFault: "pause" });
+    for (let round = 0; round < 4; round++) {
+      equal(writes(p, ROW - 1), all(ROW - 1));
+      take(p, 1);
+      equal(writes(p, 1, 1), "h");
+    }
+    equal(counter(p, "a", "hintBatchesPassedOver"), 0);
+  });
+
+  it("H-02, H-22: a hint that is sent to learn and is needed: all is announced again", () => {
+    const p = warm({ pageFault: "pause" });
+    p.rig.fate = (_, { bytes }) => hintOf(packetOf(bytes))?.type === "wanted" ? "drop" : "pass";
+    writes(p, ROW);
+    equal(writes(p, 5), "-h---");
+    take(p, 1);
+    equal(writes(p, 1, 1), "h");
+    equal(writes(p, ROW), all(ROW));
+    equal(writes(p, 2), "-h");
+  });
+
+  it("H-02: one with a key of which nothing was announced so far is announced, and answered", () => {
+    const p = warm({ pageFault: "pause" });
+    writes(p, ROW);
+    equal(writes(p, 3), "-h-");
+    const cold = { ...p, to: p.driver.register({ length: PAGE, access: EVERY_ACCESS }) };
+    const there = { ...p, to: p.rig.register(p.rig.b, { length: PAGE, access: EVERY_ACCESS }) };
+    equal(writes(there, 2), "h-", "which is needless, too");
+    equal(writes(cold, 1), "h");
+    equal(writes(p, ROW), all(ROW));
+  });
+
+  for (const pageFault of ["rnr", "drop"] as const) {
+    it(`H-02, H-22: work that is sent again (fault: ${pageFault}): all is announced again`, () => {
+      const p = warm({ pageFault });
+      p.rig.fate = (_, { bytes }) => hintOf(packetOf(bytes))?.type === "wanted" ? "drop" : "pass";
+      writes(p, ROW);
+      equal(writes(p, 6), "-h---h");
+      take(p, 1);
+      if (pageFault === "rnr") {
+        recvs(p, 1);
+        take(p, 4);
+        post(p, "send", { length: 64 });
+        go(p);
+        ok(counter(p, "a", "rnrNaksIn") > 0);
+      } else equal(writes(p, 1, 1), "-");
+      equal(writes(p, ROW), all(ROW));
+    });
+  }
+
+  it("H-09, H-22: a request that met what none had announced: the peer says so, all is announced again", () => {
+    const p = warm({ pageFault: "pause" });
+    writes(p, ROW);
+    equal(writes(p, 6), "-h---h");
+    const before = hintsOf(p, "b").length;
+    take(p, 1);
+    equal(writes(p, 1, 1), "-");
+    equal(counter(p, "a", "retransmissions"), 0, "the requester sees nothing of it itself");
+    same(hintsOf(p, "b").slice(before).map(({ type }) => type), ["wanted"]);
+    equal(writes(p, ROW), all(ROW));
+  });
+
+  it("H-21, H-22: translations that are not on the chip are a need, too", () => {
+    const p = warm({ entries: 64 });
+    const va = 0xa_0000_0000;
+    const big = p.rig.register(p.rig.b, { length: 128 * PAGE, access: EVERY_ACCESS, va });
+    // A line has eight pages, and the chip has eight lines.
+    const pages = Array.from({ length: 16 }, (_, i) => 8 * i);
+    const wide = { ...p, to: big };
+    for (const page of [...pages, ...pages]) equal(writes(wide, 1, page), "h");
+    equal(writes(wide, 1 + ROW, 8), all(1 + ROW));
+    equal(writes(wide, 6, 8), "-h---h");
+    equal(writes(wide, 1, 0), "-");
+    equal(writes(wide, ROW, 0), all(ROW));
+  });
+
+  it("H-02, H-22: the word that they are needless is lost: it is said again, and nothing else changes", () => {
+    const p = warm();
+    let lost = 0;
+    p.rig.fate = (_, { bytes }) =>
+      hintOf(packetOf(bytes))?.type === "prepared" && lost++ === 0 ? "drop" : "pass";
+    equal(writes(p, 2 * ROW + 2), all(2 * ROW) + "-h");
+    ok(statuses(p).every((status) => status === "SUCCESS"));
+  });
+
+  it("H-08, H-22: those of one queue pair, whosever carry them, and not of others", () => {
+    const p = warm({ carrier: true, pageFault: "pause" });
+    equal(writes(p, ROW), all(ROW));
+    equal(writes(p.other, 1), "h");
+    equal(writes(p, 2), "-h");
+    equal(writes(p.other, ROW - 1), all(ROW - 1));
+    equal(writes(p.other, 2), "-h");
+  });
+
+  it("H-21, H-22: a context that is not on the chip is a need where a carrier's hints bring it", () => {
+    // The carrier's and the pair's queues, and two more, which put the pair's out.
+    const queueCache = { entries: 8, evict: "oldest", amount: 1 } as const;
+    for (const carrier of [true, false]) {
+      const p = warm({ carrier, queueCache, a: { transport: carrier ? "carrier" : "own" } });
+      const others = Array.from({ length: 8 }, () => ({
+        ...p,
+        ...p.rig.connect({ attributes: { accessFlags: EVERY_ACCESS, timeout: 9 } }),
+      }));
+      writes(p, 2 * ROW);
+      const misses = counter(p, "b", "contextMisses");
+      for (const each of others) writes(each, 1);
+      equal(writes(p, 1), "-");
+      ok(counter(p, "b", "contextMisses") > misses);
+      equal(writes(p, 4), carrier ? "hhhh" : "----", `${carrier}`);
+    }
+  });
+
+  it("H-21, H-22: SENDs whose receive buffers are there need none, until one is not", () => {
+    const p = warm({ pageFault: "pause" });
+    sends(p, 1);
+    equal(sends(p, ROW), all(ROW));
+    equal(sends(p, 6), "-h---h");
+    take(p, 4);
+    equal(sends(p, 1), "-");
+    equal(sends(p, ROW), all(ROW));
+  });
+
+  it("H-21, H-22: a receive buffer that is brought in ahead of its SEND is a need", () => {
+    const p = warm({ a: { follow: "delay", delayPs: 100_000_000 } });
+    sends(p, 1);
+    for (let round = 0; round < 3; round++) {
+      equal(sends(p, ROW - 1), all(ROW - 1));
+      take(p, 4);
+      equal(sends(p, 1), "h");
+    }
+    equal(counter(p, "b", "rnrNaksOut"), 0);
+    same(hintsOf(p, "b").filter(({ type }) => type !== "wanted"), []);
+  });
+
+  it("H-24: a peer has a say in queue pairs that are connected with it alone", () => {
+    const p = warm();
+    writes(p, 1);
+    const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
+    const say = (sourceQpn: number, destQpn: number) => {
+      const message: HintMessage = {
+        ...{ type: "prepared", kinds: 0, reason: "none", sequence: 99, answer: false },
+        groups: [{ sourceQpn, destQpn, entries: [] }],
+      };
+      const { hintEth, payload } = hintParts(message);
+      inject(p, "a", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
+      p.rig.run();
+    };
+    for (const qpn of [0, 0xff_ffff, p.other.b.qpn]) {
+      say(p.a.qpn, qpn);
+      equal(writes(p, 1), "h", `${qpn}`);
+    }
+    say(p.a.qpn, p.b.qpn);
+    equal(writes(p, 2), "-h");
+  });
+});
