@@ -22,7 +22,7 @@ hosts:
 `;
 const it = itUnless(browserMissing, "The console's page in a browser");
 /** Explorations compute for seconds, and this machine may be busy. */
-const LONG = { timeout: 20_000 };
+const LONG = { timeout: 60_000 };
 /** A rack of processes comes up, and is disturbed. */
 const CAMPAIGN = { timeout: 60_000 };
 

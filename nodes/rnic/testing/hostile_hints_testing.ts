@@ -106,7 +106,13 @@ export function createWorld({ seed, b, takeOneIn = 0, strangers = 6 }: WorldOpti
   const attackers = { own: connect(), carrier: connect("carrier"), member: connect() };
   const others = { uc: connectUc(rig), spare: connect(), off: connect("off") };
   const [a, ofB] = [rig.a, rig.b].map((side) => {
-    const qp = createUd(rig, side, { hints: "group", qKey: Q_KEY, depth: 4, rqDepth: 4 });
+    const qp = createUd(rig, side, {
+      hints: "group",
+      privileged: true,
+      qKey: Q_KEY,
+      depth: 4,
+      rqDepth: 4,
+    });
     const reply = rig.command(side, { op: "attach-mcast", qpn: qp.qpn, group: GROUP });
     if (reply.status !== "ok") throw new Error(reply.reason);
     return qp;
