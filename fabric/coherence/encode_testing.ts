@@ -38,12 +38,13 @@ const PHASE = codes(
   ) => [`${phase} free`, `${phase} owned`]),
 );
 const DEMAND = codes(["GetS", "GetM", "Put", "Flush", "Purge"]);
-const ACCESS = codes(["load", "store", "flush"]);
+const ACCESS = codes(["load", "store", "flush", "own"]);
 const RIGHT = codes(["I", "S", "X"]), LLC = codes(["I", "S", "E", "M"]);
 
-/** The state's number. `extra` is what the explorer keeps beside it. */
-export function keyOf(system: System, extra: readonly number[]): number {
+/** The state's number. `extra` and `more` are what the explorer keeps beside it. */
+export function keyOf(system: System, extra: readonly number[], more: number): number {
   const bytes = encode(system, extra);
+  bytes[0] = (bytes[0] ?? 0) + more * 16;
   const high = hashBytes(bytes, 0x1234_5678), low = hashBytes(bytes, 0x0bad_cafe);
   return high * 2 ** 21 + (low & 0x1f_ffff);
 }
@@ -114,14 +115,14 @@ function accesses(list: readonly Access[]): void {
 }
 
 function one({ kind, line, change, passes }: Access): void {
-  put((ACCESS[kind] ?? 0) + (change === "full" ? 4 : 0) + (passes ? 8 : 0));
+  put((ACCESS[kind] ?? 0) + (change === "full" ? 8 : 0) + (passes ? 16 : 0));
   put(line);
 }
 
 function card(system: System, { lines, waiting, active, isUp, ...rest }: FarCard): void {
   const copies: [number, FarLine][] = [...lines];
   // Only a cache that has a choice of what to evict depends on the order.
-  if (rest.size.lines >= system.size.lines) copies.sort(([a], [b]) => a - b);
+  if (copies.length > 1 && rest.size.lines >= system.size.lines) copies.sort(([a], [b]) => a - b);
   for (const [line, { state, data }] of copies) {
     put(line * 16 + (FAR[state] ?? 0));
     // What is asked for comes with its data.

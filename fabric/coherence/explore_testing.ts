@@ -17,7 +17,14 @@ import {
   move,
   newHomeCard,
 } from "./home_card.ts";
-import { canEvictFromLlc, cardLost, evictFromLlc, hostAccess, hostLine } from "./host_agent.ts";
+import {
+  canEvictFromLlc,
+  cardLost,
+  evictFromLlc,
+  type HostAccess,
+  hostAccess,
+  hostLine,
+} from "./host_agent.ts";
 import {
   checkState,
   FRESH,
@@ -49,7 +56,9 @@ export interface Exploration {
   readonly tables?: Tables;
   readonly links?: Links;
   /** What may happen besides loads, stores and evictions. */
-  readonly with?: readonly ("flush" | "verbs" | "moves" | "losses")[];
+  readonly with?: readonly ("own" | "flush" | "verbs" | "moves" | "losses")[];
+  /** A break of decision 13: home's lease may end before the far card's. */
+  readonly isEarly?: true;
   /** States at most: beyond, the exploration says that it is not whole. */
   readonly statesMax?: number;
 }
@@ -82,21 +91,13 @@ interface State {
 
 const LOSSES_MAX = 1;
 
-function accessOf(
-  kind: Access["kind"],
-  line: number,
-  change: "atomic" | "full" = "atomic",
-): Access {
-  return { kind, line, ticket: 0, ...(kind === "store" && { change }) };
-}
-
-function kindsOf({ with: also = [] }: Exploration): [Access["kind"], "atomic" | "full"][] {
-  return [
-    ["load", "atomic"],
-    ["store", "atomic"],
-    ...(also.includes("losses") ? [["store", "full"] as ["store", "full"]] : []),
-    ...(also.includes("flush") ? [["flush", "atomic"] as ["flush", "atomic"]] : []),
-  ];
+/** A core's accesses of a line: a store reads what it overwrites, unless it is `full`. */
+function* accessesTo(line: number, { with: also = [] }: Exploration): Generator<Access> {
+  yield { kind: "load", line, ticket: 0 };
+  yield { kind: "store", line, change: "atomic", ticket: 0 };
+  if (also.includes("own")) yield { kind: "own", line, ticket: 0 };
+  if (also.includes("losses")) yield { kind: "store", line, change: "full", ticket: 0 };
+  if (also.includes("flush")) yield { kind: "flush", line, ticket: 0 };
 }
 
 /** All that may happen, always in the same order, so that a path can be walked again. */
@@ -143,7 +144,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
       act: (next) => act(next, 0, (out) => move(next.home, { region: 0, place }, out)),
     };
   }
-  if (also.includes("losses")) yield* lossesOf(system, losses);
+  if (also.includes("losses")) yield* lossesOf(system, losses, given);
 }
 
 function cardOf(system: System, at: number) {
@@ -152,12 +153,16 @@ function cardOf(system: System, at: number) {
   return card;
 }
 
+function isHostAccess(access: Access): access is HostAccess {
+  return access.kind !== "own";
+}
+
 function* accessesOf(system: System, line: number, given: Exploration): Generator<Action> {
   const { host, home, fars } = system;
-  for (const [kind, change] of kindsOf(given)) {
-    const access = accessOf(kind, line, change);
+  for (const access of accessesTo(line, given)) {
+    const { kind, change } = access;
     const name = `${change === "full" ? "full " : ""}${kind} ${line}`;
-    if (host.waiting.length === 0) {
+    if (host.waiting.length === 0 && isHostAccess(access)) {
       yield {
         name: `home's core: ${name}`,
         isProgress: false,
@@ -165,7 +170,7 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
       };
     }
     const isIdle = home.local.waiting.length + home.local.active.size === 0;
-    if (given.with?.includes("verbs") && kind !== "flush" && isIdle) {
+    if (given.with?.includes("verbs") && /^(load|store)$/.test(kind) && isIdle) {
       yield {
         name: `a verb: ${name}`,
         isProgress: false,
@@ -184,7 +189,11 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
 }
 
 /** Decisions 13 and 14: far leases end before home's; home's card dies; a far card dies for good. */
-function* lossesOf({ home, fars }: System, losses: number): Generator<Action> {
+function* lossesOf(
+  { home, fars }: System,
+  losses: number,
+  { isEarly }: Exploration,
+): Generator<Action> {
   for (const [at, card] of fars.entries()) {
     if (card.isUp && losses < LOSSES_MAX) {
       yield {
@@ -204,7 +213,7 @@ function* lossesOf({ home, fars }: System, losses: number): Generator<Action> {
       };
     }
     const known = home.lives.get(card.agent);
-    if (known !== undefined && known < card.life) {
+    if (known !== undefined && (known < card.life || isEarly)) {
       yield {
         name: `home gives card ${card.agent} up`,
         isProgress: true,
@@ -259,38 +268,24 @@ function step({ system, promises, losses }: State, { name, act: does }: Action):
   const next = fork(system);
   const { answers } = does(next);
   const kept = [...promises];
-  for (const { by, answer } of answers) checkAnswer(next, by, answer);
-  const written = writtenLines(next);
-  settle(next);
-  for (const line of written) {
+  for (const { by, answer: { access, result, data } } of answers) {
+    if (result !== "done") continue;
+    if (/^(load|own)$/.test(access.kind) && data === STALE) {
+      throw new Violation(`${by} has read an old value`);
+    }
+    // At once: no promise was made before.
+    const isDue = access.kind === "flush" && isQuiet(system);
+    if (isDue && hostLine(next.host, access.line).memory === STALE) {
+      throw new Violation(`${by} has flushed ${access.line}: not in memory`);
+    }
+  }
+  for (const line of settle(next)) {
     for (let at = 0; at < kept.length; at++) if (lineAt(next, at) === line) kept[at] = 0;
   }
   keepPromises(system, next, kept);
   checkState(next);
   const isLoss = / dies|lease ends/.test(name);
   return { system: next, promises: kept, losses: losses + (isLoss ? 1 : 0) };
-}
-
-function checkAnswer(
-  system: System,
-  by: number,
-  { access, result, data }: Events["answers"][0]["answer"],
-) {
-  if (result !== "done") return;
-  if (access.kind === "load" && data === STALE) throw new Violation(`${by} has read an old value`);
-  void system;
-}
-
-function writtenLines({ host, home, fars, size }: System): number[] {
-  const lines: number[] = [];
-  for (let line = 0; line < size.lines; line++) {
-    const copies = [
-      hostLine(host, line).cached,
-      ...[home.local, ...fars].map((card) => farLine(card, line).data),
-    ];
-    if (copies.includes(2)) lines.push(line);
-  }
-  return lines;
 }
 
 // ── what was promised persistent ─────────────────────────────────────────────────────────────────
@@ -400,7 +395,7 @@ export function explore(given: Exploration): Explored {
 }
 
 function keyOfState({ system, promises, losses }: State): number {
-  return keyOf(system, [...promises, losses]);
+  return keyOf(system, promises, losses);
 }
 
 function pathTo(

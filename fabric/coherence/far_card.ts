@@ -82,24 +82,19 @@ export function evict(card: FarCard, line: number, out: Output): void {
 }
 
 /**
- * Gives an access of the local cache back, unless home has begun to serve its request (`isAsked`).
- * @returns whether it was given back; the caller withdraws the request.
+ * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve.
+ * @returns whether the request has to be withdrawn.
  */
-export function giveBack(
-  card: FarCard,
-  access: Access,
-  { isAsked }: { readonly isAsked: boolean },
-): boolean {
+export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
   const { line } = access;
   const index = card.waiting.indexOf(access);
   if (index >= 0) {
     card.waiting.splice(index, 1);
-    return true;
+    return { wasAsked: false };
   }
-  if (isAsked || card.active.get(line) !== access) return false;
   card.active.delete(line);
   turn(card, { line, event: "Retry" }, newOutput());
-  return true;
+  return { wasAsked: true };
 }
 
 /** A message of home's card. One that is of another life changes nothing (decision 14). */
@@ -198,7 +193,7 @@ function attempt(card: FarCard, access: Access, out: Output): boolean {
   if (!isHome && state === "I" && !makeRoom(card, out)) return false;
   if (access.passes && !hasBuffer(card)) return false;
   card.active.set(line, access);
-  if (!isHome) turn(card, { line, event: access.passes ? "store" : kind }, out);
+  if (!isHome) turn(card, { line, event: kind === "load" ? "load" : "store" }, out);
   else askHome(card, access, out);
   return true;
 }
@@ -211,7 +206,7 @@ function askHome(card: FarCard, { kind, line, change }: Access, out: Output): vo
   }
   // A copy of before the move: home recalls it, or it is dropped here.
   if (farLine(card, line).state === "S") turn(card, { line, event: "evict" }, out);
-  const message = messageOf(card, line, kind === "load" ? "Read" : "Write");
+  const message = messageOf(card, line, kind === "store" ? "Write" : "Read");
   out.wire.push({ ...message, placement: farPlacement(card, line), change });
 }
 
@@ -264,11 +259,11 @@ function serve(card: FarCard, access: Access, out: Output): void {
     out.answers.push({ access, result: "lost" });
     return;
   }
-  turn(card, { line, event: kind }, out);
+  turn(card, { line, event: kind === "store" ? "store" : "load" }, out);
   const used: FarLine = { state: farLine(card, line).state, data: changed ?? data };
   card.lines.delete(line);
   card.lines.set(line, used);
-  out.answers.push({ access, result: kind === "load" && data === LOST ? "lost" : "done", data });
+  out.answers.push({ access, result: kind !== "store" && data === LOST ? "lost" : "done", data });
 }
 
 /** Home has answered the access itself. */

@@ -158,7 +158,8 @@ export function homeBus(card: HomeCard, { kind, line, data }: BusMessage, out: O
  * behind in it, and takes the line from all others.
  */
 export function homeAccess(card: HomeCard, access: Access, out: Output): void {
-  local(card, (its) => farAccess(card.local, { ...access, passes: true }, its), out);
+  const kind = access.kind === "load" ? "own" : access.kind;
+  local(card, (its) => farAccess(card.local, { ...access, kind, passes: true }, its), out);
   pump(card, out);
 }
 
@@ -183,11 +184,14 @@ export function move(
   card.placements.set(region, { place, version: version + 1 });
   // What the local cache has not yet asked for is asked again at the new place.
   for (const slot of [...card.slots]) {
-    if (slot.access === null || card.regionOf(slot.message.line) !== region) continue;
-    const { line } = slot.message;
-    const index = card.own.findIndex((each) => each.line === line && each.kind !== "Put");
-    if (!giveBack(card.local, slot.access, { isAsked: index < 0 })) continue;
-    if (index >= 0) card.own.splice(index, 1);
+    const { access, message: { line } } = slot;
+    if (access === null || card.regionOf(line) !== region) continue;
+    const isOwn = (each: WireMessage) => each.line === line && each.kind !== "Put";
+    const isActive = card.local.active.get(line) === access;
+    // Home serves its request already: it ends before the purge.
+    if (isActive && !card.own.some(isOwn)) continue;
+    const { wasAsked } = giveBack(card.local, access);
+    if (wasAsked) card.own.splice(card.own.findIndex(isOwn), 1);
     retry(card, slot, out);
   }
   recallRegion(card, region, out);
@@ -458,13 +462,17 @@ function hasEntry(card: HomeCard): boolean {
 }
 
 function beginTransaction(card: HomeCard, message: WireMessage, out: Output): void {
-  apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
+  const { line, kind } = message;
+  apply(card, { line, event: kind as HomeEvent, message }, out);
+  // Done at once, as a late `Put` may be.
+  const slot = card.slots.find((each) => each.message === message);
+  if (slot !== undefined && homeLine(card, line).serving === null) drop(card, slot);
 }
 
 /** The local cache does a far card's access (C-06). */
 function beginLocal(card: HomeCard, slot: Slot, out: Output): void {
   const { line, kind, change } = slot.message;
-  const access: Access = { kind: kind === "Read" ? "load" : "store", line, change, ticket: 0 };
+  const access: Access = { kind: kind === "Write" ? "store" : "load", line, change, ticket: 0 };
   card.slots[card.slots.indexOf(slot)] = { ...slot, isBegun: true, access };
   local(card, (its) => farAccess(card.local, access, its), out);
 }

@@ -139,12 +139,18 @@ const recall = (kind: Demand, send: "RecS" | "RecI"): HomeRow => (line, message)
   send: [{ to: line.owner, kind: send }],
 });
 
+/** "Drop the data, WbAck": the line was recalled before, and lent again behind the recall's write-back. */
+const dropPut: HomeRow = (line, { agent = NONE, life = 0 }) => ({
+  line,
+  send: [{ to: agent, kind: "WbAck", life }],
+});
+
 /**
- * "Drop the data, WbAck": the line was recalled before, and its content came with the recall. The page answers
- * at once; but where the recall was for a snoop, its `RspI` with the content may still be on the bus, and a
- * write-back that is acknowledged is promised persistent (decision 12). So the bus is asked first.
+ * The same where it is not lent exclusively. The page answers at once; but where the recall was for a snoop,
+ * `RspI` with the content may still be on the bus, and a write-back that is acknowledged is promised persistent
+ * (decision 12). So the bus is asked first.
  */
-const dropPut: HomeRow = (line, message) => ({
+const dropPutLate: HomeRow = (line, message) => ({
   line: { ...begun(line, "Put", message), phase: "P2" },
   send: [{ to: "bus", kind: "BusFlush" }],
 });
@@ -313,7 +319,7 @@ export const HOME_TABLE: HomeTable = {
   "idle free": {
     GetS: askBus("GetS", "RdData"),
     GetM: askBus("GetM", "RdInvOwn"),
-    Put: dropPut,
+    Put: dropPutLate,
     Flush: flushHome,
     Purge: purgeShared,
     SnpInv: snoopInvalidate,

@@ -8,12 +8,15 @@ import { type Access, type BusMessage, type Contents, type Data, LOST } from "./
 import type { Output } from "./output.ts";
 import { rowOf } from "./table.ts";
 
+/** An access of a core of home's, which needs no card for ownership: its stores ask for it themselves. */
+export type HostAccess = Access & { readonly kind: Exclude<Access["kind"], "own"> };
+
 export interface HostAgent {
   readonly table: HostTable;
   readonly contents: Contents;
   readonly lines: Map<number, HostLine>;
   /** In the order of their coming; the first of a line may wait for a snoop. */
-  readonly waiting: Access[];
+  readonly waiting: HostAccess[];
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
 }
@@ -28,7 +31,7 @@ function isBusy(agent: HostAgent, line: number): boolean {
 }
 
 /** An access of one of home's cores. It waits while its line waits for a snoop. */
-export function hostAccess(agent: HostAgent, access: Access, out: Output): void {
+export function hostAccess(agent: HostAgent, access: HostAccess, out: Output): void {
   const isFirst = !agent.waiting.some(({ line }) => line === access.line);
   agent.waiting.push(access);
   if (isFirst) attempt(agent, access.line, out);

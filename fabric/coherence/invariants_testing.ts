@@ -14,6 +14,9 @@ export const STALE = 0, FRESH = 1;
 /** Just written: the step's end makes it fresh, and all else stale. */
 const WRITTEN = 2;
 
+/** Whether a store was done since it was asked last: most steps have none. */
+let mayHaveWritten = false;
+
 /** A promise of the protocol that was broken. */
 export class Violation extends Error {}
 
@@ -21,17 +24,22 @@ export class Violation extends Error {}
 export const TOKENS: Contents = {
   apply(data, change) {
     if (data === STALE) throw new Violation("a store found an old value");
+    mayHaveWritten = true;
     return data === LOST && change !== "full" ? null : WRITTEN;
   },
 };
 
-/** Ages all copies of a line that was written in this step. */
-export function settle(system: System): void {
+/** Ages all copies of lines that were written in this step. @returns these lines. */
+export function settle(system: System): number[] {
+  const written: number[] = [];
+  if (!mayHaveWritten) return written;
+  mayHaveWritten = false;
   for (let line = 0; line < system.size.lines; line++) {
-    if (has(system, line, WRITTEN)) {
-      replace(system, line, (data) => data === WRITTEN ? FRESH : data === FRESH ? STALE : data);
-    }
+    if (!has(system, line, WRITTEN)) continue;
+    written.push(line);
+    replace(system, line, (data) => data === WRITTEN ? FRESH : data === FRESH ? STALE : data);
   }
+  return written;
 }
 
 function has(system: System, line: number, token: Data): boolean {
@@ -79,13 +87,14 @@ export function checkState(system: System): void {
 function checkLine(system: System, line: number): void {
   const { host, home, fars } = system;
   const { llc, cached, memory, phase } = hostLine(host, line);
-  const { sharers, owner, right } = homeLine(home, line);
+  const { sharers, owner, right, dirty: isMarked } = homeLine(home, line);
   let readers = llc === "I" ? 0 : 1,
     writers = llc === "E" || llc === "M" ? 1 : 0,
     dirty = llc === "M";
   if (llc !== "I" && cached === STALE) throw new Violation("the LLC has an old value");
   if (llc === "E" && cached !== memory) throw new Violation("the LLC's E differs from memory");
   let cards = 0;
+  const isStable = isQuiet(system);
   for (const card of [home.local, ...fars]) {
     const { state, data } = farLine(card, line);
     const where = `card ${card.agent} in ${state}`;
@@ -100,6 +109,9 @@ function checkLine(system: System, line: number): void {
       if (owner !== card.agent) throw new Violation(`${where}: the directory has owner ${owner}`);
       if (state === "E" && data !== memory) throw new Violation(`${where} differs from memory`);
       if (state === "M") dirty = true;
+      if (isStable && isMarked !== (state === "M")) {
+        throw new Violation(`${where}: the directory takes it for ${isMarked ? "M" : "E"}`);
+      }
     }
     if (card.agent === 0) cards |= 1;
     else cards |= 2;
@@ -110,7 +122,7 @@ function checkLine(system: System, line: number): void {
   if (right === "S" && phase.endsWith("none")) throw new Violation(`right S, and hd is ${phase}`);
   if (owner >= 0 && right !== "X") throw new Violation(`lent exclusively under right ${right}`);
   if (sharers !== 0 && right === "I") throw new Violation("shared under no right");
-  if (!dirty && memory === STALE && isQuiet(system)) throw new Violation("the last write is lost");
+  if (!dirty && memory === STALE && isStable) throw new Violation("the last write is lost");
 }
 
 /** One line of a quiet state: what explorer and Murphi model have to agree on. */

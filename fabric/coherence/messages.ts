@@ -111,8 +111,11 @@ export interface BusMessage {
 
 /** An access of a core, or of a verb at the local cache; each ends with one {@link Answer}. */
 export interface Access {
-  /** `flush`: the line is in home's persistence domain, wherever its dirty copy was (decision 12). */
-  readonly kind: "load" | "store" | "flush";
+  /**
+   * `own`: a load that asks for ownership, as a prefetch for writing does (decision 10: only it and stores give
+   * E). `flush`: the line is in home's persistence domain, wherever its dirty copy was (decision 12).
+   */
+  readonly kind: "load" | "own" | "store" | "flush";
   readonly line: number;
   /** Of `store`. An atomic is a store: it is done where E or M is (decision 15). */
   readonly change?: Change;
