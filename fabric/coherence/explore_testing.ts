@@ -75,9 +75,11 @@ export interface Explored {
 
 /** Something that may happen in a state. */
 interface Action {
-  readonly name: string;
+  readonly name: () => string;
   /** Not a new access or eviction: what is under way goes on by itself. */
   readonly isProgress: boolean;
+  /** It counts for {@link LOSSES_MAX}. */
+  readonly isLoss?: true;
   readonly act: (system: System) => Events;
 }
 
@@ -106,7 +108,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   const also = given.with ?? [];
   for (const delivery of deliveries(system)) {
     yield {
-      name: nameOf(system, delivery),
+      name: () => nameOf(system, delivery),
       isProgress: true,
       act: (next) => deliver(next, delivery),
     };
@@ -115,14 +117,14 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
     yield* accessesOf(system, line, given);
     if (canEvictFromLlc(host, line)) {
       yield {
-        name: `the LLC evicts ${line}`,
+        name: () => `the LLC evicts ${line}`,
         isProgress: false,
         act: (next) => act(next, HOST, (out) => evictFromLlc(next.host, line, out)),
       };
     }
     if (canEvictLocal(home, line)) {
       yield {
-        name: `the local cache evicts ${line}`,
+        name: () => `the local cache evicts ${line}`,
         isProgress: false,
         act: (next) => act(next, 0, (out) => evictLocal(next.home, line, out)),
       };
@@ -130,7 +132,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
     for (const [at, card] of fars.entries()) {
       if (!canEvict(card, line)) continue;
       yield {
-        name: `card ${card.agent} evicts ${line}`,
+        name: () => `card ${card.agent} evicts ${line}`,
         isProgress: false,
         act: (next) => act(next, at + 1, (out) => evict(cardOf(next, at), line, out)),
       };
@@ -139,7 +141,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   if (also.includes("moves")) {
     const place = homePlacement(home, 0).place === "local" ? "remote" : "local";
     yield {
-      name: `moves to ${place}`,
+      name: () => `moves to ${place}`,
       isProgress: false,
       act: (next) => act(next, 0, (out) => move(next.home, { region: 0, place }, out)),
     };
@@ -161,10 +163,10 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
   const { host, home, fars } = system;
   for (const access of accessesTo(line, given)) {
     const { kind, change } = access;
-    const name = `${change === "full" ? "full " : ""}${kind} ${line}`;
+    const name = () => `${change === "full" ? "full " : ""}${kind} ${line}`;
     if (host.waiting.length === 0 && isHostAccess(access)) {
       yield {
-        name: `home's core: ${name}`,
+        name: () => `home's core: ${name()}`,
         isProgress: false,
         act: (next) => act(next, HOST, (out) => hostAccess(next.host, access, out)),
       };
@@ -172,7 +174,7 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
     const isIdle = home.local.waiting.length + home.local.active.size === 0;
     if (given.with?.includes("verbs") && /^(load|store)$/.test(kind) && isIdle) {
       yield {
-        name: `a verb: ${name}`,
+        name: () => `a verb: ${name()}`,
         isProgress: false,
         act: (next) => act(next, 0, (out) => homeAccess(next.home, access, out)),
       };
@@ -180,7 +182,7 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
     for (const [at, card] of fars.entries()) {
       if (!card.isUp || card.waiting.length + card.active.size > 0) continue;
       yield {
-        name: `card ${card.agent}: ${name}`,
+        name: () => `card ${card.agent}: ${name()}`,
         isProgress: false,
         act: (next) => act(next, at + 1, (out) => farAccess(cardOf(next, at), access, out)),
       };
@@ -197,13 +199,15 @@ function* lossesOf(
   for (const [at, card] of fars.entries()) {
     if (card.isUp && losses < LOSSES_MAX) {
       yield {
-        name: `card ${card.agent}'s lease ends`,
+        name: () => `card ${card.agent}'s lease ends`,
         isProgress: false,
+        isLoss: true,
         act: (next) => act(next, at + 1, (out) => fence(cardOf(next, at), out)),
       };
       yield {
-        name: `card ${card.agent} dies`,
+        name: () => `card ${card.agent} dies`,
         isProgress: false,
+        isLoss: true,
         act: (next) => {
           const lost = cardOf(next, at);
           act(next, at + 1, (out) => fence(lost, out));
@@ -215,7 +219,7 @@ function* lossesOf(
     const known = home.lives.get(card.agent);
     if (known !== undefined && (known < card.life || isEarly)) {
       yield {
-        name: `home gives card ${card.agent} up`,
+        name: () => `home gives card ${card.agent} up`,
         isProgress: true,
         act: (next) => act(next, 0, (out) => loseFarCard(next.home, card.agent, out)),
       };
@@ -223,7 +227,7 @@ function* lossesOf(
   }
   const areFenced = fars.every(({ agent, life }) => (home.lives.get(agent) ?? -1) < life);
   if (areFenced && losses <= LOSSES_MAX) {
-    yield { name: "home's card dies", isProgress: false, act: homeCardDies };
+    yield { name: () => "home's card dies", isProgress: false, isLoss: true, act: homeCardDies };
   }
 }
 
@@ -264,7 +268,7 @@ function nameOf(system: System, { from, agent = 0, index }: Delivery): string {
 // ── one step ─────────────────────────────────────────────────────────────────────────────────────
 
 /** @throws Violation, or MissingRow, where the step breaks a promise. */
-function step({ system, promises, losses }: State, { name, act: does }: Action): State {
+function step({ system, promises, losses }: State, { isLoss, act: does }: Action): State {
   const next = fork(system);
   const { answers } = does(next);
   const kept = [...promises];
@@ -284,7 +288,6 @@ function step({ system, promises, losses }: State, { name, act: does }: Action):
   }
   keepPromises(system, next, kept);
   checkState(next);
-  const isLoss = / dies|lease ends/.test(name);
   return { system: next, promises: kept, losses: losses + (isLoss ? 1 : 0) };
 }
 
@@ -362,7 +365,7 @@ export function explore(given: Exploration): Explored {
         try {
           next = step(state, action);
         } catch (error) {
-          if (error instanceof Error) return failed(error.message, at, action.name);
+          if (error instanceof Error) return failed(error.message, at, action.name());
           throw error;
         }
         const key = keyOfState(next);
@@ -410,7 +413,7 @@ function pathTo(
   for (const choice of path) {
     const action = [...actionsOf(state, given)][choice];
     if (action === undefined) break;
-    names.push(action.name);
+    names.push(action.name());
     state = step(state, action);
   }
   return names;

@@ -46,7 +46,6 @@ export const FAR_TABLE: FarTable = {
     store: { next: "IM", send: "GetM" },
     // "I, IS, IM stay; InvAck": S was evicted in silence, and home cannot know.
     Inv: { next: "I", send: "InvAck" },
-    fence: DROPPED,
   },
   S: {
     load: { next: "S", serves: true },

@@ -17,6 +17,8 @@ export interface HostAgent {
   readonly lines: Map<number, HostLine>;
   /** In the order of their coming; the first of a line may wait for a snoop. */
   readonly waiting: HostAccess[];
+  /** Lines that the card has said are written by it: E has become M there [0060, 0065]. */
+  notices: number;
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
 }
@@ -40,7 +42,9 @@ export function hostAccess(agent: HostAgent, access: HostAccess, out: Output): v
 /** A message of home's card. @throws MissingRow for one that cannot come now. */
 export function hostReceive(agent: HostAgent, message: BusMessage, out: Output): void {
   const { line, kind, data } = message;
-  apply(agent, { line, event: kind as HostEvent, data }, out);
+  // It changes nothing here: the line is lent exclusively, and counts as perhaps M (decision 10).
+  if (kind === "BusDirty") agent.notices++;
+  else apply(agent, { line, event: kind as HostEvent, data }, out);
 }
 
 /** Whether the LLC may drop the line now, writing it back where it is dirty. */

@@ -22,7 +22,6 @@ export type HostEvent =
   | "WbMtoS"
   | "WbMtoE"
   | "BusFlush"
-  | "BusDirty"
   | "RspI"
   | "RspS";
 
@@ -111,9 +110,6 @@ const busFlush: HostRow = (line) => ({
   line: cleaned(line, line.llc === "M" ? "E" : line.llc),
   send: "Cmp",
 });
-/** The notice of E → M [0060, 0065]: only counted. */
-const noticed: HostRow = (line) => ({ line });
-
 /** "RspI / RspS (+ data): memory, `hd` none / S, finish the CPU's access, dequeue." */
 const answered = (phase: HostPhase): HostRow => (line, { data }) => ({
   line: { ...line, memory: data ?? line.memory, phase },
@@ -129,7 +125,7 @@ const cardLost = (data: "kept" | "lost"): HostRow => (line) => {
 
 // ── the table ────────────────────────────────────────────────────────────────────────────────────
 
-const BUSY = { RdData: queue("RdData"), RdInvOwn: queue("RdInvOwn"), BusDirty: noticed } as const;
+const BUSY = { RdData: queue("RdData"), RdInvOwn: queue("RdInvOwn") } as const;
 
 export const HOST_TABLE: HostTable = {
   none: {
@@ -140,7 +136,6 @@ export const HOST_TABLE: HostTable = {
     RdData: grantShared,
     RdInvOwn: grantOwned,
     BusFlush: busFlush,
-    BusDirty: noticed,
     cardLost: cardLost("kept"),
   },
   S: {
@@ -152,7 +147,6 @@ export const HOST_TABLE: HostTable = {
     RdData: grantShared,
     RdInvOwn: grantOwned,
     BusFlush: busFlush,
-    BusDirty: noticed,
     cardLost: cardLost("kept"),
   },
   X: {
@@ -162,7 +156,6 @@ export const HOST_TABLE: HostTable = {
     WbMtoI: absorb("none"),
     WbMtoS: absorb("S"),
     WbMtoE: absorb("X"),
-    BusDirty: noticed,
     cardLost: cardLost("lost"),
   },
   // A write-back was absorbed while the core waited.

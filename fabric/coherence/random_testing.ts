@@ -24,6 +24,7 @@ import {
   act,
   deliver,
   deliveries,
+  type Delivery,
   type Events,
   HOST,
   isQuiet,
@@ -39,6 +40,8 @@ export interface RandomRun {
   /** Which of all that may happen is next, one number for each step. */
   readonly choices: readonly number[];
   readonly losses: boolean;
+  /** A queue, of the first far card, that delivers one time in sixteen: what is on them meets much that was sent later. */
+  readonly slow?: Delivery["from"];
   readonly tables?: Tables;
   readonly links?: Links;
 }
@@ -84,18 +87,23 @@ class Run {
   readonly #system: System;
   readonly #issued: Issued[] = [];
   readonly #losses: boolean;
+  readonly #slow: Delivery["from"] | undefined;
   #stores = 0;
 
-  constructor({ size, losses, ...rest }: RandomRun) {
+  constructor({ size, losses, slow, ...rest }: RandomRun) {
     const initial = () => new Uint8Array(LINE);
     this.#system = newSystem({ size, contents: LINE_BYTES, initial, ...rest });
     this.#losses = losses;
+    this.#slow = slow;
   }
 
   step(choice: number): void {
     const may = [...this.#mayHappen(choice)];
     // Deliveries as often as all else together, or queues would only grow.
-    const next = deliveries(this.#system);
+    const isSlow = (choice >>> 24) % 16 !== 0;
+    const next = deliveries(this.#system).filter(({ from, agent = 1 }) =>
+      !(isSlow && from === this.#slow && agent === 1)
+    );
     const isDelivery = next.length > 0 && (choice & 1) === 0;
     const index = choice >>> 1;
     const delivery = next[index % next.length];

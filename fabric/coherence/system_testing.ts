@@ -99,7 +99,7 @@ export function newSystem(
   return {
     size,
     links,
-    host: { table: tables.host, contents, lines: new Map(), waiting: [], initial },
+    host: { table: tables.host, contents, lines: new Map(), waiting: [], notices: 0, initial },
     home,
     fars: agents.map((agent) => ({
       agent,
@@ -238,9 +238,10 @@ export function act(system: System, by: number, does: (out: Output) => void): Ev
   const { links } = system;
   for (const sent of out.bus) {
     const message = links.bus === undefined ? sent : links.bus(sent, system);
-    // The notice changes no state: it needs no order.
-    if (message === null || message.kind === "BusDirty") continue;
-    (by === HOST ? system.toHome : system.toHost).push(message);
+    if (message === null) continue;
+    // The notice changes no state, so nothing depends on its order.
+    if (message.kind === "BusDirty") hostReceive(system.host, message, newOutput());
+    else (by === HOST ? system.toHome : system.toHost).push(message);
   }
   for (const sent of out.wire) {
     const message = links.wire === undefined ? sent : links.wire(sent, system);
