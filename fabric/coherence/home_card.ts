@@ -305,11 +305,12 @@ function emitToDead(
       apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
       break;
     case "DataE": {
-      // It was never sent, so nothing is lost.
-      const life = send.life ?? 0;
+      // It was never sent, so nothing is lost: it goes back, and a snoop that waits goes on waiting for that.
+      const { snoop } = homeLine(card, line);
+      keep(card, line, { ...homeLine(card, line), snoop: null });
       apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
-      if (homeLine(card, line).owner !== agent || homeLine(card, line).snoop !== null) break;
-      apply(card, { line, event: "Put", message: { agent, life, data } }, out);
+      apply(card, { line, event: "Put", message: { agent, life: send.life ?? 0, data } }, out);
+      keep(card, line, { ...homeLine(card, line), snoop });
       break;
     }
     default:
@@ -373,7 +374,9 @@ function answerFar(card: HomeCard, answer: Answer, out: Output): void {
   }
   const { agent, life, line } = slot.message;
   drop(card, slot);
-  const data = answer.result === "lost" ? LOST : answer.data;
+  // A store to the whole line has found the line lost, and is done for all that.
+  const found = answer.data === LOST ? undefined : answer.data;
+  const data = answer.result === "lost" ? LOST : found;
   if (card.lives.get(agent) === life) out.wire.push({ kind: "Value", line, agent, life, data });
 }
 
