@@ -334,11 +334,7 @@ function keepPromises(before: System, after: System, kept: number[]): void {
 
 /** Walks breadth first, so that a violation's path is a shortest one. */
 export function explore(given: Exploration): Explored {
-  const first: State = {
-    system: newSystem({ ...given, contents: TOKENS, initial: () => FRESH }),
-    promises: Array.from({ length: (given.size.fars + 2) * 2 * given.size.lines }, () => 0),
-    losses: 0,
-  };
+  const first = firstState(given);
   const seen = new Map<number, number>([[keyOfState(first), 0]]);
   const parents = [-1], choices = [-1];
   const from: number[] = [], to: number[] = [];
@@ -395,6 +391,28 @@ export function explore(given: Exploration): Explored {
     if (stuck >= 0) return failed("nothing quiet can be reached from here", stuck, "(stuck)");
   }
   return { states: seen.size, transitions, isWhole, quiet, violation: null };
+}
+
+/**
+ * Walks one path, given by the names of its steps as a violation has them.
+ * @throws Violation, or MissingRow, where a step breaks a promise; Error where a step cannot happen.
+ */
+export function walk(given: Exploration, names: readonly string[]): System {
+  let state = firstState(given);
+  for (const name of names) {
+    const action = [...actionsOf(state, given)].find((each) => each.name() === name);
+    if (action === undefined) throw new Error(`${name}: it cannot happen here`);
+    state = step(state, action);
+  }
+  return state.system;
+}
+
+function firstState(given: Exploration): State {
+  return {
+    system: newSystem({ ...given, contents: TOKENS, initial: () => FRESH }),
+    promises: Array.from({ length: (given.size.fars + 2) * 2 * given.size.lines }, () => 0),
+    losses: 0,
+  };
 }
 
 function keyOfState({ system, promises, losses }: State): number {
