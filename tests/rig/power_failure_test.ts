@@ -129,6 +129,8 @@ describe("Power failure of real processes", () => {
           answers.length = 0;
           const kill = (node: string, token: string) =>
             rack.control.ask("kill", { node, token }, { repeats: true });
+          // Else the requester gives up, and the run is over, before the device is back.
+          await rack.control.attempt("pause", {});
           answers.push(await kill("b", "once"));
           await isRecorded(1, { rack, directory });
           answers.push(await kill("b", "twice"), await kill("zz", "other"));
@@ -137,6 +139,7 @@ describe("Power failure of real processes", () => {
           // Its answer may have been lost: the process that came after must not be hit.
           answers.push(await kill("b", "once"));
           isHit = !rack.processes().some(({ name, pid }) => name === "b" && pid !== null);
+          await rack.control.attempt("resume", {});
         },
       },
     };
@@ -263,10 +266,12 @@ programs: [{ on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 8 }]
       midway: {
         share: 0.3,
         act: async (rack, { directory }) => {
+          await rack.control.attempt("pause", {});
           killFromOutside(rack, "b");
           await isRecorded(1, { rack, directory });
           assert.ok(rack.startPartition("b"));
           await isRecorded(2, { rack, directory });
+          await rack.control.attempt("resume", {});
         },
       },
     };

@@ -15,16 +15,17 @@ import { v8Flags } from "../../console/base/v8_flags.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 
-const TRANSFERS = 1100;
 /** After so many transfers their sizes and methods come again. */
 const CYCLE = 110;
+const TRANSFERS = 3 * CYCLE;
 const FIRST_US = 300, EACH_US = 250;
-const STEPS = 10;
+const STEPS = 3;
 
 const SCENARIO = `
 name: soak
 seed: 7
-hosts: { a: { scm: { size: 1MiB }, dram: 64MiB }, b: { scm: { size: 1MiB }, dram: 64MiB } }
+defaults: { scm: { size: 1MiB }, dram: 64MiB, queues: { count: 64 } }
+hosts: { a: {}, b: {} }
 `;
 
 /** A put of ever another size, then a get of the same object, and so on; as orders start them. */
