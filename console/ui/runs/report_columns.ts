@@ -1,6 +1,6 @@
 /** The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run` prints. */
 import type { Report } from "../../api/report.ts";
-import { bitRate, count, rough, roughTime } from "../figures.ts";
+import { bitRate, count, roughTime } from "../figures.ts";
 
 export type QueueRow = NonNullable<Report["queues"]>[number];
 export type HintRow = NonNullable<Report["hints"]>[number];
@@ -47,6 +47,8 @@ function counted<Row>(
   return column(name, raw, format, (rows) => rows.some((row) => (raw(row) ?? 0) !== 0));
 }
 
+const ratio = (value: number) => value.toFixed(2);
+
 const QUEUES: readonly Draft<QueueRow>[] = [
   differing("run", ({ variant }) => variant),
   column("card", ({ node }) => node),
@@ -57,17 +59,13 @@ const QUEUES: readonly Draft<QueueRow>[] = [
   column("cache", ({ cache }) => cache),
   column("QPs", ({ qps }) => qps, count),
   column("doorbells", ({ doorbells }) => doorbells, count),
-  column("reads each", ({ dmaReadsPerDoorbell }) => dmaReadsPerDoorbell, rough),
+  column("reads each", ({ dmaReadsPerDoorbell }) => dmaReadsPerDoorbell, ratio),
   column("hits", ({ cacheHits }) => cacheHits, count),
   column("misses", ({ cacheMisses }) => cacheMisses, count),
   column("evictions", ({ cacheEvictions }) => cacheEvictions, count),
   column("stale", ({ stalePointers }) => stalePointers, count),
   column("B/queue", ({ queueBytes }) => queueBytes, count),
-  column(
-    "M msg/s",
-    ({ messagesPerSecond }) => messagesPerSecond,
-    (rate) => rough(Number((rate / 1e6).toFixed(2))),
-  ),
+  column("M msg/s", ({ messagesPerSecond }) => messagesPerSecond, (rate) => ratio(rate / 1e6)),
   column("throughput", ({ throughputBps }) => throughputBps, bitRate),
   column("median", ({ latencyPs }) => latencyPs?.median ?? null, roughTime),
   column("p99", ({ latencyPs }) => latencyPs?.p99 ?? null, roughTime),

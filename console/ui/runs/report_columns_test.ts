@@ -67,7 +67,7 @@ describe("tables of a kept run", () => {
       "cache 64, oldest",
       "QPs 65 536",
       "doorbells 4 096",
-      "reads each 2.167",
+      "reads each 2.17",
       "hits 6 288",
       "misses 869",
       "evictions 821",
