@@ -16,7 +16,7 @@ import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./page.ts";
 import { putText, writeTables } from "./put_table.ts";
-import { measureQueues } from "./queues.ts";
+import { measureQueues, queuesTable } from "./queues.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -55,21 +55,22 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
-  if (wanted.has("q")) figures.push(...measureQueues({ seed, quick }));
   if (wanted.has("r")) figures.push(...measureHints({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
   const logFailure = wanted.has("l") ? measureLogFailure(seed) : [];
   const cliffs = wanted.has("p") ? measureCliffs({ seed, quick }) : [];
+  const queues = wanted.has("q") ? measureQueues({ seed, quick }) : [];
   const tables = [
     ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
     ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
     ...(wanted.has("p") ? [cliffsTable(cliffs)] : []),
+    ...(wanted.has("q") ? [queuesTable(queues)] : []),
   ];
   if (flags.write) await writeTables(tables);
   if (flags.json) {
-    const exact = { methods, verified, log, logFailure, cliffs };
+    const exact = { methods, verified, log, logFailure, cliffs, queues };
     print(
       JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), ...exact }),
     );
@@ -114,7 +115,10 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less precise")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
-  .option("--write", "put the tables of (l), (m) and (p) into bench/RESULTS.md, with --only lmp")
+  .option(
+    "--write",
+    "put the tables of (l), (m), (p) and (q) into bench/RESULTS.md, with --only lmpq",
+  )
   .option(
     "--only <letters>",
     "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints): ad",

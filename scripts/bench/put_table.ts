@@ -100,7 +100,7 @@ export function putCells(figure: PerMessage, way: string, baseline: PerMessage):
 
 /** A table with the name of its place in `RESULTS.md`: header, then rows. */
 export interface PutTable {
-  readonly name: "methods" | "verified" | "log" | "log-failure" | "cliffs";
+  readonly name: "methods" | "verified" | "log" | "log-failure" | "cliffs" | "queues";
   readonly header: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }

@@ -1,42 +1,51 @@
 /** (q) What doorbells and messages cost by number of queue pairs, in virtual time (Q-11): exact figures. */
-import type { ManyQueuesResult } from "../../nodes/host/programs/many_queues.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
-import type { Figure, Measured } from "./figure.ts";
+import type { Measured } from "./figure.ts";
+import type { PutTable } from "./put_table.ts";
 
 /** How a card knows its queues. BlueFlame is off: the classic scheme has none. */
 const SCHEMES = {
   "classic": "scheme: classic",
   "three spaces": "scheme: three-space",
-  "three spaces, a record each": "scheme: three-space, layout: record",
+  "a record each": "scheme: three-space, layout: record",
 } as const;
-/** Where reads for a doorbell are shown: one, as many as the card has room for, and more. */
-const READS_AT = [1, 4096, 16_384];
+export interface QueuesRow extends Pick<ManyQueuesRow, "qps"> {
+  /** In the order of {@link SCHEMES}. */
+  readonly of: readonly ManyQueuesRow[];
+}
 
-export function measureQueues({ seed, quick }: Measured): Figure[] {
+/** For each number of queue pairs, used in turn, what a doorbell and a message cost in each scheme. */
+export function measureQueues(
+  { seed, quick }: Pick<Measured, "seed" | "quick">,
+): QueuesRow[] {
   const counts = quick ? [1, 4096] : [1, 16, 256, 1024, 4096, 16_384];
-  const results = Object.entries(SCHEMES).map(([scheme, words]) => {
-    const { rows } = run(words, { seed, counts });
-    return { scheme, rows };
-  });
-  const label = (qps: number) => `${qps} queue pair${qps === 1 ? "" : "s"}`;
-  return [
-    ...READS_AT.filter((qps) => counts.includes(qps)).flatMap((qps) =>
-      results.map(({ scheme, rows }): Figure => ({
-        group: "q",
-        what: `${label(qps)}, ${scheme}: DMA reads of queue information for a doorbell`,
-        unit: "",
-        values: [rows.find((row) => row.qps === qps)!.dmaReadsPerDoorbell],
-      }))
-    ),
-    ...counts.flatMap((qps, i) =>
-      results.map(({ scheme, rows }): Figure => ({
-        group: "q",
-        what: `${label(qps)}, ${scheme}: messages of 64 B`,
-        unit: "M/s",
-        values: [rows[i]!.messagesPerSecond / 1e6],
-      }))
-    ),
-  ];
+  const results = Object.values(SCHEMES).map((words) => run(words, { seed, counts }));
+  return counts.map((qps, i) => ({ qps, of: results.map(({ rows }) => rows[i]!) }));
+}
+
+/** The figures as a table of `RESULTS.md`. */
+export function queuesTable(rows: readonly QueuesRow[]): PutTable {
+  const names = Object.keys(SCHEMES);
+  const headed = (title: string) => names.map((name, i) => i === 0 ? `${title}: ${name}` : name);
+  return {
+    name: "queues",
+    header: [
+      "queue pairs",
+      ...headed("DMA reads for a doorbell"),
+      ...headed("million messages/s"),
+      ...headed("median latency, µs"),
+      "stale pointers: classic",
+    ],
+    rows: rows.map(({ qps, of }) => [
+      String(qps),
+      ...of.map(({ dmaReadsPerDoorbell: reads }) => reads.toFixed(3)),
+      ...of.map(({ messagesPerSecond: rate }) => (rate / 1e6).toFixed(2)),
+      ...of.map(({ latencyPs: { median } }) => (median / PS_PER_US).toFixed(2)),
+      `${of[0]!.counters.stalePointers} of ${of[0]!.messages}`,
+    ]),
+  };
 }
 
 function run(

@@ -1,4 +1,4 @@
-/** One run: verdict, checks, what its methods cost, plots, and everything it left as files. */
+/** One run: verdict, checks, what its methods, queues and hints cost, plots, and everything it left as files. */
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
@@ -21,6 +21,8 @@ import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
 import { Checkpoints } from "./checkpoints.tsx";
 import { MethodBars } from "./method_bars.tsx";
+import { hintColumns, queueColumns } from "./report_columns.ts";
+import { ReportTable } from "./report_table.tsx";
 import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
 
@@ -293,6 +295,22 @@ function Reported({ report }: { readonly report: Report }) {
           <Methods report={report} />
           <MethodBars rows={report.methods} />
         </>
+      )}
+      {report.queues !== undefined && report.queues.length > 0 && (
+        <ReportTable
+          title="Queues"
+          file={`${report.run}-queues.csv`}
+          columns={queueColumns(report.queues)}
+          rows={report.queues}
+        />
+      )}
+      {report.hints !== undefined && report.hints.length > 0 && (
+        <ReportTable
+          title="Hints"
+          file={`${report.run}-hints.csv`}
+          columns={hintColumns(report.hints)}
+          rows={report.hints}
+        />
       )}
     </>
   );

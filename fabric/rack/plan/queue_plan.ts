@@ -74,7 +74,10 @@ export const QUEUES_MOST = 2 ** 18;
  * Entries of a cache that a scenario does not name. [choice] Two queues for each of 2048 connections: a
  * commercial RNIC's message rate is 47 % lower "when there are a few thousand connections" (A Scalable
  * RDMA Network Interface Card with Efficient Cache Management, ISCAS'23, abstract, which does not name the card).
- * No manufacturer's document with a ConnectX-5's number could be opened.
+ * No number of a ConnectX-5 or ConnectX-6 is published where it could be opened. Kong et al. (Understanding RDMA
+ * Microarchitecture Resources for Performance Isolation, NSDI'23, §2.3 and §3.6, by a reader's excerpts) have such
+ * cards with a cache of queue pair contexts, a miss of which is a round trip of the bus, and "do not figure out the
+ * total size of the cache".
  */
 export const CACHED_QUEUES = 4096;
 

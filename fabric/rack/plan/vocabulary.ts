@@ -182,6 +182,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     to: { kind: "host", required: true },
     begin: { kind: "microseconds", as: "beginUs" },
     time: { kind: "microseconds", as: "timeUs" },
+    scatter: { kind: "switch" },
     ...TRANSFER,
   },
   sink: { bytes: { kind: "bytes" } },

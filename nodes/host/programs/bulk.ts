@@ -45,8 +45,9 @@ export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
 
 /**
  * The program. Options: `to`; `size` of a message (64 KiB), `depth` (8), `beginUs`: the virtual
- * time of the first message (once connected), `timeUs` (1000): no message is posted later. Reports
- * a `result` with rates in bit/s, in total and for each tenth of the time.
+ * time of the first message (once connected), `timeUs` (1000): no message is posted later, `scatter`
+ * (off): messages go to places that are drawn, not one behind the other. Reports a `result` with rates
+ * in bit/s, in total and for each tenth of the time.
  */
 export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const to = textOption(options, "to");
@@ -54,6 +55,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const depth = countOption(options, "depth", { least: 1, otherwise: 8 });
   const timePs = microsecondsOption(options, "timeUs", 1_000);
   const beginPs = microsecondsOption(options, "beginUs", 0);
+  const scatter = options["scatter"] === true;
   const { weight } = device;
   const report = {
     program: "bulk",
@@ -76,7 +78,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const startPs = cpu.now;
   /** Bytes completed in each part of the duration. */
   const parts = new Float64Array(PARTS), latencies: Time[] = [];
-  const error = yield* transfer(connection, { cq, mr, depth, timePs, parts, latencies });
+  const error = yield* transfer(connection, { cq, mr, depth, timePs, scatter, parts, latencies });
   const messages = latencies.length;
   const seconds = (cpu.now - startPs) / PS_PER_S;
   const partSeconds = timePs / PARTS / PS_PER_S;
@@ -84,6 +86,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
     ...report,
     ...outcomeOf(error),
     messages,
+    messagesPerSecond: seconds > 0 ? Math.round(messages / seconds) : 0,
     bytes: messages * messageBytes,
     throughputBps: seconds > 0 ? Math.round(messages * messageBytes * 8 / seconds) : 0,
     partsBps: [...parts].map((bytes) => Math.round(bytes * 8 / partSeconds)),
@@ -107,11 +110,12 @@ function placeIn(privateData: Uint8Array) {
 /** Keeps `depth` messages outstanding for the time. @returns the reason of an early end. */
 function* transfer(
   { qp, device: { cpu }, privateData }: Connection,
-  { cq, mr, depth, timePs, parts, latencies }: {
+  { cq, mr, depth, timePs, scatter, parts, latencies }: {
     readonly cq: Cq;
     readonly mr: Mr;
     readonly depth: number;
     readonly timePs: Time;
+    readonly scatter: boolean;
     readonly parts: Float64Array;
     readonly latencies: Time[];
   },
@@ -125,7 +129,8 @@ function* transfer(
   while (outstanding > 0 || cpu.now < endPs) {
     const requests = [];
     while (outstanding < depth && cpu.now < endPs) {
-      const va = place.va + (next % room) * messageBytes;
+      const at = scatter ? Math.floor(cpu.random() * room) : next % room;
+      const va = place.va + at * messageBytes;
       const remote = { va, rkey: place.rkey };
       const sges = [sge(mr, 0, messageBytes)];
       requests.push({ opcode: "write", wrId: next++, sges, remote } as const);

@@ -1,0 +1,108 @@
+/** The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run` prints. */
+import type { Report } from "../../api/report.ts";
+import { bitRate, count, roughTime } from "../figures.ts";
+
+export type QueueRow = NonNullable<Report["queues"]>[number];
+export type HintRow = NonNullable<Report["hints"]>[number];
+type Value = number | string | null;
+
+export interface ReportColumn<Row> {
+  readonly name: string;
+  /** In base units: ps, bit/s. */
+  readonly raw: (row: Row) => Value;
+  /** The value for people; "" where there is none. */
+  readonly text: (row: Row) => string;
+  /** Whether it holds numbers. */
+  readonly isFigure: boolean;
+}
+
+/** A column of the table, unless no row has anything to say in it. */
+type Draft<Row> = ReportColumn<Row> & { readonly isShown: (rows: readonly Row[]) => boolean };
+
+function column<Row>(
+  name: string,
+  raw: (row: Row) => Value,
+  format: ((value: number) => string) | undefined = undefined,
+  isShown: Draft<Row>["isShown"] = (rows) => rows.some((row) => raw(row) !== null),
+): Draft<Row> {
+  const text = (row: Row) => {
+    const value = raw(row);
+    if (value === null) return "";
+    return typeof value === "number" && format !== undefined ? format(value) : String(value);
+  };
+  return { name, raw, text, isFigure: format !== undefined, isShown };
+}
+
+/** Shown where rows differ. */
+function differing<Row>(name: string, raw: (row: Row) => string): Draft<Row> {
+  return column(name, raw, undefined, (rows) => new Set(rows.map(raw)).size > 1);
+}
+
+/** Shown where a row has more than none. */
+function counted<Row>(
+  name: string,
+  raw: (row: Row) => number | null,
+  format: (value: number) => string,
+): Draft<Row> {
+  return column(name, raw, format, (rows) => rows.some((row) => (raw(row) ?? 0) !== 0));
+}
+
+const ratio = (value: number) => value.toFixed(2);
+
+const QUEUES: readonly Draft<QueueRow>[] = [
+  differing("run", ({ variant }) => variant),
+  column("card", ({ node }) => node),
+  column("scheme", ({ scheme }) => scheme),
+  column("placement", ({ placement }) => placement),
+  differing("layout", ({ layout }) => layout),
+  differing("store", ({ store }) => store),
+  column("cache", ({ cache }) => cache),
+  column("QPs", ({ qps }) => qps, count),
+  column("doorbells", ({ doorbells }) => doorbells, count),
+  column("reads each", ({ dmaReadsPerDoorbell }) => dmaReadsPerDoorbell, ratio),
+  column("hits", ({ cacheHits }) => cacheHits, count),
+  column("misses", ({ cacheMisses }) => cacheMisses, count),
+  column("evictions", ({ cacheEvictions }) => cacheEvictions, count),
+  column("stale", ({ stalePointers }) => stalePointers, count),
+  column("B/queue", ({ queueBytes }) => queueBytes, count),
+  column("M msg/s", ({ messagesPerSecond }) => messagesPerSecond, (rate) => ratio(rate / 1e6)),
+  column("throughput", ({ throughputBps }) => throughputBps, bitRate),
+  column("median", ({ latencyPs }) => latencyPs?.median ?? null, roughTime),
+  column("p99", ({ latencyPs }) => latencyPs?.p99 ?? null, roughTime),
+  column("max", ({ latencyPs }) => latencyPs?.max ?? null, roughTime),
+];
+
+const HINTS: readonly Draft<HintRow>[] = [
+  differing("run", ({ variant }) => variant),
+  column("card", ({ node }) => node),
+  column("workload", ({ workload }) => workload),
+  column("requests", ({ send }) => send),
+  column("encoding", ({ encoding }) => encoding),
+  column("by", ({ by }) => by),
+  column("messages", ({ messages }) => messages, count),
+  column("failed", ({ failed }) => failed, count),
+  column("faults", ({ faults }) => faults, count),
+  column("RNR", ({ rnrNaks }) => rnrNaks, count),
+  column("misses", ({ misses }) => misses, count),
+  column("median", ({ latencyPs }) => latencyPs?.median ?? null, roughTime),
+  column("p99", ({ latencyPs }) => latencyPs?.p99 ?? null, roughTime),
+  column("stall", ({ stallPs }) => stallPs, roughTime),
+  counted("held", ({ heldPs }) => heldPs, roughTime),
+  column("useful", ({ useful }) => useful, count),
+  column("late", ({ late }) => late, count),
+  column("wasted", ({ wasted }) => wasted, count),
+  counted("late pages, first", ({ faultsFirst }) => faultsFirst, count),
+  counted("later", ({ faultsBehindFirst }) => faultsBehindFirst, count),
+  counted("late entries, first", ({ missesFirst }) => missesFirst, count),
+  counted("later", ({ missesBehindFirst }) => missesBehindFirst, count),
+  column("hints", ({ hints }) => hints, count),
+  column("of the bytes", ({ overhead }) => overhead, (part) => `${(100 * part).toFixed(2)} %`),
+];
+
+export function queueColumns(rows: readonly QueueRow[]): ReportColumn<QueueRow>[] {
+  return QUEUES.filter(({ isShown }) => isShown(rows));
+}
+
+export function hintColumns(rows: readonly HintRow[]): ReportColumn<HintRow>[] {
+  return HINTS.filter(({ isShown }) => isShown(rows));
+}
