@@ -303,9 +303,10 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "are what programs of hints have measured, with what their servers' cards counted",
       "hints_….yaml: faults, failures and the slowest, with and without",
       "hints_cold_pages.yaml: behind other work a cold message stalls no more",
+      "hints_all_reduce.yaml: what a job announces while it computes stalls it no more",
       "hints_many_queues.yaml: contexts are read before they are missed",
     ],
-    lacks: "an all-reduce job; a picture for each encoding and transport",
+    lacks: "a picture for each encoding and transport",
   },
   "H-31": {
     proof: [
