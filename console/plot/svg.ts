@@ -278,7 +278,7 @@ function dots(
   const node = plotOf(document, {
     width,
     height,
-    marginLeft: 16 + Math.max(...words.map((word) => widthOf(word, TEXT_PX))),
+    marginLeft: 30 + Math.max(...words.map((word) => widthOf(word, TEXT_PX))),
     marginRight: 18,
     marginTop: fx ? 40 : 22,
     marginBottom: 44,

@@ -1,10 +1,11 @@
 /**
  * Where in a scenario a name stands: `hosts.b.ddio` and `programs[0].depth` by their path, `*` for every
- * key or index in its place, and the end of a path (`depth`, `b.ddio`) where only one place has it.
+ * key or index in its place (`leaf-*`: for those that begin so), and the end of a path (`depth`, `b.ddio`) where
+ * only one place has it.
  */
 import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
-import { type JsonShape } from "../../fabric/rack/scenario/values.ts";
+import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
 import { SECTIONS } from "../../fabric/rack/scenario/schema.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
@@ -128,8 +129,10 @@ function nextKey(
 }
 
 function keysAt(key: string, { path, value }: Reached, name: string): (string | number)[] {
-  if (key === "*") {
-    return Array.isArray(value) ? [...value.keys()] : isMapping(value) ? Object.keys(value) : [];
+  if (key === "*" && Array.isArray(value)) return [...value.keys()];
+  if (key.includes("*") && !Array.isArray(value)) {
+    const isLike = new RegExp(`^${key.split("*").map((part) => RegExp.escape(part)).join(".*")}$`);
+    return isMapping(value) ? Object.keys(value).filter((each) => isLike.test(each)) : [];
   }
   if (!Array.isArray(value)) return [key];
   if (/^\d+$/.test(key) && Number(key) < value.length) return [Number(key)];

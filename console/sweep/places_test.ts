@@ -49,6 +49,7 @@ describe("placesOf", () => {
   it("takes * for every key or number that has the word, or could", () => {
     assert.deepEqual(of("programs[*].depth"), ["programs[1].depth", "programs[2].depth"]);
     assert.deepEqual(of("hosts.*.ddio"), ["hosts.a.ddio", "hosts.s1..s8.ddio", "hosts.v.ddio"]);
+    assert.deepEqual(of("hosts.s*8.ddio"), ["hosts.s1..s8.ddio"]);
   });
 
   it("refuses a name of several places with the candidates, and one of none with the nearest", () => {

@@ -53,7 +53,10 @@ describe("hints in the middle of which power fails", () => {
       // One that has no time for all says what makes it large.
       const stopped = await explore(rack, { ...EXPLORE_DEFAULTS, cut: "each", forMs: 0 });
       equal(stopped.verdict, "partial");
-      match(stopped.why!, /^its time of 0 s is over after \d of about \d{2,} runs of the rack, one/);
+      match(
+        stopped.why!,
+        /^its time of 0 s is over after \d of about \d{2,} runs of the rack, one/,
+      );
     }
   });
 });

@@ -13,8 +13,11 @@ import { markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
 import {
   attachHint,
   attachRange,
+  detachHint,
   encodeHint,
   type HintGroup,
+  type HintMessage,
+  hintOf,
   hintParts,
 } from "../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../fabric/wire/roce/hint_eth.ts";
@@ -35,6 +38,8 @@ import {
 import { PERSIST_ETH } from "../../fabric/wire/roce/persist_eth.ts";
 import { DOCUMENT_HINT, VENDOR_EXTENSIONS } from "../../fabric/wire/roce/vendor_testing.ts";
 import { dissectedRows, HEADERS, SCRIPT, withTables } from "../../scripts/wireshark/dissector.ts";
+import ways from "../../scripts/scenarios/hints_ways.ts";
+import { SimulatedRack } from "../support/simulated_rack.ts";
 import { itUnless } from "../support/skipping.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 
@@ -128,6 +133,68 @@ function changed(
   const copy = frame.slice();
   change(copy, new DataView(copy.buffer));
   return copy;
+}
+
+/** A hint as we read it: what Wireshark has to read, and how it went. */
+interface SeenHint {
+  /** By our names: of its first queue pair and element where there are several. */
+  readonly fields: Readonly<Record<string, bigint | undefined>>;
+  readonly isAnnouncement: boolean;
+  readonly way: string;
+}
+
+const SEEN_FIELDS = [
+  "rackmesh.hint.range",
+  "rackmesh.hintEth.sequence",
+  "rackmesh.hintGroup.sourceQpn",
+  "rackmesh.hintGroup.destQpn",
+  "rackmesh.hintEntry.rkey",
+  "rackmesh.hintEntry.va",
+  "rackmesh.hintEntry.length",
+  "rackmesh.hintEntry.sequence",
+] as const;
+
+/** The hint of a frame; undefined where it has none. */
+function seenHint(frame: Uint8Array<ArrayBuffer>): SeenHint | undefined {
+  const packet = decodePacket(frame);
+  if (isRefusal(packet)) return undefined;
+  const { bth: { destQpn, reserved7 } } = packet;
+  if (reserved7 !== 0) {
+    const { message, range } = detachHint(packet)!;
+    const form = range === undefined ? HINT_FORM_NAMES[reserved7 & 3]! : "range";
+    if (range === undefined) return message && ofMessage(message, { form, destQpn });
+    const fields = { "hint.range": BigInt(range.length), "hintEth.sequence": undefined };
+    return { fields, isAnnouncement: true, way: `${form} of its own` };
+  }
+  const message = hintOf(packet);
+  return message && ofMessage(message, { form: "opcode", destQpn });
+}
+
+const HINT_FORM_NAMES = ["none", "header", "payload"];
+
+function ofMessage(
+  { type, sequence, groups }: HintMessage,
+  { form, destQpn }: { readonly form: string; readonly destQpn: number },
+): SeenHint {
+  const [group] = groups, [entry] = group?.entries ?? [];
+  const big = (value: number | bigint | undefined) =>
+    value === undefined ? undefined : BigInt(value);
+  const isOwn = groups.every((each) => each.destQpn === destQpn);
+  const by = destQpn === MULTICAST_QPN ? "to the group" : isOwn ? "of its own" : "of another's";
+  return {
+    isAnnouncement: type === "announce",
+    way: `${form} ${by}`,
+    fields: {
+      "hint.range": undefined,
+      "hintEth.sequence": big(sequence),
+      "hintGroup.sourceQpn": big(group?.sourceQpn),
+      "hintGroup.destQpn": big(group?.destQpn),
+      "hintEntry.rkey": big(entry?.rkey),
+      "hintEntry.va": big(entry?.va),
+      "hintEntry.length": big(entry?.length),
+      "hintEntry.sequence": big(entry?.sequence),
+    },
+  };
 }
 
 describe("Wireshark", () => {
@@ -328,6 +395,60 @@ describe("Wireshark", () => {
         "8192",
       ]);
       assert.equal(Number(rows[1]!["rackmesh.hintEth.sequence"]), message.sequence);
+    },
+  );
+
+  withTshark(
+    "H-07, H-08: reads every hint of hints_ways.yaml, in each encoding by each transport",
+    async () => {
+      const shipped = new URL("../../scripts/scenarios/hints_ways.yaml", import.meta.url);
+      // What is behind other work is announced while there is time: half of that, and an eighth of the messages.
+      const text = (await Deno.readTextFile(shipped)).replaceAll("65536", "8192")
+        .replaceAll("262144", "131072");
+      const sent: { by: string; bytes: Uint8Array<ArrayBuffer>; seen: SeenHint }[] = [];
+      const rack: SimulatedRack = new SimulatedRack(text, {
+        programs: { "./hints_ways.ts": ways },
+        observer: {
+          scope: "wire",
+          see: (seen) => {
+            if (seen.kind !== "sent" || seen.frame === undefined) return;
+            const { kind, name } = rack.plan.nodes[seen.node]!;
+            const hint = kind === "rnic" ? seenHint(seen.frame) : undefined;
+            if (hint === undefined) return;
+            sent.push({ by: name.replace("-rnic", ""), bytes: seen.frame, seen: hint });
+          },
+          commit: () => {},
+        },
+      });
+      rack.run();
+      const path = written("ways", sent.map(({ bytes }) => bytes));
+      assert.deepEqual(await complaints(path), []);
+      assert.deepEqual(await complaints(path, true), []);
+      const rows = await tsharkFields(path, { fields: SEEN_FIELDS, lua: true });
+      for (const [i, { by, seen: { fields } }] of sent.entries()) {
+        for (const [name, value] of Object.entries(fields)) {
+          const read = rows[i]![`rackmesh.${name}` as keyof typeof rows[number]];
+          assert.equal(read === "" ? undefined : BigInt(read), value, `${by}: ${name}`);
+        }
+      }
+      // Each client has announced its work as its host says; what is agreed on has the operation code.
+      const announced = sent.filter(({ seen, by }) =>
+        seen.isAnnouncement && !by.startsWith("server")
+      );
+      const found = [...new Set(announced.map(({ by, seen: { way } }) => `${by}: ${way}`))];
+      for (
+        const way of [
+          "flagged-own: range of its own",
+          "header-carrier: header of another's",
+          "header-own: header of its own",
+          "opcode-carrier: opcode of another's",
+          "opcode-multicast: opcode to the group",
+          "opcode-own: opcode of its own",
+          "opcode-trusted: opcode to the group",
+          "payload-carrier: payload of another's",
+          "payload-own: payload of its own",
+        ]
+      ) assert.ok(found.includes(way), `${way}: ${found.join("; ")}`);
     },
   );
 

@@ -7,6 +7,7 @@ import workload from "../../scripts/scenarios/hints_workload.ts";
 import ways from "../../scripts/scenarios/hints_ways.ts";
 import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
+import allReduce from "../../scripts/scenarios/hints_all_reduce.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -112,6 +113,28 @@ programs:
       [0, 1],
       "one range for 256 pages",
     );
+  });
+
+  it("H-30: hints_all_reduce.yaml: what a job announces while it computes stalls it no more", async () => {
+    const text = await Deno.readTextFile(new URL("hints_all_reduce.yaml", SHIPPED));
+    // An eighth of the bytes: chunks of four pages, in pieces of one.
+    const small = text.replaceAll("524288", "65536");
+    const rack = new SimulatedRack(small, { programs: { "./hints_all_reduce.ts": allReduce } })
+      .run();
+    const [off, card, told] = ["off", "card", "told"].map((ring) => {
+      const [row] = rack.reported("result", `${ring}-0`) as unknown as Measured[];
+      const [served] = rack.reported("result", `${ring}-1`) as unknown as Served[];
+      equal(served!.client, `${ring}-0`);
+      return { ...row!, counters: served!.counters };
+    }) as [Measured & Served, Measured & Served, Measured & Served];
+    for (const { messages, failed } of [off, card, told]) same([messages, failed], [6, 0]);
+    ok(told.stallPs < 0.3 * off.stallPs, `${told.stallPs} ps of ${off.stallPs} ps remain`);
+    ok(card.stallPs < off.stallPs, `${card.stallPs} ps, without hints ${off.stallPs} ps`);
+    // Three chunks of scratch, and three of the vector.
+    equal(told.counters["hintPagesUseful"], 6 * 4);
+    same(["hintPagesLate", "hintPagesWasted"].map((name) => told.counters[name]), [0, 0]);
+    // The chunk that it sends first, in four pieces.
+    equal(told.counters["pageFaults"]! - told.counters["hintPageRequests"]!, 4);
   });
 
   it("H-30: hints_many_queues.yaml: contexts are read before they are missed", async () => {
