@@ -1,5 +1,6 @@
 /** The report of a run, as `rack run --json` prints it and a run's directory keeps it. */
 import { z } from "zod";
+import { HINT_TRANSPORTS } from "../../fabric/rack/plan/hint_plan.ts";
 import { QUEUE_STORES } from "../../fabric/rack/plan/queue_plan.ts";
 import { name, seed, time } from "./common.ts";
 
@@ -66,7 +67,7 @@ const hintRow = z.object({
   workload: z.string().nullable().describe("null: all that a card has done"),
   send: z.string().describe("when requests follow their hint"),
   encoding: z.string().nullable(),
-  by: z.enum(["own", "carrier", "multicast", "trusted"]).nullable()
+  by: z.enum([...HINT_TRANSPORTS, "uc-carrier"]).nullable()
     .describe("whose queue pair carries the hints"),
   messages: z.number().nullable(),
   failed: z.number().nullable(),

@@ -100,7 +100,7 @@ describe("hintRows", () => {
       first,
       // Its server says nothing of it.
       { node: "c", value: MEASURED },
-      { node: "a", value: { ...MEASURED, workload: "behind" } },
+      { node: "a", value: { ...MEASURED, workload: "behind", by: "uc-carrier" } },
       second,
     ]);
     assert.deepEqual(
@@ -116,7 +116,7 @@ describe("hintRows", () => {
         ["a-rnic", "alone", "after the ACK", "carrier", 7, 60],
         ["c-rnic", "alone", "no hints", null, 5, 0],
         ["c-rnic", "alone", "no hints", "own", null, null],
-        ["a-rnic", "behind", "after the ACK", "own", 0, 1],
+        ["a-rnic", "behind", "after the ACK", "uc-carrier", 0, 1],
       ],
     );
     const [head, , line] = hintTable(rows).split("\n");

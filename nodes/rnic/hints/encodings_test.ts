@@ -366,6 +366,20 @@ describe("H-07 × H-08: which encodings go which way", () => {
     });
   }
 
+  it("§7 #78, [0113]: a UC queue pair that takes no part drops VENDOR UC HINT, counts it, and goes on", () => {
+    const p = hinted({}, { type: "uc", b: "none" });
+    // It is asked again, as it may not have been connected yet.
+    p.rig.runFor(200 * US);
+    writes(p);
+    go(p);
+    same(statuses(p), SUCCESSES);
+    same(announced(p), []);
+    const asked = packets(p, "a").filter((packet) => hintOf(packet)?.type === "wanted");
+    same(asked.map(({ bth }) => opcodeRow(bth.opcode)!.name), ["VENDOR UC HINT", "VENDOR UC HINT"]);
+    equal(counter(p, "b", "drop-vendor-operation"), 1);
+    same(packets(p, "b"), []);
+  });
+
   it("H-09, [0113]: a question of a carrier that gets lost is asked again, when others have work", () => {
     const p = hinted({}, { carrier: "uc" });
     const lost = hinted({}, { carrier: "uc" }, (packet) => hintOf(packet)?.type === "wanted");

@@ -8,6 +8,7 @@ import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";
 import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
+import { VENDOR_EXTENSIONS } from "../../../fabric/wire/roce/vendor_testing.ts";
 import { SPACE1_BYTES, SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
@@ -55,6 +56,7 @@ function randomFrame(rng: Rng, { rig, uc, ud, mr }: Target): Uint8Array<ArrayBuf
     },
     deth: { qKey: oneOf(rng, [Q_KEY, Q_KEY, 1]), reserved: 0, sourceQpn: rng.below(99) },
     immdt: { immediate: 3 },
+    hintEth: VENDOR_EXTENSIONS.hintEth,
     payload: new Uint8Array(oneOf(rng, [0, 88, 256, 256, 300])).fill(0xab),
   });
   if (rng.below(4) === 0) bytes[rng.below(bytes.length)]! ^= 1 << rng.below(8);
