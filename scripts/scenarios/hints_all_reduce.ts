@@ -14,7 +14,8 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ConnectionQp } from "../../nodes/host/cm/connection.ts";
-import { countersOf, tellMeasured, tellServed } from "./hints_measured.ts";
+import { tellMeasured, tellServed } from "./hints_measured.ts";
+import { countersOf } from "./peer.ts";
 
 const SERVICE = "ring";
 const WORD = 4;

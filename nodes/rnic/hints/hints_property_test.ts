@@ -3,7 +3,7 @@
  * whether hints are on or off, whichever way they are sent, lost, doubled or late, and whatever pages are taken
  * back when. What a peer makes up changes nothing either.
  */
-import { ok } from "node:assert/strict";
+import { deepEqual as same, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PORTS } from "../../../fabric/node.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
@@ -12,7 +12,12 @@ import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts
 import { PAGE_FAULT_RULES } from "../../../fabric/rack/plan/plan.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
-import { hintOf } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_FORM_BITS,
+  type HintMessage,
+  hintOf,
+  hintParts,
+} from "../../../fabric/wire/roce/hint.ts";
 import { changed, packetOf } from "../testing/pair_testing.ts";
 import { checkAfterPowerFailure, checkSame } from "../testing/program_check_testing.ts";
 import { type Fault, withFaults } from "../testing/program_flush_testing.ts";
@@ -34,17 +39,63 @@ const PLANS: readonly Partial<HintPlan>[] = [
   { batch: "adaptive", follow: "after-ack", patiencePs: 50 * US, quota: 3 },
 ];
 
+/** What hints bring in (H-04, H-21), by the counter that tells of it. */
+const BROUGHT = {
+  prefetch: "hintPagesUseful",
+  warmUp: "hintLinesUseful",
+  contexts: "hintContextsFetched",
+  receive: "hintReceives",
+  atomic: "hintWordsRead",
+} as const;
+type Brought = keyof typeof BROUGHT;
+const ALL_BUT_CONTEXTS: readonly Brought[] = ["prefetch", "warmUp", "receive", "atomic"];
+
+/** What a hint is in. */
+type Form = "opcode" | "datagram" | "header" | "payload" | "range";
+
+interface Way extends Partial<HintPlan> {
+  readonly carrier?: "rc" | "uc";
+  readonly form: Form;
+  /** All that it brings in with these seeds. */
+  readonly brings: readonly Brought[];
+}
+
 /** H-07 × H-08: the others. */
-const WAYS: readonly (Partial<HintPlan> & { readonly carrier?: "rc" | "uc" })[] = [
-  { encoding: "header", transport: "own", follow: "after-ack", patiencePs: 50 * US },
-  { encoding: "payload", transport: "own", batch: 2 },
-  { encoding: "flagged", transport: "own", follow: "after-ack", patiencePs: 50 * US },
-  { transport: "own", carrier: "rc" },
-  { encoding: "header", batch: 1, carrier: "rc" },
-  { encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: "rc" },
-  { follow: "after-ack", patiencePs: 50 * US, carrier: "uc" },
-  { transport: "multicast", follow: "after-ack", patiencePs: 50 * US },
-  { transport: "trusted", batch: 2 },
+const WAYS: readonly Way[] = [
+  {
+    ...{ encoding: "header", transport: "own", follow: "after-ack", patiencePs: 50 * US },
+    ...{ form: "header", brings: ALL_BUT_CONTEXTS },
+  },
+  {
+    ...{ encoding: "payload", transport: "own", batch: 2 },
+    ...{ form: "payload", brings: ALL_BUT_CONTEXTS },
+  },
+  {
+    ...{ encoding: "flagged", transport: "own", follow: "after-ack", patiencePs: 50 * US },
+    ...{ form: "range", brings: ["prefetch"] },
+  },
+  { transport: "own", carrier: "rc", form: "opcode", brings: ALL_BUT_CONTEXTS },
+  {
+    ...{ encoding: "header", batch: 1, carrier: "rc" },
+    // Few packets of a carrier begin while others have work that was not begun.
+    ...{ form: "header", brings: ["prefetch", "warmUp", "atomic"] },
+  },
+  {
+    ...{ encoding: "payload", batch: 1, follow: "delay", delayPs: 3 * US, carrier: "rc" },
+    ...{ form: "payload", brings: ["prefetch", "warmUp", "atomic"] },
+  },
+  {
+    ...{ follow: "after-ack", patiencePs: 50 * US, carrier: "uc" },
+    ...{ form: "opcode", brings: ALL_BUT_CONTEXTS },
+  },
+  {
+    ...{ transport: "multicast", follow: "after-ack", patiencePs: 50 * US },
+    ...{ form: "datagram", brings: [...ALL_BUT_CONTEXTS, "contexts"] },
+  },
+  {
+    ...{ transport: "trusted", batch: 2 },
+    ...{ form: "datagram", brings: [...ALL_BUT_CONTEXTS, "contexts"] },
+  },
 ];
 
 interface Wanted {
@@ -147,6 +198,22 @@ function killed(
   return isDead;
 }
 
+/** The form of an announcement; undefined of a frame that has none. */
+function formOf(bytes: Uint8Array<ArrayBuffer>): Form | undefined {
+  const packet = packetOf(bytes);
+  const message = hintOf(packet);
+  if (message?.type === "announce") return packet.deth === undefined ? "opcode" : "datagram";
+  return FORMS[packet.bth.reserved7 & ((1 << HINT_FORM_BITS) - 1)];
+}
+
+const FORMS: readonly (Form | undefined)[] = [undefined, "header", "payload", "range"];
+
+/** H-04, H-21: each of these was brought in. */
+function checkBrought(runs: readonly Run[], brings: readonly Brought[]): void {
+  const idle = brings.filter((each) => total(runs, BROUGHT[each]) === 0);
+  same(idle, [], `brought nothing in: ${idle.join(", ")}`);
+}
+
 function total(runs: readonly Run[], counter: string): number {
   return runs.flatMap(({ rig }) => [rig.a, rig.b])
     .reduce((sum, { rnic }) => sum + (rnic.statistics()[counter] ?? 0), 0);
@@ -180,7 +247,7 @@ describe("any program of verbs, with hints", () => {
       for (const name of ["hintsSent", "hintPagesAsked", "hintPagesUseful", "hintLinesFetched"]) {
         ok(total(runs, name) > 5, `${name}: ${total(runs, name)}`);
       }
-      ok(total(runs, "hintWordsRead") > 0, "no word was read");
+      checkBrought(runs, ALL_BUT_CONTEXTS);
       wordsUseful += total(runs, "hintWordsUseful");
       if (hints.follow === "after-ack") {
         for (const name of ["hintsPrepared", "hintsRefused", "hintsUnanswered"]) {
@@ -190,16 +257,16 @@ describe("any program of verbs, with hints", () => {
     });
   }
 
-  it("of which some have used words that were read ahead", () => ok(wordsUseful > 0));
-
-  for (const [i, { carrier, ...hints }] of WAYS.entries()) {
+  for (const [i, { carrier, form, brings, ...hints }] of WAYS.entries()) {
     const name = JSON.stringify({ ...hints, carrier });
     it(`H-07, H-08, H-24: ends as without, by whatever way hints go: ${name}`, () => {
+      const forms = new Set<Form>();
       const runs = SEEDS.map((seed) => {
         const rng = rngFor(seed, `ways/${i}`);
         const isHint = (bytes: Uint8Array<ArrayBuffer>) => {
-          const packet = packetOf(bytes);
-          return hintOf(packet) !== undefined || packet.bth.reserved7 !== 0;
+          const its = formOf(bytes);
+          if (its !== undefined) forms.add(its);
+          return its !== undefined || hintOf(packetOf(bytes)) !== undefined;
         };
         return played({
           seed,
@@ -210,8 +277,10 @@ describe("any program of verbs, with hints", () => {
             isHint(bytes) && rng.below(4) === 0 ? FATES[rng.below(FATES.length)]! : "pass",
         });
       });
+      same([...forms], [form], "what hints are in");
+      checkBrought(runs, brings);
+      wordsUseful += total(runs, "hintWordsUseful");
       for (const name of ["hintsSent", "hintsIn"]) {
-        // Few packets of a carrier begin while others have work that was not begun.
         ok(
           total(runs, name) > (hints.encoding !== undefined && carrier !== undefined ? 1 : 5),
           `${name}: ${total(runs, name)}`,
@@ -219,6 +288,33 @@ describe("any program of verbs, with hints", () => {
       }
     });
   }
+
+  it("of which some have used words that were read ahead", () => ok(wordsUseful > 3));
+
+  it("H-02, H-24: ends as without, where the peer says of all hints that they were needless", () => {
+    const runs = SEEDS.map((seed) => {
+      const announced = new Map<string, HintMessage["groups"]>();
+      return played({
+        seed,
+        hints: { batch: 1, follow: "after-ack", patiencePs: 50 * US },
+        fault: () => (from, { bytes }) => {
+          const packet = packetOf(bytes), message = hintOf(packet);
+          if (message?.type === "announce") {
+            announced.set(`${from}/${message.sequence}`, message.groups);
+          }
+          if (message?.type !== "prepared") return "pass";
+          const about = announced.get(`${from === "a" ? "b" : "a"}/${message.sequence}`)!;
+          const groups = about.map((group) => ({ ...group, entries: [] }));
+          const { hintEth, payload } = hintParts({ ...message, groups });
+          const bth = { padCount: -payload.length & 3 };
+          return { replaceBy: encodePacket(changed(packet, { hintEth, payload, bth })) };
+        },
+      });
+    });
+    for (const name of ["hintBatchesPassedOver", "hintsPrepared", "hintPagesUseful"]) {
+      ok(total(runs, name) > 3, `${name}: ${total(runs, name)}`);
+    }
+  });
 
   it("H-24: ends as without, where frames of all kinds are lost, doubled, damaged and late", () => {
     const runs = SEEDS.map((seed) =>
