@@ -1,6 +1,7 @@
 /** The kernel thread that maps pages for the card and takes them back, against a card that notes its commands. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { rngFor } from "../../../fabric/base/rng.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -315,11 +316,55 @@ describe("servePages", () => {
       const done = isAdvised
         ? [pager.prefetch([{ key: KEY, offset: 0, length }], { write: true, fault: true })]
         : [];
+      const began = machine.now;
       if (isAdvised) machine.run();
       else machine.fault({ first: 0, count: 150 });
+      const { minorFaultPs, rangePagePs } = machine.timing;
+      assert.equal(machine.now - began, minorFaultPs + 63 * rangePagePs, "none is brought in");
       assert.deepEqual([spans(machine.commands), machine.signals], [["map 0+64"], done]);
       assert.deepEqual(pager.regions.get(KEY)!.rights.indexOf(2), -1);
       assert.equal(pager.mapped.size, 0);
+    }
+  });
+
+  it("ends as if each job had been done as a whole, in the order in which they came, in whatever turns", () => {
+    const PAGES = 200;
+    for (let seed = 1; seed <= 60; seed++) {
+      const rng = rngFor(seed, "paging");
+      const machine = new Machine(PAGES);
+      const { pager } = machine;
+      const expected = new Array<boolean>(PAGES).fill(true);
+      const waiting: string[] = [];
+      const submit = () => {
+        const first = rng.below(PAGES), count = 1 + rng.below(PAGES - first);
+        const kind = rng.below(4);
+        if (kind === 3) {
+          const range = { address: machine.at(first), length: count * PAGE };
+          waiting.push(pager.take(range, rng.below(2) === 0));
+        } else if (kind === 2) {
+          const place = { key: KEY, offset: first * PAGE, length: count * PAGE };
+          waiting.push(pager.prefetch([place], { write: true, fault: true }));
+        } else {
+          const needed = 1 + rng.below(Math.min(count, 80));
+          const event = { key: KEY, first, count: needed, ahead: count - needed, write: true };
+          pager.fault({ type: "PAGE_FAULT", ...event });
+        }
+        expected.fill(kind !== 3, first, first + count);
+      };
+      for (let i = 0; i < 4; i++) submit();
+      let more = 6;
+      machine.onCommand = () => {
+        if (more > 0 && rng.below(3) === 0) {
+          more--;
+          submit();
+        }
+      };
+      machine.run();
+      const found = expected.map((_, page) => machine.isThere(page));
+      assert.deepEqual(found, expected, `seed ${seed}: in memory`);
+      const { rights } = pager.regions.get(KEY)!;
+      assert.deepEqual([...rights].map((each) => each > 0), expected, `seed ${seed}: at the card`);
+      assert.deepEqual(machine.signals.toSorted(), waiting.toSorted(), `seed ${seed}`);
     }
   });
 

@@ -12,7 +12,7 @@ import { ABSENT, type TranslationTable } from "../state/translation_table.ts";
 import { resumeMapped } from "./memory_waits.ts";
 import { writeEntries } from "./translation_cache.ts";
 
-/** Most pages that an access asks for ahead (mlx5: MAX_PREFETCH_LEN, 4 MiB). */
+/** Most pages that an access asks for ahead: a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not told). */
 const AHEAD_PAGES_MAX = 1024;
 
 /** Pages of a table, the last one included. */
