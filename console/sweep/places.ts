@@ -4,7 +4,7 @@
  */
 import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
-import { type JsonShape } from "../../fabric/rack/scenario/values.ts";
+import type { JsonShape } from "../../fabric/rack/scenario/values.ts";
 import { SECTIONS } from "../../fabric/rack/scenario/schema.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
