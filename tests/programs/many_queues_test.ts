@@ -131,3 +131,24 @@ describe("shares.yaml", () => {
     }
   });
 });
+
+describe("memory_scale.yaml", () => {
+  it("Q-07, Q-11: shows fewer messages where they go to more memory than the card has translations for", () => {
+    const text = Deno.readTextFileSync(new URL("memory_scale.yaml", SCENARIOS));
+    const [within, beyond, inOrder] = ["16MiB", "64MiB", "64MiB"].map((bytes, i) => {
+      const scenario = text.replaceAll("1GiB", bytes).replaceAll("time: 200us", "time: 60us")
+        .replace("cores: 6", "cores: 6, translationCache: { entries: 8192 }")
+        .replaceAll("scatter: true", `scatter: ${i < 2}`);
+      const rack = new SimulatedRack(scenario).run();
+      const rates = rack.reported("result", "a").map((value) =>
+        (value as unknown as { readonly messagesPerSecond: number }).messagesPerSecond
+      );
+      const misses = rack.simulator.statistics()["b-rnic"]!["translationMisses"] ?? 0;
+      return { rate: Math.min(...rates), misses: misses / rates.length };
+    });
+    assert.equal(within!.misses, 0);
+    assert.ok(beyond!.misses > 40, `${beyond!.misses} misses for each sender`);
+    assert.ok(beyond!.rate < 0.9 * within!.rate, `${beyond!.rate} beyond, ${within!.rate} within`);
+    assert.ok(inOrder!.misses < 20, "one behind the other, 64 messages go to a page");
+  });
+});

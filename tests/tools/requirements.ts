@@ -434,6 +434,7 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
       "the depth by value and under the lock, by …",
       "the host's death leaves at the card what is stored there, until the number is used again",
       "it goes with the card's power, and elsewhere with the host",
+      "a lock granted by message counts from the grant's arrival, not from when its program has a core",
     ],
   },
   "Q-05": {
@@ -497,6 +498,7 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
       "doorbells cost nothing while the cache has all queues, else a read for each area or one for the record",
       "stale_pointer.yaml: the classic scheme has stale pointers and loses nothing, three-space has none",
       "65 536 queue pairs fit, and each costs as many looks for its numbers as the first",
+      "a client that fails, that dies with its host, or whose server does, holds up no other: all are served, or get an error",
       "shows shares of the line by weight, equal and unequal, within 2 %",
     ],
   },

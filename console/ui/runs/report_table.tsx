@@ -23,7 +23,7 @@ export function ReportTable<Row>(
     <>
       <div class="row apart">
         <h2>{title}</h2>
-        <button type="button" aria-label={`Save ${title} as CSV`} onClick={save}>
+        <button type="button" onClick={save}>
           Save as CSV
         </button>
       </div>
