@@ -85,16 +85,17 @@ const WAYS: readonly Way[] = [
     ...{ form: "payload", brings: ["prefetch", "warmUp", "atomic"] },
   },
   {
-    ...{ follow: "after-ack", patiencePs: 50 * US, carrier: "uc" },
-    ...{ form: "opcode", brings: ALL_BUT_CONTEXTS },
-  },
-  {
     ...{ transport: "multicast", follow: "after-ack", patiencePs: 50 * US },
     ...{ form: "datagram", brings: [...ALL_BUT_CONTEXTS, "contexts"] },
   },
   {
     ...{ transport: "trusted", batch: 2 },
     ...{ form: "datagram", brings: [...ALL_BUT_CONTEXTS, "contexts"] },
+  },
+  {
+    ...{ follow: "after-ack", patiencePs: 50 * US, carrier: "uc" },
+    // What it loses is not sent again.
+    ...{ form: "opcode", brings: ["prefetch", "warmUp", "receive"] },
   },
 ];
 
