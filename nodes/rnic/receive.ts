@@ -53,13 +53,12 @@ function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
     : takeHintOff(device, hints, { qp, packet: given.packet });
   if (packet === undefined) return;
   const input = packet === given.packet ? given : { ...given, packet };
-  if (row.operation === "hint") receiveHint(device, qp, packet);
-  else if (qp.hints === "group") receiveGroupHint(device, qp, packet);
-  else if (row.direction === "response") receiveResponse(device, qp, { packet, row });
-  else {
-    // What is no request of a known operation has not passed the checks above.
-    receiveRequest(device, qp, { ...input, operation: operationOf(row)! });
-  }
+  if (row.direction === "response") return receiveResponse(device, qp, { packet, row });
+  if (qp.hints === "group") return receiveGroupHint(device, qp, packet);
+  const operation = operationOf(row);
+  // What is neither a hint nor a request of a known operation has not passed the checks above.
+  if (operation === undefined) receiveHint(device, qp, packet);
+  else receiveRequest(device, qp, { ...input, operation });
 }
 
 /** The context is there that these packets of a queue pair have waited for. */

@@ -55,7 +55,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
-  if (wanted.has("r")) figures.push(...measureHints({ seed, quick }));
+  if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];

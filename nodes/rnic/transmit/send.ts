@@ -13,6 +13,7 @@ import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import { mayAnswer } from "../queues/context.ts";
 import type { Device } from "../state/device.ts";
+import type { Hints } from "../state/hints/hint_state.ts";
 import { controlLeaves, controlQueued, noteMsnSent } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
 import { flipped } from "../state/flips.ts";
@@ -236,25 +237,31 @@ function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
 }
 
 function sendData(device: Device, job: TxFrame): void {
-  const { qp, row } = job;
-  const { counters, transmitter } = device;
+  const { qp, row, work, read } = job;
+  const { counters, hints, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
-  const isHint = job.work === undefined && job.read === undefined;
-  if (!isHint) counters[job.work?.plan.counter ?? "readResponsesOut"]++;
-  if (job.read !== undefined) noteMsnSent(qp, job.read.msn);
+  if (work !== undefined) counters[work.plan.counter]++;
+  else if (read !== undefined) counters.readResponsesOut++;
+  if (read !== undefined) noteMsnSent(qp, read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
-  if (isHint) return countHint(device, frame);
-  if (job.hint !== undefined) {
-    device.hints!.counters.hintBytesOut += frame.length - frameBytes(row, job.payloadBytes);
-  }
+  if (hints !== undefined && countHint(hints, job, frame)) return;
   device.up.frameSent(device, job, { packet, row, frame });
 }
 
-function countHint({ hints }: Device, { length }: Uint8Array): void {
-  const { counters } = hints!;
+/** Counts what a frame has of a hint. @returns whether it is one, and nothing else. */
+function countHint(
+  { counters }: Hints,
+  { work, read, hint, row, payloadBytes }: TxFrame,
+  { length }: Uint8Array,
+): boolean {
+  if (work !== undefined || read !== undefined) {
+    if (hint !== undefined) counters.hintBytesOut += length - frameBytes(row, payloadBytes);
+    return false;
+  }
   counters.hintFramesOut++;
   counters.hintBytesOut += length;
+  return true;
 }
 
 const ACK_ROWS = {
