@@ -222,6 +222,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "keys that all members can read open nothing to those who are not meant",
       "ends as without, by whatever way hints go: …",
       "hints_ways.yaml: each encoding by each transport, to two responders",
+      "reads every hint of hints_ways.yaml, in each encoding by each transport",
     ],
     lacks: "a trusted group that only a privileged program can make",
   },
@@ -306,7 +307,6 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "hints_all_reduce.yaml: what a job announces while it computes stalls it no more",
       "hints_many_queues.yaml: contexts are read before they are missed",
     ],
-    lacks: "a picture for each encoding and transport",
   },
   "H-31": {
     proof: [

@@ -873,6 +873,7 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
     for (const each of pairs) same(statuses(each), ["SUCCESS"]);
     const sent = announced(p);
     ok(sent.every(({ packet }) => packet.bth.destQpn === carrying!.b.qpn));
+    ok(sent.some(({ message }) => message.groups.length > 1), `${sent.length} hints`);
     const groups = sent.flatMap(({ message }) => message.groups);
     same(
       groups.map(({ sourceQpn, destQpn }) => `${sourceQpn} ${destQpn}`).sort(),
