@@ -206,6 +206,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "what cannot be is refused, with the reason",
       "ends as without, by whatever way hints go: …",
       "hints_ways.yaml: each encoding by each transport, to two responders",
+      "reads every hint of hints_ways.yaml, in each encoding by each transport",
     ],
   },
   "H-08": {
