@@ -66,6 +66,20 @@ describe("perftest, its server", () => {
     for (const host of ["a", "c"]) assert.equal(resultOf(rack, host).status, "done", host);
   });
 
+  it("serves the next when its card is back, whenever that has failed", () => {
+    for (const at of ["60us", "700us"]) {
+      const rack = start({
+        programs: [
+          client("a", "test: ib_write_lat, iterations: 400"),
+          client("c", "at: 250ms, test: ib_send_lat, iterations: 10"),
+        ],
+        faults: [`{ at: ${at}, kill: b-rnic }`, "{ at: 2ms, start: b-rnic }"],
+      });
+      assert.deepEqual(rack.reported("program-failed"), [], at);
+      assert.equal(resultOf(rack, "c").status, "done", at);
+    }
+  });
+
   for (const test of ["ib_send_lat", "ib_write_lat", "ib_send_bw"]) {
     it(`serves the next where a client dies in the middle of ${test}`, () => {
       const rack = start({

@@ -218,6 +218,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "what cannot be is refused, with the reason",
       "ends as without, by whatever way hints go: …",
       "hints_ways.yaml: each encoding by each transport, to two responders",
+      "reads every hint of hints_ways.yaml, in each encoding by each transport",
     ],
   },
   "H-08": {
@@ -236,6 +237,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "keys that all members can read open nothing to those who are not meant",
       "ends as without, by whatever way hints go: …",
       "hints_ways.yaml: each encoding by each transport, to two responders",
+      "reads every hint of hints_ways.yaml, in each encoding by each transport",
     ],
   },
   "H-09": {
@@ -327,7 +329,6 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "hints_all_reduce.yaml: what a job announces while it computes stalls it no more",
       "hints_many_queues.yaml: contexts are read before they are missed",
     ],
-    lacks: "a picture for each encoding and transport",
   },
   "H-31": {
     proof: [

@@ -956,6 +956,16 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
     equal(counter(p, "b", "hintPagesAsked"), QPS);
     equal(counter(p, "b", "hintsUnknownQp"), 0);
     ok(isCopied(p, QPS));
+    // Others' work that waits for a long message goes along with that whose turn it is.
+    const busy = carried();
+    const [first, ...others] = busy.pairs;
+    post(first!, "write", { length: PAIR_BYTES });
+    for (const each of others) post(each, "write", { length: 64 });
+    for (const each of busy.pairs) each.rig.ring(each.rig.a, each.a.sq);
+    busy.p.rig.run();
+    for (const each of busy.pairs) same(statuses(each), ["SUCCESS"]);
+    const most = Math.max(...announced(busy.p).map(({ message }) => message.groups.length));
+    ok(most > 1, `a hint is about ${most} queue pairs`);
   });
 
   it("H-06: work of all of them waits for the one answer", () => {

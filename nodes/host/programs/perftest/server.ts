@@ -2,6 +2,7 @@
  * perftest's server: serves the clients of other hosts, one test after the other. It is active only
  * in a ping-pong, and where SENDs need receives.
  */
+import type { CmDevice } from "../../cm/gsi.ts";
 import { type Connection, disconnect, refused } from "../../cm/connection.ts";
 import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
 import { failed, must, ProgramError } from "../../verbs/device.ts";
@@ -30,11 +31,12 @@ import {
   RX_DEPTH,
   SERVICE,
 } from "./terms.ts";
-import type { Cq, Device, Qp, VerbError } from "../../verbs/objects.ts";
+import { NEVER } from "../../../../fabric/base/time.ts";
+import type { Cq, Qp, VerbError } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
 interface Server {
-  readonly device: Device;
+  readonly device: CmDevice;
   readonly listener: Listener;
   readonly sendCq: Cq;
   /** For streams of SENDs, also of several clients at once. */
@@ -54,18 +56,42 @@ interface Session {
   readonly buffer: TestBuffer;
 }
 
-/** The program: it has no options, and runs until its host loses power. */
+/** The program: it has no options, and runs until its host loses power. What it has made goes with its card. */
 export function* perftestServer({ device }: ProgramContext): Steps<void> {
-  const server: Server = {
-    device,
-    listener: must(listen(device, SERVICE)),
-    sendCq: must(yield* createCq(device, { entries: 2 * RX_DEPTH })),
-    recvCq: must(yield* createCq(device, { entries: RX_DEPTH })),
-    pingPongCq: must(yield* createCq(device, { entries: 2 * RX_DEPTH })),
-    room: RX_DEPTH,
-    buffers: new Map(),
-    sessions: new Map(),
-  };
+  const listener = must(listen(device, SERVICE));
+  for (;;) {
+    const server = yield* startServer(device, listener);
+    if (server !== undefined) yield* serve(server);
+    else yield* awaitReset(device, listener);
+  }
+}
+
+/** Undefined where the RNIC has failed: a reset event follows. */
+function* startServer(device: CmDevice, listener: Listener): Steps<Server | undefined> {
+  const cqs: Cq[] = [];
+  for (const entries of [2 * RX_DEPTH, RX_DEPTH, 2 * RX_DEPTH]) {
+    const cq = yield* createCq(device, { entries });
+    if (failed(cq)) return undefined;
+    cqs.push(cq);
+  }
+  const [sendCq, recvCq, pingPongCq] = cqs as [Cq, Cq, Cq];
+  const none = { room: RX_DEPTH, buffers: new Map(), sessions: new Map() };
+  return { device, listener, sendCq, recvCq, pingPongCq, ...none };
+}
+
+/** What clients ask meanwhile is refused. */
+function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
+  for (;;) {
+    for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
+      if (event.kind === "reset") return;
+      if (event.kind === "request") yield* reject(listener, event.request);
+    }
+    yield* cpu.waitSignal(listening(listener).signal, NEVER);
+  }
+}
+
+/** Serves until the RNIC has failed and is there again. */
+function* serve(server: Server): Steps<void> {
   for (;;) {
     const completions = yield* waitCompletion(server.recvCq, { also: listening(server.listener) });
     for (const { status, qpNum, wrId } of completions) {
@@ -75,6 +101,7 @@ export function* perftestServer({ device }: ProgramContext): Steps<void> {
       yield* postRecv(connection.qp, { wrId, sges: [recvSge(buffer, index, bytes)] });
     }
     for (let event = nextEvent(server.listener); event; event = nextEvent(server.listener)) {
+      if (event.kind === "reset") return;
       if (event.kind === "request") yield* take(server, event.request);
       else if (event.kind === "closed") yield* close(server, event.endpoint);
     }
