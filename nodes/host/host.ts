@@ -17,7 +17,7 @@ import type { HostLoss, OperationFigures } from "../../fabric/inspection.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
-import { PS_PER_MS, type Time } from "../../fabric/base/time.ts";
+import { NEVER, PS_PER_MS, type Time } from "../../fabric/base/time.ts";
 import type { AccessError, RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
@@ -37,6 +37,8 @@ import { Iommu } from "./memory/iommu.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
+import { Ats } from "./paging/ats.ts";
+import { HintThread } from "./paging/hint_thread.ts";
 import { PageThread } from "./paging/page_thread.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
@@ -121,6 +123,9 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   readonly #pageThread: PageThread;
+  readonly hintThread: HintThread;
+  /** Where the card asks the IOMMU for pages and translations. */
+  readonly ats: Ats | undefined;
   readonly #snoops = new SnoopFilter((address) =>
     this.#send({ kind: "snoop-invalidate", address })
   );
@@ -196,12 +201,23 @@ export class Host implements Node, Machine<ThreadContext> {
         traceWork(this.out, { core: index, program, ...times });
       },
     });
-    this.#pageThread = new PageThread({
+    const { hintWork: work } = plan;
+    this.ats = work?.request === "iommu"
+      ? new Ats({ work, pager: this.paging, send: (message) => this.#send(message) })
+      : undefined;
+    const thread = {
       machine: this,
       processor: this.#processor,
-      cpu: (thread, account) => this.#cpu(thread, account),
-      onFailure: (thread, error) => this.#failed(thread, error),
-    });
+      cpu: (thread: string, account: Account) => this.#cpu(thread, account),
+      onFailure: (thread: string, error: unknown) => this.#failed(thread, error),
+      work,
+    };
+    const respond = (pages: { key: number; first: number; count: number }) => {
+      const none = { ahead: 0, write: false, frames: [] };
+      this.#send({ kind: "ats", step: "page-response", ...pages, ...none });
+    };
+    this.#pageThread = new PageThread({ ...thread, ...(this.ats && { respond }) });
+    this.hintThread = new HintThread(thread);
     this.iio = new Iio(plan, {
       memory: this.memory,
       processingPs: this.processingPs,
@@ -248,6 +264,7 @@ export class Host implements Node, Machine<ThreadContext> {
       case "wake":
         // Memory is updated before programs run at the same instant.
         this.iio.run(now);
+        this.ats?.run(now);
         this.#processor.run(now);
         break;
       case "writeback":
@@ -272,7 +289,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   wakeAt(): Time {
-    return Math.min(this.iio.nextAt, this.#processor.nextAt);
+    return Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
   }
 
   nextDurableAt(): Time {
@@ -571,6 +588,8 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#linkUp = up;
     if (!up) {
       this.paging.reset();
+      this.hintThread.reset();
+      this.ats?.reset();
       this.iio.dropReads();
       this.#snoops.clear();
       this.#processor.replyToAll(NO_DEVICE, this.now);
@@ -620,6 +639,9 @@ export class Host implements Node, Machine<ThreadContext> {
         return this.iio.follow(message, this.now);
       case "access-error":
         return this.#refused(message);
+      case "ats":
+        // A host whose card asks its driver for pages has none to take it.
+        return this.ats?.take(message, this.now);
       case "reply":
         if (!this.#processor.reply(message, this.now)) this.#counts.strayReplies++;
         return;
@@ -648,6 +670,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #event(event: RnicEvent): void {
     // The kernel's own, which no program reads.
     if (event.type === "PAGE_FAULT") return this.paging.fault(event);
+    if (event.type === "HINT_WORK") return this.hintThread.take(event);
     this.out.report("rnic-event", event);
     if (this.#device !== undefined) this.options.onEvent?.(this.#device, event);
     this.signal(SIGNALS.rnicEvent);

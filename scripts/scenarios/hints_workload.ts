@@ -116,7 +116,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const isRpc = workload === "rpc";
   const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
-  const to = "server";
+  const to = String(context.options.to ?? "server");
   const connection = yield* v.connect(device, { to, service: SERVICE, qp });
   if (v.refused(connection)) throw new Error(`The server refuses: ${connection.reason}`);
   const end = { connection, cq, mr };

@@ -209,6 +209,14 @@ export class Pager implements DemandPaging {
     this.#iommu?.map([frame]);
   }
 
+  /** Frames of pages that the card may have. */
+  framesOf(region: DemandRegion, { first, count }: PageRange): number[] {
+    return Array.from(
+      { length: count },
+      (_, i) => this.mapped.get(nameOf(region, first + i))!.frame,
+    );
+  }
+
   /** The card has let go of the page. */
   unmapped(region: DemandRegion, page: number): void {
     const name = nameOf(region, page);

@@ -21,6 +21,12 @@ export interface PageServer {
   readonly physical: (address: number) => number;
   /** Whether a write of a device to this frame is on its way to memory. */
   readonly isComing: (frame: number) => boolean;
+  /** [0114]: what the work's place adds to a page that is mapped, and to a command for the card. */
+  readonly workPs?: { readonly page: Time; readonly command: Time };
+  /** Tells the IOMMU that pages are there, of which the card has asked it (PRI); absent: it asks the driver. */
+  readonly respond?: (
+    pages: { readonly key: number; readonly first: number; readonly count: number },
+  ) => void;
   /** Whether a program waits for a change in the frame, or streams into it: it is in use. */
   readonly isInUse: (frame: number) => boolean;
 }
@@ -43,10 +49,15 @@ function* serve(server: PageServer, job: PageJob): Steps<void> {
       if (region === undefined) return pager.keepEarly(job.event);
       pager.faults++;
       const rights = region.writable ? 2 : 1;
-      yield* mapPages(server, region, { range: { first, count }, rights, fault: true });
+      yield* mapPages(server, region, {
+        range: { first, count },
+        rights,
+        fault: true,
+        asked: true,
+      });
       if (ahead === 0) return;
       const range = { first: first + count, count: ahead };
-      return yield* mapPages(server, region, { range, rights, fault: true });
+      return yield* mapPages(server, region, { range, rights, fault: true, asked: true });
     }
     case "prefetch": {
       const region = pager.regions.get(job.key);
@@ -71,9 +82,15 @@ const BATCH_PS: Time = 100 * PS_PER_US;
 function* mapPages(
   server: PageServer,
   region: DemandRegion,
-  wanted: { readonly range: PageRange; readonly rights: 1 | 2; readonly fault: boolean },
+  wanted: {
+    readonly range: PageRange;
+    readonly rights: 1 | 2;
+    readonly fault: boolean;
+    /** The card has asked for them, not a program. */
+    readonly asked?: true;
+  },
 ): Steps<void> {
-  const { range, rights, fault } = wanted;
+  const { range, rights, fault, asked = false } = wanted;
   const { pageBytes, address } = region;
   const end = Math.min(range.first + range.count, region.rights.length);
   const mayMap = (page: number) =>
@@ -92,31 +109,45 @@ function* mapPages(
       pages.push(yield* bringIn(server, address + page * pageBytes));
       page++;
     }
-    yield* tellCard(server, region, { first, pages, rights });
+    yield* tellCard(server, region, { first, pages, rights, asked });
   }
 }
 
 /** A page as the card is to have it. @returns its physical address. */
-function* bringIn({ cpu, table, timing, physical }: PageServer, page: number): Steps<number> {
+function* bringIn(server: PageServer, page: number): Steps<number> {
+  const { cpu, table, timing, physical, workPs } = server;
   const cost: Time = table.isThere(page) ? timing.minorFaultPs : table.touch(page, DRAM_PAGE_BYTES);
-  cpu.charge(cost);
+  cpu.charge(cost + (workPs?.page ?? 0));
   yield* cpu.settle();
   return physical(page);
 }
 
 function* tellCard(
-  { cpu, pager }: PageServer,
+  { cpu, pager, timing, respond, workPs }: PageServer,
   region: DemandRegion,
-  run: { readonly first: number; readonly pages: readonly number[]; readonly rights: 1 | 2 },
+  run: {
+    readonly first: number;
+    readonly pages: readonly number[];
+    readonly rights: 1 | 2;
+    readonly asked: boolean;
+  },
 ): Steps<void> {
   const { key } = region;
-  const { first, rights } = run;
+  const { first, rights, asked } = run;
   // Time has passed: the region may be gone, and its memory another's.
   if (pager.regions.get(key) !== region) return;
   const writable = rights === 2;
   const pages = [...run.pages];
   for (const [i, frame] of pages.entries()) pager.map(region, first + i, { rights, frame });
   pager.pagesMapped += pages.length;
+  if (respond !== undefined && asked) {
+    // An entry of the IOMMU's queue and its doorbell, as Linux writes them (`iommu_page_response`).
+    cpu.charge(timing.storePs + timing.mmioPs);
+    yield* cpu.settle();
+    if (pager.regions.get(key) === region) respond({ key, first, count: pages.length });
+    return;
+  }
+  if (workPs !== undefined) cpu.charge(workPs.command);
   yield* cpu.command({ op: "map-pages", key, first, pages, writable });
 }
 

@@ -43,7 +43,7 @@ import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../q
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
-import { sendOwnHint } from "./hint_command.ts";
+import { sendOwnHint, takeHostWork } from "./hint_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "./multicast_command.ts";
@@ -98,6 +98,7 @@ const COMMANDS: {
   "unlock-space2": unlockSpace2,
   "expand-queue": expandQueue,
   "send-hint": sendOwnHint,
+  "hint-work": takeHostWork,
   "query-statistics": (device) => (
     { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
   ),

@@ -7,5 +7,10 @@ export function hintStatistics({ hints }: Device): Record<string, number> {
   let hintPagesUnused = 0;
   for (const { kind } of hints.charges.values()) if (kind === "page") hintPagesUnused++;
   const isAtomic = (hints.plan.kinds & HINT_KINDS.atomic) !== 0;
-  return { ...hints.counters, hintPagesUnused, ...(isAtomic && hints.wordCounters) };
+  return {
+    ...hints.counters,
+    hintPagesUnused,
+    ...(isAtomic && hints.wordCounters),
+    ...hints.work?.counters,
+  };
 }

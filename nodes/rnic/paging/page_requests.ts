@@ -4,7 +4,10 @@
  * asked for, as mlx5's driver brings it in behind the pages that are needed at once (`rdma_op_len`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { PORTS } from "../../../fabric/node.ts";
+import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
+import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";
 import type { Region } from "../state/memory.ts";
 import type { WantedPage } from "../state/paging_state.ts";
 import { ABSENT, type TranslationTable } from "../state/translation_table.ts";
@@ -13,6 +16,8 @@ import { writeEntries } from "./translation_cache.ts";
 
 /** Most pages that one event asks for ahead (mlx5: MAX_PREFETCH_LEN, 4 MiB). */
 const AHEAD_PAGES_MAX = 1024;
+
+type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
 /** Pages that a message goes on to: of this table, up to `end`. */
 export interface Ahead {
@@ -27,19 +32,20 @@ export function askForPages(
   beyond?: Ahead,
 ): void {
   const { counters } = device.paging;
-  const { pageEvents, now, timing } = device;
+  const { pageEvents, now } = device;
+  const isAgain = asksAgain(device);
   let at = 0;
   let isNew = false;
   while (at < pages.length) {
     const { table, page: first, rights } = pages[at]!;
-    if (table.demand![first]!.asked >= rights) {
+    if (table.demand![first]!.asked >= rights && !isAgain) {
       at++;
       continue;
     }
     let count = 0;
     while (
       pages[at + count]?.table === table && pages[at + count]!.page === first + count &&
-      table.demand![first + count]!.asked < rights
+      (table.demand![first + count]!.asked < rights || isAgain)
     ) count++;
     at += count;
     const end = first + count;
@@ -51,11 +57,10 @@ export function askForPages(
     counters.pageFaults++;
     counters.pagesAsked += count + ahead;
     const write = rights === 2;
-    pageEvents.push({
-      at: now + timing.pageFaultPs,
-      table,
-      event: { type: "PAGE_FAULT", key: table.key, first, count, ahead, write },
-    });
+    const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
+    const delayPs = pageRequestPs(device);
+    if (delayPs === 0) raisePageRequest(device, event);
+    else pageEvents.push({ at: now + delayPs, table, event });
   }
   if (!isNew) counters.pageFaultsMerged++;
 }
@@ -70,6 +75,14 @@ function aheadPages(
   let page = from;
   while (page < end && demand![page]!.rights < rights && demand![page]!.asked < rights) page++;
   return page - from;
+}
+
+/** By PRI, where the IOMMU is asked and not the driver. */
+function raisePageRequest(device: Device, event: PageFault): void {
+  if (!asksIommu(device)) return raiseEvent(device, event);
+  const { type: _, ...pages } = event;
+  const message = { kind: "ats", step: "page-request", ...pages, frames: [] } as const;
+  device.out.send(PORTS.rnicBus, message, device.stageAt);
 }
 
 /** Raises the events whose time has come. Called in every step. */
