@@ -23,7 +23,8 @@ export function measureHints({ seed, quick }: Measured): Figure[] {
 }
 
 const MIB = 2 ** 20;
-const LEADS_US = [0, 5, 100, 200, 300, 400, 500, 600];
+/** 5: a round trip of the network. */
+const LEADS_US = [0, 5, 100, 200, 300, 400, 500, 550];
 
 /** The stall of a cold WRITE of 1 MiB: what it takes longer than the same again. */
 function measureStall(seed: number): Figure[] {

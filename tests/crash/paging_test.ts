@@ -17,7 +17,13 @@ import { putRack, putScenario } from "./explored_rack.ts";
 function hostWith(fault: string): string {
   const timing = {
     rnic: { pageFault: "1us" },
-    host: { interrupt: "500ns", minorFault: "200ns", majorFault: "500ns", command: "500ns" },
+    host: {
+      interrupt: "500ns",
+      minorFault: "200ns",
+      majorFault: "500ns",
+      rangePage: "60ns",
+      command: "500ns",
+    },
   };
   // Beside the transfer, which begins at 141 us.
   const pressure = { at: "140us", every: "5us", times: 20, pages: 3 };

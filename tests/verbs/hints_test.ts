@@ -60,9 +60,9 @@ describe("hints in a rack", () => {
     for (const row of rows("delayed")) {
       ok(row.stall < 1 && row.held === 600, "the wait takes the stall's place");
     }
-    // The answer comes when all pages are there, which the message need not wait for.
-    for (const [i, { stall, held }] of rows("after-ack").entries()) {
-      ok(held >= stall - 1 && stall >= off[i]!.stall - 10, `${stall} us, of which held ${held}`);
+    // The answer comes when all pages are there, which a longer message need not wait for.
+    for (const { stall, held } of rows("after-ack")) {
+      ok(held >= stall - 1 && stall > 460, `${stall} us, of which held ${held}`);
     }
     const served = rack.reported("result", "server") as unknown as Served[];
     const clients = ["off", "at-once", "delayed", "after-ack"];
@@ -72,6 +72,37 @@ describe("hints in a rack", () => {
     const late = [0, 0, 1, 0, 0, 0];
     same(counts("hintPagesLate").slice(0, 6), late, "the first page of the message alone");
     ok(counts("hintPagesWasted").every((count) => count === 0));
+  });
+
+  it("H-30: a hint the round trip of a page request ahead removes 90 % of the stall of a cold WRITE of 1 MiB", () => {
+    const job = "program: ./hints_workload.ts, workload: huge, bytes: 1048576";
+    const rack = new SimulatedRack(
+      `
+name: stall
+profile: clx-optane-cx5
+defaults: { services: none }
+hosts: { server: { pin: false, hints: on }, off: {}, ahead: { hints: { send: 475480ns } } }
+programs:
+  - { on: server, role: server, clients: 2, ${job} }
+  - { on: off, at: 1ms, role: client, ${job} }
+  - { on: ahead, at: 9ms, role: client, ${job} }
+`,
+      { programs: { "./hints_workload.ts": workload } },
+    ).run();
+    const [off, ahead] = ["off", "ahead"].map((host) => {
+      const [told] = rack.reported("result", host) as unknown as Measured[];
+      equal(told!.failed, 0);
+      return told!.stallPs / 1e6;
+    });
+    // NSDI'20: 475 us for one page. The driver maps the rest hardly slower than the line brings the bytes.
+    ok(off! > 500 && off! < 530, `${off} us without hints`);
+    ok(ahead! < 0.1 * off!, `${ahead} us of ${off} us remain`);
+    const served = rack.reported("result", "server") as unknown as Served[];
+    same(
+      served.map(({ counters }) => counters.hintPageRequests),
+      [0, 1],
+      "one range for 256 pages",
+    );
   });
 
   it("H-30: hints_many_queues.yaml: contexts are read before they are missed", async () => {

@@ -264,6 +264,8 @@ export interface HostTiming {
   /** Kernel: a page fault of a page that is in memory, and bringing one in that was taken away. */
   readonly minorFaultPs: Time;
   readonly majorFaultPs: Time;
+  /** Kernel: each further page of a range that is brought in, or looked up, at once. */
+  readonly rangePagePs: Time;
   /** Latency of a core's load of one line of memory that is plugged into the node. */
   readonly pluggedLoadPs: Time;
   /** IOMMU: a walk of its page table. */

@@ -123,6 +123,11 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5, with the same software
     // around it. The rest is the device that the page comes from.
     majorFaultPs: 57_500_000,
+    // [table] Linux, commit 4ca9b3859dac (MADV_POPULATE_WRITE), its message: 2 MiB of private memory, none of it
+    // there, populated in 158 us, 512 pages without a trap for each (222 us with it); 4 GiB: 0.55 us a page. That
+    // the card's driver has them as fast (`hmm_range_fault`, DMA addresses without an IOMMU), and that a page which
+    // is there costs as much as one that comes, are [choices].
+    rangePagePs: 309_000,
     // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM (Exploring and
     // Evaluating Real-world CXL, arXiv 2405.14209, of which a summary could be opened). That it is 3 times the
     // 81 ns here is a [choice].

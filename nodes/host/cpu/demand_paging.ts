@@ -7,6 +7,13 @@ export interface AddressRange {
   readonly length: number;
 }
 
+/** A part of a region, from the region's first byte on. */
+export interface AdvisedPlace {
+  readonly key: number;
+  readonly offset: number;
+  readonly length: number;
+}
+
 export interface DemandPaging {
   /** What `ibv_reg_mr` does where the program says neither. */
   readonly isPinnedByDefault: boolean;
@@ -17,11 +24,9 @@ export interface DemandPaging {
   demand(key: number, buffer: Buffer, range: AddressRange & { readonly writable: boolean }): void;
   /** The region is gone. */
   forget(key: number): void;
-  /** Pages that the card is to have, or memory to be given up. @returns the signal when it is done. */
+  /** Pages that the card is to have, or memory to be given up. @returns the signal when all is done. */
   prefetch(
-    key: number,
-    /** From the region's first byte on. */
-    range: { readonly offset: number; readonly length: number },
+    places: readonly AdvisedPlace[],
     how: { readonly write: boolean; readonly fault: boolean },
   ): string;
   take(range: AddressRange, keep: boolean): string;

@@ -45,11 +45,14 @@ export class PageTable {
     return !this.#away.has(pageOf(address));
   }
 
-  /** Brings in what a core or the driver is about to access. @returns how long it takes. */
-  touch(address: number, length: number): Time {
+  /**
+   * Brings in what a core or the driver is about to access. @returns how long it takes.
+   * @param minorPs of each page that comes from nowhere.
+   */
+  touch(address: number, length: number, minorPs: Time = this.#timing.minorFaultPs): Time {
     if (this.#away.size === 0 || address < VIRTUAL_DRAM_BASE) return 0;
     let cost = 0;
-    for (const page of pagesOf(address, length)) cost += this.#bringIn(page);
+    for (const page of pagesOf(address, length)) cost += this.#bringIn(page, minorPs);
     return cost;
   }
 
@@ -70,13 +73,13 @@ export class PageTable {
     this.takenAway++;
   }
 
-  #bringIn(page: number): Time {
+  #bringIn(page: number, minorPs: Time): Time {
     const content = this.#away.get(page);
     if (content === undefined) return 0;
     this.#away.delete(page);
     if (content === "untouched") {
       this.minorFaults++;
-      return this.#timing.minorFaultPs;
+      return minorPs;
     }
     const frame = this.#frames.pop();
     assert(frame !== undefined, "Each page that is away has given up a frame");
@@ -86,7 +89,7 @@ export class PageTable {
     const cost = this.#memory.store(frame, bytes);
     if (isKept) this.majorFaults++;
     else this.minorFaults++;
-    return cost + (isKept ? this.#timing.majorFaultPs : this.#timing.minorFaultPs);
+    return cost + (isKept ? this.#timing.majorFaultPs : minorPs);
   }
 
   /** The memory was given back: what its pages held is of no use. */

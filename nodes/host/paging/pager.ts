@@ -1,12 +1,13 @@
 /**
  * The driver's side of on-demand paging: regions whose pages the card asks for, what each page may be used
  * for, and a queue of what is to be done: page faults of the card, advice, pages to be taken back. One
- * kernel thread does it in order (`serve_pages.ts`), so that nothing races with a page that comes or goes.
+ * kernel thread does it (`serve_pages.ts`), so that nothing races with a page that comes or goes. Ranges take
+ * turns, a batch each; what is to be taken back is taken when all that was asked for before it is there.
  *
  * Source: Linux, mlx5 (`odp.c`): page fault events, `pagefault_mr`, `mlx5_ib_invalidate_range`.
  */
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { AddressRange, DemandPaging } from "../cpu/demand_paging.ts";
+import type { AddressRange, AdvisedPlace, DemandPaging } from "../cpu/demand_paging.ts";
 import type { AddressMap, Buffer } from "../memory/address_map.ts";
 import type { Iommu } from "../memory/iommu.ts";
 import type { PageTable } from "../memory/page_table.ts";
@@ -29,6 +30,23 @@ export interface PageRange {
   readonly count: number;
 }
 
+/** Pages of one region that are wanted together: mapped in batches, none of which goes beyond. */
+export interface PagePart extends PageRange {
+  readonly region: DemandRegion;
+}
+
+/** Pages that the card is to have, or what is left of them. */
+export interface RangeJob {
+  readonly kind: "range";
+  readonly parts: readonly PagePart[];
+  readonly rights: 1 | 2;
+  /** Pages that are away are brought in; else only what is there is mapped. */
+  readonly fault: boolean;
+  /** The card has asked for them, not a program. */
+  readonly asked?: true;
+  readonly done?: string;
+}
+
 interface MappedPage {
   readonly region: DemandRegion;
   readonly page: number;
@@ -40,15 +58,7 @@ type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
 export type PageJob =
   | { readonly kind: "fault"; readonly event: PageFault }
-  | {
-    readonly kind: "prefetch";
-    readonly key: number;
-    readonly range: PageRange;
-    readonly write: boolean;
-    /** Pages that are away are brought in; else only what is there is mapped. */
-    readonly fault: boolean;
-    readonly done: string;
-  }
+  | RangeJob
   | {
     readonly kind: "take";
     readonly range: AddressRange;
@@ -141,16 +151,19 @@ export class Pager implements DemandPaging {
   }
 
   prefetch(
-    key: number,
-    part: { readonly offset: number; readonly length: number },
-    how: { readonly write: boolean; readonly fault: boolean },
+    places: readonly AdvisedPlace[],
+    { write, fault }: { readonly write: boolean; readonly fault: boolean },
   ): string {
-    const region = this.regions.get(key)!;
-    const start = region.offset + part.offset;
-    const first = Math.floor(start / region.pageBytes);
-    const end = Math.ceil((start + part.length) / region.pageBytes);
+    const parts = places.map(({ key, offset, length }): PagePart => {
+      const region = this.regions.get(key)!;
+      const start = region.offset + offset;
+      const first = Math.floor(start / region.pageBytes);
+      const end = Math.ceil((start + length) / region.pageBytes);
+      return { region, first, count: end - first };
+    });
+    this.prefetches += parts.length;
     const done = this.#nextSignal();
-    this.submit({ kind: "prefetch", key, range: { first, count: end - first }, ...how, done });
+    this.submit({ kind: "range", parts, rights: write ? 2 : 1, fault, done });
     return done;
   }
 
@@ -173,6 +186,15 @@ export class Pager implements DemandPaging {
     return this.#jobs.shift();
   }
 
+  /**
+   * What is left of a range waits behind the other ranges, so that none holds them up for longer than a batch,
+   * but ahead of what is to be taken back: it was asked for before that, and must not come in behind it.
+   */
+  putBack(rest: RangeJob): void {
+    const at = this.#jobs.findIndex(({ kind }) => kind === "take" || kind === "pressure");
+    this.#jobs.splice(at < 0 ? this.#jobs.length : at, 0, rest);
+  }
+
   /** A signal that no other job raises. */
   #nextSignal(): string {
     return `paging-${this.#done++}`;
@@ -192,7 +214,8 @@ export class Pager implements DemandPaging {
   reset(): void {
     this.#early.clear();
     for (const key of [...this.pinned.keys(), ...this.regions.keys()]) this.forget(key);
-    const left = this.#jobs.filter(({ kind }) => kind !== "fault");
+    // A program may wait for what it has advised: that ends, as its regions are gone.
+    const left = this.#jobs.filter((job) => "done" in job || job.kind === "pressure");
     this.#jobs.splice(0, this.#jobs.length, ...left);
   }
 

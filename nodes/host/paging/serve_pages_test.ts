@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import type { RnicCommand } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Steps } from "../cpu/program.ts";
 import { AddressMap, type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
 import { Iommu } from "../memory/iommu.ts";
@@ -37,6 +37,8 @@ class Machine {
   /** Frames to which a device's write is on its way, or that a core watches. */
   readonly coming = new Set<number>();
   readonly inUse = new Set<number>();
+  /** Frames that the card takes no page in. */
+  readonly refused = new Set<number>();
   /** What happens while the thread waits: for the card, or for time to pass. */
   onCommand: (command: RnicCommand) => void = () => {};
   onSleep: () => void = () => {};
@@ -47,8 +49,7 @@ class Machine {
     const { map, table } = this;
     this.pager = new Pager({ pin: false, map, table, iommu: this.iommu, onWork: () => {} });
     this.buffer = map.allocate(pages * PAGE);
-    const { address, length } = this.buffer;
-    this.pager.demand(KEY, this.buffer, { address, length, writable: true });
+    this.register();
     this.fault({ first: 0, count: pages });
     this.commands.length = 0;
   }
@@ -70,10 +71,13 @@ class Machine {
         machine.now += ps;
         machine.onSleep();
       },
-      *command(command: RnicCommand): Steps<{ status: "ok"; op: "done" }> {
+      *command(command: RnicCommand): Steps<RnicReply> {
         yield* nothing();
         machine.commands.push(command);
         machine.onCommand(command);
+        if (command.op === "map-pages" && command.pages.some((page) => machine.refused.has(page))) {
+          return { status: "error", errno: "EINVAL", reason: "It is the card's own" };
+        }
         return { status: "ok", op: "done" };
       },
       signal: (name: string) => void machine.signals.push(name),
@@ -99,6 +103,12 @@ class Machine {
   fault(range: { readonly first: number; readonly count: number; readonly ahead?: number }): void {
     this.pager.fault({ type: "PAGE_FAULT", key: KEY, ahead: 0, write: true, ...range });
     this.run();
+  }
+
+  /** The region anew, of which the card has no page. */
+  register(): void {
+    const { address, length } = this.buffer;
+    this.pager.demand(KEY, this.buffer, { address, length, writable: true });
   }
 
   at(page: number): number {
@@ -227,6 +237,105 @@ describe("servePages", () => {
     machine.onCommand = () => assert.ok(reaches(), "until the card has answered");
     machine.take(3);
     assert.ok(!reaches());
+  });
+
+  it("maps a range by batches of 64: one entry into the kernel and one command each, and each further page", () => {
+    const machine = new Machine(150);
+    const { minorFaultPs, rangePagePs } = machine.timing;
+    machine.pager.forget(KEY);
+    machine.register();
+    machine.commands.length = 0;
+    const began = machine.now;
+    machine.fault({ first: 0, count: 150 });
+    assert.deepEqual(spans(machine.commands), ["map 0+64", "map 64+64", "map 128+22"]);
+    assert.equal(machine.now - began, 3 * minorFaultPs + 147 * rangePagePs);
+    assert.equal(machine.pager.pagesMapped, 300);
+  });
+
+  it("holds no fault up by a range for longer than a batch, and takes nothing back ahead of what is asked for", () => {
+    const machine = new Machine(150);
+    const { pager, map: { scm } } = machine;
+    pager.forget(KEY);
+    machine.register();
+    machine.commands.length = 0;
+    const other = KEY + 1;
+    pager.demand(other, scm, { address: scm.address, length: scm.pageBytes, writable: true });
+    const fault = (key: number, count: number, ahead: number) =>
+      pager.fault({ type: "PAGE_FAULT", key, first: 0, count, ahead, write: true });
+    let done = "";
+    machine.onCommand = () => {
+      if (machine.commands.length === 2) fault(other, 1, 0);
+      if (machine.commands.length === 3) {
+        done = pager.take({ address: machine.at(149), length: PAGE }, true);
+      }
+    };
+    fault(KEY, 1, 149);
+    machine.run();
+    assert.deepEqual(spans(machine.commands), [
+      "map 0+1",
+      "map 1+64",
+      "map 0+1",
+      "map 65+64",
+      "map 129+21",
+      "invalidate 149+1",
+    ]);
+    assert.deepEqual([machine.signals, machine.isThere(149)], [[done], false]);
+  });
+
+  it("maps the other pages of a range of which the card refuses one, which no device reaches", () => {
+    const machine = new Machine();
+    const { pager } = machine;
+    pager.forget(KEY);
+    machine.register();
+    machine.commands.length = 0;
+    const mapped = pager.pagesMapped;
+    machine.refused.add(machine.frame(2));
+    machine.fault({ first: 0, count: 4 });
+    const single = [0, 1, 2, 3].map((page) => `map ${page}+1`);
+    assert.deepEqual(spans(machine.commands), ["map 0+4", ...single]);
+    assert.deepEqual([...pager.regions.get(KEY)!.rights], [2, 2, 0, 2]);
+    assert.equal(pager.pagesMapped - mapped, 3);
+    const reaches = [0, 1, 2, 3].map((page) =>
+      machine.iommu.translate(machine.frame(page), 8) !== undefined
+    );
+    assert.deepEqual(reaches, [true, true, false, true]);
+  });
+
+  it("maps no more of a range whose card has failed, though its number is another region's, and ends what waits", () => {
+    for (const isAdvised of [false, true]) {
+      const machine = new Machine(150);
+      const { pager, buffer: { length } } = machine;
+      pager.forget(KEY);
+      machine.register();
+      machine.commands.length = 0;
+      machine.onCommand = () => {
+        pager.reset();
+        machine.register();
+      };
+      const done = isAdvised
+        ? [pager.prefetch([{ key: KEY, offset: 0, length }], { write: true, fault: true })]
+        : [];
+      if (isAdvised) machine.run();
+      else machine.fault({ first: 0, count: 150 });
+      assert.deepEqual([spans(machine.commands), machine.signals], [["map 0+64"], done]);
+      assert.deepEqual(pager.regions.get(KEY)!.rights.indexOf(2), -1);
+      assert.equal(pager.mapped.size, 0);
+    }
+  });
+
+  it("tells of advice on several places when all of them are there", () => {
+    const machine = new Machine(150);
+    const { pager } = machine;
+    pager.forget(KEY);
+    machine.register();
+    machine.commands.length = 0;
+    const places = [{ offset: 0, length: 100 * PAGE }, { offset: 120 * PAGE, length: 1 }];
+    const how = { write: true, fault: true };
+    const both = pager.prefetch(places.map((place) => ({ key: KEY, ...place })), how);
+    const one = pager.prefetch([{ key: KEY, offset: 119 * PAGE, length: 1 }], how);
+    machine.run();
+    const expected = ["map 0+64", "map 119+1", "map 64+36", "map 120+1"];
+    assert.deepEqual([spans(machine.commands), machine.signals], [expected, [one, both]]);
   });
 
   it("maps what comes with a fault in its own command, ahead of the rest of the message", () => {

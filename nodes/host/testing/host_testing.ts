@@ -42,6 +42,7 @@ export const RIG_TIMING: HostTiming = {
   dramWriteBitsPerSecond: 160_000_000_000,
   commandPs: 4_000_000,
   minorFaultPs: 1_000_000,
+  rangePagePs: 300_000,
   majorFaultPs: 30_000_000,
   pluggedLoadPs: 300_000,
   iotlbMissPs: 250_000,

@@ -322,14 +322,14 @@ export function* adviseMr(request: Advice): Steps<VerbError | undefined> {
   if (wrong !== undefined) return wrong;
   const { pd: { device: { cpu, state } }, sges, advice, flush = false } = request;
   const how = { write: advice === "prefetchWrite", fault: advice !== "prefetchNoFault" };
-  let last: string | undefined;
-  for (const { address, length, lkey } of sges) {
-    const mr = state.regions.get(lkey)!;
-    if ((mr.access & ACCESS.onDemand) === 0 || length === 0) continue;
-    last = cpu.paging!.prefetch(lkey, { offset: address - mr.address, length }, how);
-  }
-  // They are done in order.
-  if (flush && last !== undefined) yield* cpu.waitSignal(last, NEVER);
+  const places = sges.flatMap(({ address, length, lkey: key }) => {
+    const mr = state.regions.get(key)!;
+    const isNeeded = (mr.access & ACCESS.onDemand) !== 0 && length > 0;
+    return isNeeded ? [{ key, offset: address - mr.address, length }] : [];
+  });
+  if (places.length === 0) return undefined;
+  const done = cpu.paging!.prefetch(places, how);
+  if (flush) yield* cpu.waitSignal(done, NEVER);
   return undefined;
 }
 

@@ -13,7 +13,7 @@ import {
 } from "../dma/memory_region.ts";
 import { addWindow, removeWindow } from "../dma/memory_window.ts";
 import { resumeMapped } from "../paging/memory_waits.ts";
-import { mapPages, unmapPages } from "../paging/page_requests.ts";
+import { mapPages, refusePages, unmapPages } from "../paging/page_requests.ts";
 import { dropTable, holdTable, memoryNeeded } from "../paging/translation_cache.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { coversQueueInformation } from "../queues/queue_information.ts";
@@ -125,6 +125,7 @@ export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): Rni
   }
   const wrong = checkPlace(device, { pages, pageBytes: region.pageBytes });
   if (wrong !== undefined) {
+    refusePages(region, { first, count: pages.length });
     return refusal("EINVAL", `Cannot map pages of region ${key} as ${wrong}`);
   }
   mapPages(device, region, { first, pages, writable });

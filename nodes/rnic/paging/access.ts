@@ -3,13 +3,13 @@
  * are needed, and its entry is on the chip. What is missing is asked for.
  */
 import type { Device } from "../state/device.ts";
-import type { MemorySegment } from "../state/memory.ts";
+import { bytesOf, type MemorySegment } from "../state/memory.ts";
 import { mayMiss, type MemoryWaiter, type WantedPage } from "../state/paging_state.ts";
 import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { beginWait, takeAdmission } from "./memory_waits.ts";
 import { redeemLine, redeemPage } from "../state/hints/charges.ts";
-import { type Ahead, askForPages } from "./page_requests.ts";
+import { askForPages, type PageSpan } from "./page_requests.ts";
 import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
 
 export interface MemoryAccess {
@@ -72,7 +72,7 @@ export function checkAccess(
     }
   }
   if (pages.length > 0) {
-    askForPages(device, pages, aheadOf(access));
+    askForPages(device, pages, access.ahead === true ? [...spansOf(behind(access))] : []);
     return { pages };
   }
   if (lines.length === 0) return "ready";
@@ -89,9 +89,7 @@ export function awaitAccess(device: Device, access: MemoryAccess, by: Accessor):
 }
 
 /** Pages of each segment that the access touches. Memory whose key is no more has none. */
-function* spansOf(
-  { segments, offset, length }: MemoryAccess,
-): Generator<{ table: TranslationTable; first: number; last: number }> {
+function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpan> {
   let skip = offset, left = length;
   for (const segment of segments) {
     if (left <= 0) return;
@@ -111,10 +109,9 @@ function* spansOf(
   }
 }
 
-/** What may be asked for with the access: its last segment, up to the page behind its end. */
-function aheadOf({ segments, ahead }: MemoryAccess): Ahead | undefined {
-  const last = segments.at(-1);
-  if (ahead !== true || last === undefined) return undefined;
-  const { va, length, region: { table, pageBase, pageBytes } } = last;
-  return { table, end: Math.floor((va + length - 1 - pageBase) / pageBytes) + 1 };
+/** The rest of the message's memory. */
+function behind(access: MemoryAccess): MemoryAccess {
+  const { segments, offset, length } = access;
+  const from = offset + length;
+  return { segments, offset: from, length: bytesOf(segments) - from, write: access.write };
 }

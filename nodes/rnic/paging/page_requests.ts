@@ -1,7 +1,8 @@
 /**
- * Page requests: the card asks the driver for pages of on-demand regions by an event, once for each page,
- * and is told by a command that they are there (`map-pages`). With an access the rest of its message is
- * asked for, as mlx5's driver brings it in behind the pages that are needed at once (`rdma_op_len`).
+ * Page requests: the card asks the driver for pages of on-demand regions by an event for a range, once for each
+ * page, and is told by a command that they are there (`map-pages`). With an access the rest of its message is asked
+ * for: the event of an RDMA operation names its whole length (Linux, mlx5, `odp.c`: `rdma_op_len`), and that of a
+ * WQE has the driver bring in all of the WQE's memory (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
@@ -14,67 +15,92 @@ import { ABSENT, type TranslationTable } from "../state/translation_table.ts";
 import { resumeMapped } from "./memory_waits.ts";
 import { writeEntries } from "./translation_cache.ts";
 
-/** Most pages that one event asks for ahead (mlx5: MAX_PREFETCH_LEN, 4 MiB). */
+/** Most pages that an access asks for ahead (mlx5: MAX_PREFETCH_LEN, 4 MiB). */
 const AHEAD_PAGES_MAX = 1024;
 
 type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
-/** Pages that a message goes on to: of this table, up to `end`. */
-export interface Ahead {
+/** Pages of a table, the last one included. */
+export interface PageSpan {
   readonly table: TranslationTable;
-  readonly end: number;
+  readonly first: number;
+  readonly last: number;
 }
 
-/** Asks for pages in order of their tables and numbers, each once, and for those ahead of the last. */
+/** What one event asks for: pages that are needed at once, and behind them those that the message goes on to. */
+interface PageRequest {
+  readonly table: TranslationTable;
+  readonly first: number;
+  count: number;
+  ahead: number;
+  readonly rights: 1 | 2;
+}
+
+/**
+ * Asks for pages in order of their tables and numbers, each once, and for what the message goes on to `beyond` them:
+ * a range of each table, of which the driver maps what is not there.
+ */
 export function askForPages(
   device: Device,
   pages: readonly WantedPage[],
-  beyond?: Ahead,
+  beyond: readonly PageSpan[] = [],
 ): void {
-  const { counters } = device.paging;
-  const { pageEvents, now } = device;
-  const isAgain = asksAgain(device);
-  let at = 0;
-  let isNew = false;
-  while (at < pages.length) {
-    const { table, page: first, rights } = pages[at]!;
-    if (table.demand![first]!.asked >= rights && !isAgain) {
-      at++;
-      continue;
-    }
-    let count = 0;
-    while (
-      pages[at + count]?.table === table && pages[at + count]!.page === first + count &&
-      (table.demand![first + count]!.asked < rights || isAgain)
-    ) count++;
-    at += count;
-    const end = first + count;
-    const ahead = at === pages.length && beyond?.table === table
-      ? aheadPages(table, { from: end, aheadEnd: beyond.end, rights })
-      : 0;
-    for (let page = first; page < end + ahead; page++) table.demand![page]!.asked = rights;
-    isNew = true;
+  const { paging: { counters }, pageEvents, now } = device;
+  const requests: PageRequest[] = [];
+  for (const { table, page, rights } of pages) {
+    if (!askOnce(device, { table, page, rights })) continue;
+    const last = requests.at(-1);
+    const isNext = last?.table === table && last.first + last.count === page;
+    if (isNext && last.rights === rights) last.count++;
+    else requests.push({ table, first: page, count: 1, ahead: 0, rights });
+  }
+  if (requests.length === 0) {
+    counters.pageFaultsMerged++;
+    return;
+  }
+  askAhead(device, requests, beyond);
+  for (const { table, first, count, ahead, rights } of requests) {
     counters.pageFaults++;
-    counters.pagesAsked += count + ahead;
     const write = rights === 2;
     const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
     const delayPs = pageRequestPs(device);
     if (delayPs === 0) raisePageRequest(device, event);
     else pageEvents.push({ at: now + delayPs, table, event });
   }
-  if (!isNew) counters.pageFaultsMerged++;
 }
 
-/** How many pages from `from` on may be asked for as well: up to one that is there or was asked for. */
-function aheadPages(
-  { demand }: TranslationTable,
-  ahead: { readonly from: number; readonly aheadEnd: number; readonly rights: 1 | 2 },
-): number {
-  const { from, aheadEnd, rights } = ahead;
-  const end = Math.min(aheadEnd, from + AHEAD_PAGES_MAX);
-  let page = from;
-  while (page < end && demand![page]!.rights < rights && demand![page]!.asked < rights) page++;
-  return page - from;
+/** @returns whether the page is asked for now: it has not been, with these rights. */
+function askOnce(device: Device, { table, page, rights }: WantedPage): boolean {
+  const { paging } = device;
+  const entry = table.demand![page]!;
+  if (entry.asked >= rights && !asksAgain(device)) return false;
+  entry.asked = rights;
+  paging.counters.pagesAsked++;
+  return true;
+}
+
+/** Adds what is not there of the spans: to the last request, where they go on from it, or by requests of their own. */
+function askAhead(device: Device, requests: PageRequest[], beyond: readonly PageSpan[]): void {
+  const { rights } = requests.at(-1)!;
+  let left = AHEAD_PAGES_MAX;
+  for (const { table, first, last } of beyond) {
+    if (table.demand === undefined) continue;
+    const end = Math.min(last + 1, first + left);
+    left -= end - first;
+    let from = end, until = end;
+    for (let page = first; page < end; page++) {
+      const isThere = table.demand[page]!.rights >= rights;
+      if (isThere || !askOnce(device, { table, page, rights })) continue;
+      from = Math.min(from, page);
+      until = page + 1;
+    }
+    if (from === end) continue;
+    const before = requests.at(-1)!;
+    const goesOnAt = before.first + before.count + before.ahead;
+    if (before.table === table && first <= goesOnAt && from >= goesOnAt) {
+      before.ahead = until - before.first - before.count;
+    } else requests.push({ table, first: from, count: 0, ahead: until - from, rights });
+  }
 }
 
 /** By PRI, where the IOMMU is asked and not the driver. */
@@ -116,6 +142,14 @@ export function mapPages(
   device.paging.counters.pagesMapped += pages.length;
   writeEntries(device, table, { first, count: pages.length });
   resumeMapped(device);
+}
+
+/** The driver has named pages that may not be mapped: they are not there, and may be asked for again. */
+export function refusePages(
+  { table }: Pick<Region, "table">,
+  { first, count }: { readonly first: number; readonly count: number },
+): void {
+  for (let page = first; page < first + count; page++) table.demand![page]!.asked = 0;
 }
 
 /** Pages are no more. @returns the frames that accesses may still be under way to. */

@@ -123,8 +123,42 @@ describe("a page of the responder that is not there", () => {
     same(statuses(p), ["SUCCESS"]);
     const asked = rig.b.host.events.filter(({ type }) => type === "PAGE_FAULT");
     const spans = asked.map((one) => "ahead" in one && [one.first, one.count, one.ahead]);
-    same(spans.slice(0, 2), [[2, 1, 0], [0, 1, 1]]);
-    equal(counter(p, "b", "pagesMapped"), 4);
+    same(spans.slice(0, 2), [[2, 1, 0], [0, 1, 3]], "a range, of which a page is on its way");
+    equal(counter(p, "b", "pagesAsked"), 4);
+  });
+
+  it("the rest of a SEND is all of its receive's memory, by a range of each table", () => {
+    const p = coldPair("b", { pageFault: "pause" });
+    const { rig, to, driver } = p;
+    const other = driver.register({ length: 3 * 4096, va: 0x9_0000_0000, access: EVERY_ACCESS });
+    const sges = [
+      { address: to.va + 4096, length: 2 * 4096 + 8, lkey: to.key },
+      { address: other.va + 4096, length: 4097, lkey: other.key },
+      { address: to.va + 3 * 4096 + 8, length: 4096, lkey: to.key },
+    ];
+    rig.recv(rig.b, p.b, sges);
+    post(p, "send", { length: 3 * MTU });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    const spans = rig.b.host.events.flatMap((event) =>
+      event.type === "PAGE_FAULT" ? [[event.key, event.first, event.count, event.ahead]] : []
+    );
+    same(spans, [[to.key, 1, 1, 2], [other.key, 1, 0, 2], [to.key, 4, 0, 1]]);
+    equal(counter(p, "b", "pagesAsked"), 6);
+  });
+
+  it("an access asks for 1024 pages ahead at most", () => {
+    const p = pair({ memoryBytes: 1 << 24 });
+    const { rig, from } = p;
+    const driver = new DemandDriver(rig, rig.b, {});
+    const length = 1027 * 4096;
+    const cold = driver.register({ length, va: 0x7_0000_0000, access: EVERY_ACCESS });
+    const sges = [{ address: cold.va, length, lkey: cold.key }];
+    const remote = { va: BigInt(from.va), rkey: from.key };
+    rig.send(rig.b, p.b, { opcode: "write", sges, remote });
+    rig.runFor(30 * PS_PER_US);
+    const [asked] = rig.b.host.events;
+    same(asked?.type === "PAGE_FAULT" && [asked.first, asked.count, asked.ahead], [0, 1, 1024]);
   });
 
   it("faults of the same page are one request, whatever asks", () => {
@@ -167,6 +201,26 @@ describe("a page of the responder that is not there", () => {
     post(p, "write", { length: 8 });
     go(p);
     same([statuses(p), p.driver.faults], [["SUCCESS"], 1]);
+  });
+
+  it("what was asked for and is refused may be asked for again", () => {
+    const p = coldPair("b", { pageFault: "pause" });
+    const { rig, to: { key, va } } = p;
+    const { space1 } = rig.b.host.spaces;
+    post(p, "write", { length: 3 * 4096 });
+    rig.ring(rig.a, p.a.sq);
+    rig.runFor(5 * PS_PER_US);
+    equal(counter(p, "b", "pagesAsked"), 3);
+    const pages = [space1 - space1 % 4096, 2 ** 30];
+    const refused = rig.command(rig.b, { op: "map-pages", key, first: 1, pages, writable: true });
+    equal(refused.status, "error");
+    const other = rig.connect({ attributes: { accessFlags: EVERY_ACCESS } });
+    const remote = { va: BigInt(va + 4096), rkey: key };
+    rig.send(rig.a, other.a, { opcode: "write", inline: new Uint8Array(8), remote });
+    rig.runFor(3 * PS_PER_US);
+    equal(counter(p, "b", "pagesAsked"), 4);
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
   });
 
   it("UC: what comes for it is lost, and what comes when it is there is not", () => {

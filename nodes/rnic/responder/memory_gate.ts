@@ -132,12 +132,13 @@ function ofSend(device: Device, qp: QueuePair, input: RequestIn): MemoryAccess |
   const { length } = input.packet.payload;
   if (!isFirst(input.row)) {
     if (open === undefined) return undefined;
-    return { segments: open.segments, offset: open.received, length, write: true };
+    const { segments, received: offset } = open;
+    return { segments, offset, length, write: true, ahead: true };
   }
   const segments = recvSegments(device, qp, granted!);
   if (segments === undefined) return undefined;
   const grh = qp.type === "ud" ? GRH_BYTES : 0;
-  return { segments, offset: 0, length: grh + length, write: true };
+  return { segments, offset: 0, length: grh + length, write: true, ahead: true };
 }
 
 /** `rocev2.md` §3.8, as `datagram.ts` has it. */
