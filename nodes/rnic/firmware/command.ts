@@ -3,6 +3,7 @@
  * nothing and its reply has what was found and what was expected.
  */
 import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
+import { refuseWork } from "../../../fabric/rack/plan/hint_work.ts";
 import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
@@ -164,6 +165,12 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   const wrong = hintEncoding && refuseEncoding(hintEncoding, way);
   if (wrong !== undefined) {
     return refusal("EINVAL", `Hints by ${way} cannot be ${hintEncoding}: ${wrong}`);
+  }
+  const isInPackets = hintEncoding === "header" || hintEncoding === "payload";
+  const work = isInPackets ? device.hints?.plan.work : undefined;
+  const unmade = work && refuseWork(work, { hasIommu: true, isInPackets });
+  if (unmade !== undefined) {
+    return refusal("EINVAL", `Hints cannot be ${hintEncoding}: ${unmade.reason}`);
   }
   const taken = hints === "group" ? refuseGroup(device, command) : undefined;
   if (taken !== undefined) return taken;

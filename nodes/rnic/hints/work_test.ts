@@ -1,5 +1,5 @@
 /** Who does the work of hints (001_ [0114]): the card's part of it takes its time where it is done. */
-import { deepEqual as same, equal, ok } from "node:assert/strict";
+import { deepEqual as same, equal, ok, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Time } from "../../../fabric/base/time.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
@@ -125,13 +125,14 @@ describe("the work of a hint at the responder", () => {
   });
 
   it("H-20: the firmware is one processor: hints wait for each other, and commands for hints", () => {
-    const work: HintWork = { ...AT_ONCE, parse: "firmware" };
+    const place = "firmware" as const;
+    const work = { ...AT_ONCE, parse: place, check: place, decide: place };
     const p = bench(work);
     for (let i = 0; i < 4; i++) announce(p, 1, { first: i });
     p.rig.run();
     const faults = p.told.filter(isFault).map(({ at }) => at);
     equal(faults.length, 4);
-    const each = workPs(work, "parse", 1);
+    const each = prepare(work, 1);
     // Hints that come at the same instant leave in the order and at the pace of the firmware.
     same(faults.slice(1).map((at, i) => at - faults[i]!), [each, each, each]);
     equal(counter(p, "b", "hintFirmwarePs"), 4 * each);
@@ -328,6 +329,12 @@ describe("the work of a hint at the requester", () => {
     ok(core!.ps > 0, "it leaves all the same");
     for (const { write } of [firmware!, core!]) near(write, now!.write);
     same([now!.works, firmware!.works, core!.works], [[], [], ["announce 1"]]);
+  });
+
+  it("H-07, H-09: no firmware makes a hint that is in another packet", () => {
+    const { rig } = bench({}, { a: WORK_PRESETS.firmware });
+    throws(() => rig.createQp(rig.a, { hintEncoding: "header" }), /is made as that is/);
+    rig.createQp(rig.b, { hintEncoding: "header" });
   });
 
   it("H-06: a request that waits for the answer leaves behind it, whoever makes the hint", () => {

@@ -50,7 +50,7 @@ export function beginAction(
 ): Time | undefined {
   const { work } = hints;
   if (work === undefined || costOf(work.plan, piece) === undefined) return undefined;
-  const at = serve(device, work, { piece, elements: 1 });
+  const at = serve(device, work, { pieces: [piece], elements: 1 });
   insert(work, { at, item, job: undefined, rest: [], elements: 1 });
   return at;
 }
@@ -65,27 +65,32 @@ function isFull({ due, atHost }: Work, requester: number): boolean {
   return all >= WAITING_MAX || its >= WAITING_OF_ONE_MAX;
 }
 
-/** The next piece is begun where it is done: those of a core together, as they are told of by one event. */
+/** The next pieces are begun, as many as are done in one place: a core is told of all of them by one event. */
 function goOn(device: Device, work: Work, due: DueWork): void {
-  const [piece, ...rest] = due.rest;
-  if (piece !== undefined && isOnCore(work.plan[piece]!)) {
+  const { plan } = work;
+  const [piece] = due.rest;
+  if (piece === undefined) return insert(work, due);
+  if (isOnCore(plan[piece]!)) {
     const id = work.nextId++;
     work.atHost.set(id, due);
     work.counters.hintWorkEvents++;
     raiseEvent(device, { type: "HINT_WORK", id, job: due.job!, elements: due.elements });
-  } else if (piece !== undefined) {
-    insert(work, { ...due, at: serve(device, work, { piece, elements: due.elements }), rest });
-  } else insert(work, due);
+    return;
+  }
+  const end = due.rest.findIndex((each) => plan[each] !== plan[piece]);
+  const pieces = end < 0 ? due.rest : due.rest.slice(0, end);
+  const at = serve(device, work, { pieces, elements: due.elements });
+  insert(work, { ...due, at, rest: due.rest.slice(pieces.length) });
 }
 
-/** @returns when the piece is done, by hardware or firmware. */
+/** @returns when pieces of one place are done, by hardware or firmware. */
 function serve(
   { now }: Device,
   { plan, firmware, counters }: Work,
-  { piece, elements }: { readonly piece: WorkPiece; readonly elements: number },
+  { pieces, elements }: { readonly pieces: readonly WorkPiece[]; readonly elements: number },
 ): Time {
-  const ps = workPs(plan, piece, elements);
-  if (plan[piece] !== "firmware") return now + ps;
+  const ps = pieces.reduce((sum, piece) => sum + workPs(plan, piece, elements), 0);
+  if (plan[pieces[0]!] !== "firmware") return now + ps;
   const from = Math.max(now, firmware.freeAt);
   counters.hintFirmwarePs += ps;
   counters.hintFirmwareWaitPs += from - now;
