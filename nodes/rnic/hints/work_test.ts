@@ -127,7 +127,8 @@ describe("the work of a hint at the responder", () => {
   it("H-20: the firmware is one processor: hints wait for each other, and commands for hints", () => {
     const place = "firmware" as const;
     const work = { ...AT_ONCE, parse: place, check: place, decide: place };
-    const p = bench(work);
+    // The driver's command for the first page comes behind all of them.
+    const p = bench(work, { servicePs: 20 * US });
     for (let i = 0; i < 4; i++) announce(p, 1, { first: i });
     p.rig.run();
     const faults = p.told.filter(isFault).map(({ at }) => at);
