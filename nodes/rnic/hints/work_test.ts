@@ -72,7 +72,13 @@ function bench(
 function announce(
   p: Pair,
   pages: number,
-  how: { first?: number; answer?: boolean; operation?: HintOperation; kinds?: number } = {},
+  how: {
+    readonly first?: number;
+    readonly answer?: boolean;
+    readonly operation?: HintOperation;
+    readonly kinds?: number;
+    readonly ends?: { readonly sourceQpn: number; readonly destQpn: number };
+  } = {},
 ): Time {
   const { first = 0, answer = false, operation = "write", kinds = HINT_KINDS.prefetch } = how;
   const entries = Array.from({ length: pages }, (_, i) => ({
@@ -85,10 +91,11 @@ function announce(
     length: operation === "write" ? 64 : 8,
     objects: [],
   }));
-  const group = { sourceQpn: p.a.qpn, destQpn: p.b.qpn, entries };
+  const { ends = { sourceQpn: p.a.qpn, destQpn: p.b.qpn } } = how;
+  const group = { ...ends, entries };
   const about = { kinds, reason: "none", sequence: first + 1, answer } as const;
   const message: HintMessage = { type: "announce", ...about, groups: [group] };
-  const own = packets(p, "a").find(({ hintEth }) => hintEth !== undefined)!;
+  const own = packets(p, "a").findLast(({ hintEth }) => hintEth !== undefined)!;
   const { hintEth, payload } = hintParts(message);
   const bth = { opcode: OPCODE["VENDOR HINT"], padCount: -payload.length & 3 };
   inject(p, "b", changed(own, { hintEth, payload, bth }));
@@ -183,6 +190,8 @@ describe("the work of a hint at the responder", () => {
     announce(p, 2);
     p.rig.run();
     p.rig.modify(p.rig.b, p.b, { state: "reset" });
+    p.rig.bringUp(p.rig.b, p.b, { qpn: p.a.qpn, attributes: { accessFlags: EVERY_ACCESS } });
+    p.rig.run();
     const { id } = p.driver.works[0]!;
     equal(p.rig.command(p.rig.b, { op: "hint-work", id }).status, "ok");
     p.rig.run();
@@ -242,6 +251,31 @@ describe("the work of a hint at the responder", () => {
     };
     const late = took({ receive: "firmware" }) - took({});
     near(late, workPs({ receive: "firmware" }, "receive", 1));
+  });
+
+  it("H-21: contexts are read when the firmware has come to them", () => {
+    const read = (work: HintWork) => {
+      const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work } };
+      const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
+      const rig = new Rig({ plans: { a: plan, b: { ...plan, queueCache } } });
+      const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+      const attributes = { accessFlags: EVERY_ACCESS };
+      // The context of the first is put out of the cache by those of the others.
+      const [first] = Array.from({ length: 8 }, () => rig.connect({ attributes }));
+      const by = rig.connect({ hints: "carrier", attributes });
+      rig.run();
+      let at = 0;
+      rig.b.host.hear = ({ kind }) => {
+        if (kind === "memory-read") at ||= rig.now;
+      };
+      const p = { rig, ...by, from: to, to };
+      const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
+      const began = announce(p, 1, { kinds: HINT_KINDS.warmUp, ends });
+      rig.run();
+      equal(counter(p, "b", "hintContextsFetched"), 1);
+      return at - began;
+    };
+    near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
   });
 
   it("H-21: by PRI pages come without the driver, and are where the IOMMU says", () => {
