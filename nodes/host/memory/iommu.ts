@@ -8,6 +8,7 @@
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "./address_map.ts";
+import { pagesOf } from "./page_table.ts";
 
 export class Iommu {
   hits = 0;
@@ -53,7 +54,7 @@ export class Iommu {
   translate(address: number, length: number): Time | undefined {
     const pageBytes = address >= SCM_BASE ? this.#scmPageBytes : DRAM_PAGE_BYTES;
     let cost = 0;
-    for (let page = address - address % pageBytes; page < address + length; page += pageBytes) {
+    for (const page of pagesOf(address, length, pageBytes)) {
       if (!this.#mapped.has(page)) {
         this.faults++;
         return undefined;

@@ -101,11 +101,17 @@ export class PageTable {
   }
 }
 
-function pageOf(address: number): number {
-  return address - address % DRAM_PAGE_BYTES;
+function pageOf(address: number, pageBytes = DRAM_PAGE_BYTES): number {
+  return address - address % pageBytes;
 }
 
-/** Virtual addresses of the DRAM pages of a range. */
-export function* pagesOf(address: number, length: number): Generator<number> {
-  for (let page = pageOf(address); page < address + length; page += DRAM_PAGE_BYTES) yield page;
+/** Addresses of the pages of a range: of DRAM's size, unless another is given. */
+export function* pagesOf(
+  address: number,
+  length: number,
+  pageBytes = DRAM_PAGE_BYTES,
+): Generator<number> {
+  for (let page = pageOf(address, pageBytes); page < address + length; page += pageBytes) {
+    yield page;
+  }
 }

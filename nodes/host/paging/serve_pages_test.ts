@@ -318,8 +318,11 @@ describe("servePages", () => {
       const done = isAdvised
         ? [pager.prefetch([{ key: KEY, offset: 0, length }], { write: true, fault: true })]
         : [];
+      const began = machine.now;
       if (isAdvised) machine.run();
       else machine.fault({ first: 0, count: 150 });
+      const { minorFaultPs, rangePagePs } = machine.timing;
+      assert.equal(machine.now - began, minorFaultPs + 63 * rangePagePs, "none is brought in");
       assert.deepEqual([spans(machine.commands), machine.signals], [["map 0+64"], done]);
       assert.deepEqual(pager.regions.get(KEY)!.rights.indexOf(2), -1);
       assert.equal(pager.mapped.size, 0);
