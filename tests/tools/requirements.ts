@@ -230,16 +230,28 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "a card without hints gets none, and one that has them sends none to it",
       "what a card wants changes with its memory: peers are told, and it is taken back",
       "firmware policy: only queue pairs whose program asks",
+      "each preset is possible, but where it takes an IOMMU that is not there",
+      "pieces that do not fit each other are refused, by the one to be moved",
+      "a hint that is made by firmware or a core leaves later, its request does not",
+      "hints_who.yaml: who does the work decides what hints are worth",
     ],
   },
   "H-20": {
     proof: [
       "pages of all elements are asked for at once, so that later ones do not stall",
       "what is there already is acknowledged without a page request",
+      "each piece has in each place a cost with its source, or the reason why it is not done there",
+      "hardware and firmware take what the table says, for each element",
+      "the firmware is one processor: hints wait for each other, and commands for hints",
+      "a core is told by an event, and asks for pages when it has answered, past the firmware",
     ],
   },
   "H-21": {
     proof: [
+      "by PRI pages come without the driver, and are where the IOMMU says",
+      "contexts are read when the firmware has come to them",
+      "words of atomics are read when the firmware has come to them",
+      "receives are looked at when the firmware has come to them",
       "contexts that are not on the chip are read before their requests come",
       "pages of all elements are asked for at once, so that later ones do not stall",
       "a READ's pages are asked for to be read, a WRITE's to be written",
