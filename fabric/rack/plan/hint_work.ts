@@ -293,11 +293,13 @@ export const WORK_PRESETS = {
   hardware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"), request: "hardware" },
   /** The RNIC's processor does it; page requests as mlx5 has them. */
   firmware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "firmware"), request: "firmware" },
-  /** As `hardware`, but pages and translations by ATS and PRI, past the driver. */
+  /**
+   * As `hardware`, but pages and translations by ATS and PRI, past the driver. The IOMMU walks the kernel's own
+   * table (SVA), so that nothing is mapped a second time.
+   */
   iommu: {
     ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"),
     request: "iommu",
-    iommu: "os",
     translate: "iommu",
   },
   /** The driver takes hints apart at the responder, and maps at once what it decides on. */
