@@ -3,10 +3,16 @@ import { describe, it } from "@std/testing/bdd";
 import { EXIT_PS, WORK_PRESETS } from "../../../fabric/rack/plan/hint_work.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { Ats } from "./ats.ts";
-import { hostWorkPs } from "./hint_thread.ts";
+import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Processor } from "../cpu/processor.ts";
+import { HintThread, hostWorkPs } from "./hint_thread.ts";
 import type { Pager } from "./pager.ts";
 
 const NS = 1000;
+type TaskPlan<T> = Parameters<typeof Processor.prototype.add<T>>[0];
+function* nothing(): Steps<void> {}
 
 describe("hostWorkPs", () => {
   it("H-20: is what the core's pieces take, with a worker's wake in the kernel and a guest's exits", () => {
@@ -18,6 +24,49 @@ describe("hostWorkPs", () => {
     const kernel = { parse: "firmware", check: "driver", decide: "os" } as const;
     equal(hostWorkPs(kernel, job), 4 * 202 * NS + timing.interruptPs);
     equal(hostWorkPs(WORK_PRESETS.driver, { ...job, job: "announce" }), 0);
+  });
+});
+
+describe("HintThread", () => {
+  it("H-20: an interrupt later it does one job after the other, each at its core's cost, and says so", () => {
+    const did: (string | number)[] = [], begun: number[] = [];
+    const timing = { interruptPs: 3_500 * NS } as HostTiming;
+    let run: (() => void) | undefined;
+    const thread = new HintThread({
+      machine: { now: 10 * NS, timing },
+      work: WORK_PRESETS.driver,
+      onFailure: () => {},
+      cpu: () => ({
+        charge: (ps) => void did.push(ps),
+        settle: nothing,
+        *command(command): Steps<RnicReply> {
+          yield* nothing();
+          did.push(`${command.op} ${"id" in command ? command.id : ""}`);
+          return { status: "ok", op: "done" };
+        },
+      }),
+      processor: {
+        add<T>({ startAt, start, onReturn }: TaskPlan<T>): void {
+          begun.push(startAt);
+          run = () => {
+            const { done, value } = start({ owed: 0, paidPs: 0 }).next(undefined as never);
+            equal(done, true, "nothing is waited for");
+            onReturn?.(value as T);
+          };
+        },
+      },
+    });
+    const event = { type: "HINT_WORK", job: "prepare", elements: 1 } as const;
+    thread.take({ ...event, id: 3 });
+    thread.take({ ...event, id: 4, elements: 2 });
+    same(begun, [3_510 * NS], "one thread for both");
+    run!();
+    same(did, [222 * NS, "hint-work 3", 444 * NS, "hint-work 4"]);
+    same([thread.jobs, thread.workPs], [2, 666 * NS]);
+    thread.take({ ...event, id: 5 });
+    thread.reset();
+    run!();
+    equal(thread.jobs, 2, "a card that has failed waits for nothing");
   });
 });
 
