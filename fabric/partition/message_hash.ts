@@ -61,6 +61,8 @@ function hashPcie(message: PcieMessage): number {
       );
     case "access-error":
       return finish(mixPlain(12, message));
+    case "ats":
+      return finish(mixPlain(13, message));
     case "command":
       return finish(mixPlain(mixNumber(6, message.id), message.command));
     case "reply":

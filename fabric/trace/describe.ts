@@ -122,6 +122,10 @@ export function describePcie(message: PcieMessage): string {
     case "access-error":
       return `access error ${hex(message.address)} ${message.length} B: ` +
         `space ${message.space} of queue ${message.queue}`;
+    case "ats": {
+      const { step, key, first, count, ahead } = message;
+      return `${step} key=${hex(key)} page=${first}+${count}${ahead > 0 ? ` ahead=${ahead}` : ""}`;
+    }
     case "command":
       return `command ${message.command.op} id=${message.id}`;
     case "reply":
@@ -136,6 +140,9 @@ export function describePcie(message: PcieMessage): string {
 function describeSource(event: RnicEvent): string {
   if ("qpn" in event) return `qp=${hex(event.qpn)}`;
   if (event.type === "PAGE_FAULT") return `key=${hex(event.key)} page=${event.first}`;
+  if (event.type === "HINT_WORK") {
+    return `id=${event.id} ${event.job} of ${event.elements} elements`;
+  }
   return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 

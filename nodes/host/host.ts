@@ -16,7 +16,7 @@ import type { HostLoss, OperationFigures } from "../../fabric/inspection.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
-import type { Time } from "../../fabric/base/time.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { AccessError } from "../../fabric/wire/host_bus/pcie.ts";
 import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
@@ -37,6 +37,8 @@ import { Iommu } from "./memory/iommu.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
+import { Ats } from "./paging/ats.ts";
+import type { HintThread } from "./paging/hint_thread.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { Processor } from "./cpu/processor.ts";
 import { SIGNALS, type Steps } from "./cpu/program.ts";
@@ -73,6 +75,8 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   readonly bus: HostBus;
+  /** Where the card asks the IOMMU for pages and translations. */
+  readonly ats: Ats | undefined;
   readonly #snoops = new SnoopFilter((address) =>
     this.bus.send({ kind: "snoop-invalidate", address })
   );
@@ -137,6 +141,10 @@ export class Host implements Node, Machine<ThreadContext> {
       },
     });
     this.bus = new HostBus(this);
+    const { hintWork: work } = plan;
+    this.ats = work?.request === "iommu"
+      ? new Ats({ work, pager: this.paging, send: (message) => this.bus.send(message) })
+      : undefined;
     this.iio = new Iio(plan, {
       memory: this.memory,
       processingPs: this.processingPs,
@@ -166,6 +174,11 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
+  /** The kernel's thread for hints. */
+  get hintThread(): HintThread {
+    return this.#programs.hintThread;
+  }
+
   step(now: Time, input: Input, out: Outputs): void {
     this.now = now;
     this.#out = out;
@@ -191,6 +204,7 @@ export class Host implements Node, Machine<ThreadContext> {
       case "wake":
         // Memory is updated before programs run at the same instant.
         this.iio.run(now);
+        this.ats?.run(now);
         this.#processor.run(now);
         break;
       case "writeback":
@@ -215,7 +229,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   wakeAt(): Time {
-    return Math.min(this.iio.nextAt, this.#processor.nextAt);
+    return Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
   }
 
   nextDurableAt(): Time {
@@ -269,6 +283,8 @@ export class Host implements Node, Machine<ThreadContext> {
     if (!this.bus.setUp(up)) return;
     if (!up) {
       this.paging.reset();
+      this.hintThread.reset();
+      this.ats?.reset();
       this.iio.dropReads();
       this.#snoops.clear();
       this.guard.disconnected();
@@ -293,6 +309,9 @@ export class Host implements Node, Machine<ThreadContext> {
         return this.iio.follow(message, this.now);
       case "access-error":
         return this.#refused(message);
+      case "ats":
+        // A host whose card asks its driver for pages has none to take it.
+        return this.ats?.take(message, this.now);
       case "reply":
         this.guard.answered(message.id, message.reply);
         if (!this.#processor.reply(message, this.now)) this.#strayReplies++;
@@ -321,6 +340,7 @@ export class Host implements Node, Machine<ThreadContext> {
   #event(event: RnicEvent): void {
     // The kernel's own, which no program reads.
     if (event.type === "PAGE_FAULT") return this.paging.fault(event);
+    if (event.type === "HINT_WORK") return this.hintThread.take(event);
     this.out.report("rnic-event", event);
     const { device } = this.#programs;
     if (device !== undefined) this.options.onEvent?.(device, event);

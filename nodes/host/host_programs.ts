@@ -11,6 +11,7 @@ import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
+import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
 import { servesClients } from "./serving.ts";
@@ -80,6 +81,7 @@ export class HostPrograms {
   scheduled = 0;
   readonly #parts: ProgramsParts;
   readonly #pageThread: PageThread;
+  readonly hintThread: HintThread;
   readonly #takeBack: TakeBackThread | undefined;
   #device: OpenDevice | undefined;
   #bootedAt: Time = 0;
@@ -91,12 +93,20 @@ export class HostPrograms {
   constructor(parts: ProgramsParts) {
     this.#parts = parts;
     const { machine, processor, options: { takeBack } } = parts;
-    this.#pageThread = new PageThread({
+    const { plan: { hintWork: work } } = parts;
+    const thread = {
       machine,
       processor,
-      cpu: (thread, account) => this.#cpu(thread, account),
-      onFailure: (thread, error) => this.#failed(thread, error),
-    });
+      cpu: (name: string, account: Account) => this.#cpu(name, account),
+      onFailure: (name: string, error: unknown) => this.#failed(name, error),
+      work,
+    };
+    const respond = (pages: { key: number; first: number; count: number }) => {
+      const none = { ahead: 0, write: false, frames: [] };
+      machine.bus.send({ kind: "ats", step: "page-response", ...pages, ...none });
+    };
+    this.#pageThread = new PageThread({ ...thread, ...(work?.request === "iommu" && { respond }) });
+    this.hintThread = new HintThread(thread);
     this.#takeBack = takeBack && new TakeBackThread({
       map: machine.map,
       owners: machine.owners,

@@ -5,6 +5,8 @@ import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Iommu } from "./memory/iommu.ts";
 import type { PageTable } from "./memory/page_table.ts";
+import type { Ats } from "./paging/ats.ts";
+import type { HintThread } from "./paging/hint_thread.ts";
 import type { Pager } from "./paging/pager.ts";
 import type { Processor } from "./cpu/processor.ts";
 
@@ -16,6 +18,8 @@ interface Parts {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   readonly cardMemory: CardMemory | undefined;
+  readonly hintThread: HintThread;
+  readonly ats: Ats | undefined;
 }
 
 /** Counts of what has no part of its own. */
@@ -29,7 +33,7 @@ export interface HostCounts {
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
-  { iio, memory, map, pages, paging, iommu, cardMemory }: Parts,
+  { iio, memory, map, pages, paging, iommu, cardMemory, hintThread, ats }: Parts,
   counts: HostCounts,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
@@ -83,6 +87,8 @@ export function hostStatistics(
       cardStoresRefused: cardMemory.refused,
     }),
     ...pagingStatistics(pages, paging),
+    ...(hintThread.jobs > 0 && { hintJobs: hintThread.jobs, hintJobsPs: hintThread.workPs }),
+    ...(ats && { atsPageRequests: ats.pageRequests, atsTranslations: ats.translations }),
     ...(iommu && {
       iotlbHits: iommu.hits,
       iotlbMisses: iommu.misses,

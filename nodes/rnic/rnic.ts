@@ -9,6 +9,7 @@ import { rnicProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { Completion, PcieMessage } from "../../fabric/wire/host_bus/pcie.ts";
 import { takePreload, takeWord } from "./responder/atomic.ts";
+import { takeAts } from "./firmware/ats.ts";
 import { takeCommand } from "./firmware/command.ts";
 import { requesterTimer } from "./requester/completer.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
@@ -46,6 +47,7 @@ import { failShared, resumeShared, takeShared } from "./queues/shared_receive_qu
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
 import { serveHints } from "./hints/serve_hints.ts";
+import { commandDoneAt, workWakeAt } from "./state/hints/work.ts";
 import { snoopLine } from "./state/hints/words.ts";
 import { hintsWakeAt } from "./hints/look_ahead.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
@@ -110,6 +112,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         pageFaultWakeAt(device),
         pausesWakeAt(device),
         device.hints === undefined ? NEVER : hintsWakeAt(device, device.hints),
+        device.hints === undefined ? NEVER : workWakeAt(device.hints),
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),
@@ -141,7 +144,7 @@ function takeInput(device: Device, input: Input): void {
 
 function takeBusMessage(device: Device, message: PcieMessage): void {
   const { now, timing } = device;
-  device.stageAt = now + (message.kind === "command" ? timing.commandPs : timing.schedulePs);
+  device.stageAt = message.kind === "command" ? commandDoneAt(device) : now + timing.schedulePs;
   switch (message.kind) {
     case "completion":
       takeRead(device, message);
@@ -156,6 +159,8 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
     case "snoop-invalidate":
       if (device.hints !== undefined) snoopLine(device.hints, message.address);
       return;
+    case "ats":
+      return takeAts(device, message);
     case "memory-read":
     case "memory-write":
     case "interrupt":

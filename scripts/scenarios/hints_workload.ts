@@ -112,7 +112,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const isRpc = workload === "rpc";
   const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
-  const to = "server";
+  const to = String(context.options.to ?? "server");
   const connection = yield* connectTo(device, { to, service: SERVICE, qp });
   const end = { connection, cq, mr };
   if (isRpc) {

@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import coldPages from "../../scripts/scenarios/hints_cold_pages.ts";
 import workload from "../../scripts/scenarios/hints_workload.ts";
+import { WORK, WORK_PIECES, WORK_PLACES } from "../../fabric/rack/plan/hint_work.ts";
 import ways from "../../scripts/scenarios/hints_ways.ts";
 import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
@@ -186,6 +187,48 @@ programs:
       }
     });
   }
+
+  it("H-09, H-20, H-21, H-30: hints_who.yaml: who does the work decides what hints are worth", async () => {
+    const text = await Deno.readTextFile(new URL("hints_who.yaml", SHIPPED));
+    const rack = new SimulatedRack(text.replaceAll("count: 64", "count: 24"), {
+      programs: { "./hints_workload.ts": workload },
+    }).run();
+    const rows = new Map(
+      ["as-today", "hardware", "firmware", "iommu", "driver", "hypervisor"].map((name) => {
+        const [told] = rack.reported("result", name) as unknown as Measured[];
+        const [served] = rack.reported("result", `${name}-server`) as unknown as Served[];
+        const { latencyPs: { p99 }, failed } = told!;
+        equal(failed, 0, name);
+        return [name, { p99, ...served!.counters } as Record<string, number>];
+      }),
+    );
+    const of = (counter: string) => [...rows].map(([, counters]) => counters[counter] ?? 0);
+    const [today, hardware, firmware, iommu, driver, hypervisor] = of("p99");
+    // Firmware that asks for pages takes what the whole of it does today, and its own work besides.
+    ok(today! > 460e6 && firmware! > today!, `${today}, ${firmware}`);
+    ok(hardware! < today! && iommu! <= hardware! && driver! < today! && hypervisor! > driver!);
+    equal(rows.get("iommu")!.hintPagesUseful, 24, "all pages are there in time");
+    same(of("hintWorkEvents").map((events) => events > 0), [
+      ...[false, false, false, false],
+      ...[true, true],
+    ]);
+    same(of("hintFirmwarePs").map((ps) => ps > 0), [false, false, true, false, false, false]);
+  });
+
+  it("[0114], H-20: the page of hints has the table of what each piece costs where", async () => {
+    const page = await Deno.readTextFile(
+      new URL("../../nodes/rnic/hints/README.md", import.meta.url),
+    );
+    const cells = page.split("\n").map((line) => line.split("|").map((cell) => cell.trim()));
+    for (const piece of WORK_PIECES) {
+      const row = cells.find(([, name]) => name === `\`${piece}\``);
+      const costs = WORK_PLACES.map((place) => {
+        const cost = WORK[piece][place];
+        return typeof cost === "string" ? "" : `${cost.oncePs / 1e3} + ${cost.elementPs / 1e3}`;
+      });
+      same(row?.slice(2, -1), costs, piece);
+    }
+  });
 
   it("H-07, H-08, H-30 (in part), H-31: hints_ways.yaml: each encoding by each transport, to two responders", async () => {
     const text = await Deno.readTextFile(new URL("hints_ways.yaml", SHIPPED));

@@ -94,6 +94,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     ...(host.pin === false && { pin: false as const }),
     ...(host.iommu && { iommu: host.iommu }),
     ...(host.pressure && { pressure: host.pressure }),
+    ...(host.hints?.work && { hintWork: host.hints.work }),
     ...stuckBitsOf(variant.deviceFaults, name),
     programs: [...services, ...programs],
   };

@@ -2,6 +2,7 @@
 import type { Time } from "../../base/time.ts";
 import { PS_PER_MS, PS_PER_US } from "../../base/time.ts";
 import { HINT_KINDS, type HintEncoding } from "../../wire/roce/hint_eth.ts";
+import type { HintWork } from "./hint_work.ts";
 
 /** H-02: the batch with which an adaptive card begins, and between which its size changes. */
 export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
@@ -87,6 +88,8 @@ export interface HintPlan {
   readonly quota: number;
   /** Until what was fetched for a hint, and not used, counts no more. */
   readonly quotaPs: Time;
+  /** [0114]: where the work is done, of host and card; absent: as `hint_work.ts` says. */
+  readonly work?: HintWork;
 }
 
 /** What a scenario does not name: choices. The patience is beyond a page fault's 475 us (Yang et al., NSDI'20). */

@@ -5,6 +5,7 @@
 import type { Time } from "../../base/time.ts";
 import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
 import type { HintPlan } from "./hint_plan.ts";
+import type { HintWork } from "./hint_work.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
 
 export interface RackPlan {
@@ -106,6 +107,8 @@ export interface HostPlan {
   readonly iommu?: { readonly iotlb: number };
   /** Memory pressure: pages of on-demand regions are taken back; absent: none. */
   readonly pressure?: PressurePlan;
+  /** As its card's: what of the work that hints cause is done here. */
+  readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
 }

@@ -1,5 +1,6 @@
 /** Consistency checks across several values of a scenario; each reports all its problems. */
 import { refuseEncoding } from "../plan/hint_plan.ts";
+import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
@@ -90,6 +91,20 @@ function checkLeafSpine(draft: Draft, report: Report): void {
   }
 }
 
+/** [0114]: pieces of the work of hints that cannot be done where the scenario has them. */
+function checkWork({ hints, iommu }: HostScenario, path: Path, report: Report): void {
+  if (hints?.work === undefined) return;
+  const { work, encoding } = hints;
+  const refused = refuseWork(work, {
+    hasIommu: iommu !== undefined,
+    isInPackets: encoding === "header" || encoding === "payload",
+  });
+  if (refused === undefined) return;
+  const { piece, reason } = refused;
+  const found = work[piece] ?? "nothing, so as without it";
+  report([...path, "hints", "work", piece], { found, expected: `another place, as ${reason}` });
+}
+
 function checkHost(host: HostScenario, path: Path, report: Report): void {
   checkRegions(host, path, report);
   const { hints, llc, timing } = host;
@@ -131,6 +146,7 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
       report([...path, "hints", "transport"], { found, expected });
     }
   }
+  checkWork(host, path, report);
   const { wpqLines, iioDrainBytes } = timing.host;
   const leastLines = Math.ceil(iioDrainBytes / 64) + 1;
   if (wpqLines < leastLines) {

@@ -1,12 +1,22 @@
 /** `hints` of a host, in a scenario file. */
 import { listOf } from "../plan/problem.ts";
 import { HINT_BACK_OFFS, HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
+import {
+  type HintWork,
+  WORK_PIECES,
+  WORK_PLACES,
+  WORK_PRESET_NAMES,
+  WORK_PRESETS,
+  type WorkPiece,
+} from "../plan/hint_work.ts";
 import { HINT_ENCODINGS, HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { parseDuration } from "../plan/units.ts";
 import {
   integer,
   leaf,
+  mapping,
   oneOf,
+  orShort,
   positiveTime,
   renamed,
   switchable,
@@ -71,6 +81,26 @@ const onOrOff = leaf(
   (value) => value === "on" ? true : value === "off" ? false : undefined,
 );
 
+const workPreset = oneOf(WORK_PRESET_NAMES);
+const workPlace = oneOf(WORK_PLACES).optional();
+const workPieces = Object.fromEntries(
+  WORK_PIECES.map((piece): [string, typeof workPlace] => [piece, workPlace]),
+) as Record<WorkPiece, typeof workPlace>;
+/** [0114]: who does what, by a preset, by piece, or by a preset but for some pieces. */
+const hintWork = orShort(
+  mapping({ preset: workPreset.optional(), ...workPieces }).transform(
+    ({ preset, ...pieces }) => ({ ...(preset && WORK_PRESETS[preset]), ...pieces }) as HintWork,
+  ),
+  {
+    or: `${WORK_PRESET_NAMES.join(", ")} `,
+    schema: workPreset,
+    shape: { enum: WORK_PRESET_NAMES },
+    meaning: (preset) => ({ preset }),
+  },
+).describe(
+  "who does the work that hints cause: hardware, firmware, driver …, or each piece its own",
+);
+
 /** `hints` of a host: how its card announces requests, and prepares for those of its peers (H-01 to H-24). */
 export const hintsSchema = switchable({
   queuePairs: ["queuePairs", oneOf(["all", "asked"])],
@@ -87,4 +117,5 @@ export const hintsSchema = switchable({
   waitsPs: ["waits", hintWaits],
   quota: ["quota", integer(1, 2 ** 20)],
   quotaPs: ["quotaTime", positiveTime("a time > 0 with its unit, like 10ms")],
+  work: ["work", hintWork],
 });

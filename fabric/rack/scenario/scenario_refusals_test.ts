@@ -55,6 +55,21 @@ const WRONG: readonly Refusal[] = [
     '4: hosts.b.hints.encoding: found "morse", expected opcode, header, payload or flagged',
   ],
   [
+    "[0114]: work of hints where it cannot be done",
+    hostWith("{ hints: { work: { map: firmware } } }"),
+    "4: hosts.b.hints.work.map: found firmware, expected another place, as pages are the kernel's, or the hypervisor's behind it",
+  ],
+  [
+    "[0114]: work of hints by an IOMMU that is not there",
+    hostWith("{ hints: { work: iommu } }"),
+    "4: hosts.b.hints.work.request: found iommu, expected another place, as the host has no IOMMU",
+  ],
+  [
+    "[0114]: work of hints by somebody else",
+    hostWith("{ hints: { work: magic } }"),
+    '4: hosts.b.hints.work: found "magic", expected hardware, firmware, iommu, driver, hypervisor or a mapping',
+  ],
+  [
     "hints neither on nor off",
     hostWith("{ hints: maybe }"),
     '4: hosts.b.hints: found "maybe", expected on, off or a mapping with queuePairs, kinds, depth or batch …',

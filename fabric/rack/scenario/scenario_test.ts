@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
+import { WORK_PRESETS } from "../plan/hint_work.ts";
 import { HINT_PLAN } from "../plan/hint_plan.ts";
 import { HINT_KINDS } from "../../wire/roce/hint_eth.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
@@ -84,6 +85,16 @@ hosts: { a: {}, b: { hints: on }, c: { hints: off }, d: { hints: { kinds: [warm-
     ) {
       assert.deepEqual(planOf(words), { ...HINT_PLAN, ...plan });
     }
+  });
+
+  it("[0114], H-09: reads who does the work of hints: a preset, single pieces, or a preset but for some", () => {
+    const workOf = (work: string) =>
+      parseScenario(`name: x\nhosts: { a: { hints: { work: ${work} } } }`, FILE).hosts[0]!.hints!
+        .work;
+    assert.deepEqual(workOf("driver"), WORK_PRESETS.driver);
+    assert.deepEqual(workOf("{ answer: firmware }"), { answer: "firmware" });
+    const mixed = workOf("{ preset: driver, decide: os, answer: driver }");
+    assert.deepEqual(mixed, { ...WORK_PRESETS.driver, decide: "os", answer: "driver" });
   });
 
   it("Q-04, Q-05, Q-07: reads how queues are known, for all hosts and for one", () => {

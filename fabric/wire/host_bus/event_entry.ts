@@ -3,7 +3,7 @@
  * that ring, owner bit, pointers and interrupt are those of any completion queue.
  */
 import type { Cqe } from "./cqe.ts";
-import type { RnicEvent } from "./rnic_command.ts";
+import { HINT_JOBS, type RnicEvent } from "./rnic_command.ts";
 
 type EventType = RnicEvent["type"];
 
@@ -19,6 +19,7 @@ const EVENT_CODES: Readonly<Record<EventType, number>> = {
   SRQ_LIMIT_REACHED: 8,
   CQ_ERR: 9,
   PAGE_FAULT: 10,
+  HINT_WORK: 11,
 };
 const EVENT_TYPES = new Map(
   Object.entries(EVENT_CODES).map(([type, code]) => [code, type as EventType]),
@@ -59,6 +60,10 @@ function fieldsOf(event: RnicEvent): Partial<Cqe> {
         verify: write ? 1 : 0,
       };
     }
+    case "HINT_WORK": {
+      const { id, job, elements } = event;
+      return { va: BigInt(id), sourceQpn: elements, verify: HINT_JOBS.indexOf(job) };
+    }
     case "SRQ_ERR":
     case "SRQ_LIMIT_REACHED":
       return { sourceQpn: event.srqn };
@@ -78,6 +83,10 @@ export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
     case "PAGE_FAULT": {
       const { psn: key, va, sourceQpn: count, immediate: ahead, verify } = entry;
       return { type, key, first: Number(va), count, ahead, write: verify === 1 };
+    }
+    case "HINT_WORK": {
+      const job = HINT_JOBS[entry.verify];
+      return job && { type, id: Number(entry.va), job, elements: entry.sourceQpn };
     }
     case "SRQ_ERR":
     case "SRQ_LIMIT_REACHED":

@@ -97,6 +97,26 @@ export interface AccessError {
   readonly holder?: number;
 }
 
+/**
+ * ATS and PRI: an RNIC asks the host's IOMMU, not its driver, for pages and for their translations (PCIe base
+ * specification 4.0, §10). An address is a region's key and the number of its page; a message is about `count` pages
+ * from `first` on. `page-request` (RNIC): they are to be there, and if they can be had `ahead` more; `write`: to be
+ * written. `page-response` (host): they are. `translate` (RNIC): where are they? `translated` (host): `frames`, in
+ * order, which may be written where `write` is set; without frames they are not there.
+ */
+export interface AtsMessage {
+  readonly kind: "ats";
+  readonly step: typeof ATS_STEPS[number];
+  readonly key: number;
+  readonly first: number;
+  readonly count: number;
+  readonly ahead: number;
+  readonly write: boolean;
+  readonly frames: readonly number[];
+}
+
+export const ATS_STEPS = ["page-request", "page-response", "translate", "translated"] as const;
+
 /** Control path, host to firmware (create a queue, register memory …). Answered by `reply`. */
 export interface CommandMessage {
   readonly kind: "command";
@@ -126,6 +146,7 @@ export type PcieMessage =
   | RegisterWrite
   | RegisterRead
   | AccessError
+  | AtsMessage
   | CommandMessage
   | ReplyMessage
   | EventMessage;
@@ -171,11 +192,23 @@ export function pcieWireBytes(message: PcieMessage): number {
       return TLP_OVERHEAD_BYTES + 4;
     case "snoop-invalidate":
       return TLP_OVERHEAD_BYTES + 8;
+    case "ats":
+      return atsBytes(message);
     case "command":
     case "reply":
     case "event":
       return CONTROL_BYTES + TLP_OVERHEAD_BYTES;
   }
+}
+
+/** A page request is a message for each page; a translation has 8 B, in a completion as a read's data. */
+function atsBytes({ step, count, ahead, frames }: AtsMessage): number {
+  const header = TLP_OVERHEAD_BYTES + PASID_BYTES;
+  if (step === "page-request") return header * (count + ahead);
+  const bytes = 8 * frames.length;
+  return step === "translated"
+    ? bytes + TLP_OVERHEAD_BYTES * Math.max(1, Math.ceil(bytes / MAX_PAYLOAD_BYTES))
+    : header;
 }
 
 /** The minimum size of a message: the serialisation part of the lookahead. */

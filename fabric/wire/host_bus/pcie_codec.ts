@@ -2,7 +2,7 @@
  * Encodes a PCIe message as a plain array for the bus. Messages from another process are validated
  * here, field by field; other code relies on it.
  */
-import type { PcieMessage } from "./pcie.ts";
+import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
@@ -19,6 +19,7 @@ const KIND_CODES = {
   "register-read": 8,
   "access-error": 9,
   "snoop-invalidate": 10,
+  "ats": 11,
 } as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
@@ -42,6 +43,10 @@ export function pcieToArray(message: PcieMessage): unknown[] {
       return [code, message.tag, message.status === "success", message.data];
     case "snoop-invalidate":
       return [code, message.address];
+    case "ats": {
+      const { step, key, first, count, ahead, write, frames } = message;
+      return [code, ATS_STEPS.indexOf(step), key, first, count, ahead, write, frames];
+    }
     case "interrupt":
       return [code, message.vector];
     case "register-write":
@@ -85,6 +90,8 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
       return registerRead(fields);
     case KIND_CODES["access-error"]:
       return accessError(fields);
+    case KIND_CODES.ats:
+      return ats(fields);
     default:
       return control(fields);
   }
@@ -144,6 +151,20 @@ function accessError(fields: readonly unknown[]): PcieMessage | undefined {
   const error = { kind: "access-error", by, address, length, space, queue } as const;
   if (fields.length === 6) return error;
   return fields.length === 7 && isCount(holder) ? { ...error, holder } : undefined;
+}
+
+function ats(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, code, key, first, count, ahead, write, frames] = fields;
+  const step = isCount(code) ? ATS_STEPS[code] : undefined;
+  if (fields.length !== 8 || step === undefined || !isCount(key) || !isCount(first)) {
+    return undefined;
+  }
+  if (!isCount(count) || !isCount(ahead) || typeof write !== "boolean") return undefined;
+  // A range may have no page that is needed at once.
+  if (count + ahead === 0) return undefined;
+  if (!Array.isArray(frames) || !frames.every(isCount)) return undefined;
+  const isWhole = frames.length === 0 || (step === "translated" && frames.length === count);
+  return isWhole ? { kind: "ats", step, key, first, count, ahead, write, frames } : undefined;
 }
 
 /** All messages outside the data path. */

@@ -112,6 +112,7 @@ export const COMMANDS: readonly RnicCommand[] = [
   { op: "unlock-space2", queue: 1 },
   { op: "expand-queue", queue: 1, ring },
   { op: "send-hint", qpn: 17, message: new Uint8Array([104, 105]) },
+  { op: "hint-work", id: 3 },
   { op: "query-statistics" },
 ];
 /** One of every reply. */
@@ -141,6 +142,7 @@ export const EVENTS: readonly RnicEvent[] = [
   { type: "SRQ_ERR", srqn: 4 },
   { type: "SRQ_LIMIT_REACHED", srqn: 4 },
   { type: "CQ_ERR", cqn: 2 },
+  { type: "HINT_WORK", id: 3, job: "announce", elements: 8 },
 ];
 
 /** As an object from elsewhere is: with the ordinary prototype. */
@@ -228,6 +230,26 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
     queue: count,
     holder: count,
   }),
+  record<PcieMessage>({
+    kind: is("ats"),
+    step: fc.constantFrom("page-request", "page-response", "translate"),
+    key: count,
+    first: count,
+    count: fc.integer({ min: 1 }),
+    ahead: count,
+    write: fc.boolean(),
+    frames: is([]),
+  }),
+  fc.array(count, { minLength: 1, maxLength: 9 }).map((frames): PcieMessage => ({
+    kind: "ats",
+    step: "translated",
+    key: 5,
+    first: 2,
+    count: frames.length,
+    ahead: 0,
+    write: true,
+    frames,
+  })),
   record<PcieMessage>({ kind: is("command"), id: count, command: fc.constantFrom(...COMMANDS) }),
   record<PcieMessage>({ kind: is("reply"), id: count, reply: fc.constantFrom(...REPLIES) }),
   record<PcieMessage>({ kind: is("event"), event: fc.constantFrom(...EVENTS) }),

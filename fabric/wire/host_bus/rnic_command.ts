@@ -271,6 +271,8 @@ const COMMANDS = {
    * What it says is not looked at here: no card may rely on another's care (H-24).
    */
   "send-hint": { qpn: u24, message: isPlainBytes },
+  /** 001_ [0114]: a core has done its part of the work of a hint, of which HINT_WORK has told. */
+  "hint-work": { id: count },
   "query-statistics": {},
 } as const satisfies Rows;
 
@@ -340,6 +342,9 @@ export type RnicReply =
   }[OkOp]
   | { readonly status: "error" } & ValueOf<typeof ERROR_REPLY>;
 
+/** 001_ [0114]: what a core may do of hints: take them apart, answer them, make them. */
+export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
+
 const QP_EVENT = { qpn: u24 } as const;
 /** The supported events of ibv_async_event. */
 const EVENTS = {
@@ -357,6 +362,8 @@ const EVENTS = {
    * which belong to the same message. `write`: they are to be written.
    */
   PAGE_FAULT: { key: u32, first: count, count, ahead: count, write: flag },
+  /** 001_ [0114]: work of a hint is a core's part, which answers by `hint-work` when it is done. */
+  HINT_WORK: { id: count, job: oneOf(...HINT_JOBS), elements: count },
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;

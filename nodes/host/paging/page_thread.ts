@@ -1,6 +1,7 @@
 /** The kernel's thread for pages on the first core: it runs while there is something to be done. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { HostTiming, PressurePlan } from "../../../fabric/rack/plan/plan.ts";
+import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { Account, Processor } from "../cpu/processor.ts";
 import type { Cpu } from "../cpu/program.ts";
 import { type AddressMap, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
@@ -26,6 +27,10 @@ export interface ThreadParts {
   readonly processor: Processor;
   readonly cpu: (name: string, account: Account) => Cpu;
   readonly onFailure: (name: string, error: unknown) => void;
+  /** [0114]: who does the work. */
+  readonly work?: HintWork | undefined;
+  /** Tells the IOMMU of pages, where the card asks that for them. */
+  readonly respond?: NonNullable<PageServer["respond"]> | undefined;
 }
 
 export class PageThread {
@@ -74,13 +79,20 @@ export class PageThread {
   }
 
   #server(account: Account): PageServer {
-    const { machine, processor, cpu } = this.#parts;
+    const { machine, processor, cpu, work, respond } = this.#parts;
     const { paging: pager, pages: table, timing, map, iio, memory } = machine;
     return {
       cpu: cpu("paging", account),
       pager,
       table,
       timing,
+      ...(work && {
+        workPs: {
+          page: workPs(work, "map", 1) + workPs(work, "iommu", 1),
+          command: workPs(work, "translate", 1),
+        },
+      }),
+      ...(respond && { respond }),
       physical: (address) => map.physical(address),
       isComing: (frame) => iio.isComing([frame]),
       isInUse: (frame) =>

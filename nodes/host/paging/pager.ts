@@ -42,6 +42,8 @@ export interface RangeJob {
   readonly rights: 1 | 2;
   /** Pages that are away are brought in; else only what is there is mapped. */
   readonly fault: boolean;
+  /** The card has asked for them, not a program. */
+  readonly asked?: true;
   readonly done?: string;
 }
 
@@ -228,6 +230,14 @@ export class Pager implements DemandPaging {
     this.unmapped(region, page);
     this.mapped.set(nameOf(region, page), { region, page, frame });
     this.#iommu?.map([frame]);
+  }
+
+  /** Frames of pages that the card may have. */
+  framesOf(region: DemandRegion, { first, count }: PageRange): number[] {
+    return Array.from(
+      { length: count },
+      (_, i) => this.mapped.get(nameOf(region, first + i))!.frame,
+    );
   }
 
   /** The card has let go of the page. */

@@ -21,6 +21,12 @@ export interface PageServer {
   readonly physical: (address: number) => number;
   /** Whether a write of a device to this frame is on its way to memory. */
   readonly isComing: (frame: number) => boolean;
+  /** [0114]: what the work's place adds to a page that is mapped, and to a command for the card. */
+  readonly workPs?: { readonly page: Time; readonly command: Time };
+  /** Tells the IOMMU that pages are there, of which the card has asked it (PRI); absent: it asks the driver. */
+  readonly respond?: (
+    pages: { readonly key: number; readonly first: number; readonly count: number },
+  ) => void;
   /** Whether a program waits for a change in the frame, or streams into it: it is in use. */
   readonly isInUse: (frame: number) => boolean;
 }
@@ -50,7 +56,7 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
       // What an access waits for comes first, by itself: the rest of its message must not hold it up.
       const parts = [{ region, first, count }, { region, first: first + count, count: ahead }];
       const rights = region.writable ? 2 : 1;
-      return yield* mapBatch(server, { kind: "range", parts, rights, fault: true });
+      return yield* mapBatch(server, { kind: "range", parts, rights, fault: true, asked: true });
     }
     case "range":
       return yield* mapBatch(server, job);
@@ -79,11 +85,11 @@ const BATCH_PS: Time = 100 * PS_PER_US;
  * @returns what is left of the range.
  */
 function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefined> {
-  const { rights, fault } = job;
+  const { rights, fault, asked = false } = job;
   const [part, ...others] = job.parts;
   if (part === undefined) return undefined;
   const { region, first, count } = part;
-  const { pager, cpu, table, physical } = server;
+  const { pager, cpu, table, physical, workPs } = server;
   const { pageBytes, address } = region;
   const rest = (parts: readonly PagePart[]) => parts.length > 0 ? { ...job, parts } : undefined;
   const end = Math.min(first + count, region.rights.length);
@@ -91,6 +97,8 @@ function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefine
     region.rights[page]! < rights && (fault || table.isThere(address + page * pageBytes));
   let page = first;
   while (page < end && !mayMap(page)) page++;
+  // PRI: what is asked for is answered, also where it has been mapped before.
+  if (page > first && asked) server.respond?.({ key: region.key, first, count: page - first });
   // The region may be gone since its pages were asked for, and its number be another's.
   if (page >= end || pager.regions.get(region.key) !== region) {
     return yield* mapBatch(server, { ...job, parts: others });
@@ -101,12 +109,13 @@ function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefine
     page < end && mayMap(page) && run.frames.length < PAGES_PER_BATCH && costPs < BATCH_PS
   ) {
     costPs += bringIn(server, address + page * pageBytes, run.frames.length === 0);
+    costPs += workPs?.page ?? 0;
     run.frames.push(physical(address + page * pageBytes));
     page++;
   }
   cpu.charge(costPs);
   yield* cpu.settle();
-  const again = yield* tellCard(server, region, { ...run, rights });
+  const again = yield* tellCard(server, region, { ...run, rights, asked });
   const left = page < end ? [{ region, first: page, count: end - page }] : [];
   return rest([...again, ...left, ...others]);
 }
@@ -119,17 +128,31 @@ function bringIn({ table, timing }: PageServer, page: number, isFirst: boolean):
 
 /** @returns what is to be tried again: where the card refuses one page, it takes none of its command. */
 function* tellCard(
-  { cpu, pager }: PageServer,
+  { cpu, pager, timing, respond, workPs }: PageServer,
   region: DemandRegion,
-  run: { readonly first: number; readonly frames: readonly number[]; readonly rights: 1 | 2 },
+  run: {
+    readonly first: number;
+    readonly frames: readonly number[];
+    readonly rights: 1 | 2;
+    readonly asked: boolean;
+  },
 ): Steps<readonly PagePart[]> {
   const { key } = region;
-  const { first, frames: pages, rights } = run;
+  const { first, frames: pages, rights, asked } = run;
   // Time has passed: the region may be gone, and its memory another's.
   if (pager.regions.get(key) !== region) return [];
   const writable = rights === 2;
   const before = region.rights.slice(first, first + pages.length);
   for (const [i, frame] of pages.entries()) pager.map(region, first + i, { rights, frame });
+  if (respond !== undefined && asked) {
+    pager.pagesMapped += pages.length;
+    // An entry of the IOMMU's queue and its doorbell, as Linux writes them (`iommu_page_response`).
+    cpu.charge(timing.storePs + timing.mmioPs);
+    yield* cpu.settle();
+    if (pager.regions.get(key) === region) respond({ key, first, count: pages.length });
+    return [];
+  }
+  if (workPs !== undefined) cpu.charge(workPs.command);
   const reply = yield* cpu.command({ op: "map-pages", key, first, pages, writable });
   if (reply.status === "ok") {
     pager.pagesMapped += pages.length;

@@ -11,7 +11,7 @@ import { MemorySystem } from "../memory/memory_system.ts";
 import { PageTable } from "../memory/page_table.ts";
 import { rigPlan } from "../testing/host_testing.ts";
 import { Pager } from "./pager.ts";
-import { pressMemory, servePages } from "./serve_pages.ts";
+import { type PageServer, pressMemory, servePages } from "./serve_pages.ts";
 
 const KEY = 0x100;
 const PAGE = DRAM_PAGE_BYTES;
@@ -45,6 +45,8 @@ class Machine {
   onSleep: () => void = () => {};
   onCharge: () => void = () => {};
   now = 0;
+  /** Who does the work, where that costs, and how the IOMMU is told. */
+  work: Pick<PageServer, "workPs" | "respond"> = {};
 
   constructor(pages = 4) {
     const { map, table } = this;
@@ -92,6 +94,7 @@ class Machine {
       pager,
       table,
       timing: this.timing,
+      ...this.work,
       physical: (address) => map.physical(address),
       isComing: (frame) => coming.has(frame),
       isInUse: (frame) => inUse.has(frame),
@@ -430,5 +433,37 @@ describe("servePages", () => {
     assert.deepEqual(machine.commands, []);
     assert.deepEqual(machine.signals, [done]);
     assert.ok(!machine.isThere(1));
+  });
+
+  it("[0114], H-21: a page costs what its place does, and a command what the hypervisor adds", () => {
+    const took = (work: Machine["work"]) => {
+      const machine = new Machine();
+      machine.take(0);
+      machine.take(1);
+      machine.work = work;
+      const began = machine.now;
+      machine.fault({ first: 0, count: 2 });
+      return machine.now - began;
+    };
+    assert.equal(took({ workPs: { page: 1000, command: 70 } }) - took({}), 2 * 1000 + 70);
+  });
+
+  it("[0114], H-21: by PRI the IOMMU is told, without a command, also of what the card has already", () => {
+    const machine = new Machine();
+    machine.take(1);
+    machine.commands.length = 0;
+    const told: string[] = [];
+    const respond = (pages: { first: number; count: number }) =>
+      void told.push(`${pages.first}+${pages.count}`);
+    machine.work = { respond };
+    machine.fault({ first: 0, count: 3 });
+    assert.deepEqual([machine.commands, told], [[], ["0+1", "1+1", "2+1"]]);
+    // What a program advises is the driver's.
+    machine.take(2);
+    machine.commands.length = 0;
+    const place = { key: KEY, offset: 2 * PAGE, length: 1 };
+    machine.pager.prefetch([place], { write: true, fault: true });
+    machine.run();
+    assert.deepEqual(spans(machine.commands), ["map 2+1"]);
   });
 });

@@ -13,6 +13,7 @@ import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pci
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Hints, Word } from "../state/hints/hint_state.ts";
+import { beginAction } from "../state/hints/work.ts";
 import { overwriteWords } from "../state/hints/words.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { readOnCard, writeOnCard } from "./card_memory.ts";
@@ -112,9 +113,15 @@ export function dmaWrite(
 }
 
 /** H-21: reads a word ahead of its atomic: behind all writes that were sent before (P-03). */
-export function readWord(device: Device, { wordCounters }: Hints, word: Word): void {
-  wordCounters.hintWordsRead++;
+export function readWord(device: Device, hints: Hints, word: Word): void {
+  hints.wordCounters.hintWordsRead++;
   word.state = "coming";
+  const item = { kind: "word", word } as const;
+  if (beginAction(device, hints, { piece: "atomic", item }) === undefined) fetchWord(device, word);
+}
+
+/** The read itself, where nothing has made it needless. */
+export function fetchWord(device: Device, word: Word): void {
   const { address } = word;
   const continuation = { kind: "preload", word } as const;
   dmaRead(device, { address, length: ATOMIC_BYTES, tracked: true, continuation });

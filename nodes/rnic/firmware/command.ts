@@ -3,6 +3,7 @@
  * nothing and its reply has what was found and what was expected.
  */
 import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
+import { refuseWork } from "../../../fabric/rack/plan/hint_work.ts";
 import { leaveHints, offerHints } from "../hints/agree.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
@@ -43,7 +44,7 @@ import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../q
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
-import { sendOwnHint } from "./hint_command.ts";
+import { sendOwnHint, takeHostWork } from "./hint_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "./multicast_command.ts";
@@ -98,6 +99,7 @@ const COMMANDS: {
   "unlock-space2": unlockSpace2,
   "expand-queue": expandQueue,
   "send-hint": sendOwnHint,
+  "hint-work": takeHostWork,
   "query-statistics": (device) => (
     { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
   ),
@@ -169,6 +171,12 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
       "EINVAL",
       "Hints of all queue pairs with a peer go by one that is connected with it, of type rc or uc: it is ud",
     );
+  }
+  const isInPackets = hintEncoding === "header" || hintEncoding === "payload";
+  const work = isInPackets ? device.hints?.plan.work : undefined;
+  const unmade = work && refuseWork(work, { hasIommu: true, isInPackets });
+  if (unmade !== undefined) {
+    return refusal("EINVAL", `Hints cannot be ${hintEncoding}: ${unmade.reason}`);
   }
   const taken = hints === "group" ? refuseGroup(device, command) : undefined;
   if (taken !== undefined) return taken;

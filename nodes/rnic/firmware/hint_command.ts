@@ -1,8 +1,9 @@
-/** The command by which a program sends a hint of its own making (H-09). */
+/** Commands about hints: of a program with one of its own making (H-09), of a core that works for them ([0114]). */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeHint } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ETH_BYTES } from "../../../fabric/wire/roce/hint_eth.ts";
 import { endOf } from "../hints/agree.ts";
+import { endHostWork } from "../hints/do_work.ts";
 import { sendHint } from "../hints/send_hint.ts";
 import type { Device } from "../state/device.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -37,4 +38,10 @@ export function sendOwnHint(
   hints.counters.hintsSent++;
   sendHint(device, { hints, qp, end }, message);
   return DONE;
+}
+
+/** A core has done its part of the work that an event told of. ENOENT: none of that number is waited for. */
+export function takeHostWork(device: Device, { id }: CommandOf<"hint-work">): RnicReply {
+  if (endHostWork(device, id)) return DONE;
+  return refusal("ENOENT", `No work ${id} of hints is waited for`);
 }

@@ -12,5 +12,6 @@ export function hintStatistics({ hints }: Device): Record<string, number> {
     hintPagesUnused,
     ...(isAtomic && hints.wordCounters),
     ...(hints.plan.operands && hints.operandCounters),
+    ...hints.work?.counters,
   };
 }

@@ -3,12 +3,13 @@
  * whether hints are on or off, whichever way they are sent, lost, doubled or late, and whatever pages are taken
  * back when. What a peer makes up changes nothing either.
  */
-import { deepEqual as same, ok } from "node:assert/strict";
+import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PORTS } from "../../../fabric/node.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { WORK_PRESETS } from "../../../fabric/rack/plan/hint_work.ts";
 import { PAGE_FAULT_RULES } from "../../../fabric/rack/plan/plan.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -255,6 +256,24 @@ describe("any program of verbs, with hints", () => {
           ok(total(runs, name) > 0, `${name}: ${total(runs, name)}`);
         }
       }
+    });
+  }
+
+  for (const [name, work] of Object.entries(WORK_PRESETS)) {
+    it(`H-09, H-20, H-24: ends as without, whoever does the work: ${name}`, () => {
+      const hints = { ...PLANS[name === "firmware" ? 2 : 1]!, work };
+      const runs = SEEDS.slice(0, 3).map((seed) => {
+        const rng = rngFor(seed, `work/${name}`);
+        const fault = () => (_: unknown, { bytes }: { readonly bytes: Uint8Array<ArrayBuffer> }) =>
+          hintOf(packetOf(bytes)) !== undefined && rng.below(4) === 0
+            ? FATES[rng.below(FATES.length)]!
+            : "pass" as const;
+        return played({ seed, hints, carrier: seed % 2 === 1 ? "rc" : undefined, fault });
+      });
+      ok(total(runs, "hintPagesAsked") > 5, `${total(runs, "hintPagesAsked")} pages`);
+      const isOnCore = name === "driver" || name === "hypervisor";
+      equal(total(runs, "hintWorkEvents") > 0, isOnCore);
+      equal(total(runs, "hintFirmwarePs") > 0, name === "firmware");
     });
   }
 

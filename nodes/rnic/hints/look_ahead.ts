@@ -30,6 +30,7 @@ import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Device, schedule } from "../state/device.ts";
 import type { Batch, HintEnd, Hints, Hold } from "../state/hints/hint_state.ts";
+import { beginJob } from "../state/hints/work.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
@@ -240,14 +241,24 @@ function forgetStarted({ qp, end: { batches } }: Sender): void {
  * short. The first span is of the queue pair whose turn it is.
  */
 function announce(device: Device, route: HintRoute, spans: readonly Span[]): void {
-  const { hints, by, group } = route;
+  const { hints, qp, end, by, encoding, group } = route;
+  const { life } = by;
   for (const message of announceIn(device, route, spans)) {
-    if (group !== undefined) sendToGroup(device, { hints, by, group }, message);
-    else if (route.encoding !== "flagged") sendHint(device, route, message);
-    else {
-      const { answer, groups: [{ entries: [entry] }] } = message as RangeMessage;
-      sendRange(device, { hints, qp: by }, { entry, answer });
-    }
+    const elements = message.groups.reduce((sum, { entries }) => sum + entries.length, 0);
+    const item = { kind: "hint", qp, life, end, by, encoding, group, message } as const;
+    if (beginJob(device, hints, { job: "announce", item, elements })) continue;
+    sendAnnouncement(device, route, message);
+  }
+}
+
+/** A hint leaves, when it is made. */
+export function sendAnnouncement(device: Device, route: HintRoute, message: HintMessage): void {
+  const { hints, by, group, encoding } = route;
+  if (group !== undefined) sendToGroup(device, { hints, by, group }, message);
+  else if (encoding !== "flagged") sendHint(device, route, message);
+  else {
+    const { answer, groups: [{ entries: [entry] }] } = message as RangeMessage;
+    sendRange(device, { hints, qp: by }, { entry, answer });
   }
 }
 

@@ -9,12 +9,12 @@ import {
   type HintOperation,
   type HintReason,
 } from "../../../fabric/wire/roce/hint_eth.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
 import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
+import { asksAgain, beginAction, beginJob } from "../state/hints/work.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
 import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
@@ -77,14 +77,13 @@ interface Task extends Sender {
 export function takeAnnouncement(
   device: Device,
   sender: Sender,
-  { message, packet }: { readonly message: HintMessage; readonly packet: RocePacket },
+  { message, requester }: { readonly message: HintMessage; readonly requester: number },
 ): void {
   const { hints, qp, end } = sender;
   hints.counters.hintsIn++;
   // One whose keys opened nothing so often is guessing: it learns nothing more, not even by time.
   if (end.refusedKeys >= REFUSED_KEYS_MAX) return;
   forgetOld(device, hints);
-  const requester = packet.sourceAddress;
   const task = newTask(device, sender, requester);
   for (const group of message.groups) takeGroup(device, task, group);
   askForWanted(device, task);
@@ -109,13 +108,15 @@ export function takeAnnouncement(
   else answer(device, hints, { ...preparation, isOverfull: true });
 }
 
-/** H-07: a range, rounded up, that a READ or WRITE of no bytes names: of its region the part from there on. */
-export function takeRange(
+/**
+ * H-07: a range, rounded up, that a READ or WRITE of no bytes names: of its region the part from there on.
+ * @param answer whether the peer asks to be told.
+ */
+export function hintOfRange(
   device: Device,
-  sender: Sender,
-  { range, packet }: { readonly range: HintEntry; readonly packet: RocePacket },
-): void {
-  const { qp } = sender;
+  { qp }: Sender,
+  { range, answer }: { readonly range: HintEntry; readonly answer: boolean },
+): HintMessage {
   const { rkey: key, va, operation, kinds, sequence } = range;
   const { need } = NEEDS[operation];
   const region = remoteRegion(device, qp, { key, va, length: 1, need });
@@ -124,16 +125,7 @@ export function takeRange(
     : Math.min(range.length, region.va + region.length - Number(va));
   const ends = { sourceQpn: qp.attributes.destQpn, destQpn: qp.qpn };
   const groups = [{ ...ends, entries: [{ ...range, length }] }];
-  const answer = packet.bth.ackReq;
-  const message: HintMessage = {
-    type: "announce",
-    kinds,
-    reason: "none",
-    sequence,
-    answer,
-    groups,
-  };
-  takeAnnouncement(device, sender, { message, packet });
+  return { type: "announce", kinds, reason: "none", sequence, answer, groups };
 }
 
 function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number): Task {
@@ -331,6 +323,8 @@ function takeCount(
   const { messages } = entry;
   if (!setAside(hints, target, { messages, requester, position })) return;
   task.receiver = target;
+  const readyAt = beginAction(device, hints, { piece: "receive", item: { kind: "receive" } });
+  if (readyAt !== undefined) hints.receiving.get(target)!.readyAt = readyAt;
   serveReceivers(device, hints);
 }
 
@@ -342,7 +336,7 @@ export function serveReceivers(device: Device, hints: Hints): void {
       hints.receiving.delete(qp);
       continue;
     }
-    if (ahead.wanted === 0) continue;
+    if (ahead.wanted === 0 || ahead.readyAt > device.now) continue;
     const { requester, position, pages } = ahead;
     const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
     const bringIn = (segments: readonly MemorySegment[]) => {
@@ -394,7 +388,7 @@ function prefetch(
     if (asked < rights) {
       if (!charge(device, task, { kind: "page", key: chargeKey(table, "page", page) })) return;
       task.wanted.push(each);
-    }
+    } else if (asksAgain(device)) task.wanted.push(each);
     task.pages.push(each);
   }
 }
@@ -418,7 +412,10 @@ function warmQueuePair(device: Device, task: Task, target: QueuePair): void {
   if (queue === undefined) return;
   task.isNeeded = true;
   if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
-  task.hints.counters.hintContextsFetched++;
+  const { hints } = task;
+  hints.counters.hintContextsFetched++;
+  const item = { kind: "context", qp: target, life: target.life, queue } as const;
+  if (beginAction(device, hints, { piece: "context", item }) !== undefined) return;
   warmContext(device, target, queue);
 }
 
@@ -547,7 +544,16 @@ function isThere({ table, page, rights }: WantedPage): boolean {
 
 /** H-22: says whether what was announced is prepared for, behind the preparation. */
 function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, sequence, elements, isAsked } = preparation;
+  const item = { kind: "answer", qp: preparation.qp, preparation } as const;
+  const { length: elements } = preparation.elements;
+  if (beginJob(device, hints, { job: "answer", item, elements })) return;
+  sendAnswer(device, hints, preparation);
+}
+
+/** The answer leaves, about what is there now. */
+export function sendAnswer(device: Device, hints: Hints, preparation: Preparation): void {
+  const { qp, life, sequence, elements, isAsked } = preparation;
+  if (life !== qp.life) return;
   const sender = senderOf(hints, qp);
   if (sender === undefined) return;
   if (!isAsked) return acknowledge(device, sender, preparation);

@@ -7,7 +7,8 @@ import { rights } from "../state/life_cycle.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { endOf, isInScope, takeWanted } from "./agree.ts";
 import { takeAnswer } from "./look_ahead.ts";
-import { takeAnnouncement, takeRange } from "./prepare.ts";
+import { workOnHint } from "./do_work.ts";
+import { hintOfRange } from "./prepare.ts";
 
 /**
  * H-07: takes the hint off a packet of a queue pair that takes part; one that does not ignores the reserved bits.
@@ -29,11 +30,14 @@ export function takeHintOff(
   const { message, range } = hinted;
   const sender = { hints, qp, end };
   if (range !== undefined) {
-    takeRange(device, sender, { range, packet });
+    const hint = hintOfRange(device, sender, { range, answer: packet.bth.ackReq });
+    workOnHint(device, sender, { message: hint, requester: packet.sourceAddress });
     return undefined;
   }
   // What is agreed and answered has an operation code.
-  if (message?.type === "announce") takeAnnouncement(device, sender, { message, packet });
+  if (message?.type === "announce") {
+    workOnHint(device, sender, { message, requester: packet.sourceAddress });
+  }
   return hinted.packet;
 }
 
@@ -59,9 +63,9 @@ export function receiveGroupHint(device: Device, member: QueuePair, packet: Roce
       qp.attributes.destQpn === group.sourceQpn && rights(qp.state).takesRequests;
     const end = isTheirs ? endOf(hints, qp) : undefined;
     if (end === undefined) continue;
-    takeAnnouncement(device, { hints, qp, end }, {
+    workOnHint(device, { hints, qp, end }, {
       message: { ...message, groups: [group] },
-      packet,
+      requester: packet.sourceAddress,
     });
   }
 }
@@ -79,7 +83,7 @@ export function receiveHint(device: Device, qp: QueuePair, packet: RocePacket): 
   const sender = { hints, qp, end };
   switch (message.type) {
     case "announce":
-      return takeAnnouncement(device, sender, { message, packet });
+      return workOnHint(device, sender, { message, requester: packet.sourceAddress });
     case "prepared":
     case "refused":
       return takeAnswer(device, sender, message);

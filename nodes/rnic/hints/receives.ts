@@ -23,7 +23,13 @@ export function setAside(
   const { life, rq: { fetched: { first } } } = qp;
   let ahead = hints.receiving.get(qp);
   if (ahead?.life !== life) {
-    const none = { looked: first, wanted: 0, isFetching: false, reason: "none" } as const;
+    const none = {
+      looked: first,
+      wanted: 0,
+      readyAt: 0,
+      isFetching: false,
+      reason: "none",
+    } as const;
     ahead = { life, requester, position, ...none, pages: [] };
     hints.receiving.set(qp, ahead);
   }

@@ -5,7 +5,10 @@
  * WQE has the driver bring in all of the WQE's memory (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { PORTS } from "../../../fabric/node.ts";
+import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
+import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";
 import type { Region } from "../state/memory.ts";
 import type { WantedPage } from "../state/paging_state.ts";
 import { ABSENT, type TranslationTable } from "../state/translation_table.ts";
@@ -14,6 +17,8 @@ import { writeEntries } from "./translation_cache.ts";
 
 /** Most pages that an access asks for ahead: a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not told). */
 const AHEAD_PAGES_MAX = 1024;
+
+type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
 /** Pages of a table, the last one included. */
 export interface PageSpan {
@@ -40,7 +45,7 @@ export function askForPages(
   pages: readonly WantedPage[],
   beyond: readonly PageSpan[] = [],
 ): void {
-  const { paging: { counters }, pageEvents, now, timing } = device;
+  const { paging: { counters }, pageEvents, now } = device;
   const requests: PageRequest[] = [];
   for (const { table, page, rights } of pages) {
     if (!askOnce(device, { table, page, rights })) continue;
@@ -57,18 +62,18 @@ export function askForPages(
   for (const { table, first, count, ahead, rights } of requests) {
     counters.pageFaults++;
     const write = rights === 2;
-    pageEvents.push({
-      at: now + timing.pageFaultPs,
-      table,
-      event: { type: "PAGE_FAULT", key: table.key, first, count, ahead, write },
-    });
+    const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
+    const delayPs = pageRequestPs(device);
+    if (delayPs === 0) raisePageRequest(device, event);
+    else pageEvents.push({ at: now + delayPs, table, event });
   }
 }
 
 /** @returns whether the page is asked for now: it has not been, with these rights. */
-function askOnce({ paging }: Device, { table, page, rights }: WantedPage): boolean {
+function askOnce(device: Device, { table, page, rights }: WantedPage): boolean {
+  const { paging } = device;
   const entry = table.demand![page]!;
-  if (entry.asked >= rights) return false;
+  if (entry.asked >= rights && !asksAgain(device)) return false;
   entry.asked = rights;
   paging.counters.pagesAsked++;
   return true;
@@ -96,6 +101,14 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
       before.ahead = until - before.first - before.count;
     } else requests.push({ table, first: from, count: 0, ahead: until - from, rights });
   }
+}
+
+/** By PRI, where the IOMMU is asked and not the driver. */
+function raisePageRequest(device: Device, event: PageFault): void {
+  if (!asksIommu(device)) return raiseEvent(device, event);
+  const { type: _, ...pages } = event;
+  const message = { kind: "ats", step: "page-request", ...pages, frames: [] } as const;
+  device.out.send(PORTS.rnicBus, message, device.stageAt);
 }
 
 /** Raises the events whose time has come. Called in every step. */

@@ -6,8 +6,12 @@
 import { assert } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
-import { ACCESS, type RnicCommand } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { AtsMessage, PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import {
+  ACCESS,
+  type RnicCommand,
+  type RnicEvent,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { RegionOptions, RigMr, Side } from "./rig_parts_testing.ts";
 import type { Rig } from "./rnic_testing.ts";
 
@@ -25,10 +29,13 @@ interface DemandRegion {
   readonly pages: readonly DemandPage[];
 }
 
-type Fault = Extract<PcieMessage, { kind: "event" }>["event"] & { type: "PAGE_FAULT" };
+type Fault = Extract<RnicEvent, { type: "PAGE_FAULT" }> & { readonly isAts?: true };
+type HintWorkEvent = Extract<RnicEvent, { type: "HINT_WORK" }>;
 
 export class DemandDriver {
   readonly regions = new Map<number, DemandRegion>();
+  /** Work of hints that a core was told of. */
+  readonly works: HintWorkEvent[] = [];
   faults = 0;
   taken = 0;
   readonly #rig: Rig;
@@ -96,6 +103,13 @@ export class DemandDriver {
     if (message.kind === "event" && message.event.type === "PAGE_FAULT") {
       this.#queue.push(message.event);
       this.#serve();
+    } else if (message.kind === "event" && message.event.type === "HINT_WORK") {
+      const { host } = this.#side, { id } = message.event;
+      this.works.push(message.event);
+      if (this.#options.works === false) return;
+      this.#send({ kind: "command", id: host.nextCommand++, command: { op: "hint-work", id } });
+    } else if (message.kind === "ats") {
+      this.#hearAts(message);
     } else if (message.kind === "reply" && message.id === this.#waitsFor?.id) {
       const { then } = this.#waitsFor;
       this.#waitsFor = undefined;
@@ -103,6 +117,25 @@ export class DemandDriver {
       this.#serve();
     } else if (message.kind === "memory-write" || message.kind === "memory-read") {
       this.#takeSome();
+    }
+  }
+
+  /** The IOMMU's part, where the card asks it. */
+  #hearAts(message: AtsMessage): void {
+    const { step, key, first, count } = message;
+    if (step === "page-request") {
+      this.#queue.push({ ...message, type: "PAGE_FAULT", isAts: true });
+      return this.#serve();
+    }
+    const { pages } = this.regions.get(key)!;
+    for (let page = first; page < first + count;) {
+      const from = page, isThere = pages[page]!.state === "mapped";
+      while (page < first + count && (pages[page]!.state === "mapped") === isThere) page++;
+      const frames = isThere ? pages.slice(from, page).map(({ frame }) => frame) : [];
+      const { writable: write = true } = this.#options;
+      const range = { key, first: from, count: page - from, ahead: 0 };
+      const translated = { kind: "ats", step: "translated", ...range, write, frames } as const;
+      this.#rig.toRnic(this.#side, translated);
     }
   }
 
@@ -139,6 +172,11 @@ export class DemandDriver {
       this.#bringHome(page);
       page.state = "mapped";
     }
+    if (fault.isAts) {
+      const range = { key, first, count: count + ahead, ahead: 0, write: false, frames: [] };
+      this.#send({ kind: "ats", step: "page-response", ...range });
+      return this.#serve();
+    }
     const frames = wanted.map(({ frame }) => frame);
     const { writable = true } = this.#options;
     this.#command({ op: "map-pages", key, first, pages: frames, writable }, () => {});
@@ -148,7 +186,11 @@ export class DemandDriver {
     const { host } = this.#side;
     const id = host.nextCommand++;
     this.#waitsFor = { id, then };
-    this.#rig.toRnic(this.#side, { kind: "command", id, command }, this.#rig.now + this.#servicePs);
+    this.#send({ kind: "command", id, command });
+  }
+
+  #send(message: PcieMessage): void {
+    this.#rig.toRnic(this.#side, message, this.#rig.now + this.#servicePs);
   }
 
   get #servicePs(): Time {
@@ -179,6 +221,8 @@ export class DemandDriver {
 export interface DemandOptions {
   /** How long the host takes for a page. */
   readonly servicePs?: Time;
+  /** Whether a core does the work of hints that it is told of. */
+  readonly works?: boolean;
   /** Whether pages may be written. */
   readonly writable?: boolean;
   readonly rng?: Rng;

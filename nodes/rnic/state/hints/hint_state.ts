@@ -6,8 +6,13 @@ import { Fifo } from "../../../../fabric/base/fifo.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { HintPlan } from "../../../../fabric/rack/plan/hint_plan.ts";
 import { HINT_BATCH } from "../../../../fabric/rack/plan/hint_plan.ts";
-import type { HintEntry, HintGroup } from "../../../../fabric/wire/roce/hint.ts";
-import type { HintOperands, HintReason } from "../../../../fabric/wire/roce/hint_eth.ts";
+import type { HintWork, WorkJob, WorkPiece } from "../../../../fabric/rack/plan/hint_work.ts";
+import type { HintEntry, HintGroup, HintMessage } from "../../../../fabric/wire/roce/hint.ts";
+import type {
+  HintEncoding,
+  HintOperands,
+  HintReason,
+} from "../../../../fabric/wire/roce/hint_eth.ts";
 import type { AtomicTurn } from "../responder_state.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
 import type { QueuePair } from "../queue_pair.ts";
@@ -15,6 +20,8 @@ import { createLine, type TxOrder } from "../tx_frame.ts";
 
 export interface Hints {
   readonly plan: HintPlan;
+  /** [0114]: work that takes its time; undefined where all of it is done as without. */
+  readonly work: Work | undefined;
   /** Frames of hints: they wait for no payload, and go-back-N of a queue pair leaves them alone. */
   readonly line: TxOrder;
   /** Queue pairs that take part, from RTS on. */
@@ -152,6 +159,8 @@ export interface ReceiveAhead {
   /** Receive WQEs, by number, that are on the chip and were looked at, and how many more are wanted. */
   looked: number;
   wanted: number;
+  /** H-21: looked at from then on, by those who set them aside. */
+  readyAt: Time;
   /** The ring was looked at for more. */
   isFetching: boolean;
   /** Pages of their memory, and why some were not asked for. */
@@ -283,10 +292,91 @@ export interface OperandCounters {
   hintOperandsOther: number;
 }
 
+/** What is done when the work for it is. */
+export type WorkItem =
+  /** A peer's hint is acted on. */
+  | {
+    readonly kind: "announcement";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly message: HintMessage;
+    readonly requester: number;
+  }
+  | { readonly kind: "answer"; readonly qp: QueuePair; readonly preparation: Preparation }
+  /** A hint of this card leaves. */
+  | {
+    readonly kind: "hint";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly end: HintEnd;
+    readonly by: QueuePair;
+    readonly encoding: HintEncoding;
+    readonly group: HintGroupEnd | undefined;
+    readonly message: HintMessage;
+  }
+  | {
+    readonly kind: "context";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly queue: number;
+  }
+  | { readonly kind: "word"; readonly word: Word }
+  | { readonly kind: "receive" };
+
+export interface DueWork {
+  readonly at: Time;
+  readonly item: WorkItem;
+  readonly job: WorkJob | undefined;
+  /** Pieces that have not been begun. */
+  readonly rest: readonly WorkPiece[];
+  readonly elements: number;
+}
+
+/** A server with a queue: it takes one thing after the other. */
+interface Unit {
+  freeAt: Time;
+}
+
+export interface Work {
+  readonly plan: HintWork;
+  readonly firmware: Unit;
+  /** By time; equal times in the order in which they came. */
+  readonly due: DueWork[];
+  /** What a core of the host does, by the number of its event. */
+  readonly atHost: Map<number, DueWork>;
+  nextId: number;
+  /** What is decided now was handed to a core, which needs not be asked over the bus again. */
+  isOnCore: boolean;
+  readonly counters: WorkCounters;
+}
+
+interface WorkCounters {
+  /** Events by which a core was told of work. */
+  hintWorkEvents: number;
+  /** How long the firmware has worked for hints, and how long hints have waited for it. */
+  hintFirmwarePs: number;
+  hintFirmwareWaitPs: number;
+  /** Hints that were lost, as too many waited for work. */
+  hintsOverrun: number;
+}
+
+function createWork(plan: HintWork | undefined): Work | undefined {
+  if (plan === undefined) return undefined;
+  const counters = {
+    hintWorkEvents: 0,
+    hintFirmwarePs: 0,
+    hintFirmwareWaitPs: 0,
+    hintsOverrun: 0,
+  };
+  const firmware = { freeAt: 0 };
+  return { plan, firmware, due: [], atHost: new Map(), nextId: 0, isOnCore: false, counters };
+}
+
 export function createHints(plan: HintPlan | undefined): Hints | undefined {
   if (plan === undefined) return undefined;
   return {
     plan,
+    work: createWork(plan.work),
     line: createLine(),
     ends: new Map(),
     carriers: new Map(),

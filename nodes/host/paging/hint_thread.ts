@@ -1,0 +1,110 @@
+/**
+ * The kernel's thread for hints on the first core (001_ [0114]): does what of their work is a core's, as the card tells
+ * of it by an event, and says by a command that it is done. It runs while there is something to be done.
+ */
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import {
+  EXIT_PS,
+  EXITS,
+  type HintWork,
+  isOnCore,
+  WORK_JOBS,
+  type WorkJob,
+  workPs,
+} from "../../../fabric/rack/plan/hint_work.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Account, Processor } from "../cpu/processor.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
+
+type HintEvent = Extract<RnicEvent, { type: "HINT_WORK" }>;
+
+export interface HintThreadParts {
+  readonly machine: { readonly now: Time; readonly timing: HostTiming };
+  readonly processor: Pick<Processor, "add">;
+  readonly cpu: (name: string, account: Account) => Pick<Cpu, "charge" | "settle" | "command">;
+  readonly work: HintWork | undefined;
+  readonly onFailure: (name: string, error: unknown) => void;
+}
+
+export class HintThread {
+  /** Jobs done, and the core's time for them, without interrupts and commands. */
+  jobs = 0;
+  workPs: Time = 0;
+  readonly #parts: HintThreadParts;
+  readonly #events: HintEvent[] = [];
+  #isRunning = false;
+
+  constructor(parts: HintThreadParts) {
+    this.#parts = parts;
+  }
+
+  /** The card tells of work. */
+  take(event: HintEvent): void {
+    this.#events.push(event);
+    this.#serve();
+  }
+
+  /** The card has failed, and waits for nothing any more. */
+  reset(): void {
+    this.#events.length = 0;
+  }
+
+  #serve(): void {
+    const { machine, processor, cpu, onFailure } = this.#parts;
+    if (this.#isRunning || this.#events.length === 0) return;
+    this.#isRunning = true;
+    const end = () => {
+      this.#isRunning = false;
+      this.#serve();
+    };
+    processor.add({
+      name: "hints",
+      driver: true,
+      serves: true,
+      startAt: machine.now + machine.timing.interruptPs,
+      start: (account) => this.#run(cpu("hints", account)),
+      onReturn: end,
+      onFailure: (error) => {
+        end();
+        onFailure("hints", error);
+      },
+    });
+  }
+
+  *#run(cpu: Pick<Cpu, "charge" | "settle" | "command">): Steps<void> {
+    const { work = {}, machine: { timing } } = this.#parts;
+    for (let event = this.#events.shift(); event !== undefined; event = this.#events.shift()) {
+      const ps = hostWorkPs(work, { ...event, timing });
+      this.jobs++;
+      this.workPs += ps;
+      cpu.charge(ps);
+      yield* cpu.settle();
+      // Refused where the card has failed meanwhile: nothing waits for it then.
+      yield* cpu.command({ op: "hint-work", id: event.id });
+    }
+  }
+}
+
+/**
+ * What a core takes for its part of a job, in ps: beyond interrupt and command, which cost it as any. A piece of the
+ * kernel's is done by a worker that is woken, which takes as long as an interrupt's thread; a guest's driver is told
+ * and answers through the hypervisor.
+ */
+export function hostWorkPs(
+  work: HintWork,
+  { job, elements, timing }: {
+    readonly job: WorkJob;
+    readonly elements: number;
+    readonly timing: Pick<HostTiming, "interruptPs">;
+  },
+): Time {
+  const pieces = WORK_JOBS[job].filter((piece) => {
+    const place = work[piece];
+    return place !== undefined && isOnCore(place);
+  });
+  const isIn = (place: string) => pieces.some((piece) => work[piece] === place);
+  return pieces.reduce((sum, piece) => sum + workPs(work, piece, elements), 0) +
+    (isIn("os") ? timing.interruptPs : 0) +
+    (isIn("hypervisor") ? (EXITS.event + EXITS.command) * EXIT_PS : 0);
+}

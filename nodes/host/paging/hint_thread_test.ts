@@ -1,0 +1,112 @@
+import { deepEqual as same, equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { EXIT_PS, WORK_PRESETS } from "../../../fabric/rack/plan/hint_work.ts";
+import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import { Ats } from "./ats.ts";
+import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Processor } from "../cpu/processor.ts";
+import { HintThread, hostWorkPs } from "./hint_thread.ts";
+import type { Pager } from "./pager.ts";
+
+const NS = 1000;
+type TaskPlan<T> = Parameters<typeof Processor.prototype.add<T>>[0];
+function* nothing(): Steps<void> {}
+
+describe("hostWorkPs", () => {
+  it("H-20: is what the core's pieces take, with a worker's wake in the kernel and a guest's exits", () => {
+    const timing = { interruptPs: 3_500 * NS };
+    const job = { job: "prepare", elements: 4, timing } as const;
+    const pieces = 4 * (20 + 101 + 101) * NS;
+    equal(hostWorkPs(WORK_PRESETS.driver, job), pieces);
+    equal(hostWorkPs(WORK_PRESETS.hypervisor, job), pieces + 3 * EXIT_PS);
+    const kernel = { parse: "firmware", check: "driver", decide: "os" } as const;
+    equal(hostWorkPs(kernel, job), 4 * 202 * NS + timing.interruptPs);
+    equal(hostWorkPs(WORK_PRESETS.driver, { ...job, job: "announce" }), 0);
+  });
+});
+
+describe("HintThread", () => {
+  it("H-20: an interrupt later it does one job after the other, each at its core's cost, and says so", () => {
+    const did: (string | number)[] = [], begun: number[] = [];
+    const timing = { interruptPs: 3_500 * NS } as HostTiming;
+    let run: (() => void) | undefined;
+    const thread = new HintThread({
+      machine: { now: 10 * NS, timing },
+      work: WORK_PRESETS.driver,
+      onFailure: () => {},
+      cpu: () => ({
+        charge: (ps) => void did.push(ps),
+        settle: nothing,
+        *command(command): Steps<RnicReply> {
+          yield* nothing();
+          did.push(`${command.op} ${"id" in command ? command.id : ""}`);
+          return { status: "ok", op: "done" };
+        },
+      }),
+      processor: {
+        add<T>({ startAt, start, onReturn }: TaskPlan<T>): void {
+          begun.push(startAt);
+          run = () => {
+            const { done, value } = start({ owed: 0, paidPs: 0 }).next(undefined as never);
+            equal(done, true, "nothing is waited for");
+            onReturn?.(value as T);
+          };
+        },
+      },
+    });
+    const event = { type: "HINT_WORK", job: "prepare", elements: 1 } as const;
+    thread.take({ ...event, id: 3 });
+    thread.take({ ...event, id: 4, elements: 2 });
+    same(begun, [3_510 * NS], "one thread for both");
+    run!();
+    same(did, [222 * NS, "hint-work 3", 444 * NS, "hint-work 4"]);
+    same([thread.jobs, thread.workPs], [2, 666 * NS]);
+    thread.take({ ...event, id: 5 });
+    thread.reset();
+    run!();
+    equal(thread.jobs, 2, "a card that has failed waits for nothing");
+  });
+});
+
+describe("Ats", () => {
+  const message = (step: AtsMessage["step"], first: number, count: number): AtsMessage => ({
+    kind: "ats",
+    step,
+    key: 5,
+    first,
+    count,
+    ahead: 0,
+    write: true,
+    frames: [],
+  });
+
+  it("H-21: walks the table for one message after the other, and says of each page where it is", () => {
+    const sent: AtsMessage[] = [], faults: number[] = [];
+    const region = { rights: new Uint8Array([2, 2, 0, 1]) };
+    const pager = {
+      regions: new Map([[5, region]]),
+      framesOf: (_: unknown, { first, count }: { first: number; count: number }) =>
+        Array.from({ length: count }, (_, i) => 4096 * (first + i + 1)),
+      fault: ({ first }: { first: number }) => void faults.push(first),
+    } as unknown as Pager;
+    const ats = new Ats({ work: WORK_PRESETS.iommu, pager, send: (each) => sent.push(each) });
+    ats.take(message("page-request", 7, 1), 0);
+    ats.take(message("translate", 0, 4), 100 * NS);
+    equal(ats.nextAt, 260 * NS);
+    ats.run(260 * NS);
+    same(faults, [7]);
+    // The walk of the second message begins when that of the first one has ended.
+    equal(ats.nextAt, (2 * 260 + 4 * 33) * NS);
+    ats.run(ats.nextAt);
+    same(sent.map(({ step, first, frames, write }) => [step, first, frames, write]), [
+      ["translated", 0, [4096, 8192], true],
+      ["translated", 2, [], false],
+      ["translated", 3, [16384], false],
+    ]);
+    ats.take(message("translate", 0, 1), 0);
+    ats.reset();
+    equal(ats.nextAt, Infinity);
+  });
+});

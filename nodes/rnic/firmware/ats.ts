@@ -1,0 +1,48 @@
+/**
+ * Pages by ATS and PRI (001_ [0114], the IOMMU's place): the IOMMU says that pages are there, the card asks it where,
+ * and the driver has no part in it. Pages are taken back by the driver's command in any case.
+ */
+import { PORTS } from "../../../fabric/node.ts";
+import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import { findRegion } from "../dma/memory_region.ts";
+import { askForPages } from "../paging/page_requests.ts";
+import type { Device } from "../state/device.ts";
+import type { WantedPage } from "../state/paging_state.ts";
+import { ABSENT } from "../state/translation_table.ts";
+import { mapPagesOf } from "./memory_command.ts";
+
+/** A word of the host's IOMMU. */
+export function takeAts(device: Device, message: AtsMessage): void {
+  const { step, key, first, count, frames, write: writable } = message;
+  switch (step) {
+    case "page-response":
+      device.out.send(PORTS.rnicBus, { ...message, step: "translate" }, device.stageAt);
+      return;
+    case "translated":
+      if (frames.length === 0) return askAgain(device, { key, first, count });
+      mapPagesOf(device, { op: "map-pages", key, first, pages: [...frames], writable });
+      return;
+    case "page-request":
+    case "translate":
+      // Only hosts receive these.
+      return;
+  }
+}
+
+/** Pages were taken back before they were translated: those that something still waits for are asked for anew. */
+function askAgain(
+  device: Device,
+  { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },
+): void {
+  const table = findRegion(device.regions, key)?.table;
+  if (table?.demand === undefined) return;
+  const pages: WantedPage[] = [];
+  const end = Math.min(first + count, table.pages.length);
+  for (let page = first; page < end; page++) {
+    const { asked: rights } = table.demand[page]!;
+    if (table.pages[page] !== ABSENT || rights === 0) continue;
+    table.demand[page] = { rights: 0, asked: 0 };
+    pages.push({ table, page, rights });
+  }
+  if (pages.length > 0) askForPages(device, pages);
+}

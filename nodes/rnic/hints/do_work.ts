@@ -1,0 +1,70 @@
+/** Ends the work of hints that takes its time (001_ [0114]): each item is done as it would be at once without it. */
+import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import { fetchWord } from "../dma/dma.ts";
+import { missingContext, warmContext } from "../queues/context.ts";
+import type { Device } from "../state/device.ts";
+import type { Hints, WorkItem } from "../state/hints/hint_state.ts";
+import { beginJob, takeDue, takeFromHost } from "../state/hints/work.ts";
+import { rights } from "../state/life_cycle.ts";
+import { sendAnnouncement } from "./look_ahead.ts";
+import { sendAnswer, takeAnnouncement } from "./prepare.ts";
+import type { Sender } from "./send_hint.ts";
+
+/** A peer's hint has come: it is taken apart when those who do that have done it (H-20). */
+export function workOnHint(
+  device: Device,
+  sender: Sender,
+  { message, requester }: { readonly message: HintMessage; readonly requester: number },
+): void {
+  const { hints, qp } = sender;
+  const elements = message.groups.reduce((sum, { entries }) => sum + entries.length, 0);
+  const item = { kind: "announcement", qp, life: qp.life, message, requester } as const;
+  if (beginJob(device, hints, { job: "prepare", item, elements })) return;
+  takeAnnouncement(device, sender, { message, requester });
+}
+
+/** Does what is due. Called in every step. */
+export function serveWork(device: Device, hints: Hints): void {
+  const { work } = hints;
+  if (work === undefined || work.due.length === 0) return;
+  for (const item of takeDue(device, work)) finishWork(device, hints, item);
+}
+
+/** A core of the host has done its part of a job: the rest is the card's. @returns whether it was waited for. */
+export function endHostWork(device: Device, id: number): boolean {
+  const { hints } = device;
+  const item = hints?.work && takeFromHost(hints.work, id);
+  if (hints?.work === undefined || item === undefined) return false;
+  hints.work.isOnCore = true;
+  finishWork(device, hints, item);
+  hints.work.isOnCore = false;
+  return true;
+}
+
+function finishWork(device: Device, hints: Hints, item: WorkItem): void {
+  switch (item.kind) {
+    case "announcement": {
+      const { qp, life, message, requester } = item;
+      const end = hints.ends.get(qp);
+      // What has begun anew meanwhile is not what was announced.
+      if (
+        life !== qp.life || end === undefined || end.life !== life ||
+        !rights(qp.state).takesRequests
+      ) return;
+      return takeAnnouncement(device, { hints, qp, end }, { message, requester });
+    }
+    case "answer":
+      return sendAnswer(device, hints, item.preparation);
+    case "hint":
+      if (item.life !== item.by.life || !rights(item.by.state).sends) return;
+      return sendAnnouncement(device, { hints, ...item }, item.message);
+    case "context":
+      if (item.life !== item.qp.life || missingContext(device, item.qp) !== item.queue) return;
+      return warmContext(device, item.qp, item.queue);
+    case "word":
+      return fetchWord(device, item.word);
+    case "receive":
+      // Every step looks at receives that are set aside.
+      return;
+  }
+}

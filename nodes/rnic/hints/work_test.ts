@@ -1,0 +1,379 @@
+/** Who does the work of hints (001_ [0114]): the card's part of it takes its time where it is done. */
+import { deepEqual as same, equal, ok, throws } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { Time } from "../../../fabric/base/time.ts";
+import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import {
+  type HintWork,
+  WORK_JOBS,
+  WORK_PRESETS,
+  workPs,
+} from "../../../fabric/rack/plan/hint_work.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import { HINT_KINDS, type HintOperation } from "../../../fabric/wire/roce/hint_eth.ts";
+import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
+import { DemandDriver, type DemandOptions } from "../testing/demand_testing.ts";
+import {
+  changed,
+  counter,
+  EVERY_ACCESS,
+  go,
+  inject,
+  packetOf,
+  packets,
+  type Pair,
+  PAIR_BYTES,
+  post,
+  statuses,
+} from "../testing/pair_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+
+const PAGE = 4096, NS = 1000, US = 1_000_000;
+/** Page requests in no time: what is left is the work. */
+const AT_ONCE: HintWork = { request: "hardware" };
+
+interface Told {
+  readonly at: Time;
+  readonly message: PcieMessage;
+}
+
+interface Bench extends Pair {
+  readonly driver: DemandDriver;
+  /** What the host of `b` was told, from the first hint on. */
+  readonly told: Told[];
+}
+
+/** Two cards, of which `b` does the work so; its memory is on demand. */
+function bench(
+  work: HintWork,
+  options: DemandOptions & { readonly hints?: Partial<HintPlan>; readonly a?: HintWork } = {},
+): Bench {
+  const { hints, a = {}, ...demand } = options;
+  const plan = (its: HintWork) => ({ hints: { ...HINT_PLAN, work: its, ...hints } });
+  const rig = new Rig({ plans: { a: plan(a), b: { ...plan(work), pageFault: "pause" } } });
+  const from = rig.register(rig.a, { length: PAIR_BYTES, access: EVERY_ACCESS });
+  const driver = new DemandDriver(rig, rig.b, demand);
+  const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+  rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
+  rig.fill(rig.b, to, () => 0xee);
+  const ends = rig.connect({ attributes: { accessFlags: EVERY_ACCESS, timeout: 18 } });
+  rig.run();
+  const told: Told[] = [];
+  const before = rig.b.host.hear;
+  rig.b.host.hear = (message) => {
+    told.push({ at: rig.now, message });
+    before(message);
+  };
+  return { rig, ...ends, from, to, driver, told };
+}
+
+/** A hint of `a` about so many pages comes to `b`. @returns when it came. */
+function announce(
+  p: Pair,
+  pages: number,
+  how: {
+    readonly first?: number;
+    readonly answer?: boolean;
+    readonly operation?: HintOperation;
+    readonly kinds?: number;
+    readonly ends?: { readonly sourceQpn: number; readonly destQpn: number };
+  } = {},
+): Time {
+  const { first = 0, answer = false, operation = "write", kinds = HINT_KINDS.prefetch } = how;
+  const entries = Array.from({ length: pages }, (_, i) => ({
+    kinds,
+    operation,
+    messages: 1,
+    sequence: i,
+    rkey: p.to.key,
+    va: BigInt(p.to.va + (first + i) * PAGE),
+    length: operation === "write" ? 64 : 8,
+    objects: [],
+  }));
+  const { ends = { sourceQpn: p.a.qpn, destQpn: p.b.qpn } } = how;
+  const group = { ...ends, entries };
+  const about = { kinds, reason: "none", sequence: first + 1, answer } as const;
+  const message: HintMessage = { type: "announce", ...about, groups: [group] };
+  const own = packets(p, "a").findLast(({ hintEth }) => hintEth !== undefined)!;
+  const { hintEth, payload } = hintParts(message);
+  const bth = { opcode: OPCODE["VENDOR HINT"], padCount: -payload.length & 3 };
+  inject(p, "b", changed(own, { hintEth, payload, bth }));
+  return p.rig.now;
+}
+
+const isEvent = (type: string) => ({ message }: Told) =>
+  message.kind === "event" && message.event.type === type;
+const isFault = isEvent("PAGE_FAULT");
+const prepare = (work: HintWork, elements: number) =>
+  WORK_JOBS.prepare.reduce((sum, piece) => sum + workPs(work, piece, elements), 0);
+
+/** What is put off leaves by the scheduling module, and not by the receiving one, which takes longer. */
+function near(found: Time, expected: Time): void {
+  ok(Math.abs(found - expected) <= 100 * NS, `${found} ps, not ${expected} ps`);
+}
+
+/** From a hint about so many pages to the page request for them, at the host. */
+function asked(work: HintWork, pages: number): Time {
+  const p = bench(work);
+  const began = announce(p, pages);
+  p.rig.run();
+  return p.told.find(isFault)!.at - began;
+}
+
+describe("the work of a hint at the responder", () => {
+  it("H-20: hardware and firmware take what the table says, for each element", () => {
+    const none = asked(AT_ONCE, 3);
+    for (const place of ["hardware", "firmware"] as const) {
+      const work = { ...AT_ONCE, parse: place, check: place, decide: place };
+      equal(asked(work, 3) - none, prepare(work, 3), place);
+      ok(prepare(work, 3) > prepare(work, 1));
+    }
+  });
+
+  it("H-20: the firmware is one processor: hints wait for each other, and commands for hints", () => {
+    const place = "firmware" as const;
+    const work = { ...AT_ONCE, parse: place, check: place, decide: place };
+    // The driver's command for the first page comes behind all of them.
+    const p = bench(work, { servicePs: 20 * US });
+    for (let i = 0; i < 4; i++) announce(p, 1, { first: i });
+    p.rig.run();
+    const faults = p.told.filter(isFault).map(({ at }) => at);
+    equal(faults.length, 4);
+    const each = prepare(work, 1);
+    // Hints that come at the same instant leave in the order and at the pace of the firmware.
+    same(faults.slice(1).map((at, i) => at - faults[i]!), [each, each, each]);
+    equal(counter(p, "b", "hintFirmwarePs"), 4 * each);
+    equal(counter(p, "b", "hintFirmwareWaitPs"), (1 + 2 + 3) * each);
+    const replied = (before: number) => {
+      const q = bench(work, { works: false });
+      for (let i = 0; i < before; i++) announce(q, 1, { first: i });
+      const began = q.rig.now;
+      q.rig.toRnic(q.rig.b, { kind: "command", id: 900, command: { op: "query-statistics" } });
+      q.rig.run(() => q.rig.b.host.replies.has(900));
+      return q.rig.now - began;
+    };
+    ok(replied(7) > replied(0), "the command is behind seven hints");
+  });
+
+  it("H-20, H-21: a core is told by an event, and asks for pages when it has answered, past the firmware", () => {
+    const p = bench(WORK_PRESETS.driver, { servicePs: 7 * US });
+    announce(p, 3);
+    p.rig.run();
+    const [work] = p.driver.works;
+    same([work!.job, work!.elements, p.driver.works.length], ["prepare", 3, 1]);
+    const [told, fault] = [p.told.find(isEvent("HINT_WORK"))!, p.told.find(isFault)!];
+    const waited = fault.at - told.at;
+    // The core, the command by the firmware and the bus, but not the 20 us of a page request.
+    ok(waited > 8 * US && waited < 9 * US, `${waited} ps`);
+    equal(counter(p, "b", "hintWorkEvents"), 1);
+    const reply = p.rig.command(p.rig.b, { op: "hint-work", id: work!.id });
+    ok(reply.status === "error" && reply.errno === "ENOENT", "it is done once");
+  });
+
+  it("H-20, H-21: what an access waits for is asked for at once by the core that has decided", () => {
+    const late = (work: HintWork) => {
+      const p = bench(work, { hints: { batch: 1 } });
+      const began = p.rig.now;
+      post(p, "write", { length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      const { time } = p.rig.frames.findLast(({ bytes }) => packetOf(bytes).aeth !== undefined)!;
+      return time - began;
+    };
+    // The rig's firmware takes 20 us for a page, and the core is there before it.
+    ok(late(WORK_PRESETS.driver) < late({}) - 10 * US);
+  });
+
+  it("H-20: a hint whose queue pair has begun anew meanwhile is none", () => {
+    const p = bench(WORK_PRESETS.driver, { works: false });
+    announce(p, 2);
+    p.rig.run();
+    p.rig.modify(p.rig.b, p.b, { state: "reset" });
+    p.rig.bringUp(p.rig.b, p.b, { qpn: p.a.qpn, attributes: { accessFlags: EVERY_ACCESS } });
+    p.rig.run();
+    const { id } = p.driver.works[0]!;
+    equal(p.rig.command(p.rig.b, { op: "hint-work", id }).status, "ok");
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 0);
+  });
+
+  it("H-24: hints of one requester wait in so many places at most: the others are lost", () => {
+    const p = bench(WORK_PRESETS.driver, { works: false });
+    for (let i = 0; i < 70; i++) announce(p, 1);
+    p.rig.run();
+    equal(p.driver.works.length, 64);
+    equal(counter(p, "b", "hintsOverrun"), 6);
+  });
+
+  it("H-22: the answer leaves when it has been made", () => {
+    const answered = (work: HintWork) => {
+      const p = bench(work);
+      announce(p, 2);
+      p.rig.run();
+      const began = announce(p, 2, { answer: true });
+      p.rig.run();
+      const { from, time, bytes } = p.rig.frames.at(-1)!;
+      same([from, hintOf(packetOf(bytes))?.type], ["b", "prepared"]);
+      return time - began;
+    };
+    const late = answered({ answer: "firmware" }) - answered({});
+    const ps = workPs({ answer: "firmware" }, "answer", 2);
+    near(late, ps);
+    ok(answered({ answer: "driver" }) > answered({ answer: "firmware" }) + US);
+  });
+
+  it("H-21: words of atomics are read when the firmware has come to them", () => {
+    const read = (work: HintWork) => {
+      const p = bench(work, { hints: { kinds: HINT_KINDS.atomic | HINT_KINDS.prefetch } });
+      announce(p, 1);
+      p.rig.run();
+      const how = { operation: "fetch-add", kinds: HINT_KINDS.atomic } as const;
+      const began = announce(p, 1, how);
+      p.rig.run();
+      equal(counter(p, "b", "hintWordsRead"), 1);
+      return p.told.find(({ message }) => message.kind === "memory-read" && message.tracked)!.at -
+        began;
+    };
+    near(read({ atomic: "firmware" }) - read({}), workPs({ atomic: "firmware" }, "atomic", 1));
+  });
+
+  it("H-21: receives are looked at when the firmware has come to them", () => {
+    const took = (work: HintWork) => {
+      const p = bench({ ...AT_ONCE, ...work });
+      const sge = { address: p.to.va, length: 128, lkey: p.to.key };
+      p.rig.recv(p.rig.b, p.b, [sge], "pointer");
+      p.rig.run();
+      const began = announce(p, 1, { operation: "send", kinds: HINT_KINDS.receive });
+      p.rig.run();
+      equal(counter(p, "b", "hintReceives"), 1);
+      return p.told.find(isFault)!.at - began;
+    };
+    const late = took({ receive: "firmware" }) - took({});
+    near(late, workPs({ receive: "firmware" }, "receive", 1));
+  });
+
+  it("H-21: contexts are read when the firmware has come to them", () => {
+    const read = (work: HintWork) => {
+      const plan = { hints: { ...HINT_PLAN, kinds: HINT_KINDS.warmUp, work } };
+      const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
+      const rig = new Rig({ plans: { a: plan, b: { ...plan, queueCache } } });
+      const to = rig.register(rig.b, { length: PAIR_BYTES, access: EVERY_ACCESS });
+      const attributes = { accessFlags: EVERY_ACCESS };
+      // The context of the first is put out of the cache by those of the others.
+      const [first] = Array.from({ length: 8 }, () => rig.connect({ attributes }));
+      const by = rig.connect({ hints: "carrier", attributes });
+      rig.run();
+      let at = 0;
+      rig.b.host.hear = ({ kind }) => {
+        if (kind === "memory-read") at ||= rig.now;
+      };
+      const p = { rig, ...by, from: to, to };
+      const ends = { sourceQpn: first!.a.qpn, destQpn: first!.b.qpn };
+      const began = announce(p, 1, { kinds: HINT_KINDS.warmUp, ends });
+      rig.run();
+      equal(counter(p, "b", "hintContextsFetched"), 1);
+      return at - began;
+    };
+    near(read({ context: "firmware" }) - read({}), workPs({ context: "firmware" }, "context", 1));
+  });
+
+  it("H-21: by PRI pages come without the driver, and are where the IOMMU says", () => {
+    const p = bench(WORK_PRESETS.iommu);
+    announce(p, 3);
+    p.rig.run();
+    same(p.told.flatMap(({ message }) => message.kind === "ats" ? [message.step] : []), [
+      "page-request",
+      "translate",
+    ]);
+    equal(p.told.filter(isFault).length, 0);
+    for (let i = 0; i < 3; i++) post(p, "write", { at: i * PAGE, length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS", "SUCCESS", "SUCCESS"]);
+    equal(counter(p, "b", "hintPagesUseful"), 3);
+    equal(counter(p, "b", "pagesMapped"), 3);
+    equal(
+      p.rig.bytes(p.rig.b, p.to, PAGE, 64).toHex(),
+      p.rig.bytes(p.rig.a, p.from, PAGE, 64).toHex(),
+    );
+  });
+
+  it("H-21: a page that was taken back before it was translated is asked for anew", () => {
+    const p = bench(WORK_PRESETS.iommu);
+    let taken = false;
+    const before = p.rig.b.host.hear;
+    p.rig.b.host.hear = (message) => {
+      if (message.kind === "ats" && message.step === "translate" && !taken) {
+        taken = true;
+        p.driver.take(p.to.key, 0, 1);
+      }
+      before(message);
+    };
+    post(p, "write", { length: 64 });
+    go(p);
+    ok(taken);
+    same(statuses(p), ["SUCCESS"]);
+    equal(
+      p.told.filter(({ message }) => message.kind === "ats" && message.step === "page-request")
+        .length,
+      2,
+    );
+  });
+});
+
+describe("the work of a hint at the requester", () => {
+  const lead = (a: HintWork, follow: Partial<HintPlan> = {}) => {
+    const p = bench({}, { a, hints: { batch: 1, ...follow } });
+    const driver = new DemandDriver(p.rig, p.rig.a, { works: false });
+    let hint = 0, write = 0;
+    p.rig.watch = (side, kind, bytes) => {
+      if (side !== "a" || kind !== "sent") return;
+      const packet = packetOf(bytes);
+      if (hintOf(packet)?.type === "announce") hint = p.rig.now;
+      else if (packet.reth !== undefined) write ||= p.rig.now;
+    };
+    const began = p.rig.now;
+    post(p, "write", { length: 64 });
+    go(p);
+    same(statuses(p), ["SUCCESS"]);
+    // A core answers when its request has long been done.
+    const isLate = hint === 0;
+    for (const { id } of driver.works) p.rig.command(p.rig.a, { op: "hint-work", id });
+    p.rig.run();
+    const works = driver.works.map(({ job, elements }) => `${job} ${elements}`);
+    return { ps: hint - write, write: write - began, isLate, works };
+  };
+
+  it("H-02, H-03, H-09: a hint that is made by firmware or a core leaves later, its request does not", () => {
+    const [now, firmware, core] = [
+      {},
+      WORK_PRESETS.firmware,
+      {
+        look: "driver",
+        build: "driver",
+        send: "driver",
+      } as const,
+    ].map((work) => lead(work));
+    ok(now!.ps < 0, "ahead of its request");
+    const ps = WORK_JOBS.announce.reduce(
+      (sum, each) => sum + workPs(WORK_PRESETS.firmware, each, 1),
+      0,
+    );
+    near(firmware!.ps - now!.ps, ps);
+    same([now!.isLate, firmware!.isLate, core!.isLate], [false, false, true]);
+    ok(core!.ps > 0, "it leaves all the same");
+    for (const { write } of [firmware!, core!]) near(write, now!.write);
+    same([now!.works, firmware!.works, core!.works], [[], [], ["announce 1"]]);
+  });
+
+  it("H-07, H-09: no firmware makes a hint that is in another packet", () => {
+    const { rig } = bench({}, { a: WORK_PRESETS.firmware });
+    throws(() => rig.createQp(rig.a, { hintEncoding: "header" }), /is made as that is/);
+    rig.createQp(rig.b, { hintEncoding: "header" });
+  });
+
+  it("H-06: a request that waits for the answer leaves behind it, whoever makes the hint", () => {
+    const { ps } = lead(WORK_PRESETS.firmware, { follow: "after-ack" });
+    ok(ps < -US, `${ps} ps`);
+  });
+});

@@ -1,0 +1,166 @@
+/**
+ * Work of hints that takes its time (001_ [0114], `hint_work.ts`): the card's hardware is a pipeline, its firmware one
+ * processor, which the driver's commands take too; what a core of the host does is waited for. What is to be done at
+ * the end of it is data, as all that waits.
+ */
+import { NEVER, type Time } from "../../../../fabric/base/time.ts";
+import {
+  costOf,
+  isOnCore,
+  WORK_JOBS,
+  type WorkJob,
+  type WorkPiece,
+  workPs,
+} from "../../../../fabric/rack/plan/hint_work.ts";
+import { type Device, raiseEvent } from "../device.ts";
+import type { DueWork, Hints, Work, WorkItem } from "./hint_state.ts";
+
+/** [choice] Hints that wait for work at a time; one more is lost, as a hint on the wire may be. */
+const WAITING_MAX = 256;
+/** H-24: of these those of one requester, so that it does not take the places of others. */
+const WAITING_OF_ONE_MAX = 64;
+
+/**
+ * Whether the job takes its time: `item` is done at the end of it, by `finishWork`. False where the plan has nothing
+ * of the job: it is to be done at once.
+ */
+export function beginJob(
+  device: Device,
+  hints: Hints,
+  { job, item, elements }: {
+    readonly job: WorkJob;
+    readonly item: WorkItem;
+    readonly elements: number;
+  },
+): boolean {
+  const { work } = hints;
+  if (work === undefined) return false;
+  const rest = WORK_JOBS[job].filter((piece) => costOf(work.plan, piece) !== undefined);
+  if (rest.length === 0) return false;
+  if (item.kind === "announcement" && isFull(work, item.requester)) work.counters.hintsOverrun++;
+  else goOn(device, work, { at: device.now, item, job, rest, elements });
+  return true;
+}
+
+/** As {@link beginJob}, of one pre-emptive action (H-21). @returns when it ends; undefined: at once. */
+export function beginAction(
+  device: Device,
+  hints: Hints,
+  { piece, item }: { readonly piece: WorkPiece; readonly item: WorkItem },
+): Time | undefined {
+  const { work } = hints;
+  if (work === undefined || costOf(work.plan, piece) === undefined) return undefined;
+  const at = serve(device, work, { pieces: [piece], elements: 1 });
+  insert(work, { at, item, job: undefined, rest: [], elements: 1 });
+  return at;
+}
+
+function isFull({ due, atHost }: Work, requester: number): boolean {
+  let all = 0, its = 0;
+  for (const { item } of [...due, ...atHost.values()]) {
+    if (item.kind !== "announcement") continue;
+    all++;
+    if (item.requester === requester) its++;
+  }
+  return all >= WAITING_MAX || its >= WAITING_OF_ONE_MAX;
+}
+
+/** The next pieces are begun, as many as are done in one place: a core is told of all of them by one event. */
+function goOn(device: Device, work: Work, due: DueWork): void {
+  const { plan } = work;
+  const [piece] = due.rest;
+  if (piece === undefined) return insert(work, due);
+  if (isOnCore(plan[piece]!)) {
+    const id = work.nextId++;
+    work.atHost.set(id, due);
+    work.counters.hintWorkEvents++;
+    raiseEvent(device, { type: "HINT_WORK", id, job: due.job!, elements: due.elements });
+    return;
+  }
+  const end = due.rest.findIndex((each) => plan[each] !== plan[piece]);
+  const pieces = end < 0 ? due.rest : due.rest.slice(0, end);
+  const at = serve(device, work, { pieces, elements: due.elements });
+  insert(work, { ...due, at, rest: due.rest.slice(pieces.length) });
+}
+
+/** @returns when pieces of one place are done, by hardware or firmware. */
+function serve(
+  { now }: Device,
+  { plan, firmware, counters }: Work,
+  { pieces, elements }: { readonly pieces: readonly WorkPiece[]; readonly elements: number },
+): Time {
+  const ps = pieces.reduce((sum, piece) => sum + workPs(plan, piece, elements), 0);
+  if (plan[pieces[0]!] !== "firmware") return now + ps;
+  const from = Math.max(now, firmware.freeAt);
+  counters.hintFirmwarePs += ps;
+  counters.hintFirmwareWaitPs += from - now;
+  firmware.freeAt = from + ps;
+  return firmware.freeAt;
+}
+
+function insert({ due }: Work, added: DueWork): void {
+  let place = due.length;
+  while (place > 0 && due[place - 1]!.at > added.at) place--;
+  due.splice(place, 0, added);
+}
+
+/** A core has done its part. @returns what is to be done now; undefined where the card waits for nothing such. */
+export function takeFromHost({ atHost }: Work, id: number): WorkItem | undefined {
+  const due = atHost.get(id);
+  atHost.delete(id);
+  return due?.item;
+}
+
+/** What is due: the rest of a job goes on. @returns what is to be done now, in order. */
+export function takeDue(device: Device, work: Work): WorkItem[] {
+  const items: WorkItem[] = [];
+  while (work.due.length > 0 && work.due[0]!.at <= device.now) {
+    const due = work.due.shift()!;
+    if (due.rest.length === 0) items.push(due.item);
+    else goOn(device, work, due);
+  }
+  return items;
+}
+
+/** When {@link takeDue} has something to do. */
+export function workWakeAt({ work }: Hints): Time {
+  return work?.due[0]?.at ?? NEVER;
+}
+
+/** When a command of the driver is done: where the firmware works for hints as well, behind what it does. */
+export function commandDoneAt({ now, timing, hints }: Device): Time {
+  const work = hints?.work;
+  if (work === undefined) return now + timing.commandPs;
+  work.firmware.freeAt = Math.max(now, work.firmware.freeAt) + timing.commandPs;
+  return work.firmware.freeAt;
+}
+
+/** From an access to a page that is not there to the request for it; 0: it leaves at once. */
+export function pageRequestPs({ timing, hints }: Device): Time {
+  const work = hints?.work;
+  switch (work?.plan.request) {
+    case "hardware":
+      return workPs(work!.plan, "request", 1);
+    case "iommu":
+      return 0;
+    case "driver":
+      // What the card finds missing by itself is no decision of a core: its firmware asks.
+      return work!.isOnCore ? 0 : timing.pageFaultPs;
+    default:
+      return timing.pageFaultPs;
+  }
+}
+
+/**
+ * What a core has decided on is asked for whatever the card has asked for by itself: the core does not know that, and
+ * the firmware may be long in telling.
+ */
+export function asksAgain({ hints }: Device): boolean {
+  const work = hints?.work;
+  return work !== undefined && work.isOnCore && work.plan.request === "driver";
+}
+
+/** Pages are asked for by PRI, past firmware and driver. */
+export function asksIommu({ hints }: Device): boolean {
+  return hints?.work?.plan.request === "iommu";
+}
