@@ -286,6 +286,10 @@ describe("a rack command with something wrong", () => {
       [/unknown command 'dwon'/, ["dwon"]],
       [/Cannot read the scenario/, ["up", "nothing.yaml"]],
     ];
-    await forEachAtOnce(cases, ([message, args]) => refused(64, message, ...args));
+    const said = await rig.each(cases.map(([, args]) => args));
+    for (const [i, [message, args]] of cases.entries()) {
+      assert.equal(said[i]!.code, 64, args.join(" "));
+      assert.match(said[i]!.stderr, message);
+    }
   });
 });
