@@ -136,7 +136,7 @@ export class CommandRig {
   /** Takes down what is up, sees that nothing is left, and removes the directory. */
   async closeDown(): Promise<void> {
     await this.run(["down", "--all"]);
-    await this.gone(5_000);
+    await this.gone();
     await this.close();
   }
 
@@ -193,8 +193,8 @@ export class CommandRig {
     await eventually("something is persistent on b", isMoving, { withinMs: 60_000 });
   }
 
-  /** Waits until nothing of any run is alive. */
-  async gone(withinMs: number): Promise<void> {
+  /** Waits until nothing of any run is alive: far longer than that takes, as what is left stays. */
+  async gone(withinMs = 60_000): Promise<void> {
     const deadline = performance.now() + withinMs;
     while (this.processes().length > 0 && performance.now() < deadline) await sleep(50);
     assert.deepEqual(this.processes(), []);

@@ -125,7 +125,7 @@ describe("Bad input", () => {
       assert.deepEqual([code, stdout], [2, ""], stderr);
       assert.ok(stderr.includes(`${url} does not answer`), stderr);
       assert.doesNotMatch(stderr, INTERNAL);
-      assert.ok(wallMs < 15_000, `${wallMs} ms`);
+      assert.ok(wallMs < 60_000, `${wallMs} ms`);
     }));
     assert.deepEqual(rig.processes(), []);
   });
