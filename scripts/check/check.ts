@@ -17,8 +17,9 @@ export interface Stage {
   /** Files and folders of these without whose tests it runs. */
   readonly without?: readonly string[];
   /**
-   * How its files are run. `apart`: each by a `deno test` of its own, some at the same time. `together`: by a few
-   * modules that import them, so that code which they share is not loaded for each. Default: by one `deno test`.
+   * How its files are run. `apart`: each by a `deno test` of its own, or with others of its folder ({@link TOGETHER}),
+   * some at the same time. `together`: by a few modules that import them, so that code which they share is not loaded
+   * for each. Default: by one `deno test`.
    */
   readonly files?: "apart" | "together";
   readonly slow?: boolean;
@@ -38,24 +39,54 @@ const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
 
 /**
- * Files that take longest come first, so that none of them is left alone at the end. The others follow in
- * the order of the alphabet.
+ * Files and folders that take longest come first, so that none of them is left alone at the end: in the order of
+ * their time in a whole run. The others follow in the order of the alphabet.
  */
-const LONGEST: readonly string[] = [
-  "tests/crash/matrix_test.ts",
+export const LONGEST: readonly string[] = [
   "tests/chaos/chaos_test.ts",
+  "tests/crash/matrix_test.ts",
+  "tests/persistence",
+  "tests/programs",
   "tests/tools/cli_test.ts",
-  "tests/tools/files_test.ts",
   "tests/rig/world_faults_test.ts",
+  "tests/crash",
   "tests/crash/command_test.ts",
-  "tests/programs/own_program_rules_test.ts",
-  "tests/rig/coming_up_test.ts",
-  "tests/rig/power_failure_test.ts",
+  "tests/console/instruments_test.ts",
+  "tests/tools/files_test.ts",
   "tests/rig/determinism_test.ts",
-  "tests/tools/newcomer_test.ts",
   "tests/console/page_test.ts",
+  "tests/tools/newcomer_test.ts",
+  "tests/transport",
+  "tests/rig/power_failure_test.ts",
+  "tests/rig/replay_test.ts",
+  "tests/programs/own_protocol_mistakes_test.ts",
+  "tests/console/walk_test.ts",
+  "tests/rig/coming_up_test.ts",
+  "tests/verbs",
+  "tests/rig/several_commands_test.ts",
+  "tests/programs/own_program_rules_test.ts",
   "tests/transport/link_faults_test.ts",
+  "tests/tools/bad_input_test.ts",
   "tests/verify/verify_test.ts",
+  "tests/programs/own_check_test.ts",
+  "tests/tools/capture_test.ts",
+  "tests/rig/pause_test.ts",
+  "tests/tools/run_checks_test.ts",
+  "tests/programs/own_program_rights_test.ts",
+  "tests/programs/program_ends_test.ts",
+];
+
+/**
+ * Folders whose files are run by one `deno test`, but for those of {@link LONGEST}: most of them start no process, and
+ * loading and compiling the code of a rack is a sixth to a quarter of their time where each does it for itself.
+ */
+const TOGETHER: readonly string[] = [
+  "tests/checks",
+  "tests/crash",
+  "tests/persistence",
+  "tests/programs",
+  "tests/transport",
+  "tests/verbs",
 ];
 
 /**
@@ -171,38 +202,37 @@ async function runTests(
 /** One more than there are cores: tests of racks wait for processes, and for timers, a fifth of their time. */
 const FILES_AT_ONCE = navigator.hardwareConcurrency + 1;
 
-/** Runs each file by itself, and shows its output as a whole when it has ended. */
-async function runFiles(stage: Stage, paths: readonly string[]): Promise<TestCount> {
+/** Runs each file or folder by itself, and shows its output as a whole when it has ended. */
+async function runUnits(stage: Stage, paths: readonly string[]): Promise<TestCount> {
   let total: TestCount = sum([]);
-  await forEachAtOnce(filesOf(paths, stage.without ?? []), async (file) => {
+  await forEachAtOnce(unitsOf(paths, stage.without ?? []), async ({ name, files }) => {
     const start = performance.now();
-    const count = await runTests(stage, [file], async (args) => {
+    const run: Run = async (args) => {
       const ended = await runBounded(Deno.execPath(), args, { withinMs: WITHIN_MS });
       const seconds = ((performance.now() - start) / 1000).toFixed(1);
-      console.log(`── ${file}, ${seconds} s\n${ended.text}`);
-      if (ended.isLate) console.log(lateText(file, ended.text));
+      console.log(`── ${name}, ${seconds} s\n${ended.text}`);
+      if (ended.isLate) console.log(lateText(name, ended.text));
       return ended.success;
-    });
+    };
+    const count = files.length === 1
+      ? await runTests(stage, files, run)
+      : await runTogether(stage, [files], run);
     total = sum([total, count]);
   }, FILES_AT_ONCE);
   return total;
 }
 
-/** Runs the tests of all files from a few modules that do nothing but import them. */
+/** Runs the tests of each list of files from a module that does nothing but import them. */
 async function runTogether(
   stage: Stage,
-  paths: readonly string[],
+  lists: readonly (readonly string[])[],
   run: Run,
 ): Promise<TestCount> {
   const folder = await Deno.makeTempDir({ prefix: "rackmesh-tests-" });
   try {
-    const files = filesOf(paths, stage.without ?? []);
-    const modules = 2 * navigator.hardwareConcurrency;
-    const entries = await Promise.all(Array.from({ length: modules }, async (_, n) => {
+    const entries = await Promise.all(lists.map(async (files, n) => {
       const entry = `${folder}/${n}_test.ts`;
-      const urls = files.filter((_, i) => i % modules === n).map((file) =>
-        toFileUrl(`${ROOT}/${file}`)
-      );
+      const urls = files.map((file) => toFileUrl(`${ROOT}/${file}`));
       await Deno.writeTextFile(
         entry,
         urls.map((url) => `import ${JSON.stringify(url)};\n`).join(""),
@@ -215,13 +245,36 @@ async function runTogether(
   }
 }
 
-/** Test files, those that take longest first. */
+/** The files in as many lists as suit this machine. */
+function dealt(files: readonly string[]): string[][] {
+  const lists = 2 * navigator.hardwareConcurrency;
+  return Array.from({ length: lists }, (_, n) => files.filter((_, i) => i % lists === n));
+}
+
+/** What is run by one `deno test`: a file, or the files of a folder. */
+export interface Unit {
+  readonly name: string;
+  readonly files: readonly string[];
+}
+
+/** Test files by themselves or with others of their folder, those that take longest first. */
+export function unitsOf(paths: readonly string[], without: readonly string[]): Unit[] {
+  const units = new Map<string, string[]>();
+  for (const file of filesOf(paths, without)) {
+    const folder = TOGETHER.find((path) => file.startsWith(`${path}/`));
+    const name = folder === undefined || LONGEST.includes(file) ? file : folder;
+    units.set(name, [...units.get(name) ?? [], file]);
+  }
+  const rank = (name: string) => LONGEST.includes(name) ? LONGEST.indexOf(name) : LONGEST.length;
+  return [...units].map(([name, files]) => ({ name, files }))
+    .sort((x, y) => rank(x.name) - rank(y.name));
+}
+
+/** Test files in the order of the alphabet. */
 export function filesOf(paths: readonly string[], without: readonly string[]): string[] {
-  const files = paths.flatMap(testFilesIn).filter((file) =>
+  return paths.flatMap(testFilesIn).filter((file) =>
     !without.some((path) => file === path || file.startsWith(`${path}/`))
   ).sort();
-  const isLong = (file: string) => LONGEST.includes(file);
-  return [...LONGEST.filter((file) => files.includes(file)), ...files.filter((x) => !isLong(x))];
 }
 
 function testFilesIn(path: string): string[] {
@@ -245,9 +298,9 @@ function sum(counts: readonly TestCount[]): TestCount {
 function testsOf(stage: Stage, paths: readonly string[], run: Run): Promise<TestCount> {
   switch (stage.files) {
     case "apart":
-      return runFiles(stage, paths);
+      return runUnits(stage, paths);
     case "together":
-      return runTogether(stage, paths, run);
+      return runTogether(stage, dealt(filesOf(paths, stage.without ?? [])), run);
     default:
       return runTests(stage, filesOf(paths, stage.without ?? []), run);
   }

@@ -1,6 +1,6 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { filesOf, type Outcome, runGroups, type Stage } from "./check.ts";
+import { filesOf, LONGEST, type Outcome, runGroups, type Stage, unitsOf } from "./check.ts";
 
 const [A, B, C] = ["a", "b", "c"].map((name): Stage => ({ name, args: [] }));
 const SLOW: Stage = { name: "slow", args: [], slow: true };
@@ -51,16 +51,31 @@ describe("runGroups", () => {
   });
 });
 
-describe("filesOf", () => {
-  it("has every test file once, but for what is left out, and the longest first", () => {
-    const files = filesOf(["tests"], ["tests/seeds", "tests/tools/cli_test.ts"]);
+describe("unitsOf", () => {
+  const units = unitsOf(["tests"], ["tests/seeds", "tests/tools/cli_test.ts"]);
+  const files = units.flatMap((unit) => unit.files);
+
+  it("has every test file once, but for what is left out", () => {
+    deepEqual(files.toSorted(), filesOf(["tests"], ["tests/seeds", "tests/tools/cli_test.ts"]));
     equal(new Set(files).size, files.length);
-    equal(files[0], "tests/crash/matrix_test.ts");
     for (
       const file of ["tests/support/command_test.ts", "tests/checks/mutations/mutations_test.ts"]
     ) {
       equal(files.includes(file), true, file);
     }
     deepEqual(files.filter((file) => /seeds|cli_test/.test(file)), []);
+  });
+
+  it("begins with the longest, and runs short ones of a folder together", () => {
+    equal(units[0]!.name, "tests/chaos/chaos_test.ts");
+    const verbs = units.find(({ name }) => name === "tests/verbs")!;
+    equal(verbs.files.includes("tests/verbs/doorbell_test.ts"), true);
+    const crash = units.find(({ name }) => name === "tests/crash")!;
+    equal(crash.files.includes("tests/crash/matrix_test.ts"), false);
+  });
+
+  it("names nothing as long that is not there", () => {
+    const names = new Set(unitsOf(["tests"], []).map(({ name }) => name));
+    deepEqual(LONGEST.filter((name) => !names.has(name)), []);
   });
 });

@@ -81,7 +81,7 @@ describe("rack console", () => {
     const ps = JSON.parse(await rig.must(["ps", "--json"]));
     assert.equal(ps.run, other, "the other rack is up, and no more");
     await rig.must(["down"]);
-    await rig.gone(5_000);
+    await rig.gone();
   });
 
   it("refuses an address that others can reach without TLS or a word, and a weak key", async () => {

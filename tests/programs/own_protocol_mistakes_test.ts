@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { CommandRig, type Ended } from "../support/command.ts";
+import { CommandRig, type Said } from "../support/command.ts";
 
 const SCENARIO = `
 name: own
@@ -30,22 +30,26 @@ async function own(name: string, text: string): Promise<string> {
   return await rig.file(`${name}.yaml`, SCENARIO.replace("PROGRAM", `${name}.ts`));
 }
 
-function assertNoTrace({ stdout, stderr }: Ended): void {
+function assertNoTrace({ stdout, stderr }: Pick<Said, "stdout" | "stderr">): void {
   assert.doesNotMatch(stdout + stderr, /\/(scripts|fabric|tests)\/[\w/]+\.ts:\d/);
 }
 
-async function runOf(name: string, text: string, code: number): Promise<Ended> {
+async function runOf(name: string, text: string, code: number): Promise<Said> {
   const ended = await rig.run(["run", await own(name, text), "--pack", "all"]);
   assertNoTrace(ended);
   assert.equal(ended.code, code, ended.stdout + ended.stderr);
   return ended;
 }
 
-async function refused(args: readonly string[], said: RegExp): Promise<void> {
-  const ended = await rig.run(args);
-  assertNoTrace(ended);
-  assert.equal(ended.code, 64, ended.stdout + ended.stderr);
-  assert.match(ended.stderr, said);
+async function refused(
+  cases: readonly (readonly [args: readonly string[], said: RegExp])[],
+): Promise<void> {
+  const refusals = await rig.each(cases.map(([args]) => args));
+  for (const [i, ended] of refusals.entries()) {
+    assertNoTrace(ended);
+    assert.equal(ended.code, 64, ended.stdout + ended.stderr);
+    assert.match(ended.stderr, cases[i]![1]);
+  }
 }
 
 describe("a protocol of one's own: what it reports", () => {
@@ -95,12 +99,8 @@ describe("a protocol of one's own: a file that cannot be loaded", () => {
   it("is refused before anything is started", async () => {
     const scenario = await own("torn", "export default function* (");
     const before = rig.runs().length;
-    for (const command of ["run", "up", "explore"]) {
-      await refused(
-        [command, scenario],
-        /^Cannot load .*torn\.ts: Expected identifier .* at 1:27$/m,
-      );
-    }
+    const said = /^Cannot load .*torn\.ts: Expected identifier .* at 1:27$/m;
+    await refused(["run", "up", "explore"].map((command) => [[command, scenario], said] as const));
     assert.equal(rig.runs().length, before);
   });
 });
@@ -139,25 +139,30 @@ describe("a protocol of one's own: recover and check", () => {
 describe("a command line that would be passed over", () => {
   it("is refused: what no program takes, what the matrix does not, a span without an instant", async () => {
     const nobody = /--method is "write-flush", and no program of .*two_queues\.yaml has a method/;
-    await refused(["run", TWO_QUEUES, "--pack", "all", "--method", "write-flush"], nobody);
-    await refused(["explore", TWO_QUEUES, "--depth", "2"], /no program of .* has a depth/);
-    await refused(["explore", "--matrix", "--cuts", "2"], /--cuts and --matrix stand together/);
-    await refused(
-      ["explore", TWO_QUEUES, "--from", "2us", "--until", "1us"],
-      /--from is "2us": expected a time before --until 1us/,
-    );
-    await refused(["trace", TWO_QUEUES, "--on", "c"], /--on is "c": expected one of a, b/);
+    await refused([
+      [["run", TWO_QUEUES, "--pack", "all", "--method", "write-flush"], nobody],
+      [["explore", TWO_QUEUES, "--depth", "2"], /no program of .* has a depth/],
+      [["explore", "--matrix", "--cuts", "2"], /--cuts and --matrix stand together/],
+      [
+        ["explore", TWO_QUEUES, "--from", "2us", "--until", "1us"],
+        /--from is "2us": expected a time before --until 1us/,
+      ],
+      [["trace", TWO_QUEUES, "--on", "c"], /--on is "c": expected one of a, b/],
+    ]);
   });
 
   it("is refused before the run where its captures cannot be written, and leaves nothing of it", async () => {
     const file = await rig.file("file", ""), before = rig.runs();
-    for (const option of ["--pcap", "--perfetto"]) {
-      const args = ["run", TWO_QUEUES, "--pack", "all", option, `${file}/in/it`];
-      await refused(args, /Cannot write what (pcap|perfetto) asks for to .*file\/in/);
-      await refused(["up", ...args.slice(1)], /Cannot write what (pcap|perfetto) asks for/);
-    }
     const pair = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
-    await refused(["explore", pair, "--cut", "c"], /--cut is "c": expected a, b, each or all/);
+    const written = /Cannot write what (pcap|perfetto) asks for to .*file\/in/;
+    await refused([
+      ...["--pcap", "--perfetto"].flatMap((option) =>
+        ["run", "up"].map((command) =>
+          [[command, TWO_QUEUES, "--pack", "all", option, `${file}/in/it`], written] as const
+        )
+      ),
+      [["explore", pair, "--cut", "c"], /--cut is "c": expected a, b, each or all/],
+    ]);
     assert.deepEqual(rig.runs().filter((run) => !before.includes(run)), []);
   });
 

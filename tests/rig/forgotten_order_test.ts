@@ -1,9 +1,9 @@
 /** Orders that a timekeeper has taken and not carried out when it is killed: its successor does. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
-import { sleep } from "../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { CommandRig } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
 
@@ -16,7 +16,7 @@ describe("A put that waits on a paused rack", () => {
 
   afterEach(async () => {
     await rig.run(["down", "--all"]);
-    await rig.gone(5_000);
+    await rig.gone();
     await rig.close();
   });
 
@@ -32,8 +32,10 @@ describe("A put that waits on a paused rack", () => {
     await rack("up", PAIR, "--ddio", "off");
     await rack("pause");
     const put = rig.start(["put", "--to", "b", file, "--timeout", "60"]);
-    // Until the timekeeper has it there is nothing to forget; a later kill tries the same.
-    await sleep(2_000);
+    // Until the timekeeper has it there is nothing to forget.
+    await eventually("the order is there", async () => {
+      return JSON.parse(await rack("ps", "--json")).clock.nextPs !== null;
+    }, { withinMs: 60_000 });
     await rack("kill", "timekeeper");
     await rack("start", "timekeeper");
     await rack("resume");

@@ -86,7 +86,7 @@ describe("A program that never rests, on a rack in which nothing else happens", 
       }
     } finally {
       await rig.run(["down", "--all"]);
-      await rig.gone(5_000);
+      await rig.gone();
       await rig.close();
     }
   });

@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await rig.run(["down", "--all"]);
-  await rig.gone(10_000);
+  await rig.gone();
   await rig.close();
 });
 

@@ -103,7 +103,7 @@ describe("A rack run from the command line", () => {
       await wait();
       command.kill("SIGKILL");
       await command.ended;
-      await rig.gone(15_000);
+      await rig.gone();
     }
   });
 

@@ -22,6 +22,9 @@ export interface Ended {
   readonly wallMs: number;
 }
 
+/** What a command line has come to that was carried out with others. */
+export type Said = Pick<Ended, "code" | "stdout" | "stderr">;
+
 export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
@@ -38,6 +41,10 @@ const END_MS = 10_000;
 
 /** Arguments of `deno` that run the command. */
 export function rackArguments(args: readonly string[]): string[] {
+  return programArguments("scripts/rack.ts", args);
+}
+
+function programArguments(program: string, args: readonly string[]): string[] {
   const options = [
     "--quiet",
     "--no-prompt",
@@ -47,7 +54,7 @@ export function rackArguments(args: readonly string[]): string[] {
     "--allow-all",
   ];
   const config = ["--config", fromFileUrl(projectFile("deno.json"))];
-  return ["run", ...options, ...config, fromFileUrl(projectFile("scripts/rack.ts")), ...args];
+  return ["run", ...options, ...config, fromFileUrl(projectFile(program)), ...args];
 }
 
 /** A cache directory for any number of commands. */
@@ -105,6 +112,20 @@ export class CommandRig {
     return this.start(args, options).ended;
   }
 
+  /**
+   * Carries out command lines one after the other in one process, so that each costs no start of its own: for lines
+   * that start nothing themselves, such as those that are refused.
+   */
+  async each(lines: readonly (readonly string[])[]): Promise<Said[]> {
+    const words = programArguments("tests/support/command_lines.ts", [JSON.stringify(lines)]);
+    const title = lines.map((line) => `rack ${line.join(" ")}`).join("; ");
+    const { code, stdout, stderr } = await this.#spawn(Deno.execPath(), words, { title }).ended;
+    assert.equal(code, 0, `${title}: ${stderr}`);
+    const said: Said[] = JSON.parse(stdout);
+    assert.equal(said.length, lines.length);
+    return said;
+  }
+
   /** Runs a command that has to succeed. @returns what it printed. */
   async must(args: readonly string[], options: StartOptions = {}): Promise<string> {
     const { code, stdout, stderr } = await this.run(args, options);
@@ -115,7 +136,7 @@ export class CommandRig {
   /** Takes down what is up, sees that nothing is left, and removes the directory. */
   async closeDown(): Promise<void> {
     await this.run(["down", "--all"]);
-    await this.gone(5_000);
+    await this.gone();
     await this.close();
   }
 
@@ -172,8 +193,8 @@ export class CommandRig {
     await eventually("something is persistent on b", isMoving, { withinMs: 60_000 });
   }
 
-  /** Waits until nothing of any run is alive. */
-  async gone(withinMs: number): Promise<void> {
+  /** Waits until nothing of any run is alive: far longer than that takes, as what is left stays. */
+  async gone(withinMs = 60_000): Promise<void> {
     const deadline = performance.now() + withinMs;
     while (this.processes().length > 0 && performance.now() < deadline) await sleep(50);
     assert.deepEqual(this.processes(), []);
@@ -185,8 +206,8 @@ export class RunningCommand {
   /** Rejects where the command takes too long: it is ended then, with what is left of its runs. */
   readonly ended: Promise<Ended>;
   readonly #process: Deno.ChildProcess;
-  readonly #stdout: Said;
-  readonly #stderr: Said;
+  readonly #stdout: Stream;
+  readonly #stderr: Stream;
 
   constructor(
     process: Deno.ChildProcess,
@@ -194,8 +215,8 @@ export class RunningCommand {
   ) {
     this.#process = process;
     this.pid = process.pid;
-    this.#stdout = new Said(process.stdout);
-    this.#stderr = new Said(process.stderr);
+    this.#stdout = new Stream(process.stdout);
+    this.#stderr = new Stream(process.stderr);
     this.ended = this.#endedWithin(options);
   }
 
@@ -264,7 +285,7 @@ export class RunningCommand {
 }
 
 /** What a process writes to one of its outputs. */
-class Said {
+class Stream {
   readonly whole: Promise<Uint8Array<ArrayBuffer>>;
   readonly #parts: Uint8Array[] = [];
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
 import { contentOf } from "../support/process_rack.ts";
 import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
-import { CommandRig, type Ended } from "../support/command.ts";
+import { CommandRig, type Said } from "../support/command.ts";
 
 const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;
 const APPEND = new URL("../../scripts/scenarios/append_pair.yaml", import.meta.url).pathname;
@@ -40,7 +40,7 @@ describe("Bad input", () => {
   afterEach(() => rig.close());
 
   /** It was said in one line or more, without a trace of the program's own, and nothing was begun. */
-  function assertRefused({ code, stdout, stderr }: Ended, expected: number): void {
+  function assertRefused({ code, stdout, stderr }: Said, expected: number): void {
     assert.equal(code, expected, stderr);
     assert.equal(stdout, "");
     assert.doesNotMatch(stderr, INTERNAL);
@@ -64,11 +64,12 @@ describe("Bad input", () => {
       [`${rig.cache}/nowhere`, /Cannot read --faults .*nowhere/],
       [await rig.file("empty", ""), /--faults .*empty is empty: expected a line for each fault/],
     ];
-    await forEachAtOnce(cases, async ([file, said]) => {
-      const ended = await rig.run(["run", PAIR, "--input", input, ...ONE, "--faults", file]);
-      assertRefused(ended, 64);
-      assert.match(ended.stderr, said);
-    });
+    const run = ["run", PAIR, "--input", input, ...ONE];
+    const refusals = await rig.each(cases.map(([file]) => [...run, "--faults", file]));
+    for (const [i, [, said]] of cases.entries()) {
+      assertRefused(refusals[i]!, 64);
+      assert.match(refusals[i]!.stderr, said);
+    }
   });
 
   it("of a command line: what was found and what was expected", async () => {
@@ -97,11 +98,11 @@ describe("Bad input", () => {
       [["run", PAIR, "--input", input, "--quickly"], /unknown option '--quickly'/],
       [["fly"], /unknown command 'fly'/],
     ];
-    await forEachAtOnce(cases, async ([args, said]) => {
-      const ended = await rig.run(args);
-      assertRefused(ended, /nats:/.test(said.source) ? 2 : 64);
-      assert.match(ended.stderr, said);
-    });
+    const refusals = await rig.each(cases.map(([args]) => args));
+    for (const [i, [, said]] of cases.entries()) {
+      assertRefused(refusals[i]!, /nats:/.test(said.source) ? 2 : 64);
+      assert.match(refusals[i]!.stderr, said);
+    }
     const begun = rig.runs().filter((run) => /append|replicated/.test(run));
     assert.deepEqual(begun, [], "a method that a program has not is refused before a run begins");
   });

@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 async function down(): Promise<void> {
   await rig.run(["down", "--all"]);
-  await rig.gone(5_000);
+  await rig.gone();
 }
 
 afterAll(() => rig.close());
@@ -257,7 +257,7 @@ describe("rack up", () => {
     await rig.up(3);
     command.interrupt();
     assert.equal((await command.ended).code, 130);
-    await rig.gone(5_000);
+    await rig.gone();
   });
 });
 
@@ -275,7 +275,7 @@ describe("a rack command with something wrong", () => {
     await eventually("it says that time is not moving", isSaid, { withinMs: 60_000 });
     command.kill("SIGTERM");
     assert.equal((await command.ended).code, 143);
-    await rig.gone(5_000);
+    await rig.gone();
   });
 
   it("says what was found and what was expected, with exit code 64", async () => {
@@ -286,6 +286,10 @@ describe("a rack command with something wrong", () => {
       [/unknown command 'dwon'/, ["dwon"]],
       [/Cannot read the scenario/, ["up", "nothing.yaml"]],
     ];
-    await forEachAtOnce(cases, ([message, args]) => refused(64, message, ...args));
+    const said = await rig.each(cases.map(([, args]) => args));
+    for (const [i, [message, args]] of cases.entries()) {
+      assert.equal(said[i]!.code, 64, args.join(" "));
+      assert.match(said[i]!.stderr, message);
+    }
   });
 });

@@ -183,7 +183,7 @@ describe("a full disk under a rack that is up", () => {
       // A command whose rack goes down does not wait for its broker for long.
       { before: ["unshare", "-rm"], env: { RACKMESH_CACHE: cache, ...SHORT_PATIENCE } },
     );
-    await rig.gone(5_000);
+    await rig.gone();
     return ended;
   }
 

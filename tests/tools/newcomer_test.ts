@@ -9,9 +9,8 @@ import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { fromFileUrl, projectFile, ROOT } from "../../console/base/paths.ts";
 import { SCHEMA_COMMENT, SCHEMA_FILE, shippedScenarios } from "../../console/scenarios/shipped.ts";
-import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
 import { validateScenario } from "../../console/scenarios/validate.ts";
-import { CommandRig, type Ended, rackArguments } from "../support/command.ts";
+import { CommandRig, type Ended, rackArguments, type Said } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
@@ -39,7 +38,10 @@ async function json<T>(...args: string[]): Promise<T> {
 
 /** A command that is called with what cannot be. */
 async function refused(message: RegExp, ...args: string[]): Promise<void> {
-  const { code, stdout, stderr } = await run(args);
+  assertRefused(await run(args), message, args);
+}
+
+function assertRefused({ code, stdout, stderr }: Said, message: RegExp, args: readonly string[]) {
   assert.equal(code, 64, `rack ${args.join(" ")}: ${stdout}${stderr}`);
   assert.match(stderr, message);
 }
@@ -61,12 +63,12 @@ describe("rack --version", () => {
 describe("rack --help", () => {
   it("has an example behind every command that a newcomer begins with", async () => {
     const commands = ["scenarios", "new", "validate", "schema", "events", "completion", "runs"];
-    await forEachAtOnce(
-      [...commands, "runs keep", "runs release", "runs prune"],
-      async (command) => {
-        assert.match(await rack(...command.split(" "), "--help"), /\nExample:\n {2}(rack|source) /);
-      },
-    );
+    const all = [...commands, "runs keep", "runs release", "runs prune"];
+    const said = await rig.each(all.map((command) => [...command.split(" "), "--help"]));
+    for (const [i, { code, stdout }] of said.entries()) {
+      assert.equal(code, 0, all[i]);
+      assert.match(stdout, /\nExample:\n {2}(rack|source) /);
+    }
   });
 });
 
@@ -86,7 +88,8 @@ describe("what is mistyped", () => {
       [/"ib_write_lta".*expected ib_write_lat/, ["perftest", "ib_write_lta", PAIR]],
       [/The shell is "bsh": expected bash \(one of/, ["completion", "bsh"]],
     ];
-    await forEachAtOnce(known, async ([meant, args]) => await refused(meant, ...args));
+    const said = await rig.each(known.map(([, args]) => args));
+    for (const [i, [meant, args]] of known.entries()) assertRefused(said[i]!, meant, args);
   });
 });
 
