@@ -129,7 +129,8 @@ faults: [{ at: 80us, kill: b }, { at: 100us, start: b }]
       { ...EXPLORE_DEFAULTS, stopped: () => told.length > 0 },
       (progress) => told.push(progress),
     );
-    same([stopped.verdict, stopped.why], ["partial", "it was interrupted"]);
+    equal(stopped.verdict, "partial");
+    match(stopped.why!, /^it was interrupted after 1 of about \d+ runs of the rack, one for each/);
     ok(told.every(({ share }) => share >= 0 && share <= 1));
   });
 
