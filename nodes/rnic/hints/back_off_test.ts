@@ -2,7 +2,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { PageFaultRule, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
-import { type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
+import { detachHint, type HintMessage, hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { DemandDriver } from "../testing/demand_testing.ts";
 import {
   changed,
@@ -20,7 +20,7 @@ import {
 } from "../testing/pair_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 
-const PAGE = 4096;
+const PAGE = 4096, PATH_MTU = 1024;
 /** Needless hints in a row after which they get rare. */
 const ROW = 8;
 
@@ -256,6 +256,22 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     }
     equal(counter(p, "b", "rnrNaksOut"), 0);
     same(hintsOf(p, "b").filter(({ type }) => type !== "wanted"), []);
+  });
+
+  it("H-07, H-22: a hint that is due waits for a packet with room for it", () => {
+    const p = warm({ a: { encoding: "header" } });
+    let said = 0;
+    // It is said once that they are needless: every second batch is announced from then on.
+    p.rig.fate = (_, { bytes }) =>
+      hintOf(packetOf(bytes))?.type === "prepared" && said++ > 0 ? "drop" : "pass";
+    // Of each WRITE's packets the last one alone has room.
+    for (let i = 0; i < 40; i++) post(p, "write", { length: 2 * PATH_MTU + 64 });
+    go(p);
+    ok(statuses(p).every((status) => status === "SUCCESS"));
+    const probes = packets(p, "a").filter((packet) => detachHint(packet)?.message?.answer).length;
+    ok(probes > 3, `${probes} hints`);
+    const left = counter(p, "a", "hintBatchesPassedOver") - probes;
+    ok(left === 0 || left === 1, `${left} more batches without a hint than with one`);
   });
 
   it("H-24: a peer has a say in queue pairs that are connected with it alone", () => {

@@ -122,11 +122,13 @@ export function rideAlong(
   for (
     const span of [
       ...aheadOf({ hints, qp, end }),
-      ...isCarrier ? workOfOthers({ hints, qp, end }, route) : [],
+      ...isCarrier ? waitingOfOthers({ hints, qp, end }, route) : [],
     ]
   ) {
     const { until, left } = fitting(span, room);
     if (until === span.from) break;
+    // Whether it goes without a hint is asked where there is room: a probe that is due waits for that.
+    if (isLeftOut(span)) continue;
     room = left;
     spans.push({ ...span, until });
   }
@@ -155,16 +157,15 @@ function aheadOf(sender: Sender): Span[] {
   const { hints: { plan }, qp: { requester: { cursor, work } }, end } = sender;
   const from = Math.max(end.lookedTo, cursor + 1);
   const until = Math.min(work.end, cursor + plan.depth, from + end.batch);
-  return spanOf({ ...sender, from, until });
+  return from < until ? [{ ...sender, from, until }] : [];
 }
 
-/** The span, unless it is empty, or goes without a hint. */
-function spanOf(span: Span): Span[] {
+/** Whether the span goes without a hint, as those before it have brought nothing: it is looked at no more then. */
+function isLeftOut(span: Span): boolean {
   const { end, from, until } = span;
-  if (from >= until) return [];
-  if (!isPassedOver(span, from, until)) return [span];
+  if (!isPassedOver(span, from, until)) return false;
   end.lookedTo = until;
-  return [];
+  return true;
 }
 
 /** Work elements [from, until) of a queue pair. */
@@ -174,7 +175,11 @@ interface Span extends Sender {
 }
 
 /** H-02, H-05: what waits in the other queue pairs of the same responder goes along, to a group in those of all. */
-function workOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
+function workOfOthers(sender: Sender, route: HintRoute): Span[] {
+  return waitingOfOthers(sender, route).filter((span) => !isLeftOut(span));
+}
+
+function waitingOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
   const spans: Span[] = [];
   for (const [other, end] of hints.ends) {
     if (other === qp || end.life !== other.life || !rights(other.state).startsWork) continue;
@@ -182,7 +187,7 @@ function workOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
     const { cursor, work } = other.requester;
     const from = Math.max(end.lookedTo, cursor);
     const until = Math.min(work.end, cursor + hints.plan.depth, from + end.batch);
-    spans.push(...spanOf({ hints, qp: other, end, from, until }));
+    if (from < until) spans.push({ hints, qp: other, end, from, until });
   }
   return spans;
 }
