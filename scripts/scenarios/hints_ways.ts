@@ -19,6 +19,21 @@ const COMMAND_BYTES = 64;
 /** Private data of a connection that is a carrier, by its type. */
 const CARRIERS = { rc: 1, uc: 2 } as const;
 
+/** `by:` of a client: by whom its hints go. H-08 [0113]: a carrier is RC or UC. */
+const CARRIER_TYPES = {
+  "own": undefined,
+  "carrier": "rc",
+  "uc-carrier": "uc",
+  "group": undefined,
+} as const;
+
+function wayOf(by: unknown = "own"): keyof typeof CARRIER_TYPES {
+  if (typeof by === "string" && Object.hasOwn(CARRIER_TYPES, by)) {
+    return by as keyof typeof CARRIER_TYPES;
+  }
+  throw new Error(`by is ${by}: expected own, carrier, uc-carrier or group`);
+}
+
 export default function* ways(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
@@ -75,11 +90,10 @@ function* measure(context: ProgramContext): Steps<void> {
   const ahead = Number(options.ahead), bytes = Number(options.bytes);
   const buffer = cpu.allocate(Math.max(bytes, ahead));
   const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
-  if (options.by === "group") yield* joinGroup(context, pd, cq);
+  const by = wayOf(options.by);
+  if (by === "group") yield* joinGroup(context, pd, cq);
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
-  // H-08 [0113]: a carrier is RC or UC.
-  const by = String(options.by);
-  const type = by === "carrier" ? "rc" : by === "uc-carrier" ? "uc" : undefined;
+  const type = CARRIER_TYPES[by];
   const servers: Server[] = [];
   for (const to of options.servers as string[]) {
     const connect = (type?: "rc" | "uc") =>

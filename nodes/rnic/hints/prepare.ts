@@ -321,10 +321,15 @@ function takeCount(
 ): void {
   const { hints, requester, position } = task;
   const { messages } = entry;
-  if (!setAside(hints, target, { messages, requester, position })) return;
+  const known = hints.receiving.get(target);
+  const before = known?.life === target.life ? known.wanted : 0;
+  const ahead = setAside(hints, target, { messages, requester, position });
+  if (ahead === undefined) return;
   task.receiver = target;
+  // H-24: where as many are wanted as may be, one more hint is no more work.
+  if (ahead.wanted === before) return;
   const readyAt = beginAction(device, hints, { piece: "receive", item: { kind: "receive" } });
-  if (readyAt !== undefined) hints.receiving.get(target)!.readyAt = readyAt;
+  if (readyAt !== undefined) ahead.readyAt = readyAt;
   serveReceivers(device, hints);
 }
 

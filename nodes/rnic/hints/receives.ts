@@ -12,13 +12,13 @@ import type { QueuePair } from "../state/queue_pair.ts";
 /** Receive WQEs that are on the chip ahead of their messages, at most. */
 const RECEIVES_MAX = 64;
 
-/** So many messages are coming, behind those that are looked at already. @returns whether that matters here. */
+/** So many messages are coming, behind those that are looked at already. @returns undefined where that does not matter. */
 export function setAside(
   hints: Hints,
   qp: QueuePair,
   coming: { readonly messages: number; readonly requester: number; readonly position: number },
-): boolean {
-  if (qp.srq !== undefined) return false;
+): ReceiveAhead | undefined {
+  if (qp.srq !== undefined) return undefined;
   const { messages, requester, position } = coming;
   const { life, rq: { fetched: { first } } } = qp;
   let ahead = hints.receiving.get(qp);
@@ -39,7 +39,7 @@ export function setAside(
   }
   const room = RECEIVES_MAX - Math.max(0, ahead.looked - first);
   ahead.wanted = Math.min(ahead.wanted + messages, room);
-  return true;
+  return ahead;
 }
 
 /**

@@ -238,6 +238,22 @@ describe("the work of a hint at the responder", () => {
     near(read({ atomic: "firmware" }) - read({}), workPs({ atomic: "firmware" }, "atomic", 1));
   });
 
+  it("H-24: answers and receives of one requester keep the firmware from the driver's commands for so long at most", () => {
+    const late = (work: HintWork, count: number, how: Parameters<typeof announce>[2]) => {
+      const p = bench({ ...AT_ONCE, ...work });
+      for (let i = 0; i < count; i++) announce(p, 32, how);
+      const began = p.rig.now;
+      p.rig.toRnic(p.rig.b, { kind: "command", id: 900, command: { op: "query-statistics" } });
+      p.rig.run(() => p.rig.b.host.replies.has(900));
+      return p.rig.now - began;
+    };
+    const answer = { answer: "firmware" } as const, receive = { receive: "firmware" } as const;
+    const asked = { answer: true, kinds: HINT_KINDS.warmUp };
+    const sends = { operation: "send", kinds: HINT_KINDS.receive } as const;
+    near(late(answer, 300, asked), late(answer, 64, asked));
+    near(late(receive, 300, sends), late(receive, 64, sends));
+  });
+
   it("H-21: receives are looked at when the firmware has come to them", () => {
     const took = (work: HintWork) => {
       const p = bench({ ...AT_ONCE, ...work });

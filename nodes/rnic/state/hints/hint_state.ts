@@ -356,7 +356,7 @@ interface WorkCounters {
   /** How long the firmware has worked for hints, and how long hints have waited for it. */
   hintFirmwarePs: number;
   hintFirmwareWaitPs: number;
-  /** Hints that were lost, as too many waited for work. */
+  /** Hints, and answers to hints, that were lost, as too many waited for work. */
   hintsOverrun: number;
 }
 

@@ -15,7 +15,7 @@ import {
 import { type Device, raiseEvent } from "../device.ts";
 import type { DueWork, Hints, Work, WorkItem } from "./hint_state.ts";
 
-/** [choice] Hints that wait for work at a time; one more is lost, as a hint on the wire may be. */
+/** [choice] Hints, and answers, that wait for work at a time; one more is lost, as it may be on the wire. */
 const WAITING_MAX = 256;
 /** H-24: of these those of one requester, so that it does not take the places of others. */
 const WAITING_OF_ONE_MAX = 64;
@@ -37,7 +37,7 @@ export function beginJob(
   if (work === undefined) return false;
   const rest = WORK_JOBS[job].filter((piece) => costOf(work.plan, piece) !== undefined);
   if (rest.length === 0) return false;
-  if (item.kind === "announcement" && isFull(work, item.requester)) work.counters.hintsOverrun++;
+  if (isFull(work, item)) work.counters.hintsOverrun++;
   else goOn(device, work, { at: device.now, item, job, rest, elements });
   return true;
 }
@@ -55,14 +55,28 @@ export function beginAction(
   return at;
 }
 
-function isFull({ due, atHost }: Work, requester: number): boolean {
+/** H-24: what peers cause by as many messages as they like. What this card does for itself is lost by none. */
+function isFull({ due, atHost }: Work, added: WorkItem): boolean {
+  const requester = requesterOf(added);
+  if (requester === undefined) return false;
   let all = 0, its = 0;
   for (const { item } of [...due, ...atHost.values()]) {
-    if (item.kind !== "announcement") continue;
+    if (item.kind !== added.kind) continue;
     all++;
-    if (item.requester === requester) its++;
+    if (requesterOf(item) === requester) its++;
   }
   return all >= WAITING_MAX || its >= WAITING_OF_ONE_MAX;
+}
+
+function requesterOf(item: WorkItem): number | undefined {
+  switch (item.kind) {
+    case "announcement":
+      return item.requester;
+    case "answer":
+      return item.preparation.requester;
+    default:
+      return undefined;
+  }
 }
 
 /** The next pieces are begun, as many as are done in one place: a core is told of all of them by one event. */
