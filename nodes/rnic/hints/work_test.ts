@@ -241,7 +241,7 @@ describe("the work of a hint at the responder", () => {
   it("H-24: answers and receives of one requester keep the firmware from the driver's commands for so long at most", () => {
     const late = (work: HintWork, count: number, how: Parameters<typeof announce>[2]) => {
       const p = bench({ ...AT_ONCE, ...work });
-      for (let i = 0; i < count; i++) announce(p, 32, how);
+      for (let i = 0; i < count; i++) announce(p, 4, how);
       const began = p.rig.now;
       p.rig.toRnic(p.rig.b, { kind: "command", id: 900, command: { op: "query-statistics" } });
       p.rig.run(() => p.rig.b.host.replies.has(900));
