@@ -386,7 +386,7 @@ describe("H-09: who takes part", () => {
     same([...messages(refusing, "a"), ...messages(refusing, "b")], []);
   });
 
-  it("a question that gets lost is asked again", () => {
+  it("H-09: a question that gets lost is asked again", () => {
     const p = cold();
     const { rig } = p;
     let lost = 0;
@@ -400,6 +400,21 @@ describe("H-09: who takes part", () => {
     writes(late, 1);
     go(late);
     ok(lost > 1 && batches(late).length > 0, "later work is announced");
+  });
+
+  it("H-09: and not for ever: a peer that says nothing is asked three times", () => {
+    const p = cold({ b: "none" });
+    for (let round = 0; round < 6; round++) {
+      writes(p, 1);
+      go(p);
+      p.rig.runFor(200 * US);
+    }
+    same(statuses(p), SUCCESSES(6));
+    same(messages(p, "a").map(({ type, answer }) => [type, answer]), [
+      ["wanted", true],
+      ["wanted", true],
+      ["wanted", true],
+    ]);
   });
 });
 
@@ -905,10 +920,11 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
       readonly type?: "rc" | "uc";
       readonly a?: Partial<HintPlan>;
       readonly pinned?: boolean;
+      readonly contexts?: number;
     } = {},
   ) {
-    const { carrier = true, type = "rc", a = {} } = options;
-    const queueCache = { entries: 12, evict: "oldest", amount: 1 } as const;
+    const { carrier = true, type = "rc", a = {}, contexts: entries = 12 } = options;
+    const queueCache = { entries, evict: "oldest", amount: 1 } as const;
     const hints = { ...HINT_PLAN, kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp };
     const rig = new Rig({
       plans: { a: { hints: { ...hints, ...a } }, b: { hints, queueCache, pageFault: "pause" } },
@@ -991,6 +1007,21 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
     ok(counter(plain, "b", "contextMisses") >= 3, `${counter(plain, "b", "contextMisses")}`);
     ok(counter(hinted, "b", "hintContextsUseful") >= 3);
     ok(counter(hinted, "b", "contextMisses") < counter(plain, "b", "contextMisses"));
+  });
+
+  it("H-24: contexts that hints of one card bring and no request has used are half of the cache at most", () => {
+    const { pairs, p } = carried({ contexts: 6, pinned: true, a: { follow: "after-ack" } });
+    const of = (name: string) => counter(p, "b", `hintContexts${name}`);
+    let most = 0;
+    for (const each of pairs) post(each, "write", { length: 64 });
+    for (const each of pairs) each.rig.ring(each.rig.a, each.a.sq);
+    p.rig.run(() => {
+      most = Math.max(most, of("Fetched") - of("Useful") - of("Late") - of("Wasted"));
+      return false;
+    });
+    for (const each of pairs) same(statuses(each), ["SUCCESS"]);
+    equal(most, 6 / 2);
+    ok(counter(p, "b", "hintsOverQuota") > 0);
   });
 
   it("[0113]: UC has its hints by the carrier, and loses no packet to a page that is not there", () => {
