@@ -318,6 +318,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "power fails in the middle of hints, preloaded atomics and page requests: what is told holds",
       "a peer that makes hints up changes no byte and no completion",
       "what was fetched for a requester and not used is no more than its quota",
+      "what a core has asked for once for hints is not asked for again, however many name it",
       "contexts that hints of one card bring and no request has used are half of the cache at most",
       "answers and receives of one requester keep the firmware from the driver's commands for so long at most",
       "of one requester's hints no more words are on the chip than its quota, and no more than half",

@@ -390,10 +390,12 @@ function prefetch(
     }
     task.isNeeded = true;
     const each = { table, page, rights };
+    const key = chargeKey(table, "page", page);
     if (asked < rights) {
-      if (!charge(device, task, { kind: "page", key: chargeKey(table, "page", page) })) return;
+      if (!charge(device, task, { kind: "page", key })) return;
       task.wanted.push(each);
-    } else if (asksAgain(device)) task.wanted.push(each);
+      // What an earlier hint has had asked for, a core has asked for already.
+    } else if (asksAgain(device) && !task.hints.charges.has(key)) task.wanted.push(each);
     task.pages.push(each);
   }
 }

@@ -185,6 +185,15 @@ describe("the work of a hint at the responder", () => {
     ok(late(WORK_PRESETS.driver) < late({}) - 10 * US);
   });
 
+  it("H-20, H-24: what a core has asked for once for hints is not asked for again, however many name it", () => {
+    const p = bench(WORK_PRESETS.driver, { servicePs: 100 * US });
+    for (let i = 0; i < 5; i++) announce(p, 3);
+    p.rig.run();
+    equal(p.driver.works.length, 5);
+    equal(p.told.filter(isFault).length, 1);
+    equal(counter(p, "b", "hintPagesAsked"), 3);
+  });
+
   it("H-20: a hint whose queue pair has begun anew meanwhile is none", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
     announce(p, 2);
