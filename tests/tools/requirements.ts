@@ -223,6 +223,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
   },
   "H-08": {
     proof: [
+      "one that has failed carries none: each queue pair has its own",
       "the plan's transport: each its own, though there is a carrier",
       "has one hint about the work of several queue pairs, by the numbers of both ends",
       "…: packets of a carrier, …, have the hints of all",

@@ -66,9 +66,13 @@ export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
   return word?.end.agreed ? { hints, qp: word.qp, end: word.end, by, encoding, group } : undefined;
 }
 
-/** H-08, figure 8: the queue pair that has the hints of all between the two cards, RC or UC [0113]. */
+/**
+ * H-08, figure 8: the queue pair that has the hints of all between the two cards, RC or UC [0113]; none while it may
+ * not send, as then each queue pair has its own.
+ */
 function carrierOf({ plan, carriers }: Hints, { path }: QueuePair): QueuePair | undefined {
-  return plan.transport === "carrier" ? carriers.get(path.address) : undefined;
+  const carrier = plan.transport === "carrier" ? carriers.get(path.address) : undefined;
+  return carrier !== undefined && rights(carrier.state).sends ? carrier : undefined;
 }
 
 /** H-08, figure 9: the queue pair that has the hints of this one beside others', for all peers. */

@@ -19,6 +19,7 @@ import {
   statuses,
 } from "../testing/pair_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import { connectUc } from "../testing/unreliable_testing.ts";
 
 const PAGE = 4096, PATH_MTU = 1024;
 /** Needless hints in a row after which they get rare. */
@@ -27,7 +28,8 @@ const ROW = 8;
 interface Options {
   readonly a?: Partial<HintPlan>;
   readonly pageFault?: PageFaultRule;
-  readonly carrier?: boolean;
+  readonly carrier?: boolean | "uc";
+  readonly type?: "rc" | "uc";
   readonly entries?: number;
   readonly queueCache?: RnicPlan["queueCache"];
 }
@@ -40,7 +42,8 @@ interface Warm extends Pair {
 
 /** A pair whose target memory is on demand, with its first page there; each WRITE is a batch of its own. */
 function warm(options: Options = {}): Warm {
-  const { a = {}, pageFault = "drop", carrier = false, entries = 2 ** 20, queueCache } = options;
+  const { a = {}, pageFault = "drop", carrier = false, type = "rc" } = options;
+  const { entries = 2 ** 20, queueCache } = options;
   const plan = (given: Partial<HintPlan>) => ({
     pageFault,
     translations: { entries, evict: "lru" as const },
@@ -53,9 +56,12 @@ function warm(options: Options = {}): Warm {
   const to = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
   rig.fill(rig.a, from, (i) => i * 7 + (i >> 8));
   const attributes = { accessFlags: EVERY_ACCESS, timeout: 9 };
-  const p = { rig, ...rig.connect({ attributes }), from, to, driver };
-  const other = { rig, ...rig.connect({ attributes }), from, to };
-  if (carrier) rig.connect({ hints: "carrier", attributes });
+  const unreliable = { pathMtu: PATH_MTU, accessFlags: EVERY_ACCESS } as const;
+  const connect = () => type === "uc" ? connectUc(rig, unreliable) : rig.connect({ attributes });
+  const p = { rig, ...connect(), from, to, driver };
+  const other = { rig, ...connect(), from, to };
+  if (carrier === "uc") connectUc(rig, unreliable, { hints: "carrier" });
+  else if (carrier) rig.connect({ hints: "carrier", attributes });
   post(p, "write", { length: 64 });
   go(p);
   return { ...p, other };
@@ -209,13 +215,25 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     ok(statuses(p).every((status) => status === "SUCCESS"));
   });
 
-  it("H-08, H-22: those of one queue pair, whosever carry them, and not of others", () => {
+  it("H-08, H-22: those of one queue pair, also where a carrier has them, and not of others", () => {
     const p = warm({ carrier: true, pageFault: "pause" });
     equal(writes(p, ROW), all(ROW));
     equal(writes(p.other, 1), "h");
     equal(writes(p, 2), "-h");
     equal(writes(p.other, ROW - 1), all(ROW - 1));
     equal(writes(p.other, 2), "-h");
+  });
+
+  it("H-08, H-22, [0113]: of UC's work, too, which a carrier of UC has the hints of", () => {
+    const p = warm({ type: "uc", carrier: "uc", a: { transport: "carrier" } });
+    equal(writes(p, ROW), all(ROW));
+    equal(writes(p, 6), "-h---h");
+    equal(writes(p.other, 1), "h");
+    take(p, 1);
+    // UC loses what meets a page that is not there, and hears nothing of it but by hints.
+    equal(writes(p, 1, 1), "-");
+    equal(writes(p, ROW), all(ROW));
+    equal(counter(p, "a", "retransmissions"), 0);
   });
 
   it("H-21, H-22: a context that is not on the chip is a need where a carrier's hints bring it", () => {

@@ -109,6 +109,24 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
     equal(counter(p, "b", "rnrNaksOut"), 0, "no receive is taken");
   });
 
+  it("H-08, H-22: of each queue pair hints get rare by itself, as its peer answers by unicast", () => {
+    const { pairs, p } = grouped({ a: { batch: 1 } });
+    const [first, second] = pairs as [Pair, Pair];
+    const hinted = (each: Pair, count: number) =>
+      Array.from({ length: count }, () => {
+        const before = announced(p).length;
+        post(each, "write", { length: 64 });
+        each.rig.ring(each.rig.a, each.a.sq);
+        each.rig.run();
+        return announced(p).length > before ? "h" : "-";
+      }).join("");
+    writeAll(pairs);
+    equal(hinted(first, 8), "hhhhhhhh");
+    equal(hinted(first, 6), "-h---h");
+    equal(hinted(second, 8), "hhhhhhhh");
+    equal(hinted(second, 2), "-h");
+  });
+
   it("H-08: a hint to a group that is longer than one datagram is several", () => {
     const sizes = ([256, 1024] as const).map((mtu) => {
       const { pairs, p, rig } = grouped({ a: { depth: 64, batch: 12 }, mtu });

@@ -260,7 +260,7 @@ describe("any program of verbs, with hints", () => {
   }
 
   for (const [name, work] of Object.entries(WORK_PRESETS)) {
-    it(`H-09, H-20, H-24: ends as without, whoever does the work: ${name}`, () => {
+    it(`H-09, H-20, H-24: ends as without, wherever the work is done: ${name}`, () => {
       const hints = { ...PLANS[name === "firmware" ? 2 : 1]!, work };
       const runs = SEEDS.slice(0, 3).map((seed) => {
         const rng = rngFor(seed, `work/${name}`);

@@ -1009,6 +1009,19 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
     ok(counter(hinted, "b", "contextMisses") < counter(plain, "b", "contextMisses"));
   });
 
+  it("H-08: one that has failed carries none: each queue pair has its own", () => {
+    const { rig, pairs, carrying, p } = carried({ a: { transport: "carrier" } });
+    writeAll(pairs);
+    const before = announced(p).length;
+    rig.modify(rig.a, carrying!.a, { state: "err" });
+    writeAll(pairs);
+    const later = announced(p).slice(before);
+    same(
+      new Set(later.map(({ packet }) => packet.bth.destQpn)),
+      new Set(pairs.map(({ b }) => b.qpn)),
+    );
+  });
+
   it("H-24: contexts that hints of one card bring and no request has used are half of the cache at most", () => {
     const { pairs, p } = carried({ contexts: 6, pinned: true, a: { follow: "after-ack" } });
     const of = (name: string) => counter(p, "b", `hintContexts${name}`);

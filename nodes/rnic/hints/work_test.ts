@@ -397,7 +397,7 @@ describe("the work of a hint at the requester", () => {
     rig.createQp(rig.b, { hintEncoding: "header" });
   });
 
-  it("H-06: a request that waits for the answer leaves behind it, whoever makes the hint", () => {
+  it("H-06: a request that waits for the answer leaves behind it, in whatever place the hint is made", () => {
     const { ps } = lead(WORK_PRESETS.firmware, { follow: "after-ack" });
     ok(ps < -US, `${ps} ps`);
   });
