@@ -294,7 +294,7 @@ const HINT_LINES: Readonly<Record<string, Standing>> = {
       "after a NAK for …: requests go at once, then …",
       "a request that met what none had announced: the peer says so, all is announced again",
       "the word that they are needless is lost: it is said again, and nothing else changes",
-      "those of one queue pair, whosever carry them, and not of others",
+      "those of one queue pair, also where a carrier has them, and not of others",
       "a lost hint, and a lost answer: the request goes when the patience is over",
       "a peer that is silent three times gets no more hints",
     ],
