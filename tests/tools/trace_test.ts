@@ -245,8 +245,12 @@ describe("words of predicates", () => {
         }
       }
     }
-    // Parts of devices that are busy, and opcodes.
+    // Parts of devices that are busy, opcodes, and messages between a card and the IOMMU.
     const others = [
+      "page-request",
+      "page-response",
+      "translate",
+      "translated",
       "busy",
       "write",
       "read",
