@@ -49,7 +49,7 @@ import { answerInvalidations } from "./paging/invalidation.ts";
 import { serveHints } from "./hints/serve_hints.ts";
 import { commandDoneAt, workWakeAt } from "./state/hints/work.ts";
 import { snoopLine } from "./state/hints/words.ts";
-import { hintsWakeAt } from "./hints/look_ahead.ts";
+import { hintsWakeAt } from "./hints/hold.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";

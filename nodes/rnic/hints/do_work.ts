@@ -7,7 +7,8 @@ import type { Hints, WorkItem } from "../state/hints/hint_state.ts";
 import { beginJob, takeDue, takeFromHost } from "../state/hints/work.ts";
 import { rights } from "../state/life_cycle.ts";
 import { sendAnnouncement } from "./look_ahead.ts";
-import { sendAnswer, takeAnnouncement } from "./prepare.ts";
+import { sendAnswer } from "./answer_hint.ts";
+import { takeAnnouncement } from "./prepare.ts";
 import type { Sender } from "./send_hint.ts";
 
 /** A peer's hint has come: it is taken apart when those who do that have done it (H-20). */

@@ -1,6 +1,6 @@
 /**
- * The responder's side (H-20 to H-22): takes a hint apart, has fetched what its requests will need and is not
- * there, and says so. A hint decides nothing else (H-24): requests are checked in full when they come.
+ * The responder's side (H-20, H-21): takes a hint apart, and has fetched what its requests will need and is not
+ * there; `answer_hint.ts` says so. A hint decides nothing else (H-24): requests are checked in full when they come.
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
@@ -14,9 +14,9 @@ import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import { asksAgain, beginAction, beginJob } from "../state/hints/work.ts";
+import { asksAgain, beginAction } from "../state/hints/work.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
-import type { Charge, HintElement, Hints, Preparation, Word } from "../state/hints/hint_state.ts";
+import type { Charge, HintElement, Hints, Word } from "../state/hints/hint_state.ts";
 import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
@@ -27,10 +27,9 @@ import { rights } from "../state/life_cycle.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
 import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
-import { senderOf, takesPart, wantedKinds, wordOf } from "./agree.ts";
-import { needlessOf } from "./back_off.ts";
-import { splitGroups } from "./build_hint.ts";
-import { type Sender, sendHint } from "./send_hint.ts";
+import { takesPart } from "./agree.ts";
+import { answer, isDone } from "./answer_hint.ts";
+import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
 const PREPARING_MAX = 64;
@@ -509,119 +508,4 @@ function forgetOld({ now }: Device, hints: Hints): void {
 
 function refuse(task: Task, reason: HintReason): void {
   if (task.reason === "none") task.reason = reason;
-}
-
-/** Answers hints that are prepared for. Called at the end of every step, while there are any. */
-export function answerPrepared(device: Device, hints: Hints): void {
-  const { preparing } = hints;
-  for (let i = 0; i < preparing.length;) {
-    const each = preparing[i]!;
-    const isOver = each.life !== each.qp.life;
-    if (!isOver && !isDone(device, hints, each)) {
-      i++;
-      continue;
-    }
-    preparing.splice(i, 1);
-    if (!isOver) answer(device, hints, each);
-  }
-}
-
-/** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
-function isDone(device: Device, hints: Hints, { lines, elements }: Preparation): boolean {
-  if (lines.missing > 0) return false;
-  return elements.every(({ pages, word, receiver }) => {
-    // A word behind a write is not waited for: that write waits for this answer.
-    if (word?.state === "coming" || areComing(device, pages)) return false;
-    const ahead = receiver && hints.receiving.get(receiver);
-    return ahead === undefined || (ahead.wanted === 0 && !areComing(device, ahead.pages));
-  });
-}
-
-/** Whether a page is still to come. One that was refused, or taken back, or whose region is gone is not. */
-function areComing({ paging }: Device, pages: readonly WantedPage[]): boolean {
-  return pages.some((wanted) =>
-    !isThere(wanted) && wanted.table.demand![wanted.page]!.asked !== 0 &&
-    paging.tables.has(wanted.table)
-  );
-}
-
-function isThere({ table, page, rights }: WantedPage): boolean {
-  return table.demand![page]!.rights >= rights;
-}
-
-/** H-22: says whether what was announced is prepared for, behind the preparation. */
-function answer(device: Device, hints: Hints, preparation: Preparation): void {
-  const item = { kind: "answer", qp: preparation.qp, preparation } as const;
-  const { length: elements } = preparation.elements;
-  if (beginJob(device, hints, { job: "answer", item, elements })) return;
-  sendAnswer(device, hints, preparation);
-}
-
-/** The answer leaves, about what is there now. */
-export function sendAnswer(device: Device, hints: Hints, preparation: Preparation): void {
-  const { qp, life, sequence, elements, isAsked } = preparation;
-  if (life !== qp.life) return;
-  const sender = senderOf(hints, qp);
-  if (sender === undefined) return;
-  if (!isAsked) return acknowledge(device, sender, preparation);
-  const byReason = new Map<HintReason, HintElement[]>();
-  for (const element of elements) {
-    const reason = reasonOf(hints, preparation, element);
-    if (reason === "none") continue;
-    const found = byReason.get(reason);
-    if (found === undefined) byReason.set(reason, [element]);
-    else found.push(element);
-  }
-  if (byReason.size === 0) return acknowledge(device, sender, preparation);
-  // A hint to a group may have been longer than a packet of the queue pair that answers it.
-  const { pathMtu } = sender.qp.attributes;
-  const parts = [...byReason].flatMap(([reason, refused]) =>
-    splitGroups(groupsOf(refused), pathMtu).map((groups) => ({ reason, groups }))
-  );
-  for (const [i, { reason, groups }] of parts.entries()) {
-    // With it the peer is told which kinds are wanted: some other ones may be.
-    const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
-    const answer = i < parts.length - 1;
-    const word = wordOf(hints, { type: "refused", reason, sequence, kinds, answer });
-    sendHint(device, sender, { ...word, groups });
-  }
-}
-
-/** H-22: all is prepared for. Named are queue pairs to which hints have been needless for long. */
-function acknowledge(
-  device: Device,
-  sender: Sender,
-  { sequence, elements, isAsked }: Preparation,
-): void {
-  const { hints } = sender;
-  const groups = needlessOf(device, hints, elements);
-  if (!isAsked && groups.length === 0) return;
-  sendHint(device, sender, { ...wordOf(hints, { type: "prepared", sequence }), groups });
-}
-
-/** H-22: why an element is not prepared for, in detail as far as its key check has passed. */
-function reasonOf(
-  { receiving }: Hints,
-  { isOverfull }: Preparation,
-  { reason, pages, receiver }: HintElement,
-): HintReason {
-  if (reason !== "none") return reason;
-  if (isOverfull) return "quota";
-  const ahead = receiver && receiving.get(receiver);
-  if (ahead !== undefined && ahead.reason !== "none") return ahead.reason;
-  return [...pages, ...ahead?.pages ?? []].every(isThere) ? "none" : "error";
-}
-
-/** Elements as an answer names them: by the numbers that the peer has said itself. */
-function groupsOf(elements: readonly HintElement[]): HintGroup[] {
-  const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
-  for (const { ends, entry } of elements) {
-    const last = groups.at(-1);
-    const { operands: _, parts: __, ...rest } = entry;
-    const named = { ...rest, rkey: 0, length: 0, va: 0n, objects: [] };
-    if (last?.destQpn === ends.destQpn && last.sourceQpn === ends.sourceQpn) {
-      last.entries.push(named);
-    } else groups.push({ ...ends, entries: [named] });
-  }
-  return groups;
 }

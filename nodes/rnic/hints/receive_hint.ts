@@ -6,7 +6,7 @@ import type { Hints } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { endOf, isInScope, takeWanted } from "./agree.ts";
-import { takeAnswer } from "./look_ahead.ts";
+import { takeAnswer } from "./hold.ts";
 import { workOnHint } from "./do_work.ts";
 import { hintOfRange } from "./prepare.ts";
 

@@ -3,8 +3,9 @@ import type { Device } from "../state/device.ts";
 import type { Hints } from "../state/hints/hint_state.ts";
 import { tellChange, tellMissed } from "./agree.ts";
 import { serveWork } from "./do_work.ts";
-import { endHolds } from "./look_ahead.ts";
-import { answerPrepared, serveReceivers } from "./prepare.ts";
+import { endHolds } from "./hold.ts";
+import { answerPrepared } from "./answer_hint.ts";
+import { serveReceivers } from "./prepare.ts";
 
 export function serveHints(device: Device, hints: Hints): void {
   serveWork(device, hints);

@@ -35,7 +35,8 @@ import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
 import { awaitAccess } from "../paging/access.ts";
 import { announceAgain } from "../hints/back_off.ts";
-import { lookAhead, mayFollowHint, rideAlong } from "../hints/look_ahead.ts";
+import { mayFollowHint } from "../hints/hold.ts";
+import { lookAhead, rideAlong } from "../hints/look_ahead.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { mayMiss } from "../state/paging_state.ts";
 

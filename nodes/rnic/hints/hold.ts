@@ -1,0 +1,226 @@
+/**
+ * The requester's side, behind a hint: work that waits (H-06), and what its answer changes (H-22).
+ *
+ * What a request does when its hint is not answered as hoped: after a NAK it goes at once, and meets what it
+ * would have met without ({@link AFTER_NAK} says what else); after silence it goes when the patience is over. A
+ * peer that was silent three times in a row gets no more hints until it says what it wants.
+ */
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { HINT_BATCH } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
+import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import { type Device, schedule } from "../state/device.ts";
+import type { Batch, HintEnd, Hints, Hold } from "../state/hints/hint_state.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { takeNeedless, takeProbeAnswer } from "./back_off.ts";
+import type { Sender } from "./send_hint.ts";
+
+/** Hints without an answer, in a row, after which a peer gets no more. */
+const SILENCES_MAX = 3;
+
+/** Whether the work element, which is next, may be started as far as hints are concerned. */
+export function mayFollowHint(
+  device: Device,
+  hints: Hints,
+  { qp, number }: { readonly qp: QueuePair; readonly number: number },
+): boolean {
+  const { ends, counters } = hints;
+  const end = ends.get(qp);
+  if (end === undefined || end.batches.length === 0 || end.life !== qp.life) return true;
+  const batch = end.batches.find((each) => number < each.end);
+  if (batch !== undefined && number >= batch.first) {
+    if (batch.held || !keepInterval(device, { hints, qp, end }, number)) {
+      end.heldSince ??= device.now;
+      return false;
+    }
+  }
+  if (end.heldSince !== undefined) {
+    counters.hintHoldPs += device.now - end.heldSince;
+    end.heldSince = undefined;
+  }
+  return true;
+}
+
+/** H-06 [0121]: announced work begins at an interval. @returns whether that of this number may now. */
+function keepInterval(device: Device, { hints, qp, end }: Sender, number: number): boolean {
+  const { intervalPs } = hints.plan;
+  if (intervalPs === 0 || number <= end.permitted) return true;
+  if (device.now < end.nextAt) {
+    // It is asked more often than it needs to be woken.
+    if (end.wakeAt !== end.nextAt) {
+      addHold(hints, intervalPs, { at: end.nextAt, qp, life: qp.life });
+    }
+    end.wakeAt = end.nextAt;
+    return false;
+  }
+  end.permitted = number;
+  end.nextAt = device.now + intervalPs;
+  return true;
+}
+
+/** H-06: the work elements of a hint wait for a time, or for its answer. */
+export function hold(
+  device: Device,
+  { hints, qp, end, from, until }: Sender & { readonly from: number; readonly until: number },
+  { waitPs, ...hint }: Pick<Batch, "carrier" | "leads" | "unanswered"> & { readonly waitPs: Time },
+): void {
+  const held = waitPs > 0;
+  if (!held && hint.unanswered.size === 0 && hints.plan.intervalPs === 0) return;
+  const probes = end.rarity > 0;
+  const batch: Batch = { ...hint, probes, first: from, end: until, held };
+  end.batches.push(batch);
+  if (held) addHold(hints, waitPs, { at: device.now + waitPs, qp, life: qp.life, batch });
+}
+
+/** Those of one length are in the order of their ends. */
+function addHold({ holds }: Hints, waitPs: Time, hold: Hold): void {
+  let sameWait = holds.get(waitPs);
+  if (sameWait === undefined) holds.set(waitPs, sameWait = new Fifo());
+  sameWait.push(hold);
+}
+
+/** Ends holds whose time has come. Called in every step. */
+export function endHolds(device: Device, hints: Hints): void {
+  if (hints.holds.size === 0) return;
+  for (const sameWait of hints.holds.values()) {
+    for (let next = sameWait.peek(); next !== undefined; next = sameWait.peek()) {
+      if (next.at > device.now) break;
+      sameWait.shift();
+      endHold(device, hints, next);
+    }
+  }
+}
+
+function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void {
+  if (life !== qp.life || batch?.held === false) return;
+  if (batch !== undefined) {
+    batch.held = false;
+    if (hints.plan.follow === "after-ack" && batch.leads) noteSilence(hints, batch);
+  }
+  schedule(device, qp);
+}
+
+/** When there is something to do in a step. */
+export function hintsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
+  if (missed.length > 0) return now;
+  if (holds.size === 0) return NEVER;
+  let wakeAt: Time = NEVER;
+  for (const [waitPs, sameWait] of holds) {
+    let next = sameWait.peek();
+    // What was answered needs no waking.
+    while (next !== undefined && (next.batch?.held === false || next.life !== next.qp.life)) {
+      sameWait.shift();
+      next = sameWait.peek();
+    }
+    if (next === undefined) holds.delete(waitPs);
+    else wakeAt = Math.min(wakeAt, next.at);
+  }
+  return wakeAt;
+}
+
+function noteSilence(hints: Hints, { carrier, unanswered }: Batch): void {
+  hints.counters.hintsUnanswered += unanswered.size;
+  const end = hints.ends.get(carrier);
+  if (end !== undefined && ++end.silences >= SILENCES_MAX) end.agreed = 0;
+}
+
+/** H-22: the peer has prepared itself for a hint that went by this queue pair, or has not. */
+export function takeAnswer(device: Device, sender: Sender, message: HintMessage): void {
+  const { hints, qp, end } = sender;
+  const { type, reason, kinds, answer } = message;
+  let isKnown = false;
+  for (
+    const [announced, its] of hints.carriers.get(qp.path.address) === qp
+      ? hints.ends
+      : [[qp, end] as const]
+  ) {
+    if (
+      its.life === announced.life &&
+      endWait(device, { ...sender, qp: announced, end: its }, { message, carrier: qp })
+    ) isKnown = true;
+  }
+  if (type === "prepared") takeNeedless(device, sender, message.groups);
+  // A duplicate, or one about a hint that is forgotten, or that no answer was asked for.
+  if (!isKnown) return;
+  end.silences = 0;
+  if (type === "prepared") hints.counters.hintsPrepared++;
+  else countElements(hints, message);
+  // Of several NAKs of one hint the last one is counted.
+  if (type === "refused" && !answer) hints.counters.hintsRefused++;
+  if (AFTER_NAK[reason].takesKinds) end.agreed = kinds & hints.plan.kinds;
+}
+
+/** What a NAK says of elements (H-22), by the counter for it. */
+const NAK_COUNTERS = {
+  refusal: "hintElementsRefused",
+  inability: "hintElementsUnable",
+  error: "hintElementsFailed",
+} as const;
+
+/**
+ * H-22: what a requester does when elements were not prepared for. Their requests go in any case, and are checked,
+ * or wait for what is missing, as without hints.
+ */
+const AFTER_NAK: Readonly<
+  Record<HintReason, {
+    readonly says: keyof typeof NAK_COUNTERS;
+    /** Adaptive batches are halved: less at a time is within what the responder can do. */
+    readonly shrinks: boolean;
+    /** The peer names the kinds that it wants from now on, and gets no other ones. */
+    readonly takesKinds: boolean;
+  }>
+> = {
+  "none": { says: "refusal", shrinks: true, takesKinds: false },
+  "not-wanted": { says: "refusal", shrinks: false, takesKinds: true },
+  "quota": { says: "inability", shrinks: true, takesKinds: false },
+  // The request itself will be refused, which ends the queue pair: nothing is left to adapt.
+  "no-access": { says: "refusal", shrinks: false, takesKinds: false },
+  "unknown-qp": { says: "refusal", shrinks: false, takesKinds: false },
+  "error": { says: "error", shrinks: false, takesKinds: false },
+};
+
+function countElements({ counters }: Hints, { reason, groups }: HintMessage): void {
+  const counter = NAK_COUNTERS[AFTER_NAK[reason].says];
+  for (const { entries } of groups) counters[counter] += entries.length;
+}
+
+/** Work of a queue pair that was announced need not wait any more. @returns whether it was. */
+function endWait(
+  device: Device,
+  { hints, qp, end }: Sender,
+  { message, carrier }: { readonly message: HintMessage; readonly carrier: QueuePair },
+): boolean {
+  const { sequence } = message;
+  const batch = end.batches.find((each) =>
+    each.carrier === carrier && each.unanswered.has(sequence)
+  );
+  if (batch === undefined) return false;
+  if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
+  takeProbeAnswer({ qp, end, batch }, message);
+  // Another one follows, about other elements of the hint.
+  if (message.answer) return true;
+  batch.unanswered.delete(sequence);
+  if (batch.unanswered.size === 0 && batch.held) {
+    batch.held = false;
+    schedule(device, qp);
+  }
+  return true;
+}
+
+/** H-02: batches grow while hints are in time, and shrink where they come late or are refused. */
+function adapt(
+  end: HintEnd,
+  answer: {
+    readonly batch: Batch;
+    readonly message: HintMessage;
+    readonly cursor: number;
+  },
+): void {
+  const { batch: { first }, message: { type, reason }, cursor } = answer;
+  const isLate = cursor > first;
+  const { least, most } = HINT_BATCH;
+  if (isLate || (type === "refused" && AFTER_NAK[reason].shrinks)) {
+    end.batch = Math.max(least, end.batch >> 1);
+  } else if (type === "prepared") end.batch = Math.min(most, 2 * end.batch);
+}
