@@ -329,6 +329,21 @@ ensure_tshark() {
   unlock_cache
 }
 
+# ── rumur ────────────────────────────────────────────────────────────────────────────────────────
+
+# Only one test uses it, with a C compiler; the test reports a missing one.
+ensure_rumur() {
+  find_program rumur >/dev/null && find_program gcc >/dev/null && return 0
+  lock_cache
+  tried=()
+  { ensure_apt_tool rumur rumur && ensure_apt_tool gcc gcc libc6-dev; } || {
+    local attempt
+    say "no rumur, so nothing checks the Murphi model of coherence. Tried:"
+    for attempt in "${tried[@]}"; do say "  - $attempt"; done
+  }
+  unlock_cache
+}
+
 # ── a browser ────────────────────────────────────────────────────────────────────────────────────
 
 # Only tests of the console's page use it; they report a missing one. The package of the headless

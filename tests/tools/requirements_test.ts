@@ -1,7 +1,7 @@
 /**
  * Each numbered line of the documents' pages stands in `requirements.ts` with the tests that prove it,
- * or with the issue that is open. A number counts where it stands in the name of an `it` (`withTshark`
- * is one) or a `describe`, nowhere else. `P-24: …` claims that the body proves the line for what the
+ * or with the issue that is open. A number counts where it stands in the name of an `it` (`withTshark`,
+ * `withRumur` are such) or a `describe`, nowhere else. `P-24: …` claims that the body proves the line for what the
  * name says; `Q-05 (in part): …` that it proves some of what the line asks for.
  */
 import assert from "node:assert/strict";
@@ -31,7 +31,7 @@ function namesIn(path: string, source: string): string[] {
         create: () => ({
           CallExpression({ callee, arguments: [name] }) {
             const isNamed = callee.type === "Identifier" &&
-              /^(it|describe|withTshark)$/.test(callee.name);
+              /^(it|describe|with(Tshark|Rumur))$/.test(callee.name);
             if (isNamed && name !== undefined) names.push(textOf(name));
           },
         }),

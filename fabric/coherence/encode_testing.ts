@@ -1,0 +1,166 @@
+/**
+ * For tests only: a state of a {@link System} as bytes, and these as a number of 53 bits: what the explorer has
+ * seen is a map of numbers. Two states fall on one number with a probability of n² / 2^54: for a million of
+ * states 6 in 100 000, and then a state is not walked.
+ *
+ * What only grows (versions, lives) is told by its relation to what it is compared with.
+ */
+import { hashBytes } from "../base/hash.ts";
+import type { FarCard, FarLine } from "./far_card.ts";
+import { homePlacement } from "./home_card.ts";
+import { homeState } from "./home_card_table.ts";
+import { hostLine } from "./host_agent.ts";
+import {
+  type Access,
+  BUS_MESSAGES,
+  type BusMessage,
+  type Data,
+  WIRE_MESSAGES,
+  type WireMessage,
+} from "./messages.ts";
+import type { System } from "./system_testing.ts";
+
+const SPACE = new Uint8Array(4096);
+let length = 0;
+function put(byte: number): void {
+  SPACE[length++] = byte;
+}
+
+function codes(names: readonly string[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(names.map((name, index) => [name, index + 1]));
+}
+const WIRE = codes(Object.keys(WIRE_MESSAGES)), BUS = codes(Object.keys(BUS_MESSAGES));
+const FAR = codes(["I", "S", "E", "M", "IS", "IM", "SM", "MI", "II"]);
+const HOST = codes(["none", "S", "X", "busy none", "busy S", "busy X"]);
+const PHASE = codes(
+  ["idle", "P0", "snooped", "P1", "P2", "P3"].flatMap((
+    phase,
+  ) => [`${phase} free`, `${phase} owned`]),
+);
+const DEMAND = codes(["GetS", "GetM", "Put", "Flush", "Purge"]);
+const ACCESS = codes(["load", "store", "flush", "own"]);
+const RIGHT = codes(["I", "S", "X"]), LLC = codes(["I", "S", "E", "M"]);
+
+/** The state's number. `extra` and `more` are what the explorer keeps beside it. */
+export function keyOf(system: System, extra: readonly number[], more: number): number {
+  const bytes = encode(system, extra);
+  bytes[0] = (bytes[0] ?? 0) + more * 16;
+  const high = hashBytes(bytes, 0x1234_5678), low = hashBytes(bytes, 0x0bad_cafe);
+  return high * 2 ** 21 + (low & 0x1f_ffff);
+}
+
+function encode(system: System, extra: readonly number[]): Uint8Array {
+  length = 0;
+  const { host, home, fars, wires, size } = system;
+  for (let line = 0; line < size.lines; line++) {
+    const { phase, llc, cached, memory, queued } = hostLine(host, line);
+    put(HOST[phase] ?? 0);
+    put(LLC[llc] ?? 0);
+    put(llc === "I" ? 9 : codeOf(cached));
+    put(codeOf(memory));
+    put(queued === null ? 0 : BUS[queued] ?? 0);
+  }
+  accesses(host.waiting);
+  for (const [line, copy] of home.lines) {
+    put(line);
+    put(PHASE[homeState(copy)] ?? 0);
+    put((RIGHT[copy.right] ?? 0) * 2 + (copy.dirty ? 1 : 0));
+    put(copy.sharers);
+    put(copy.owner + 1);
+    put(copy.waiting);
+    put(copy.snoop === null ? 0 : copy.snoop.kind === "SnpInv" ? 1 : 2);
+    put(copy.phase === "idle" ? 0 : 1);
+    put(codeOf(copy.data));
+    const { serving } = copy;
+    put(serving === null ? 0 : DEMAND[serving.kind] ?? 0);
+    if (serving === null) continue;
+    put(serving.agent + 1);
+    put(system.home.lives.get(serving.agent) === serving.life ? 1 : 0);
+  }
+  put(0xff);
+  card(system, home.local);
+  for (const message of home.own) wire(system, message);
+  put(0xfe);
+  for (const { message, isBegun, access } of home.slots) {
+    put(message.agent * 4 + (isBegun ? 2 : 0) + (access === null ? 0 : 1));
+    wire(system, message);
+  }
+  put(0xfd);
+  for (const line of home.purges) put(line);
+  put(homePlacement(home, 0).place === "local" ? 0xfc : 0xfb);
+  for (const [at, each] of fars.entries()) {
+    card(system, each);
+    const known = home.lives.get(each.agent);
+    put(known === undefined ? 9 : each.life - known);
+    const queues = wires[at];
+    if (queues === undefined) continue;
+    for (const queue of [queues.req, queues.snp, queues.up, queues.down]) {
+      for (const message of queue) wire(system, message);
+      put(0xfa);
+    }
+  }
+  bus(system.toHost, size.lines);
+  bus(system.toHome, size.lines);
+  for (const each of extra) put(each);
+  return SPACE.subarray(0, length);
+}
+
+function codeOf(data: Data | undefined): number {
+  return typeof data === "number" ? data + 1 : data === undefined ? 0 : 5;
+}
+
+function accesses(list: readonly Access[]): void {
+  for (const access of list) one(access);
+  put(0xf9);
+}
+
+function one({ kind, line, change, passes }: Access): void {
+  put((ACCESS[kind] ?? 0) + (change === "full" ? 8 : 0) + (passes ? 16 : 0));
+  put(line);
+}
+
+function card(system: System, { lines, waiting, active, isUp, ...rest }: FarCard): void {
+  const copies: [number, FarLine][] = [...lines];
+  // Only a cache that has a choice of what to evict depends on the order.
+  if (copies.length > 1 && rest.size.lines >= system.size.lines) copies.sort(([a], [b]) => a - b);
+  for (const [line, { state, data }] of copies) {
+    put(line * 16 + (FAR[state] ?? 0));
+    // What is asked for comes with its data.
+    put(/^I[SM]$|^II$/.test(state) ? 0 : codeOf(data));
+  }
+  put(isUp ? 0xf8 : 0xf7);
+  for (const [, access] of [...active].sort(([a], [b]) => a - b)) one(access);
+  put(0xf6);
+  accesses(waiting);
+  const believed = rest.placements.get(0), now = homePlacement(system.home, 0);
+  put((believed?.place === "local" ? 1 : 0) + ((believed?.version ?? 0) === now.version ? 2 : 0));
+}
+
+function wire(
+  { home, fars }: System,
+  { kind, line, agent, life, data, change, placement }: WireMessage,
+): void {
+  put(WIRE[kind] ?? 0);
+  put(line * 8 + codeOf(data));
+  put(change === undefined ? 0 : change === "full" ? 1 : 2);
+  if (placement !== undefined) {
+    put(
+      (placement.place === "local" ? 1 : 0) +
+        (placement.version === homePlacement(home, line).version ? 2 : 0),
+    );
+  }
+  const now = fars[agent - 1]?.life ?? 0;
+  put(now === life ? 0 : now < life ? 1 : now - life + 1);
+}
+
+/** Of the order of messages only what links keep: that of a line. */
+function bus(queue: readonly BusMessage[], lines: number): void {
+  for (let line = 0; line < lines; line++) {
+    for (const message of queue) {
+      if (message.line !== line) continue;
+      put(BUS[message.kind] ?? 0);
+      put(codeOf(message.data));
+    }
+    put(0xf5);
+  }
+}

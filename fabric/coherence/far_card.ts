@@ -1,0 +1,288 @@
+/**
+ * FC: a far card's remote cache, and home's local cache as agent 0 (decision 6). Rows are in
+ * `far_card_table.ts`; here is what bounds them: places for lines, write-back buffers, accesses that wait for
+ * either, the placement as the card believes it (decision 18), and the card's life (decision 14).
+ */
+import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
+import {
+  type Access,
+  type Agent,
+  type Answer,
+  type Contents,
+  type Data,
+  LOST,
+  type Placement,
+  WIRE_MESSAGES,
+  type WireKind,
+  type WireMessage,
+} from "./messages.ts";
+import { newOutput, type Output } from "./output.ts";
+import { rowOf } from "./table.ts";
+
+export interface FarLine {
+  readonly state: FarState;
+  readonly data: Data | undefined;
+}
+
+/** How much a card has, each one or more. */
+export interface CacheSize {
+  /** Lines that it holds or has asked for. */
+  readonly lines: number;
+  /** Lines that are written back and not acknowledged. */
+  readonly writeBacks: number;
+}
+
+export interface FarCard {
+  readonly agent: Agent;
+  readonly table: FarTable;
+  readonly contents: Contents;
+  readonly size: CacheSize;
+  readonly regionOf: (line: number) => number;
+  /** Lines that are not I; the one used last stands last. */
+  readonly lines: Map<number, FarLine>;
+  /** Accesses that have not begun, in the order of their coming. */
+  readonly waiting: Access[];
+  /** The access that a line's request is for: one for each line. */
+  readonly active: Map<number, Access>;
+  readonly placements: Map<number, Placement>;
+  life: number;
+  /** False after the lease is over, until home has welcomed the card's next life. */
+  isUp: boolean;
+}
+
+const NOT_HERE: FarLine = { state: "I", data: undefined };
+const STABLE: ReadonlySet<FarState> = new Set(["I", "S", "E", "M"]);
+const FIRST_PLACEMENT: Placement = { place: "remote", version: 0 };
+
+export function farLine(card: FarCard, line: number): FarLine {
+  return card.lines.get(line) ?? NOT_HERE;
+}
+
+export function farPlacement(card: FarCard, line: number): Placement {
+  return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
+}
+
+/** An access of one of the card's cores (C-07), or of a verb at home's local cache. */
+export function farAccess(card: FarCard, access: Access, out: Output): void {
+  card.waiting.push(access);
+  begin(card, out);
+}
+
+/** Whether a line may be evicted now: it is stable, nothing is being done to it, and there is a buffer for it. */
+export function canEvict(card: FarCard, line: number): boolean {
+  const { state } = farLine(card, line);
+  if (card.active.has(line)) return false;
+  return state === "S" || ((state === "E" || state === "M") && hasBuffer(card));
+}
+
+/** Gives a line's place up: S in silence, E and M by a write-back. */
+export function evict(card: FarCard, line: number, out: Output): void {
+  turn(card, { line, event: "evict" }, out);
+  begin(card, out);
+}
+
+/**
+ * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve.
+ * @returns whether the request has to be withdrawn.
+ */
+export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
+  const { line } = access;
+  const index = card.waiting.indexOf(access);
+  if (index >= 0) {
+    card.waiting.splice(index, 1);
+    return { wasAsked: false };
+  }
+  card.active.delete(line);
+  turn(card, { line, event: "Retry" }, newOutput());
+  return { wasAsked: true };
+}
+
+/** A message of home's card. One that is of another life changes nothing (decision 14). */
+export function farReceive(card: FarCard, message: WireMessage, out: Output): void {
+  if (message.life !== card.life) return;
+  const { line, kind, placement, region } = message;
+  if (placement !== undefined && region !== undefined) card.placements.set(region, placement);
+  switch (kind) {
+    case "Welcome":
+      card.isUp = true;
+      break;
+    case "FlushAck":
+    case "Value":
+      answer(card, { line, data: message.data }, out);
+      break;
+    case "Retry":
+      if (!STABLE.has(farLine(card, line).state)) turn(card, { line, event: "Retry" }, out);
+      askAgain(card, line);
+      break;
+    default:
+      turn(card, { line, event: kind as FarEvent, data: message.data }, out);
+      resume(card, line, out);
+  }
+  begin(card, out);
+}
+
+/**
+ * The lease is over (decision 13), or home is dead (14): the card stops serving, drops all, and reports lines
+ * whose last value was here alone. It asks home for its next life.
+ */
+export function fence(card: FarCard, out: Output): void {
+  for (const line of [...card.lines.keys()].sort((a, b) => a - b)) {
+    if (turn(card, { line, event: "fence" }, out).loses) out.lost.push(line);
+  }
+  for (const access of [...card.active.values(), ...card.waiting.splice(0)]) {
+    out.answers.push({ access, result: "fenced" });
+  }
+  card.active.clear();
+  card.isUp = false;
+  card.life++;
+  out.wire.push(messageOf(card, 0, "Hello"));
+}
+
+function messageOf(card: FarCard, line: number, kind: WireKind): WireMessage {
+  return { kind, line, agent: card.agent, life: card.life };
+}
+
+/** Lets a row act on a line. */
+function turn(
+  card: FarCard,
+  { line, event, data }: { line: number; event: FarEvent; data?: Data | undefined },
+  out: Output,
+): FarRow {
+  const before = farLine(card, line);
+  const who = `card ${card.agent}, line ${line}`;
+  const row = rowOf(card.table, { state: before.state, event, who });
+  const content = data ?? before.data;
+  if (row.send !== undefined) {
+    out.wire.push({
+      ...messageOf(card, line, row.send),
+      ...(WIRE_MESSAGES[row.send].carries && { data: content }),
+      ...(/^Get/.test(row.send) && { placement: farPlacement(card, line) }),
+    });
+  }
+  if (row.next === "I") card.lines.delete(line);
+  else card.lines.set(line, { state: row.next, data: content });
+  return row;
+}
+
+/** Begins what can begin, in order; an access waits for the ones before it on its line. */
+function begin(card: FarCard, out: Output): void {
+  if (!card.isUp) return;
+  const held = new Set<number>();
+  for (const access of [...card.waiting]) {
+    const { line } = access;
+    const isFree = !held.has(line) && !card.active.has(line) &&
+      STABLE.has(farLine(card, line).state);
+    if (!isFree || !attempt(card, access, out)) held.add(line);
+    else card.waiting.splice(card.waiting.indexOf(access), 1);
+  }
+}
+
+/** Begins an access, or does it at once. @returns false where it has to wait for a place. */
+function attempt(card: FarCard, access: Access, out: Output): boolean {
+  const { line, kind } = access;
+  const { state } = farLine(card, line);
+  if (kind === "flush" ? state === "E" : state === "E" || state === "M") {
+    serve(card, access, out);
+    return true;
+  }
+  if (kind === "load" && state === "S") {
+    serve(card, access, out);
+    return true;
+  }
+  const isHome = kind === "flush" || farPlacement(card, line).place === "local";
+  if (!isHome && state === "I" && !makeRoom(card, out)) return false;
+  if (access.passes && !hasBuffer(card)) return false;
+  card.active.set(line, access);
+  if (!isHome) turn(card, { line, event: kind === "load" ? "load" : "store" }, out);
+  else askHome(card, access, out);
+  return true;
+}
+
+/** Home's side does it: a flush (decision 12), or any access where the copy is kept there (C-06). */
+function askHome(card: FarCard, { kind, line, change }: Access, out: Output): void {
+  if (kind === "flush") {
+    out.wire.push(messageOf(card, line, "Flush"));
+    return;
+  }
+  // A copy of before the move: home recalls it, or it is dropped here.
+  if (farLine(card, line).state === "S") turn(card, { line, event: "evict" }, out);
+  const message = messageOf(card, line, kind === "store" ? "Write" : "Read");
+  out.wire.push({ ...message, placement: farPlacement(card, line), change });
+}
+
+/** A place for a line that is about to be asked for: the buffer comes before the miss goes out (decision 9). */
+function makeRoom(card: FarCard, out: Output): boolean {
+  if (card.lines.size - writeBacksOf(card) < card.size.lines) return true;
+  for (const line of card.lines.keys()) {
+    if (!canEvict(card, line)) continue;
+    turn(card, { line, event: "evict" }, out);
+    return true;
+  }
+  return false;
+}
+
+function writeBacksOf(card: FarCard): number {
+  let count = 0;
+  for (const { state } of card.lines.values()) if (state === "MI" || state === "II") count++;
+  return count;
+}
+
+/** Whether a line can be written back: accesses that leave nothing behind have reserved their buffer. */
+function hasBuffer(card: FarCard): boolean {
+  let count = writeBacksOf(card);
+  for (const { passes } of card.active.values()) if (passes) count++;
+  return count < card.size.writeBacks;
+}
+
+/** The access that a grant was for is done before anything else may happen to the line. */
+function resume(card: FarCard, line: number, out: Output): void {
+  const access = card.active.get(line);
+  const { state } = farLine(card, line);
+  const serves = access?.kind === "load" ? state !== "I" : state === "E" || state === "M";
+  if (access === undefined || access.kind === "flush" || !STABLE.has(state) || !serves) return;
+  card.active.delete(line);
+  serve(card, access, out);
+  if (access.passes) turn(card, { line, event: "evict" }, out);
+}
+
+/** Does an access on a copy that allows it. */
+function serve(card: FarCard, access: Access, out: Output): void {
+  const { line, kind, change } = access;
+  const { data } = farLine(card, line);
+  if (kind === "flush") {
+    // "Unless the line is E and unwritten": what was granted came from memory (decisions 11, 12).
+    out.answers.push({ access, result: "done" });
+    return;
+  }
+  const changed = kind === "store" && data !== undefined ? card.contents.apply(data, change) : data;
+  if (kind === "store" && changed === null) {
+    out.answers.push({ access, result: "lost" });
+    return;
+  }
+  turn(card, { line, event: kind === "store" ? "store" : "load" }, out);
+  const used: FarLine = { state: farLine(card, line).state, data: changed ?? data };
+  card.lines.delete(line);
+  card.lines.set(line, used);
+  out.answers.push({ access, result: kind !== "store" && data === LOST ? "lost" : "done", data });
+}
+
+/** Home has answered the access itself. */
+function answer(
+  card: FarCard,
+  { line, data }: { line: number; data: Data | undefined },
+  out: Output,
+): void {
+  const access = card.active.get(line);
+  if (access === undefined) return;
+  card.active.delete(line);
+  const result: Answer["result"] = data === LOST ? "lost" : "done";
+  out.answers.push({ access, result, data });
+}
+
+/** The placement has moved (decision 18): the access begins anew, ahead of those that came after it. */
+function askAgain(card: FarCard, line: number): void {
+  const access = card.active.get(line);
+  if (access === undefined) return;
+  card.active.delete(line);
+  card.waiting.unshift(access);
+}

@@ -1,0 +1,135 @@
+/**
+ * HA: the home agent of the lines of this host's regions. Rows are in `host_agent_table.ts`; here is what they
+ * act on: a record of each line that differs from "nobody has it", and cores' accesses that wait for a snoop.
+ * The record is the directory in memory (decision 7), as long as it has to be: it is never evicted.
+ */
+import { type HostEvent, type HostLine, type HostTable, newHostLine } from "./host_agent_table.ts";
+import { type Access, type BusMessage, type Contents, type Data, LOST } from "./messages.ts";
+import type { Output } from "./output.ts";
+import { rowOf } from "./table.ts";
+
+/** An access of a core of home's, which needs no card for ownership: its stores ask for it themselves. */
+export type HostAccess = Access & { readonly kind: Exclude<Access["kind"], "own"> };
+
+export interface HostAgent {
+  readonly table: HostTable;
+  readonly contents: Contents;
+  readonly lines: Map<number, HostLine>;
+  /** In the order of their coming; the first of a line may wait for a snoop. */
+  readonly waiting: HostAccess[];
+  /** Lines that the card has said are written by it: E has become M there [0060, 0065]. */
+  notices: number;
+  /** Content of memory before anything was written. */
+  readonly initial: (line: number) => Data;
+}
+
+/** The line as it is now. */
+export function hostLine(agent: HostAgent, line: number): HostLine {
+  return agent.lines.get(line) ?? newHostLine(agent.initial(line));
+}
+
+function isBusy(agent: HostAgent, line: number): boolean {
+  return hostLine(agent, line).phase.startsWith("busy");
+}
+
+/** An access of one of home's cores. It waits while its line waits for a snoop. */
+export function hostAccess(agent: HostAgent, access: HostAccess, out: Output): void {
+  const isFirst = !agent.waiting.some(({ line }) => line === access.line);
+  agent.waiting.push(access);
+  if (isFirst) attempt(agent, access.line, out);
+}
+
+/** A message of home's card. @throws MissingRow for one that cannot come now. */
+export function hostReceive(agent: HostAgent, message: BusMessage, out: Output): void {
+  const { line, kind, data } = message;
+  // It changes nothing here: the line is lent exclusively, and counts as perhaps M (decision 10).
+  if (kind === "BusDirty") agent.notices++;
+  else apply(agent, { line, event: kind as HostEvent, data }, out);
+}
+
+/** Whether the LLC may drop the line now, writing it back where it is dirty. */
+export function canEvictFromLlc(agent: HostAgent, line: number): boolean {
+  const { phase, llc } = hostLine(agent, line);
+  return llc !== "I" && agent.table[phase].evict !== undefined;
+}
+
+/** The LLC needs the place of a line. */
+export function evictFromLlc(agent: HostAgent, line: number, out: Output): void {
+  apply(agent, { line, event: "evict" }, out);
+}
+
+/**
+ * Home's card is dead, and no far card serves its lines any more: the leases of all are over (decisions 13,
+ * 14). What was lent exclusively is poisoned and reported.
+ */
+export function cardLost(agent: HostAgent, out: Output): void {
+  for (const line of [...agent.lines.keys()].sort((a, b) => a - b)) {
+    if (hostLine(agent, line).phase.endsWith("X")) out.lost.push(line);
+    apply(agent, { line, event: "cardLost" }, out);
+  }
+}
+
+/** Gives the first waiting access of a line to the table, and the next ones while they are done at once. */
+function attempt(agent: HostAgent, line: number, out: Output): void {
+  while (!isBusy(agent, line)) {
+    const access = agent.waiting.find((each) => each.line === line);
+    if (access === undefined) return;
+    apply(agent, { line, event: access.kind }, out);
+  }
+}
+
+function apply(
+  agent: HostAgent,
+  { line, event, data }: { line: number; event: HostEvent; data?: Data | undefined },
+  out: Output,
+): void {
+  const before = hostLine(agent, line);
+  const who = `host agent, line ${line}`;
+  const move = rowOf(agent.table, { state: before.phase, event, who })(before, { data });
+  agent.lines.set(line, move.line);
+  if (move.send !== undefined) {
+    const carries = move.send === "GrantS" || move.send === "GrantE";
+    out.bus.push({ kind: move.send, line, data: carries ? move.line.memory : undefined });
+  }
+  if (move.serves) serve(agent, { line, before }, out);
+  if (move.resumes) resume(agent, line, out);
+}
+
+/** The waiting access of a line is done on it; a core's store changes what the LLC has. */
+function serve(
+  agent: HostAgent,
+  { line, before }: { line: number; before: HostLine },
+  out: Output,
+): void {
+  const index = agent.waiting.findIndex((each) => each.line === line);
+  const [access] = agent.waiting.splice(index, 1);
+  if (access === undefined) return;
+  const now = hostLine(agent, line);
+  const data = access.kind === "flush" ? undefined : now.cached;
+  if (access.kind !== "store") {
+    const result = data === LOST ? "lost" : "done";
+    out.answers.push({ access, result, data });
+    return;
+  }
+  const changed = agent.contents.apply(now.cached, access.change);
+  if (changed === null) {
+    // A part of a line whose rest is lost: refused, and the line stays as it was (decision 13).
+    agent.lines.set(line, before);
+    out.answers.push({ access, result: "lost" });
+    return;
+  }
+  agent.lines.set(line, { ...now, cached: changed });
+  out.answers.push({ access, result: "done", data });
+}
+
+/** After a snoop: the access that waited for it, the card's read that waited for that, then further accesses. */
+function resume(agent: HostAgent, line: number, out: Output): void {
+  const access = agent.waiting.find((each) => each.line === line);
+  if (access !== undefined) apply(agent, { line, event: access.kind }, out);
+  const { queued, ...rest } = hostLine(agent, line);
+  if (queued !== null && !isBusy(agent, line)) {
+    agent.lines.set(line, { ...rest, queued: null });
+    apply(agent, { line, event: queued }, out);
+  }
+  attempt(agent, line, out);
+}

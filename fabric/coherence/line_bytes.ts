@@ -1,0 +1,49 @@
+/** Content of a line as bytes, and what stores and atomics do to it: false sharing is a matter of byte masks. */
+import { assert } from "../base/assert.ts";
+import { COHERENCE_LINE_BYTES } from "../wire/roce/coherence_eth.ts";
+import { type Contents, type Data, LOST } from "./messages.ts";
+
+/**
+ * `write`: of `bytes`, a whole line, those whose bit is in `mask`. `add` and `compare-swap`: on 8 bytes at a
+ * multiple of 8, little-endian as in the host's memory (decision 15).
+ */
+export type LineChange =
+  | { readonly kind: "write"; readonly mask: bigint; readonly bytes: Uint8Array }
+  | { readonly kind: "add"; readonly offset: number; readonly operand: bigint }
+  | {
+    readonly kind: "compare-swap";
+    readonly offset: number;
+    readonly compare: bigint;
+    readonly swap: bigint;
+  };
+
+/** The mask of a store to all bytes of a line: the only one that needs nothing of what was there. */
+export const WHOLE_LINE = (1n << BigInt(COHERENCE_LINE_BYTES)) - 1n;
+
+export const LINE_BYTES: Contents = {
+  apply: (data, change) => applied(data, change as LineChange),
+};
+
+function applied(data: Data, change: LineChange): Uint8Array | null {
+  const isWhole = change.kind === "write" && change.mask === WHOLE_LINE;
+  if (data === LOST) return isWhole ? change.bytes.slice() : null;
+  assert(data instanceof Uint8Array, `Cannot change a line that is no bytes: ${String(data)}`);
+  const bytes = data.slice();
+  if (change.kind === "write") {
+    for (let at = 0; at < bytes.length; at++) {
+      if (change.mask >> BigInt(at) & 1n) bytes[at] = change.bytes[at] ?? 0;
+    }
+    return bytes;
+  }
+  const { offset } = change;
+  assert(
+    offset % 8 === 0 && offset >= 0 && offset < COHERENCE_LINE_BYTES,
+    `Cannot do an atomic at byte ${offset} of a line: expected a multiple of 8 below ` +
+      `${COHERENCE_LINE_BYTES}`,
+  );
+  const view = new DataView(bytes.buffer);
+  const now = view.getBigUint64(offset, true);
+  if (change.kind === "add") view.setBigUint64(offset, now + change.operand, true);
+  else if (now === change.compare) view.setBigUint64(offset, change.swap, true);
+  return bytes;
+}

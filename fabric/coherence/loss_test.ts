@@ -1,0 +1,117 @@
+/** What is lost is said, never silently old (decisions 13 and 14 of the page), and paths that once went wrong. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { walk } from "./explore_testing.ts";
+import { farAccess } from "./far_card.ts";
+import { homeAccess, move } from "./home_card.ts";
+import { hostAccess } from "./host_agent.ts";
+import { LINE_BYTES, type LineChange, WHOLE_LINE } from "./line_bytes.ts";
+import { type Access, type Answer, LOST } from "./messages.ts";
+import { smallest } from "./mutations_testing.ts";
+import { act, deliver, deliveries, HOST, newSystem, type System } from "./system_testing.ts";
+
+function write(mask: bigint): LineChange {
+  return { kind: "write", mask, bytes: new Uint8Array(64).fill(7) };
+}
+const LOAD: Access & { kind: "load" } = { kind: "load", line: 0, ticket: 0 };
+const PART: Access & { kind: "store" } = { kind: "store", line: 0, change: write(1n), ticket: 0 };
+const WHOLE: Access & { kind: "store" } = { ...PART, change: write(WHOLE_LINE) };
+
+type Accessor = (system: System, access: Access & { kind: "load" | "store" }) => Answer[];
+
+/** Lets one of them do an access, and all messages arrive. @returns the answers. */
+function accessor(by: number): Accessor {
+  return (system, access) => {
+    const first = act(system, by, (out) => {
+      const [card] = system.fars;
+      if (by === HOST) hostAccess(system.host, access, out);
+      else if (by === 0) homeAccess(system.home, access, out);
+      else if (card !== undefined) farAccess(card, access, out);
+    });
+    const answers = [...first.answers];
+    for (let [next] = deliveries(system); next !== undefined; [next] = deliveries(system)) {
+      answers.push(...deliver(system, next).answers);
+    }
+    return answers.map(({ answer }) => answer);
+  };
+}
+
+function lostLine(place: "local" | "remote"): System {
+  const system = newSystem({ size: smallest(1), contents: LINE_BYTES, initial: () => LOST });
+  if (place === "local") act(system, 0, (out) => move(system.home, { region: 0, place }, out));
+  return system;
+}
+
+describe("a line that is lost", () => {
+  const who = [
+    { name: "home's core", by: HOST, place: "remote" },
+    { name: "a verb", by: 0, place: "remote" },
+    { name: "a far core", by: 1, place: "remote" },
+    { name: "a far core whose copy is kept at home", by: 1, place: "local" },
+  ] as const;
+
+  for (const { name, by, place } of who) {
+    it(`C-10 (in part): is told to a load and to a store of a part; a whole line clears it: ${name}`, () => {
+      const does = accessor(by);
+      const system = lostLine(place);
+      const results = [LOAD, PART, WHOLE, PART].map((access) =>
+        does(system, access).map(({ result }) => result)
+      );
+      assert.deepEqual(results, [["lost"], ["lost"], ["done"], ["done"]]);
+      const [read] = does(system, LOAD);
+      assert.equal(read?.result, "done");
+      assert.deepEqual(read?.data, new Uint8Array(64).fill(7));
+    });
+  }
+});
+
+describe("a path that once went wrong", () => {
+  it("C-10 (in part): a grant to a card that has got a new life, and a snoop that waits behind it", () => {
+    const path = [
+      "card 1: load 0",
+      "GetS 0, 1 → home",
+      "RdData 0, card → agent",
+      "GrantS 0, agent → card",
+      "DataS 0, home → 1",
+      "Complete 0, 1 → home",
+      "card 2: store 0",
+      "GetM 0, 2 → home",
+      "RdInvOwn 0, card → agent",
+      "GrantE 0, agent → card",
+      "Inv 0, home → 1",
+      "home's core: load 0",
+      "SnpData 0, agent → card",
+      "card 2's lease ends",
+      "Hello 0, 2 → home",
+      "InvAck 0, 1 → home",
+      "WbMtoI 0, card → agent",
+      "Cmp 0, agent → card",
+      "RspI 0, card → agent",
+    ];
+    const { host } = walk({ size: smallest(2), with: ["losses"] }, path);
+    assert.deepEqual(host.waiting, []);
+  });
+
+  it("C-12: a write-back that crosses a snoop's recall is acknowledged when memory has the content", () => {
+    const path = [
+      "card 1: store 0",
+      "GetM 0, 1 → home",
+      "RdInvOwn 0, card → agent",
+      "GrantE 0, agent → card",
+      "DataE 0, home → 1",
+      "Complete 0, 1 → home",
+      "Dirty 0, 1 → home",
+      "home's core: load 0",
+      "SnpData 0, agent → card",
+      "card 1 evicts 0",
+      "Put 0, 1 → home",
+      "RecS 0, home → 1",
+      "RecIData 0, 1 → home",
+      "BusFlush 0, card → agent",
+      "RspI 0, card → agent",
+      "Cmp 0, agent → card",
+      "WbAck 0, home → 1",
+    ];
+    walk({ size: smallest(1) }, path);
+  });
+});

@@ -1,0 +1,278 @@
+/**
+ * For tests only: one home with its cores, its card, and far cards, joined by links that deliver when they are
+ * told to. Explorer and random tester drive it; it is the real code, and only the links are models (decision 8):
+ *
+ * - for each far card queue pairs REQ, SNP and RSP (one each way), each in order, with no order between them;
+ * - on the bus a grant goes before a later snoop of its line; messages of a class and a line keep their order,
+ *   and nothing else does.
+ */
+import { type CacheSize, type FarCard, farReceive } from "./far_card.ts";
+import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
+import { type HomeCard, type HomeSize, newHomeCard } from "./home_card.ts";
+import { canTake, homeBus, homeReceive } from "./home_card.ts";
+import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
+import { type HostAgent, hostReceive } from "./host_agent.ts";
+import { HOST_TABLE, type HostTable } from "./host_agent_table.ts";
+import {
+  type Answer,
+  BUS_MESSAGES,
+  type BusMessage,
+  type Contents,
+  type Data,
+  WIRE_MESSAGES,
+  type WireMessage,
+} from "./messages.ts";
+import { newOutput, type Output } from "./output.ts";
+
+export interface Tables {
+  readonly host: HostTable;
+  readonly home: HomeTable;
+  readonly far: FarTable;
+}
+
+export const TABLES: Tables = { host: HOST_TABLE, home: HOME_TABLE, far: FAR_TABLE };
+
+/** What links do; mutations change it. */
+export interface Links {
+  /** On the bus: whether a snoop may go ahead of an earlier grant of its line. */
+  readonly snoopPassesGrant?: boolean;
+  /** Whether RSP of far cards is out of order. */
+  readonly unorderedAnswers?: boolean;
+  /** Changes a message, or takes it away, on its way between cards. */
+  readonly wire?: (message: WireMessage, system: System) => WireMessage | null;
+  /** The same, on the bus. */
+  readonly bus?: (message: BusMessage, system: System) => BusMessage | null;
+}
+
+export interface SystemSize {
+  readonly fars: number;
+  readonly lines: number;
+  readonly home: HomeSize;
+  readonly remoteCache: CacheSize;
+}
+
+/** Queues between home's card and one far card; the first message of each is next. */
+export interface Wire {
+  readonly req: WireMessage[];
+  readonly snp: WireMessage[];
+  readonly up: WireMessage[];
+  readonly down: WireMessage[];
+}
+
+export interface System {
+  readonly size: SystemSize;
+  readonly links: Links;
+  readonly host: HostAgent;
+  readonly home: HomeCard;
+  /** Agent 1 first. */
+  readonly fars: FarCard[];
+  readonly wires: Wire[];
+  /** In the order in which they were sent. */
+  readonly toHost: BusMessage[];
+  readonly toHome: BusMessage[];
+}
+
+/** What has come out of a step besides messages. */
+export interface Events {
+  /** By whom: 0 for a verb at home's card, a far card's number, or -1 for home's core. */
+  readonly answers: { readonly by: number; readonly answer: Answer }[];
+  readonly lost: number[];
+}
+
+export const HOST = -1;
+
+/** All regions are one: lines move together. */
+const ONE_REGION = () => 0;
+
+export function newSystem(
+  { size, tables = TABLES, links = {}, contents, initial }: {
+    readonly size: SystemSize;
+    readonly tables?: Tables;
+    readonly links?: Links;
+    readonly contents: Contents;
+    readonly initial: (line: number) => Data;
+  },
+): System {
+  const agents = Array.from({ length: size.fars }, (_, index) => index + 1);
+  const home = newHomeCard({ tables, size: size.home, contents, regionOf: ONE_REGION });
+  for (const agent of agents) home.lives.set(agent, 0);
+  return {
+    size,
+    links,
+    host: { table: tables.host, contents, lines: new Map(), waiting: [], notices: 0, initial },
+    home,
+    fars: agents.map((agent) => ({
+      agent,
+      table: tables.far,
+      contents,
+      size: size.remoteCache,
+      regionOf: ONE_REGION,
+      lines: new Map(),
+      waiting: [],
+      active: new Map(),
+      placements: new Map(),
+      life: 0,
+      isUp: true,
+    })),
+    wires: agents.map(() => ({ req: [], snp: [], up: [], down: [] })),
+    toHost: [],
+    toHome: [],
+  };
+}
+
+function forkCard(card: FarCard): FarCard {
+  return {
+    ...card,
+    lines: new Map(card.lines),
+    waiting: [...card.waiting],
+    active: new Map(card.active),
+    placements: new Map(card.placements),
+  };
+}
+
+/** A copy that shares only what is never written. */
+export function fork(system: System): System {
+  const { host, home } = system;
+  return {
+    size: system.size,
+    links: system.links,
+    host: { ...host, lines: new Map(host.lines), waiting: [...host.waiting] },
+    home: {
+      ...home,
+      lines: new Map(home.lines),
+      local: forkCard(home.local),
+      own: [...home.own],
+      slots: [...home.slots],
+      placements: new Map(home.placements),
+      purges: new Set(home.purges),
+      lives: new Map(home.lives),
+    },
+    fars: system.fars.map(forkCard),
+    wires: system.wires.map(({ req, snp, up, down }) => ({
+      req: [...req],
+      snp: [...snp],
+      up: [...up],
+      down: [...down],
+    })),
+    toHost: [...system.toHost],
+    toHome: [...system.toHome],
+  };
+}
+
+/** A message that can be delivered now. */
+export interface Delivery {
+  readonly from: "req" | "snp" | "up" | "down" | "toHost" | "toHome";
+  /** Of a far card's queues. */
+  readonly agent?: number;
+  readonly index: number;
+}
+
+/** All messages that may be next, each in the order that its link keeps. */
+export function deliveries(system: System): Delivery[] {
+  const found: Delivery[] = [];
+  for (const [at, wire] of system.wires.entries()) {
+    const agent = at + 1;
+    const request = wire.req[0];
+    if (request !== undefined && canTake(system.home, request)) {
+      found.push({ from: "req", agent, index: 0 });
+    }
+    if (wire.snp.length > 0) found.push({ from: "snp", agent, index: 0 });
+    if (wire.down.length > 0) found.push({ from: "down", agent, index: 0 });
+    const answers = system.links.unorderedAnswers ? wire.up.length : Math.min(1, wire.up.length);
+    for (let index = 0; index < answers; index++) found.push({ from: "up", agent, index });
+  }
+  for (const [index, message] of system.toHost.entries()) {
+    if (isNext(system.toHost, index, (other) => isSameClass(other, message))) {
+      found.push({ from: "toHost", index });
+    }
+  }
+  for (const [index, message] of system.toHome.entries()) {
+    const isSnoop = BUS_MESSAGES[message.kind].class === "snoop";
+    const keeps = (other: BusMessage) =>
+      isSameClass(other, message) || (isSnoop && !system.links.snoopPassesGrant);
+    if (isNext(system.toHome, index, keeps)) found.push({ from: "toHome", index });
+  }
+  return found;
+}
+
+function isSameClass(a: BusMessage, b: BusMessage): boolean {
+  return BUS_MESSAGES[a.kind].class === BUS_MESSAGES[b.kind].class;
+}
+
+/** Whether no earlier message of its line has to go before it. */
+function isNext(
+  queue: readonly BusMessage[],
+  index: number,
+  keepsOrder: (other: BusMessage) => boolean,
+): boolean {
+  for (let at = 0; at < index; at++) {
+    const other = queue[at];
+    if (other?.line === queue[index]?.line && other !== undefined && keepsOrder(other)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/** Takes a message from its link and gives it to whom it is for. */
+export function deliver(system: System, { from, agent = 0, index }: Delivery): Events {
+  if (from === "toHost" || from === "toHome") {
+    const [message] = system[from].splice(index, 1);
+    if (message === undefined) return { answers: [], lost: [] };
+    return from === "toHost"
+      ? act(system, HOST, (out) => hostReceive(system.host, message, out))
+      : act(system, 0, (out) => homeBus(system.home, message, out));
+  }
+  const wire = system.wires[agent - 1], card = system.fars[agent - 1];
+  const [message] = wire?.[from].splice(index, 1) ?? [];
+  if (message === undefined || card === undefined) return { answers: [], lost: [] };
+  return from === "req" || from === "up"
+    ? act(system, 0, (out) => homeReceive(system.home, message, out))
+    : act(system, agent, (out) => farReceive(card, message, out));
+}
+
+/** Lets one of them do something, and puts its messages on their links. */
+export function act(system: System, by: number, does: (out: Output) => void): Events {
+  const out = newOutput();
+  does(out);
+  const { links } = system;
+  for (const sent of out.bus) {
+    const message = links.bus === undefined ? sent : links.bus(sent, system);
+    if (message === null) continue;
+    // The notice changes no state, so nothing depends on its order.
+    if (message.kind === "BusDirty") hostReceive(system.host, message, newOutput());
+    else (by === HOST ? system.toHome : system.toHost).push(message);
+  }
+  for (const sent of out.wire) {
+    const message = links.wire === undefined ? sent : links.wire(sent, system);
+    if (message !== null) queueOf(system, by, message)?.push(message);
+  }
+  return { answers: out.answers.map((answer) => ({ by, answer })), lost: out.lost };
+}
+
+function queueOf(system: System, by: number, message: WireMessage): WireMessage[] | undefined {
+  const wire = system.wires[message.agent - 1];
+  const { class: kind } = WIRE_MESSAGES[message.kind];
+  if (kind === "REQ") return wire?.req;
+  if (kind === "SNP") return wire?.snp;
+  return by === 0 ? wire?.down : wire?.up;
+}
+
+/** Nothing is on its way, and nothing waits. */
+export function isQuiet({ host, home, fars, wires, toHost, toHome }: System): boolean {
+  if (toHost.length + toHome.length + host.waiting.length + home.slots.length > 0) return false;
+  if (home.own.length + home.purges.size > 0) return false;
+  for (const { req, snp, up, down } of wires) {
+    if (req.length + snp.length + up.length + down.length > 0) return false;
+  }
+  for (const { phase, snoop } of home.lines.values()) {
+    if (phase !== "idle" || snoop !== null) return false;
+  }
+  for (const { agent, waiting, active, lines, isUp } of [home.local, ...fars]) {
+    // One that is dead, and that home has given up.
+    if (!isUp && !home.lives.has(agent)) continue;
+    if (waiting.length + active.size > 0 || !isUp) return false;
+    for (const { state } of lines.values()) if (!/^[SEM]$/.test(state)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,22 @@
+/** Tables of the protocol: state × event → row. A pair that has no row is an error (decision 20). */
+import { InvariantError } from "../base/assert.ts";
+
+export type Table<State extends string, Event extends string, Row> = Readonly<
+  Record<State, Readonly<Partial<Record<Event, Row>>>>
+>;
+
+/** A message or an event that met a state for which its table has no row. */
+export class MissingRow extends InvariantError {}
+
+/**
+ * The row of a state and an event.
+ * @throws MissingRow where the table has none; `who` says whose table and which line it is.
+ */
+export function rowOf<State extends string, Event extends string, Row>(
+  table: Table<State, Event, Row>,
+  { state, event, who }: { readonly state: State; readonly event: Event; readonly who: string },
+): Row {
+  const row = table[state][event];
+  if (row === undefined) throw new MissingRow(`${who}: ${event} in state ${state} has no row`);
+  return row;
+}
