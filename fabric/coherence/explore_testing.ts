@@ -54,8 +54,8 @@ export interface Exploration {
   /** Faults at most, else one. */
   readonly lossesMax?: number;
   readonly directory?: "agent" | "memory";
-  /** A break of decision 13: home's lease may end before the far card's. */
-  readonly isEarly?: true;
+  /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
+  readonly isEarly?: "home's card" | "home's host";
   /** States at most: beyond, the exploration says that it is not whole. */
   readonly statesMax?: number;
 }
@@ -142,7 +142,8 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
     };
   }
   if (!also.includes("losses")) return;
-  const mayFail = losses < (given.lossesMax ?? 1), isEarly = given.isEarly ?? false;
+  const { isEarly, lossesMax = 1 } = given;
+  const mayFail = losses < lossesMax;
   for (const { name, isProgress, isFault, act } of faultsOf(system, { mayFail, isEarly })) {
     yield { name: () => name, isProgress, act, ...(isFault && { isLoss: true }) };
   }

@@ -23,8 +23,8 @@ export function* faultsOf(
   system: System,
   { mayFail, isEarly }: {
     readonly mayFail: boolean;
-    /** A break of decision 13: home's lease may end before the far card's. */
-    readonly isEarly: boolean;
+    /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
+    readonly isEarly?: "home's card" | "home's host" | undefined;
   },
 ): Generator<FaultStep> {
   for (const [at, card] of system.fars.entries()) yield* farFaults(system, { at, card, mayFail });
@@ -78,7 +78,7 @@ function* farFaults(
   }
 }
 
-function* leaseEnds(system: System, isEarly: boolean): Generator<FaultStep> {
+function* leaseEnds(system: System, isEarly: string | undefined): Generator<FaultStep> {
   const { home, fars, wires, outage } = system;
   let areFenced = true;
   for (const [at, card] of fars.entries()) {
@@ -90,7 +90,7 @@ function* leaseEnds(system: System, isEarly: boolean): Generator<FaultStep> {
     }
     if (isUp && card.homeLife === home.life) areFenced = false;
     const known = home.lives.get(agent);
-    if (outage === null && known !== undefined && (known < life || isEarly)) {
+    if (outage === null && known !== undefined && (known < life || isEarly === "home's card")) {
       const does = (next: System) => act(next, 0, (out) => loseFarCard(next.home, agent, out));
       yield step(`home gives card ${agent} up`, does, "progress");
     }
@@ -105,7 +105,7 @@ function* leaseEnds(system: System, isEarly: boolean): Generator<FaultStep> {
       yield step(`card ${agent} says Hello again`, (next) => farEnds(next, at), "progress");
     }
   }
-  if (outage !== null && areFenced) {
+  if (outage !== null && (areFenced || isEarly === "home's host")) {
     yield step(`home's ${outage} starts again`, (next) => homeStarts(next, outage), "progress");
   }
 }

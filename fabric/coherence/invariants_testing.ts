@@ -55,6 +55,12 @@ export function checkReports(before: System, after: System, lost: readonly numbe
   for (let line = 0; line < after.size.lines; line++) {
     const isNew = !isLostIn(before, line) && isLostIn(after, line);
     if (isNew && !lost.includes(line)) throw new Violation(`${line} is lost without a report`);
+    for (const [at, card] of before.fars.entries()) {
+      const isOver = after.fars[at]?.life !== card.life;
+      if (isOver && /^MI?$/.test(farLine(card, line).state) && !lost.includes(line)) {
+        throw new Violation(`card ${card.agent} has dropped ${line}, and does not say so`);
+      }
+    }
   }
 }
 

@@ -126,7 +126,7 @@ class Run {
         this.#does(() => deliver(this.#system, next));
         continue;
       }
-      const due = faultsOf(this.#system, { mayFail: false, isEarly: false })
+      const due = faultsOf(this.#system, { mayFail: false })
         .find(({ isProgress }) => isProgress);
       if (due === undefined) return;
       this.#does(() => due.act(this.#system));
@@ -255,7 +255,7 @@ class Run {
     if (!this.#losses || choice % 3 !== 0) return;
     // Seldom enough that much is done between two faults.
     const mayFail = (choice >>> 16) % 8 === 0;
-    for (const { act: fails } of faultsOf(system, { mayFail, isEarly: false })) {
+    for (const { act: fails } of faultsOf(system, { mayFail })) {
       yield () => fails(system);
     }
   }

@@ -42,6 +42,8 @@ export interface Links {
   readonly wire?: (message: WireMessage, system: System) => WireMessage | null;
   /** The same, on the bus. */
   readonly bus?: (message: BusMessage, system: System) => BusMessage | null;
+  /** Changes a message between cards when it arrives. */
+  readonly arriving?: (message: WireMessage, system: System) => WireMessage;
 }
 
 export interface SystemSize {
@@ -250,8 +252,9 @@ export function deliver(system: System, { from, agent = 0, index }: Delivery): E
       : act(system, 0, (out) => homeBus(system.home, message, out));
   }
   const wire = system.wires[agent - 1], card = system.fars[agent - 1];
-  const [message] = wire?.[from].splice(index, 1) ?? [];
-  if (message === undefined || card === undefined) return { answers: [], lost: [] };
+  const [sent] = wire?.[from].splice(index, 1) ?? [];
+  if (sent === undefined || card === undefined) return { answers: [], lost: [] };
+  const message = system.links.arriving?.(sent, system) ?? sent;
   return from === "req" || from === "up"
     ? act(system, 0, (out) => homeReceive(system.home, message, out))
     : act(system, agent, (out) => farReceive(card, message, out));
