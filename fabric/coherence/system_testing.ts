@@ -13,6 +13,7 @@ import { canTake, homeBus, homeReceive } from "./home_card.ts";
 import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE, type HostTable } from "./host_agent_table.ts";
+import type { LeaseTimes } from "./lease.ts";
 import {
   type Answer,
   BUS_MESSAGES,
@@ -93,17 +94,25 @@ export const HOST = -1;
 const ONE_REGION = () => 0;
 
 export function newSystem(
-  { size, tables = TABLES, links = {}, contents, initial, directory = "agent" }: {
+  { size, tables = TABLES, links = {}, contents, initial, directory = "agent", times }: {
     readonly size: SystemSize;
     readonly tables?: Tables;
     readonly links?: Links;
     readonly contents: Contents;
     readonly initial: (line: number) => Data;
     readonly directory?: HostAgent["directory"];
+    /** Of leases, which are events without. */
+    readonly times?: LeaseTimes;
   },
 ): System {
   const agents = Array.from({ length: size.fars }, (_, index) => index + 1);
-  const home = newHomeCard({ tables, size: size.home, contents, regionOf: ONE_REGION });
+  const home = newHomeCard({
+    tables,
+    size: size.home,
+    contents,
+    regionOf: ONE_REGION,
+    times: times ?? null,
+  });
   for (const agent of agents) {
     home.lives.set(agent, 0);
     home.lastLives.set(agent, 0);
@@ -120,6 +129,7 @@ export function newSystem(
         contents,
         size: size.remoteCache,
         regionOf: ONE_REGION,
+        ...(times !== undefined && { lease: times }),
       }),
       homeLife: home.life,
       isUp: true,
