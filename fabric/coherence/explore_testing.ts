@@ -50,7 +50,7 @@ export interface Exploration {
   readonly tables?: Tables;
   readonly links?: Links;
   /** What may happen besides loads, stores and evictions. */
-  readonly with?: readonly ("own" | "flush" | "verbs" | "moves" | "losses")[];
+  readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
   /** Faults at most, else one. */
   readonly lossesMax?: number;
   readonly directory?: "agent" | "memory";
@@ -89,12 +89,15 @@ interface State {
 }
 
 /** A core's accesses of a line: a store reads what it overwrites, unless it is `full`. */
-function* accessesTo(line: number, { with: also = [] }: Exploration): Generator<Access> {
+function* accessesTo(line: number, { size, with: also = [] }: Exploration): Generator<Access> {
   yield { kind: "load", line, ticket: 0 };
   yield { kind: "store", line, change: "atomic", ticket: 0 };
   if (also.includes("own")) yield { kind: "own", line, ticket: 0 };
   if (also.includes("losses")) yield { kind: "store", line, change: "full", ticket: 0 };
   if (also.includes("flush")) yield { kind: "flush", line, ticket: 0 };
+  if (also.includes("range") && line + 1 < size.lines) {
+    yield { kind: "flush", line, lines: 2, ticket: 0 };
+  }
 }
 
 /** All that may happen, always in the same order, so that a path can be walked again. */
@@ -155,15 +158,17 @@ function cardOf(system: System, at: number) {
   return card;
 }
 
+/** A range that home's core flushes is so many `clwb`. */
 function isHostAccess(access: Access): access is HostAccess {
-  return access.kind !== "own";
+  return access.kind !== "own" && access.lines === undefined;
 }
 
 function* accessesOf(system: System, line: number, given: Exploration): Generator<Action> {
   const { host, home, fars } = system;
   for (const access of accessesTo(line, given)) {
-    const { kind, change } = access;
-    const name = () => `${change === "full" ? "full " : ""}${kind} ${line}`;
+    const { kind, change, lines } = access;
+    const name = () =>
+      `${change === "full" ? "full " : ""}${kind} ${line}${lines ? ` and next` : ""}`;
     if (host.waiting.length === 0 && isHostAccess(access) && system.outage !== "host") {
       yield {
         name: () => `home's core: ${name()}`,
@@ -257,7 +262,10 @@ function keepPromises(before: System, after: System, kept: number[]): void {
     for (const [index, card] of cards.entries()) {
       const was = [before.home.local, ...before.fars][index];
       if (was === undefined) continue;
-      const flushes = (of: typeof card) => of.active.get(line)?.kind === "flush";
+      const flushes = (of: typeof card) =>
+        [...of.active.values()].some((each) =>
+          each.kind === "flush" && each.line <= line && line < each.line + (each.lines ?? 1)
+        );
       const writes = (of: typeof card) => /^(MI|II)$/.test(farLine(of, line).state);
       const flush = index * 2 * lines + line, back = flush + lines;
       const isFenced = was.life !== card.life || before.home.life !== after.home.life;
