@@ -263,6 +263,7 @@ function keepPromises(before: System, after: System, kept: number[]): void {
       const was = [before.home.local, ...before.fars][index];
       if (was === undefined) continue;
       const flushes = (of: typeof card) =>
+        of.active.size > 0 &&
         [...of.active.values()].some((each) =>
           each.kind === "flush" && each.line <= line && line < each.line + (each.lines ?? 1)
         );

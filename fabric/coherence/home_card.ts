@@ -9,6 +9,7 @@
  * - the local cache, agent 0: its messages cross nothing, and are handled at once;
  * - the placement's version (decision 18), and lives of far cards (decisions 13, 14).
  */
+import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 import {
   type CacheSize,
@@ -238,6 +239,8 @@ export function homeBus(card: HomeCard, { kind, line, data }: BusMessage, out: O
  * behind in it, and takes the line from all others.
  */
 export function homeAccess(card: HomeCard, access: Access, out: Output): void {
+  const { lines = 1 } = access;
+  assert(lines === 1, `Cannot access ${lines} lines at home's card: expected one`);
   const kind = access.kind === "load" ? "own" : access.kind;
   local(card, (its) => farAccess(card.local, { ...access, kind, passes: true }, its), out);
   pump(card, out);

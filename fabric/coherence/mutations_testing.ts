@@ -399,6 +399,16 @@ const LINK_MUTATIONS: readonly Mutation[] = [
   withLinks("an invalidation is lost on the wire", {
     wire: (message) => message.kind === "Inv" ? null : message,
   }),
+  {
+    name: "a flush of two lines ends with the first",
+    exploration: {
+      size: smallest(1, 2),
+      links: {
+        wire: (message) => message.kind === "FlushRange" ? { ...message, lines: 1 } : message,
+      },
+      with: ["range"],
+    },
+  },
   withLinks("an acknowledgement of a write-back is lost on the wire", {
     wire: (message) => message.kind === "WbAck" ? null : message,
   }),

@@ -186,7 +186,7 @@ class Run {
   }
 
   #issue(by: number, choice: number): Events {
-    const access = this.#accessOf(choice);
+    const access = this.#accessOf(by, choice);
     this.#issued.push({ access, by, began: this.now, answer: null });
     const { host, home, fars } = this.#system;
     return act(this.#system, by, (out) => {
@@ -197,7 +197,7 @@ class Run {
     });
   }
 
-  #accessOf(choice: number): Access {
+  #accessOf(by: number, choice: number): Access {
     const ticket = this.#issued.length;
     const line = (choice >>> 8) % this.#system.size.lines;
     const kinds = ["load", "store", "store", "load", "add", "own", "flush", "whole"] as const;
@@ -222,6 +222,11 @@ class Run {
         };
       case "add":
         return { kind: "store", line, ticket, change: { kind, offset: COUNTER, operand: 1n } };
+      case "flush": {
+        // From this line to the last one, where a far card does it; others do one line at a time.
+        const isRange = by > 0 && (choice >>> 14) % 2 === 0;
+        return { kind, line, ticket, ...(isRange && { lines: this.#system.size.lines - line }) };
+      }
       default:
         return { kind, line, ticket };
     }
