@@ -21,6 +21,8 @@ export interface LinkOptions {
   readonly kind: "bus" | "network";
   /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
+  /** A bus that is the processor's coherent one, whose messages are flits; absent: PCIe. */
+  readonly attach?: "coherent" | undefined;
 }
 
 /** A transmitter. Sending leaves its result in the last three fields: it allocates no memory. */
@@ -36,14 +38,15 @@ export interface Link extends LinkOptions {
 }
 
 export function createLink(options: LinkOptions): Link {
-  const { latencyPs, bitsPerSecond, kind, headOnly } = options;
+  const { latencyPs, bitsPerSecond, kind, headOnly, attach } = options;
   assert(
     Number.isSafeInteger(latencyPs) && latencyPs > 0,
     `Cannot make a link as its latency must be a whole number of ps > 0: it is ${latencyPs}`,
   );
   assert(bitsPerSecond > 0, `Cannot make a link as its rate must be > 0: it is ${bitsPerSecond}`);
   const headPs = headOnly ? transferTime(HEAD_BYTES, bitsPerSecond) : NEVER;
-  return { latencyPs, bitsPerSecond, kind, headOnly, headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  const state = { headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  return { latencyPs, bitsPerSecond, kind, headOnly, attach, ...state };
 }
 
 /** Bytes of the message on its cable. */

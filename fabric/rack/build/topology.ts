@@ -38,10 +38,13 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
   for (const shape of network.switches) {
     nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
   }
-  const { latencyPs, bitsPerSecond, bus } = fabric;
+  const { latencyPs, bitsPerSecond } = fabric;
+  const attachments = new Map(hosts.map(({ name, attach }) => [name, attach]));
   const cables = cableEnds(hosts, network).map((cable): CablePlan => ({
     ...cable,
-    ...(cable.kind === "bus" ? bus : { latencyPs, bitsPerSecond }),
+    ...(cable.kind === "bus"
+      ? busOf(attachments.get(cable.a.node), fabric)
+      : { latencyPs, bitsPerSecond }),
   }));
   const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
   return withCongestion({
@@ -54,6 +57,14 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
     until: variant.until,
     addresses: Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1])),
   }, fabric.congestion);
+}
+
+/** What a host's bus is, in its cable's terms. */
+function busOf(
+  attach: HostVariant["attach"],
+  { bus, coherentBus }: ScenarioVariant["fabric"],
+): Pick<CablePlan, "latencyPs" | "bitsPerSecond" | "attach"> {
+  return attach === undefined ? bus : { ...coherentBus, attach };
 }
 
 function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
@@ -79,6 +90,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   }));
   return {
     rnic: rnicName(name),
+    ...(host.attach && { attach: host.attach }),
     cores,
     architecture,
     ddio,
@@ -111,8 +123,9 @@ function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknow
 /** Parameters of a card whose buffers survive its host's power failure: the bus between them. */
 function flushOnFail(
   host: HostVariant,
-  { bus }: ScenarioVariant["fabric"],
+  fabric: ScenarioVariant["fabric"],
 ): NonNullable<RnicPlan["flushOnFail"]> {
+  const bus = busOf(host.attach, fabric);
   const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
   return {
     busLatencyPs: bus.latencyPs,
@@ -125,6 +138,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   const { fabric } = at.variant;
   return {
     host: host.name,
+    ...(host.attach && { attach: host.attach }),
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
     mtu: fabric.mtu,

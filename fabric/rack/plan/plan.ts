@@ -43,6 +43,8 @@ export interface CablePlan {
   readonly b: Endpoint;
   readonly latencyPs: Time;
   readonly bitsPerSecond: number;
+  /** A bus that is the processor's coherent one; absent: PCIe. */
+  readonly attach?: "coherent";
 }
 
 export interface FaultPlan {
@@ -73,12 +75,18 @@ export interface WritebackPlan {
 export const BLUE_FLAME = ["on", "inline", "off"] as const;
 export type BlueFlame = typeof BLUE_FLAME[number];
 
+/** How a host's RNIC is attached: as a PCIe device, or to the processor's coherent bus (C-01). */
+export const ATTACHMENTS = ["pcie", "coherent"] as const;
+export type Attachment = typeof ATTACHMENTS[number];
+
 export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
 export interface HostPlan {
   readonly rnic: string;
+  /** Absent: PCIe. */
+  readonly attach?: "coherent";
   readonly cores: number;
   readonly architecture: Architecture;
   readonly ddio: boolean;
@@ -148,6 +156,8 @@ export interface ProgramPlan {
 
 export interface RnicPlan {
   readonly host: string;
+  /** As its host's. */
+  readonly attach?: "coherent";
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
@@ -306,6 +316,10 @@ export interface RnicTiming {
   /** The same for the RNIC's own fetches: payload of requests, WQEs, queues. */
   readonly gatherReadBytes: number;
   readonly gatherReadsMax: number;
+  /** Coherent bus: protocol conversion, from a DMA request to the bus's messages (C-01). */
+  readonly convertPs: Time;
+  /** Coherent bus: credits of the host's agent, in lines: reads under way, and writes, each. */
+  readonly busLinesMax: number;
 }
 
 /** Marking at a switch's output queue (RED): from `kmin` on by chance, from `kmax` on always. */
