@@ -319,6 +319,7 @@ export class Host implements Node, Machine<ThreadContext> {
       case "event":
         return this.#event(message.event);
       case "frame":
+      case "coherent":
       case "snoop-invalidate":
       case "register-write":
       case "register-read":

@@ -2,6 +2,7 @@
  * Encodes a PCIe message as a plain array for the bus. Messages from another process are validated
  * here, field by field; other code relies on it.
  */
+import { coherentFromArray, coherentToArray } from "./coherent_codec.ts";
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
@@ -20,6 +21,7 @@ const KIND_CODES = {
   "access-error": 9,
   "snoop-invalidate": 10,
   "ats": 11,
+  "coherent": 12,
 } as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
@@ -67,6 +69,8 @@ export function pcieToArray(message: PcieMessage): unknown[] {
       return [code, message.id, message.reply];
     case "event":
       return [code, message.event];
+    case "coherent":
+      return [code, ...coherentToArray(message)];
   }
 }
 
@@ -92,6 +96,8 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
       return accessError(fields);
     case KIND_CODES.ats:
       return ats(fields);
+    case KIND_CODES.coherent:
+      return coherentFromArray(fields.slice(1), ownBytes);
     default:
       return control(fields);
   }
