@@ -73,6 +73,8 @@ export function isRegionMessage<M extends { readonly kind: string }>(
  * address is an extended header).
  */
 const HEADER_BYTES = 20;
+/** The minimum size of a message: the serialisation part of a coherent bus's lookahead. */
+export const LEAST_REGION_BYTES = HEADER_BYTES;
 /** 64 B of data are eight flits. */
 const LINE_DATA_BYTES = 80;
 /** Operands of an atomic: one or two words of 8 B, a flit each. */
