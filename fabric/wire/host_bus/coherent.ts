@@ -11,12 +11,8 @@
  * leaves nothing in the card's caches (decision 4).
  */
 import type { PcieMessage } from "./pcie.ts";
-import {
-  FLIT_BYTES,
-  isRegionMessage,
-  type RegionMessage,
-  regionWireBytes,
-} from "./region_messages.ts";
+import { FLIT_BYTES } from "./flit.ts";
+import { isRegionMessage, type RegionMessage, regionWireBytes } from "./region_messages.ts";
 
 export const LINE_BYTES = 64;
 /** Lines of one message: as much as one read request of PCIe, so that both buses have as many events. */
