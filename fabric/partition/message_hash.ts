@@ -8,6 +8,7 @@ import type { Message } from "../node.ts";
 import { coherentOp } from "../wire/host_bus/coherent_codec.ts";
 import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import { regionToArray } from "../wire/host_bus/region_codec.ts";
 
 /** Content hash of a message, a signed 32-bit integer; a frame caches its hash. */
 export function hashMessage(message: Message): number {
@@ -73,6 +74,8 @@ function hashPcie(message: PcieMessage): number {
       return finish(mixPlain(8, message.event));
     case "coherent":
       return hashCoherent(message);
+    default:
+      return finish(mixPlain(15, regionToArray(message)));
   }
 }
 

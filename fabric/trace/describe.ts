@@ -11,6 +11,7 @@ import { opcodeRow } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
 import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
 import { decodePfc, describePfc } from "../wire/roce/pfc.ts";
 
@@ -137,6 +138,8 @@ export function describePcie(message: PcieMessage): string {
       return `event ${message.event.type} ${describeSource(message.event)}`;
     case "coherent":
       return describeCoherent(message);
+    default:
+      return describeRegion(message);
   }
 }
 
@@ -177,12 +180,34 @@ function describeCoherent(message: CoherentMessage): string {
   }
 }
 
+/** `SnpInv 0x10000000040`; `far store region=0 line=3 tag=7`. */
+function describeRegion(message: RegionMessage): string {
+  switch (message.kind) {
+    case "line": {
+      const { op, address, data } = message;
+      return `${op} ${hex(address)}${
+        data === undefined ? "" : data === "lost" ? " lost" : " 64 B"
+      }`;
+    }
+    case "far-access": {
+      const { tag, region, line, op, change } = message;
+      const how = change === undefined || change.kind === "write" ? op : change.kind;
+      return `far ${how} region=${region} line=${line} tag=${tag}`;
+    }
+    case "far-answer":
+      return `far answer tag=${message.tag} ${message.result}`;
+    case "far-invalidate":
+      return `far invalidate region=${message.region} line=${message.line}`;
+  }
+}
+
 function describeSource(event: RnicEvent): string {
   if ("qpn" in event) return `qp=${hex(event.qpn)}`;
   if (event.type === "PAGE_FAULT") return `key=${hex(event.key)} page=${event.first}`;
   if (event.type === "HINT_WORK") {
     return `id=${event.id} ${event.job} of ${event.elements} elements`;
   }
+  if ("region" in event) return `region=${event.region}`;
   return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 

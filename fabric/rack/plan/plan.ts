@@ -7,6 +7,7 @@ import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
 import type { HintPlan } from "./hint_plan.ts";
 import type { HintWork } from "./hint_work.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
+import type { SharedRegion } from "./shared_region.ts";
 
 export interface RackPlan {
   readonly scenario: string;
@@ -119,6 +120,8 @@ export interface HostPlan {
   readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
+  /** Shared regions that this host has a part in, in the scenario's order; absent: none (C-03). */
+  readonly shared?: readonly SharedRegion[];
 }
 
 /** From `at` after boot on, `times` times, every `everyPs`: the pages that have been mapped longest. */
@@ -181,6 +184,8 @@ export interface RnicPlan {
   readonly flips?: readonly FlipPlan[];
   /** V-05: absent: every verified write is read back. */
   readonly verifyHistory?: VerifyHistoryPlan;
+  /** As its host's. */
+  readonly shared?: readonly SharedRegion[];
 }
 
 /**

@@ -368,6 +368,7 @@ export const SECTIONS = {
   hosts: z.unknown(),
   programs: z.unknown(),
   faults: z.unknown(),
+  shared: z.unknown(),
   expect: z.array(expectationSchema).nullish()
     .describe("checks that the scenario is about: each must find something to look at"),
   until: positiveTime("a time > 0 with its unit, like 1ms").optional()

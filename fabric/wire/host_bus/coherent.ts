@@ -11,6 +11,8 @@
  * leaves nothing in the card's caches (decision 4).
  */
 import type { PcieMessage } from "./pcie.ts";
+import { FLIT_BYTES } from "./flit.ts";
+import { isRegionMessage, type RegionMessage, regionWireBytes } from "./region_messages.ts";
 
 export const LINE_BYTES = 64;
 /** Lines of one message: as much as one read request of PCIe, so that both buses have as many events. */
@@ -122,11 +124,6 @@ export type CoherentMessage =
   | NonCoherentWrite
   | InterruptMessage;
 
-/**
- * The link layer's unit: 80 bits, of which 8 are CRC, and of a data flit 64 data. The physical layer has 20
- * lanes, so that a flit takes four transfers.
- */
-export const FLIT_BYTES = 10;
 const DATA_FLITS = 8;
 /** A header without byte mask, and one with. */
 const HEADER_FLITS = 1, MASKED_HEADER_FLITS = 3;
@@ -136,11 +133,11 @@ export const LEAST_COHERENT_BYTES = FLIT_BYTES * HEADER_FLITS;
 
 /** Bytes on the bus, CRC included. */
 export function coherentWireBytes(message: PcieMessage): number {
-  return FLIT_BYTES * flitsOf(message);
+  return isRegionMessage(message) ? regionWireBytes(message) : FLIT_BYTES * flitsOf(message);
 }
 
 /** Messages that are PCIe's as well, as commands, are non-coherent messages with a line of content. */
-function flitsOf(message: PcieMessage): number {
+function flitsOf(message: Exclude<PcieMessage, RegionMessage>): number {
   if (message.kind !== "coherent") return MASKED_HEADER_FLITS + DATA_FLITS;
   switch (message.op) {
     case "RdCur":

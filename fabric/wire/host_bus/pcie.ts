@@ -5,6 +5,7 @@
  * processor's coherent bus the messages of `coherent.ts` take the place of those for data.
  */
 import { type CoherentMessage, coherentWireBytes } from "./coherent.ts";
+import { type RegionMessage, regionWireBytes } from "./region_messages.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
 /** Posted write by the device. `noSnoop` is the NS bit (P-02). */
@@ -152,6 +153,7 @@ export type PcieMessage =
   | CommandMessage
   | ReplyMessage
   | EventMessage
+  | RegionMessage
   | CoherentMessage;
 
 /** Largest payload of one transaction-layer packet on the modelled bus. */
@@ -203,6 +205,8 @@ export function pcieWireBytes(message: PcieMessage): number {
       return CONTROL_BYTES + TLP_OVERHEAD_BYTES;
     case "coherent":
       return coherentWireBytes(message);
+    default:
+      return regionWireBytes(message);
   }
 }
 

@@ -4,6 +4,8 @@
  */
 import { coherentFromArray, coherentToArray } from "./coherent_codec.ts";
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
+import { isRegionCode, regionFromArray, regionToArray } from "./region_codec.ts";
+import { isRegionMessage, type RegionMessage } from "./region_messages.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
@@ -22,7 +24,7 @@ const KIND_CODES = {
   "snoop-invalidate": 10,
   "ats": 11,
   "coherent": 12,
-} as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
+} as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
 const TRACKED = "tracked";
@@ -32,6 +34,7 @@ const REGISTER_BYTES_MAX = 64;
 
 /** The message as an array of plain data, which shares its bytes and objects. */
 export function pcieToArray(message: PcieMessage): unknown[] {
+  if (isRegionMessage(message)) return regionToArray(message);
   const code = KIND_CODES[message.kind];
   switch (message.kind) {
     case "memory-write":
@@ -99,7 +102,7 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
     case KIND_CODES.coherent:
       return coherentFromArray(fields.slice(1), ownBytes);
     default:
-      return control(fields);
+      return isRegionCode(fields[0]) ? regionFromArray(fields) : control(fields);
   }
 }
 

@@ -13,9 +13,9 @@
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { type Time, transferTime } from "../../../fabric/base/time.ts";
+import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
 import {
   type CoherentMessage,
-  FLIT_BYTES,
   LINE_BYTES,
   type LineAnswer,
   type LineData,
