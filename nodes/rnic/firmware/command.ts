@@ -235,6 +235,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     weight,
     hints,
     hintEncoding,
+    card: undefined,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;

@@ -82,6 +82,8 @@ export interface Upcalls {
     done: { readonly service: SingleService; readonly at: Time },
   ) => void;
   readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
+  /** A queue pair between coherent cards has failed: nothing more goes by it. */
+  readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
 }
 
 export interface Device {

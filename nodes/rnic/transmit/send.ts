@@ -240,7 +240,8 @@ function sendData(device: Device, job: TxFrame): void {
   const { qp, row, work, read } = job;
   const { counters, hints, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
-  if (work !== undefined) counters[work.plan.counter]++;
+  const counter = work?.plan.counter;
+  if (counter !== undefined) counters[counter]++;
   else if (read !== undefined) counters.readResponsesOut++;
   if (read !== undefined) noteMsnSent(qp, read.msn);
   const packet = packetOfJob(device, job);
