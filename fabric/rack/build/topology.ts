@@ -22,6 +22,8 @@ import { flipsOf, stuckBitsOf } from "./device_faults.ts";
 import type { ProgramScenario } from "../scenario/scenario.ts";
 import type { HostVariant, ScenarioVariant } from "../scenario/variants.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
+import { regionsOf, type SharedRegion } from "../plan/shared_region.ts";
+import { sharedRegions } from "./shared_regions.ts";
 
 /** 10.0.0.0. Hosts count from 1. */
 const ADDRESS_BASE = 0x0a00_0000;
@@ -29,10 +31,15 @@ const ADDRESS_BASE = 0x0a00_0000;
 /** The rack of a variant. Equal variants give equal plans, byte for byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
+  const addresses = Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1]));
+  const shared = sharedRegions(variant, (host) => addresses[host]!);
   const nodes: NodePlan[] = [];
   for (const [i, host] of hosts.entries()) {
-    nodes.push({ name: host.name, kind: "host", config: hostPlan(host, variant) });
-    nodes.push({ name: rnicName(host.name), kind: "rnic", config: rnicPlan(host, { variant, i }) });
+    const coherent = coherentPart(host, shared);
+    const config = { ...hostPlan(host, variant), ...coherent };
+    nodes.push({ name: host.name, kind: "host", config });
+    const card = { ...rnicPlan(host, { variant, i }), ...coherent };
+    nodes.push({ name: rnicName(host.name), kind: "rnic", config: card });
   }
   const network = networkOf(fabric, hosts);
   for (const shape of network.switches) {
@@ -52,8 +59,17 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
     faults: faultsOf(variant),
     ...(linkFaults.length > 0 && { linkFaults }),
     until: variant.until,
-    addresses: Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1])),
+    addresses,
   }, fabric.congestion);
+}
+
+/** What host and card know of a coherent attachment; nothing with PCIe, so that plans stay as they are. */
+function coherentPart(
+  { name, attach }: HostVariant,
+  shared: readonly SharedRegion[],
+): Pick<HostPlan & RnicPlan, "attach" | "shared"> {
+  const its = regionsOf(shared, name);
+  return { ...(attach !== undefined && { attach }), ...(its.length > 0 && { shared: its }) };
 }
 
 function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {

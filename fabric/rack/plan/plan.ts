@@ -7,6 +7,7 @@ import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
 import type { HintPlan } from "./hint_plan.ts";
 import type { HintWork } from "./hint_work.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
+import type { SharedRegion } from "./shared_region.ts";
 
 export interface RackPlan {
   readonly scenario: string;
@@ -111,6 +112,10 @@ export interface HostPlan {
   readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
+  /** The card is an agent on the processor's coherent bus (C-02); absent: it is attached by PCIe. */
+  readonly attach?: "coherent";
+  /** Shared regions that this host has a part in, in the scenario's order; absent: none (C-03). */
+  readonly shared?: readonly SharedRegion[];
 }
 
 /** From `at` after boot on, `times` times, every `everyPs`: the pages that have been mapped longest. */
@@ -171,6 +176,10 @@ export interface RnicPlan {
   readonly flips?: readonly FlipPlan[];
   /** V-05: absent: every verified write is read back. */
   readonly verifyHistory?: VerifyHistoryPlan;
+  /** As its host's. */
+  readonly attach?: "coherent";
+  /** As its host's. */
+  readonly shared?: readonly SharedRegion[];
 }
 
 /**

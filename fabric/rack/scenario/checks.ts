@@ -12,6 +12,7 @@ import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkCongestion } from "./congestion.ts";
+import { checkShared } from "./shared_regions.ts";
 
 /** Hosts have the addresses 10.0.0.1 to 10.0.0.254. */
 const MAX_HOSTS = 254;
@@ -31,6 +32,7 @@ export function checkScenario(draft: Draft, report: Report): void {
   for (const { path, program } of draft.programs) checkProgram({ path, program, draft }, report);
   checkMethods(draft, report);
   checkFaults(draft, report);
+  checkShared(draft, report);
 }
 
 function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {

@@ -78,6 +78,7 @@ export function resolveHost(
     scmBytes: scm.size ?? DEFAULT_SCM_BYTES,
     regions: regionsOf(scm),
     dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
+    ...((own.attach ?? defaults.attach) === "coherent" && { attach: "coherent" as const }),
     cores: own.cores ?? defaults.cores ?? profile.cores,
     completion: own.completion ?? defaults.completion ?? "poll",
     blueFlame: own.blueFlame ?? defaults.blueFlame ?? profile.blueFlame,

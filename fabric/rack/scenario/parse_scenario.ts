@@ -24,6 +24,7 @@ import {
 } from "./schema.ts";
 import { PROFILE_NAMES, type ProfileName, PROFILES } from "../plan/profile.ts";
 import { resolveFabric, resolveHost } from "./defaults.ts";
+import { readShared } from "./shared_regions.ts";
 import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
@@ -68,6 +69,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hosts,
     programs: readPrograms(reading),
     ...readFaults(reading),
+    shared: readShared(reading),
     until,
   };
   if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
@@ -86,6 +88,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
       read(reading, path, expectationSchema) ?? []
     ),
     until,
+    shared: draft.shared.map(({ region }) => region),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
 }

@@ -95,6 +95,9 @@ export const hostSchema = mapping({
   completion: oneOf(["poll", "interrupt"]).optional().describe(
     "how programs wait: by polling, or woken by an interrupt",
   ),
+  attach: oneOf(["pcie", "coherent"]).optional().describe(
+    "how the card is attached to the processor: by PCIe, or to its coherent bus",
+  ),
   blueFlame: oneOf(BLUE_FLAME).optional().describe(
     "whether a WQE posted alone goes to the card with its doorbell: any, one with inline data, none",
   ),
@@ -357,6 +360,7 @@ export const SECTIONS = {
   hosts: z.unknown(),
   programs: z.unknown(),
   faults: z.unknown(),
+  shared: z.unknown(),
   expect: z.array(expectationSchema).nullish()
     .describe("checks that the scenario is about: each must find something to look at"),
   until: positiveTime("a time > 0 with its unit, like 1ms").optional()
