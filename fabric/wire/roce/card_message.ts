@@ -109,6 +109,7 @@ export function encodeCardMessage(message: CardMessage, context: CardContext): C
     `Cannot encode ${kind}: line ${line} of agent ${message.agent}, expected a line below ` +
       `${LINES_END} and an agent of 1 or more`,
   );
+  const stamp = "stamp" in message ? message.stamp : undefined;
   const change = kind === "Write" ? message.change as LineChange : undefined;
   const header: CoherenceEth = {
     version: COHERENCE_VERSION,
@@ -117,16 +118,18 @@ export function encodeCardMessage(message: CardMessage, context: CardContext): C
     placed: isPlaced,
     remote: placement?.place === "remote",
     change: change === undefined ? 0 : COHERENCE_CHANGES.indexOf(change.kind),
-    reserved: false,
+    stamped: stamp !== undefined,
     status: COHERENCE_STATUS.indexOf(statusOf(message)),
     region: context.region,
     transaction: context.transaction,
     life: message.life,
+    homeLife: message.homeLife,
     placementVersion: placement?.version ?? 0,
     agent: message.agent,
     offset: change === undefined || change.kind === "write" ? 0 : change.offset,
-    lines: form.lines === "none" ? 0 : "lines" in message ? message.lines : 1,
+    lines: form.lines === "none" ? 0 : "lines" in message ? message.lines ?? 1 : 1,
     address: BigInt(line) * LINE_BIGINT,
+    stamp: BigInt(stamp ?? 0),
   };
   return { operation, header, payload: payloadOf(message, change) };
 }
@@ -145,13 +148,11 @@ function payloadOf(
     case "Register":
     case "Registered":
       return fieldsPayload("coherenceRegion", { bytes: BigInt(message.bytes) });
-    case "Renew":
-    case "Lease": {
-      const { number, durationPs } = message;
-      return fieldsPayload("coherenceLease", { number, duration: BigInt(durationPs) });
+    case "Counts": {
+      const { counts } = message;
+      assert(counts !== undefined, "Cannot encode Counts: its counts are missing");
+      return fieldsPayload("coherenceCounts", counts);
     }
-    case "Counts":
-      return fieldsPayload("coherenceCounts", message);
     default: {
       const data = "data" in message ? message.data : undefined;
       const { data: rule } = FORMS[message.kind];
@@ -221,12 +222,15 @@ function refusal(field: string, found: unknown, expected: unknown): CardMessageR
 }
 
 function checkFields(kind: CoherenceCommand, header: CoherenceEth): CardMessageRefusal | undefined {
-  const { state, reserved, status, placed, remote, placementVersion, agent } = header;
+  const { state, stamped, stamp, status, placed, remote, placementVersion, agent } = header;
   const form = FORMS[kind];
   if (COHERENCE_STATES[state] !== form.state) {
     return refusal("state", COHERENCE_STATES[state] ?? state, `${form.state} of ${kind}`);
   }
-  if (reserved) return refusal("reserved", 1, 0);
+  if (!stamped && stamp !== 0n) return refusal("stamp", stamp, "0 where it is not stamped");
+  if (stamped && !(kind in WIRE_MESSAGES)) return refusal("stamped", true, `false of ${kind}`);
+  const tooLate = checkWide("stamp", stamp);
+  if (tooLate !== undefined) return tooLate;
   const permitted = form.data !== "none" ? 1 : kind === "Registered" ? 2 : 0;
   if (status !== 0 && status !== permitted) {
     const names = ["ok", ...(permitted === 0 ? [] : [COHERENCE_STATUS[permitted]])];
@@ -300,7 +304,6 @@ function checkPayload(
   if (data === "maybe" && length === 0) return undefined;
   if (length !== expected) return refusal("payload", `${length} B`, `${expected} B of ${kind}`);
   if (name === "coherenceRegion") return checkWide("bytes", valuesOf(name, payload).bytes);
-  if (name === "coherenceLease") return checkWide("duration", valuesOf(name, payload).duration);
   return undefined;
 }
 
@@ -332,7 +335,7 @@ function placementOf({ remote, placementVersion }: CoherenceEth): Placement {
 }
 
 function wireMessage(kind: WireMessage["kind"], { header, payload }: Parts): WireMessage {
-  const { agent, life, region, status, placed } = header;
+  const { agent, life, homeLife, region, status, placed, lines } = header;
   const isLost = status === COHERENCE_STATUS.indexOf("lost");
   const hasData = FORMS[kind].data !== "none" && (isLost || payload.length > 0);
   return {
@@ -340,6 +343,10 @@ function wireMessage(kind: WireMessage["kind"], { header, payload }: Parts): Wir
     line: lineNumber(header),
     agent,
     life,
+    homeLife,
+    ...(header.stamped && { stamp: Number(header.stamp) }),
+    ...(kind === "FlushRange" || (kind === "FlushAck" && lines > 1) ? { lines } : {}),
+    ...(kind === "Counts" && { region, counts: valuesOf("coherenceCounts", payload) }),
     ...(hasData && { data: isLost ? LOST : copyOf(payload) }),
     ...(kind === "Write" && { change: changeOf({ header, payload }) }),
     ...(placed && { placement: placementOf(header) }),
@@ -369,8 +376,8 @@ function changeOf({ header: { change, offset }, payload }: Parts): LineChange {
 }
 
 function controlMessage(kind: ControlMessage["kind"], { header, payload }: Parts): ControlMessage {
-  const { agent, life, lines, status } = header;
-  const pair = { agent, life };
+  const { agent, life, homeLife, status } = header;
+  const pair = { agent, life, homeLife };
   switch (kind) {
     case "Register":
       return { kind, ...pair, bytes: Number(valuesOf("coherenceRegion", payload).bytes) };
@@ -383,15 +390,5 @@ function controlMessage(kind: ControlMessage["kind"], { header, payload }: Parts
     case "Deregister":
     case "Deregistered":
       return { kind, ...pair };
-    case "FlushRange":
-    case "FlushRangeAck":
-      return { kind, ...pair, line: lineNumber(header), lines };
-    case "Renew":
-    case "Lease": {
-      const { number, duration } = valuesOf("coherenceLease", payload);
-      return { kind, ...pair, number, durationPs: Number(duration) };
-    }
-    case "Counts":
-      return { kind, ...pair, ...valuesOf("coherenceCounts", payload) };
   }
 }

@@ -28,18 +28,32 @@ const CONTEXT = { region: 0x55aa, transaction: 9 };
 const PLACEMENT = { place: "remote", version: 3 } as const;
 const BYTES = Uint8Array.from({ length: 64 }, (_, index) => index);
 /** A message of each kind that the tests below break. */
-const GET_M: CardMessage = { kind: "GetM", line: 5, agent: 1, life: 2, placement: PLACEMENT };
+const GET_M: CardMessage = {
+  kind: "GetM",
+  line: 5,
+  agent: 1,
+  life: 2,
+  homeLife: 3,
+  placement: PLACEMENT,
+};
 const WRITE: CardMessage = {
   ...GET_M,
   kind: "Write",
   change: { kind: "add", offset: 8, operand: 1n },
 };
-const DATA_S: CardMessage = { kind: "DataS", line: 5, agent: 1, life: 2, data: BYTES };
-const VALUE: CardMessage = { kind: "Value", line: 5, agent: 1, life: 2 };
-const INV: CardMessage = { kind: "Inv", line: 5, agent: 1, life: 2 };
-const RANGE: CardMessage = { kind: "FlushRange", line: 5, agent: 1, life: 2, lines: 4 };
-const RENEW: CardMessage = { kind: "Renew", agent: 1, life: 2, number: 1, durationPs: 7 };
-const REGISTER: CardMessage = { kind: "Register", agent: 1, life: 2, bytes: 4096 };
+const DATA_S: CardMessage = { kind: "DataS", line: 5, agent: 1, life: 2, homeLife: 3, data: BYTES };
+const VALUE: CardMessage = { kind: "Value", line: 5, agent: 1, life: 2, homeLife: 3 };
+const INV: CardMessage = { kind: "Inv", line: 5, agent: 1, life: 2, homeLife: 3 };
+const RANGE: CardMessage = {
+  kind: "FlushRange",
+  line: 5,
+  agent: 1,
+  life: 2,
+  homeLife: 3,
+  lines: 4,
+};
+const RENEW: CardMessage = { kind: "Renew", line: 0, agent: 1, life: 2, homeLife: 3, stamp: 7 };
+const REGISTER: CardMessage = { kind: "Register", agent: 1, life: 2, homeLife: 3, bytes: 4096 };
 
 describe("encodeCardMessage", () => {
   it("C-02: is what decodeCardMessage takes, through a packet's bytes, for each message", () => {
@@ -76,8 +90,8 @@ describe("encodeCardMessage", () => {
     EXTENSION_HEADERS.coherenceEth.write(new DataView(bytes.buffer), 0, header);
     assert.equal(
       bytes.toHex(),
-      "02051c00" + "000055aa" + "00000009" + "00000002" + "00000003" + "01080001" +
-        "0000000000000140",
+      "02051c00" + "000055aa" + "00000009" + "00000002" + "00000003" + "00000003" +
+        "01080001" + "0000000000000140" + "0000000000000000",
     );
   });
 
@@ -172,7 +186,7 @@ describe("decodeCardMessage", () => {
     [INV, { command: 3 }, { field: "command", found: "3", expected: "0…2 of coherence-snoop" }],
     [INV, { state: 2 }, { field: "state", found: "shared", expected: "invalid of Inv" }],
     [INV, { state: 7 }, { field: "state", found: "7", expected: "invalid of Inv" }],
-    [INV, { reserved: true }, { field: "reserved", found: "1", expected: "0" }],
+    [INV, { stamp: 1n }, { field: "stamp", found: "1", expected: "0 where it is not stamped" }],
     [INV, { status: 1 }, { field: "status", found: "lost", expected: "ok of Inv" }],
     [DATA_S, { status: 9 }, { field: "status", found: "9", expected: "ok or lost of DataS" }],
     [GET_M, { placed: false }, { field: "placed", found: "false", expected: "true of GetM" }],
@@ -220,9 +234,9 @@ describe("decodeCardMessage", () => {
       found: "8 B",
       expected: "64 B of Value",
     }],
-    [RENEW, { payload: new Uint8Array(12).fill(255) }, {
-      field: "duration",
-      found: "18446744073709551615",
+    [RENEW, { stamp: 1n << 63n }, {
+      field: "stamp",
+      found: "9223372036854775808",
       expected: "below 2^53",
     }],
     [REGISTER, { payload: new Uint8Array(8).fill(255) }, {

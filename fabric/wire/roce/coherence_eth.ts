@@ -23,7 +23,8 @@ export const COHERENCE_ETH_FIELDS = [
   ["remote", 1],
   /** Index in {@link COHERENCE_CHANGES}: what a `Write` does to the line. */
   ["change", 2],
-  ["reserved", 1],
+  /** `stamp` is one: the lease's renewal, which rides on any message (decision 13). */
+  ["stamped", 1],
   /** Index in {@link COHERENCE_STATUS}. */
   ["status", 8],
   /** The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights. */
@@ -32,6 +33,8 @@ export const COHERENCE_ETH_FIELDS = [
   ["transaction", 32],
   /** Of the far card, as the sender knows it: messages of an earlier one change nothing (decision 14). */
   ["life", 32],
+  /** The same of home's card; 0 where the far card does not know it. */
+  ["homeLife", 32],
   /** How often the copy has moved. */
   ["placementVersion", 32],
   /** The far card of the pair, by its number in home's directory; 0 is home's local cache and on no wire. */
@@ -42,6 +45,8 @@ export const COHERENCE_ETH_FIELDS = [
   ["lines", 16],
   /** Of the line's first byte, in the home computer's address space: as wide as a RETH's. */
   ["address", 64],
+  /** Of the far card's clock, in picoseconds: when it has sent the renewal; home gives it back. */
+  ["stamp", 64],
 ] as const;
 export const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
 export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
@@ -89,10 +94,9 @@ export const COHERENCE_COMMANDS = {
     "Dirty",
     "Registered",
     "Deregistered",
-    "FlushRangeAck",
     "Renew",
+    "Renewed",
     "Counts",
-    "Lease",
   ],
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
 export type CoherenceCommand = typeof COHERENCE_COMMANDS[CoherenceClass][number];
@@ -105,10 +109,8 @@ export const COHERENCE_PAYLOAD_FIELDS = {
   coherenceSwap: [["compare", 64], ["swap", 64]],
   /** `Register`, `Registered`. */
   coherenceRegion: [["bytes", 64]],
-  /** `Renew`, `Lease`. In picoseconds. */
-  coherenceLease: [["number", 32], ["duration", 64]],
   /** `Counts`. */
-  coherenceCounts: [["window", 32], ["loads", 32], ["stores", 32], ["hits", 32]],
+  coherenceCounts: [["loads", 32], ["stores", 32], ["hits", 32]],
 } as const satisfies Readonly<Record<string, readonly Field[]>>;
 export type CoherencePayload = keyof typeof COHERENCE_PAYLOAD_FIELDS;
 
@@ -150,7 +152,8 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   DataS: { ...LINE, state: "shared", data: "line" },
   DataE: { ...LINE, state: "exclusive", data: "line" },
   WbAck: { ...LINE, state: "invalid" },
-  FlushAck: LINE,
+  // Of one line or of a range; without bytes, but it says where they are lost.
+  FlushAck: { ...LINE, data: "maybe", lines: "some" },
   Retry: { ...LINE, placed: "always" },
   // "Read data, or a write-done" [C-06]: the latter without bytes, but for an atomic's old value.
   Value: { ...LINE, data: "maybe" },
@@ -163,10 +166,9 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   Dirty: { ...LINE, state: "modified" },
   Registered: { ...LINE, placed: "always", payload: "coherenceRegion" },
   Deregistered: NO_LINE,
-  FlushRangeAck: { ...LINE, lines: "some" },
-  Renew: { ...NO_LINE, payload: "coherenceLease" },
+  Renew: NO_LINE,
+  Renewed: NO_LINE,
   Counts: { ...NO_LINE, payload: "coherenceCounts" },
-  Lease: { ...NO_LINE, payload: "coherenceLease" },
 };
 
 /** What a payload's fields are, besides a line's bytes. */
@@ -202,6 +204,8 @@ export function describeCoherence(header: CoherenceEth, operation: string): stri
     `region=0x${header.region.toString(16)}`,
     `agent=${header.agent}`,
     `life=${header.life}`,
+    ...(header.homeLife === 0 ? [] : [`homeLife=${header.homeLife}`]),
+    ...(header.stamped ? [`stamp=${header.stamp}`] : []),
     `transaction=${header.transaction}`,
   ].join(" ");
 }

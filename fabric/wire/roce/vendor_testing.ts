@@ -69,16 +69,18 @@ export const OWN_LINE: CoherenceEth = {
   placed: true,
   remote: true,
   change: 0,
-  reserved: false,
+  stamped: false,
   status: 0,
   region: 0x55aa,
   transaction: 9,
   life: 2,
+  homeLife: 1,
   placementVersion: 3,
   agent: 1,
   offset: 0,
   lines: 1,
   address: 0x7f00_0000_0040n,
+  stamp: 0n,
 };
 
 /** One of each header that a vendor's packet can have, but the one of the persistent writes. */
