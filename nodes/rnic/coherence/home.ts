@@ -4,6 +4,7 @@
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
 import {
   canTake,
@@ -150,10 +151,23 @@ export function takeOfFar(
     return;
   }
   spendLookUp(device);
+  if (message.kind === "Read" || message.kind === "Write") countLocal(coherence, home, message);
   actAtHome(device, { coherence, home, from: "wire" }, (card, out) => {
     if (isOfLine) home.inbox.push(message);
     else homeReceive(card, message, out);
   });
+}
+
+/** Whether the local cache has what an access needs, as it comes (C-06). */
+function countLocal(
+  { counters }: Coherence,
+  { card }: HomeEnd,
+  { kind, line }: WireMessage,
+): void {
+  const { state } = farLine(card.local, line);
+  const isHit = state === "E" || state === "M" || (state === "S" && kind === "Read");
+  if (isHit) counters.localHits++;
+  else counters.localMisses++;
 }
 
 function send(
