@@ -12,7 +12,7 @@ import {
   hostReceive,
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES, type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
-import { type Answer, LOST } from "../../../fabric/coherence/messages.ts";
+import type { Answer, LOST } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import {
   REGION_LINE_BYTES,
