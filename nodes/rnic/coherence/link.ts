@@ -166,14 +166,10 @@ export function sendMessage(
 export function greet(
   device: Device,
   coherence: Coherence,
-  { link, message, region }: {
-    readonly link: CardLink;
-    readonly message: WireMessage;
-    readonly region: number;
-  },
+  { link, message }: { readonly link: CardLink; readonly message: WireMessage },
 ): void {
   const { control } = coherence;
-  const packet = encodeCardMessage(message, { region, transaction: link.firstQpn });
+  const packet = encodeCardMessage(message, { region: 0, transaction: link.firstQpn });
   sendFrame(device, { control, link, packet });
 }
 
@@ -232,4 +228,3 @@ export function numbersOf(packet: RocePacket): { readonly qpn: number; readonly 
 /** How often a greeting is sent again, and how long after: as long as a lost frame of a link waits. */
 export const GREETINGS = 7;
 export const GREETING_PS: Time = 16 * PS_PER_US;
-

@@ -43,10 +43,13 @@ export interface CardLink {
 /** This card as home: of all regions of its host. */
 export interface HomeEnd {
   readonly card: HomeCard;
+  readonly regions: readonly SharedRegion[];
   /** Regions that the host has exposed, by their number. */
   readonly exposed: Map<number, SharedRegion>;
   /** Far cards by their number. */
   readonly links: Map<Agent, CardLink>;
+  /** What was answered to each far card's greeting, which may come again. */
+  readonly welcomes: Map<Agent, WireMessage>;
   /** Requests that have come and found no slot (decision 9): each far card has as many credits as there are slots. */
   readonly inbox: Fifo<WireMessage>;
   /** Far cards whose greeting waits until the regions are exposed and earlier leases are over, each its last one. */
@@ -69,11 +72,15 @@ export interface FarEnd {
   readonly home: number;
   readonly card: FarCard;
   readonly regions: readonly SharedRegion[];
+  /** Of home's card: so many requests may be under way. */
+  readonly slots: number;
   link: CardLink | undefined;
   /** Regions that home has confirmed, with the number of their first line. */
   readonly registered: Map<number, number>;
   /** Commands that wait for home's answer, by region. */
   readonly asked: Map<number, { readonly id: number; readonly op: "register" | "deregister" }>;
+  /** Regions that are deregistered, and whose last line is home: home has been told. */
+  readonly left: Set<number>;
   readonly accesses: Map<number, CoreAccess>;
   nextTicket: number;
   /** Requests that wait for a credit, and how many of home's are taken. */

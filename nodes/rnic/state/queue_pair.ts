@@ -130,7 +130,7 @@ interface Identity {
    * The firmware's own, between coherent cards: the class of its messages, which are queued on the card. It has no
    * rings, and its queue numbers are {@link NO_QUEUE}. Undefined of a program's.
    */
-  readonly card: CoherenceClass | undefined;
+  readonly card?: CoherenceClass | undefined;
   /** Place among the device's deadlines. */
   readonly slot: number;
 }

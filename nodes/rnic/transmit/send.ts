@@ -246,6 +246,8 @@ function sendData(device: Device, job: TxFrame): void {
   if (read !== undefined) noteMsnSent(qp, read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
+  // A greeting between cards: nothing waits for it.
+  if (qp.card !== undefined && work === undefined) return;
   if (hints !== undefined && countHint(hints, job, frame)) return;
   device.up.frameSent(device, job, { packet, row, frame });
 }
