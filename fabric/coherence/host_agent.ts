@@ -21,6 +21,14 @@ export interface HostAgent {
   notices: number;
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
+  /** Told of each change of a line, by the node whose cache and memory it is. */
+  readonly changed?: (line: number, change: HostChange) => void;
+}
+
+/** A line before and after a row has acted on it, and a core's store where there was one. */
+export interface HostChange {
+  readonly before: HostLine;
+  readonly after: HostLine;
 }
 
 /** The line as it is now. */
@@ -94,6 +102,7 @@ function apply(
     out.bus.push({ kind: move.send, line, data: carries ? memory : undefined });
   }
   if (move.serves) serve(agent, { line, before }, out);
+  agent.changed?.(line, { before, after: hostLine(agent, line) });
   if (move.resumes) resume(agent, line, out);
 }
 
