@@ -35,20 +35,23 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
   const shared = sharedRegions(variant, (host) => addresses[host]!);
   const nodes: NodePlan[] = [];
   for (const [i, host] of hosts.entries()) {
-    const coherent = coherentPart(host, shared);
-    const config = { ...hostPlan(host, variant), ...coherent };
+    const its = sharedPart(host.name, shared);
+    const config = { ...hostPlan(host, variant), ...its };
     nodes.push({ name: host.name, kind: "host", config });
-    const card = { ...rnicPlan(host, { variant, i }), ...coherent };
+    const card = { ...rnicPlan(host, { variant, i }), ...its };
     nodes.push({ name: rnicName(host.name), kind: "rnic", config: card });
   }
   const network = networkOf(fabric, hosts);
   for (const shape of network.switches) {
     nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
   }
-  const { latencyPs, bitsPerSecond, bus } = fabric;
+  const { latencyPs, bitsPerSecond } = fabric;
+  const attachments = new Map(hosts.map(({ name, attach }) => [name, attach]));
   const cables = cableEnds(hosts, network).map((cable): CablePlan => ({
     ...cable,
-    ...(cable.kind === "bus" ? bus : { latencyPs, bitsPerSecond }),
+    ...(cable.kind === "bus"
+      ? busOf(attachments.get(cable.a.node), fabric)
+      : { latencyPs, bitsPerSecond }),
   }));
   const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
   return withCongestion({
@@ -63,13 +66,18 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
   }, fabric.congestion);
 }
 
-/** What host and card know of a coherent attachment; nothing with PCIe, so that plans stay as they are. */
-function coherentPart(
-  { name, attach }: HostVariant,
-  shared: readonly SharedRegion[],
-): Pick<HostPlan & RnicPlan, "attach" | "shared"> {
-  const its = regionsOf(shared, name);
-  return { ...(attach !== undefined && { attach }), ...(its.length > 0 && { shared: its }) };
+/** Shared regions of host and card; nothing without one, so that plans stay as they are. */
+function sharedPart(host: string, shared: readonly SharedRegion[]): Pick<HostPlan, "shared"> {
+  const its = regionsOf(shared, host);
+  return its.length > 0 ? { shared: its } : {};
+}
+
+/** What a host's bus is, in its cable's terms. */
+function busOf(
+  attach: HostVariant["attach"],
+  { bus, coherentBus }: ScenarioVariant["fabric"],
+): Pick<CablePlan, "latencyPs" | "bitsPerSecond" | "attach"> {
+  return attach === undefined ? bus : { ...coherentBus, attach };
 }
 
 function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
@@ -95,6 +103,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   }));
   return {
     rnic: rnicName(name),
+    ...(host.attach && { attach: host.attach }),
     cores,
     architecture,
     ddio,
@@ -127,8 +136,9 @@ function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknow
 /** Parameters of a card whose buffers survive its host's power failure: the bus between them. */
 function flushOnFail(
   host: HostVariant,
-  { bus }: ScenarioVariant["fabric"],
+  fabric: ScenarioVariant["fabric"],
 ): NonNullable<RnicPlan["flushOnFail"]> {
+  const bus = busOf(host.attach, fabric);
   const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
   return {
     busLatencyPs: bus.latencyPs,
@@ -141,6 +151,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   const { fabric } = at.variant;
   return {
     host: host.name,
+    ...(host.attach && { attach: { bitsPerSecond: fabric.coherentBus.bitsPerSecond } }),
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
     mtu: fabric.mtu,

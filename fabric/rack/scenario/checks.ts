@@ -61,6 +61,7 @@ function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report)
 function checkFabric(draft: Draft, report: Report): void {
   const { fabric, hasSwitchOptions } = draft;
   checkLeafSpine(draft, report);
+  checkAttachments(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
   if (fabric.topology === "direct") {
     if (!hasSwitchOptions) return;
@@ -74,6 +75,13 @@ function checkFabric(draft: Draft, report: Report): void {
     const expected = `at least ${least} B, a frame of this MTU`;
     report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
   }
+}
+
+function checkAttachments({ hosts, hasCoherentBusOptions }: Draft, report: Report): void {
+  if (!hasCoherentBusOptions || hosts.some(({ attach }) => attach === "coherent")) return;
+  const found = "a coherent bus, and no host on it";
+  const expected = "at least one host with attach: coherent";
+  report(["fabric", "coherentBus"], { found, expected, key: true });
 }
 
 function checkLeafSpine(draft: Draft, report: Report): void {

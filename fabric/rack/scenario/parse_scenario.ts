@@ -63,6 +63,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hostPaths: paths,
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
+    hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
     leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
       fabricSection[key] !== undefined
     ),

@@ -50,6 +50,7 @@ export interface FabricScenario {
   readonly mtu: RnicPlan["mtu"];
   readonly switch: Pick<SwitchPlan, "mode" | "latencyPs" | "queueBytes" | "bufferBytes">;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+  readonly coherentBus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   /** ECN, PFC and DCQCN; absent where all of it is off. */
   readonly congestion?: CongestionScenario;
 }
@@ -101,6 +102,7 @@ export interface Draft {
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly hasSwitchOptions: boolean;
+  readonly hasCoherentBusOptions: boolean;
   /** Keys of `fabric` that only a leaf–spine network has. */
   readonly leafSpineKeys: readonly string[];
   readonly hosts: readonly HostScenario[];

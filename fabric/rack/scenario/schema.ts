@@ -3,7 +3,13 @@
  * position and what was found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
-import { BLUE_FLAME, type HostTiming, PAGE_FAULT_RULES, type RnicTiming } from "../plan/plan.ts";
+import {
+  ATTACHMENTS,
+  BLUE_FLAME,
+  type HostTiming,
+  PAGE_FAULT_RULES,
+  type RnicTiming,
+} from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
@@ -79,6 +85,9 @@ const scmMapping = mapping({
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
+  attach: oneOf(ATTACHMENTS).optional().describe(
+    "how the card is attached: as a PCIe device, or to the processor's coherent bus",
+  ),
   ddio: oneOf(["on", "off", "both"]).optional().describe(
     "whether inbound DMA goes into the cache; both: two runs",
   ),
@@ -94,9 +103,6 @@ export const hostSchema = mapping({
   cores: integer(1, 64).optional().describe("cores of the processor"),
   completion: oneOf(["poll", "interrupt"]).optional().describe(
     "how programs wait: by polling, or woken by an interrupt",
-  ),
-  attach: oneOf(["pcie", "coherent"]).optional().describe(
-    "how the card is attached to the processor: by PCIe, or to its coherent bus",
   ),
   blueFlame: oneOf(BLUE_FLAME).optional().describe(
     "whether a WQE posted alone goes to the card with its doorbell: any, one with inline data, none",
@@ -211,7 +217,9 @@ const fabricSchema = mapping({
       .describe("where PFC is on"),
   }).optional().describe("of frames, of congestion notifications, and where PFC is on"),
   bus: renamed({ latencyPs: ["latency", latency], bitsPerSecond: ["rate", rate] }).optional()
-    .describe("between a host and its RNIC"),
+    .describe("PCIe between a host and its RNIC"),
+  coherentBus: renamed({ latencyPs: ["latency", latency], bitsPerSecond: ["rate", rate] })
+    .optional().describe("between a host and its RNIC with attach: coherent"),
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
 
