@@ -6,6 +6,7 @@ import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
 import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
+import { LEAST_REGION_BYTES } from "../wire/host_bus/region_messages.ts";
 
 /** Bytes on the wire beyond the captured frame: FCS, then preamble and gap. */
 const FCS_BYTES = 4;
@@ -21,6 +22,8 @@ export interface LinkOptions {
   readonly kind: "bus" | "network";
   /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
+  /** A bus that is the processor's coherent one, whose messages are flits; absent: PCIe. */
+  readonly attach?: "coherent" | undefined;
 }
 
 /** A transmitter. Sending leaves its result in the last three fields: it allocates no memory. */
@@ -36,14 +39,15 @@ export interface Link extends LinkOptions {
 }
 
 export function createLink(options: LinkOptions): Link {
-  const { latencyPs, bitsPerSecond, kind, headOnly } = options;
+  const { latencyPs, bitsPerSecond, kind, headOnly, attach } = options;
   assert(
     Number.isSafeInteger(latencyPs) && latencyPs > 0,
     `Cannot make a link as its latency must be a whole number of ps > 0: it is ${latencyPs}`,
   );
   assert(bitsPerSecond > 0, `Cannot make a link as its rate must be > 0: it is ${bitsPerSecond}`);
   const headPs = headOnly ? transferTime(HEAD_BYTES, bitsPerSecond) : NEVER;
-  return { latencyPs, bitsPerSecond, kind, headOnly, headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  const state = { headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  return { latencyPs, bitsPerSecond, kind, headOnly, attach, ...state };
 }
 
 /** Bytes of the message on its cable. */
@@ -70,7 +74,7 @@ export function transmit(link: Link, departAt: Time, message: Message): Link {
 /** Minimum time from departure to arrival over all messages: the link's part of the lookahead. */
 export function leastDelay(link: LinkOptions): Time {
   const leastBytes = link.kind === "bus"
-    ? LEAST_PCIE_BYTES
+    ? link.attach === undefined ? LEAST_PCIE_BYTES : LEAST_REGION_BYTES
     : link.headOnly
     ? HEAD_BYTES
     : LEAST_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;

@@ -6,6 +6,7 @@ import { assert } from "../base/assert.ts";
 import { finish, hashBytes, mix, PRIME1, PRIME4 } from "../base/hash.ts";
 import type { Message } from "../node.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import { regionToArray } from "../wire/host_bus/region_codec.ts";
 
 /** Content hash of a message, a signed 32-bit integer; a frame caches its hash. */
 export function hashMessage(message: Message): number {
@@ -69,6 +70,8 @@ function hashPcie(message: PcieMessage): number {
       return finish(mixPlain(mixNumber(7, message.id), message.reply));
     case "event":
       return finish(mixPlain(8, message.event));
+    default:
+      return finish(mixPlain(14, regionToArray(message)));
   }
 }
 

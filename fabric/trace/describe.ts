@@ -10,6 +10,7 @@ import { ECN } from "../wire/roce/ipv4.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
 import { decodePfc, describePfc } from "../wire/roce/pfc.ts";
 
@@ -134,6 +135,29 @@ export function describePcie(message: PcieMessage): string {
         : `reply ${message.reply.errno} id=${message.id}: ${message.reply.reason}`;
     case "event":
       return `event ${message.event.type} ${describeSource(message.event)}`;
+    default:
+      return describeRegion(message);
+  }
+}
+
+/** `SnpInv 0x10000000040`; `far store region=0 line=3 tag=7`. */
+function describeRegion(message: RegionMessage): string {
+  switch (message.kind) {
+    case "line": {
+      const { op, address, data } = message;
+      return `${op} ${hex(address)}${
+        data === undefined ? "" : data === "lost" ? " lost" : " 64 B"
+      }`;
+    }
+    case "far-access": {
+      const { tag, region, line, op, change } = message;
+      const how = change === undefined || change.kind === "write" ? op : change.kind;
+      return `far ${how} region=${region} line=${line} tag=${tag}`;
+    }
+    case "far-answer":
+      return `far answer tag=${message.tag} ${message.result}`;
+    case "far-invalidate":
+      return `far invalidate region=${message.region} line=${message.line}`;
   }
 }
 
@@ -143,6 +167,7 @@ function describeSource(event: RnicEvent): string {
   if (event.type === "HINT_WORK") {
     return `id=${event.id} ${event.job} of ${event.elements} elements`;
   }
+  if ("region" in event) return `region=${event.region}`;
   return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 

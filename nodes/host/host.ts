@@ -323,6 +323,10 @@ export class Host implements Node, Machine<ThreadContext> {
       case "register-write":
       case "register-read":
       case "command":
+      case "line":
+      case "far-access":
+      case "far-answer":
+      case "far-invalidate":
         return fail(`${this.name} got a ${message.kind} on its bus`);
       default:
         unreachable(message);

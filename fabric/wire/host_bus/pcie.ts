@@ -3,6 +3,7 @@
  * pcieWireBytes} adds the TLP overhead). A memory read must not complete before every memory write
  * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO.
  */
+import { type RegionMessage, regionWireBytes } from "./region_messages.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
 /** Posted write by the device. `noSnoop` is the NS bit (P-02). */
@@ -149,7 +150,8 @@ export type PcieMessage =
   | AtsMessage
   | CommandMessage
   | ReplyMessage
-  | EventMessage;
+  | EventMessage
+  | RegionMessage;
 
 /** Largest payload of one transaction-layer packet on the modelled bus. */
 export const MAX_PAYLOAD_BYTES = 256;
@@ -198,6 +200,8 @@ export function pcieWireBytes(message: PcieMessage): number {
     case "reply":
     case "event":
       return CONTROL_BYTES + TLP_OVERHEAD_BYTES;
+    default:
+      return regionWireBytes(message);
   }
 }
 

@@ -3,6 +3,8 @@
  * here, field by field; other code relies on it.
  */
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
+import { isRegionCode, regionFromArray, regionToArray } from "./region_codec.ts";
+import { isRegionMessage, type RegionMessage } from "./region_messages.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
@@ -20,7 +22,7 @@ const KIND_CODES = {
   "access-error": 9,
   "snoop-invalidate": 10,
   "ats": 11,
-} as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
+} as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
 const TRACKED = "tracked";
@@ -30,6 +32,7 @@ const REGISTER_BYTES_MAX = 64;
 
 /** The message as an array of plain data, which shares its bytes and objects. */
 export function pcieToArray(message: PcieMessage): unknown[] {
+  if (isRegionMessage(message)) return regionToArray(message);
   const code = KIND_CODES[message.kind];
   switch (message.kind) {
     case "memory-write":
@@ -93,7 +96,7 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
     case KIND_CODES.ats:
       return ats(fields);
     default:
-      return control(fields);
+      return isRegionCode(fields[0]) ? regionFromArray(fields) : control(fields);
   }
 }
 

@@ -100,10 +100,18 @@ const COMMANDS: {
   "expand-queue": expandQueue,
   "send-hint": sendOwnHint,
   "hint-work": takeHostWork,
+  "register-region": noRegions,
+  "deregister-region": noRegions,
+  "move-region": noRegions,
   "query-statistics": (device) => (
     { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
   ),
 };
+
+/** C-03: of a card without shared regions. */
+function noRegions(_: Device, { op, region }: { op: string; region: number }): RnicReply {
+  return refusal("EINVAL", `Cannot ${op} ${region}: the card has no shared regions`);
+}
 
 function execute(device: Device, command: RnicCommand, id: number): RnicReply | "later" {
   if (device.spaces === undefined && command.op !== "init") {
