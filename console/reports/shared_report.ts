@@ -71,6 +71,18 @@ export interface LockRow extends OfMemory {
   readonly networkMessagesPerSection: number;
 }
 
+/** One access to a line, alone. */
+export interface CostRow extends OfMemory {
+  /** `far load`, `home store` …: by whom, and what. */
+  readonly access: string;
+  /** What was done with the line before: `nothing`, `its own load`, `home's store` … */
+  readonly after: string;
+  readonly tookPs: Time;
+  /** Of both computers. */
+  readonly busMessages: number;
+  readonly networkMessages: number;
+}
+
 /** Where two placements' accesses cost the same: on either side of this share another one costs less. */
 export interface Crossover {
   readonly variant: string;
@@ -81,6 +93,7 @@ export interface Crossover {
 }
 
 export interface SharedReport {
+  readonly costs: readonly CostRow[];
   readonly accesses: readonly AccessRow[];
   readonly queues: readonly SharedQueueRow[];
   readonly locks: readonly LockRow[];
@@ -90,12 +103,15 @@ export interface SharedReport {
 /** What one computer tells of a workload. */
 interface Told {
   readonly program: "shared";
-  readonly workload: "access" | "queue" | "lock";
+  readonly workload: "cost" | "access" | "queue" | "lock";
   readonly card: string;
   readonly placement: string;
   readonly side: string;
   readonly busMessages: number;
   readonly networkMessages: number;
+  readonly access?: string;
+  readonly after?: string;
+  readonly tookPs?: Time;
   readonly farPercent?: number;
   readonly loadPs?: SharedLatency;
   readonly storePs?: SharedLatency;
@@ -140,6 +156,8 @@ export function sharedReport(
   const accesses = groups("access", "farPercent").map((group) => accessRow(variant, group))
     .toSorted(byMemoryAndShare);
   return {
+    costs: groups("cost", "access", "after").flatMap((group) => costRow(variant, group))
+      .toSorted(byAccess),
     accesses,
     queues: groups("queue", "way", "load").flatMap((group) => queueRow(variant, group)),
     locks: groups("lock").flatMap((group) => lockRows(variant, group)),
@@ -151,6 +169,7 @@ export function sharedReport(
 export function joinedReport(reports: readonly SharedReport[]): SharedReport | undefined {
   if (reports.length === 0) return undefined;
   return {
+    costs: reports.flatMap(({ costs }) => costs),
     accesses: reports.flatMap(({ accesses }) => accesses),
     queues: reports.flatMap(({ queues }) => queues),
     locks: reports.flatMap(({ locks }) => locks),
@@ -164,6 +183,24 @@ function memoryOf(variant: string, [{ told: { card, placement } }]: readonly [Pa
 
 function sumOf(parts: readonly Part[], name: keyof Told): number {
   return parts.reduce((sum, { told }) => sum + Number(told[name] ?? 0), 0);
+}
+
+function costRow(variant: string, parts: readonly Part[]): CostRow[] {
+  const { access = "", after = "", tookPs } =
+    parts.find(({ told }) => told.tookPs !== undefined)?.told ?? {};
+  if (tookPs === undefined) return [];
+  const busMessages = sumOf(parts, "busMessages"),
+    networkMessages = sumOf(parts, "networkMessages");
+  return [{
+    ...memoryOf(variant, parts as [Part]),
+    ...{ access, after, tookPs, busMessages, networkMessages },
+  }];
+}
+
+/** Rows that are to be compared stand together: the same access of different memories. */
+function byAccess(one: CostRow, other: CostRow): number {
+  const [first, second] = [one, other].map(({ access, after }) => `${access} ${after}`);
+  return first === second ? 0 : first! < second! ? -1 : 1;
 }
 
 function accessRow(variant: string, parts: readonly Part[]): AccessRow {
@@ -255,8 +292,9 @@ export function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
 
 /** A table of each workload, and a line for each crossover. */
 export function sharedTables(report: SharedReport): string[] {
-  const { accesses, queues, locks, crossovers } = report;
+  const { costs, accesses, queues, locks, crossovers } = report;
   return [
+    ...(costs.length > 0 ? [costTable(costs)] : []),
     ...(accesses.length > 0 ? [accessTable(accesses)] : []),
     ...crossovers.map(({ variant, farPercent, below, above }) =>
       `${variant}: up to ${farPercent} % of far accesses placement ${below} costs less, beyond it ${above}`
@@ -288,6 +326,18 @@ function time<Row>(
 
 function count<Row>(title: string, value: (row: Row) => number): Column<Row> {
   return { title, value, text: (row) => value(row).toFixed(2) };
+}
+
+function costTable(rows: readonly CostRow[]): string {
+  const columns = columnsOf<CostRow>(
+    { title: "access", value: ({ access }) => access },
+    { title: "after", value: ({ after }) => after },
+    ...memoryColumns(rows),
+    time("took", ({ tookPs }) => tookPs),
+    { title: "bus", value: ({ busMessages }) => busMessages },
+    { title: "network", value: ({ networkMessages }) => networkMessages },
+  );
+  return tableText(columns, rows);
 }
 
 /** Medians; the mean is of all accesses. */

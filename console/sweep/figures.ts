@@ -51,8 +51,8 @@ export function pointsOf(report: RunReport): ReportPoint[] {
 /** Memory that computers share: a point for each row of its tables. */
 function sharedPoints({ shared, scenario }: RunReport): ReportPoint[] {
   if (shared === undefined) return [];
-  const { accesses, queues, locks } = shared;
-  return [...accesses, ...queues, ...locks].map((row): ReportPoint => {
+  const { costs, accesses, queues, locks } = shared;
+  return [...costs, ...accesses, ...queues, ...locks].map((row): ReportPoint => {
     const { variant, ...rest } = row;
     const keys = textsIn({ ...rest, ...(variant !== scenario && { variant }) });
     const share = "farPercent" in row ? { farPercent: String(row.farPercent) } : {};
