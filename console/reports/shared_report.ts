@@ -5,8 +5,6 @@
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
-import type { Prepared } from "../rack/prepare.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 
 /** Latencies of operations, in ps. */
@@ -138,12 +136,12 @@ export function isInSharedTable({ value }: { readonly value: unknown }): boolean
     typeof value["workload"] === "string" && typeof value["busMessages"] === "number";
 }
 
-/** The rows of one variant; undefined of a run without such programs. */
+/** The rows of one variant, from what its nodes have reported; undefined of a run without such programs. */
 export function sharedReport(
-  { label: variant }: Pick<Prepared, "label">,
-  outcome: Outcome,
+  variant: string,
+  reports: readonly { readonly node: string; readonly topic: string; readonly value: unknown }[],
 ): SharedReport | undefined {
-  const parts = reportsOf(outcome).flatMap(({ node, topic, value }): Part[] =>
+  const parts = reports.flatMap(({ node, topic, value }): Part[] =>
     topic === "result" && isInSharedTable({ value }) ? [{ node, told: value as Told }] : []
   );
   if (parts.length === 0) return undefined;

@@ -57,7 +57,7 @@ export function summarise(
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
   const shared = joinedReport(
-    outcomes.flatMap(({ one, outcome }) => sharedReport(one, outcome) ?? []),
+    outcomes.flatMap(({ one, outcome }) => sharedReport(one.label, reportsOf(outcome)) ?? []),
   );
   return {
     run: id,
