@@ -1,7 +1,7 @@
 /**
  * What accesses to shared memory cost two computers, by how many of them the far one makes (C-04, C-11): one after
  * the other they load and store lines drawn at random, in phases, of which each has its share of far accesses.
- * `coherent_placement.yaml` has the same beside it with PCIe cards. What is wrong ends the program: a line that is
+ * `coherent_placement.yaml` has a pair of hosts for each placement, and one with PCIe cards. What is wrong ends the program: a line that is
  * not one store's, or older than one seen before; `check` compares what both computers find at the end of each phase.
  *
  *   rack run scripts/scenarios/coherent_placement.yaml
@@ -16,6 +16,8 @@ import {
   latencyOf,
   LINE_BYTES,
   openShared,
+  type Part,
+  partOf,
   type Shared,
   type Side,
   WORD_BYTES,
@@ -24,9 +26,6 @@ import {
 } from "./shared_memory.ts";
 
 interface AccessOptions {
-  readonly card: string;
-  readonly side: Side;
-  readonly placement?: string;
   /** Lines that both computers use; each drawn with the same probability. */
   readonly lines: number;
   /** Accesses of both computers together in a phase: first those of the warm-up, then those that count. */
@@ -68,6 +67,7 @@ class Accesses {
   readonly #context: ProgramContext;
   readonly #shared: Shared;
   readonly #options: AccessOptions;
+  readonly #part: Part;
   /** By line: the newest stamp seen of each computer. */
   readonly #seen: Record<Side, bigint[]>;
   #stamp = 0n;
@@ -76,12 +76,14 @@ class Accesses {
     this.#context = context;
     this.#shared = shared;
     this.#options = options;
+    this.#part = partOf(context.cpu.host);
     const none = () => new Array<bigint>(options.lines).fill(0n);
     this.#seen = { home: none(), far: none() };
   }
 
   *run(phase: Phase): Steps<void> {
-    const { cpu } = this.#context, { warmUp, accesses, side } = this.#options;
+    const { cpu } = this.#context, { warmUp, accesses } = this.#options;
+    const { side } = this.#part;
     const { begin, everyPs, farPercent } = phase;
     const loads: number[] = [], stores: number[] = [];
     const isMine = (i: number) => (farOf(i, farPercent) ? "far" : "home") === side;
@@ -98,12 +100,12 @@ class Accesses {
     const end = late + accesses * everyPs + QUIET_PS;
     yield* this.#until(end);
     const { bus, network } = yield* messages();
-    const { card, placement = "none" } = this.#options;
     const load = latencyOf(loads), store = latencyOf(stores);
     cpu.report("result", {
       program: "shared",
       workload: "access",
-      ...{ card, placement, side, farPercent },
+      ...this.#part,
+      farPercent,
       ...(load && { loadPs: load }),
       ...(store && { storePs: store }),
       ...{ busMessages: bus, networkMessages: network },
@@ -131,7 +133,7 @@ class Accesses {
 
   /** Eight times the same word: who stores, and which of its stores it is. */
   *#store(line: number): Steps<void> {
-    const { side } = this.#options;
+    const { side } = this.#part;
     this.#stamp++;
     const word = wordOf(this.#stamp << 1n | (side === "far" ? 1n : 0n));
     const bytes = new Uint8Array(LINE_BYTES);
@@ -159,7 +161,8 @@ class Accesses {
 
   /** What this computer finds in each line, and its own newest store there. */
   *#tellLines({ number }: Phase): Steps<void> {
-    const { cpu } = this.#context, { card, placement = "none", lines, side } = this.#options;
+    const { cpu } = this.#context, { lines } = this.#options;
+    const { card, placement, side } = this.#part;
     const found: bigint[] = [];
     for (let line = 0; line < lines; line++) {
       found.push(this.#examine(line, yield* this.#shared.load(line * LINE_BYTES, LINE_BYTES)));

@@ -10,7 +10,14 @@ import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { timeOption } from "../../nodes/host/own_options.ts";
-import { countMessages, LINE_BYTES, openShared, type Shared, type Side } from "./shared_memory.ts";
+import {
+  countMessages,
+  LINE_BYTES,
+  openShared,
+  partOf,
+  type Shared,
+  type Side,
+} from "./shared_memory.ts";
 
 type Step = `${Side} ${"load" | "store"}`;
 
@@ -45,14 +52,14 @@ const STEP_PS = 100e6;
 const ACCESS_AT_PS = 30e6, LOOK_AT_PS = 60e6;
 
 export default function* coherentCost(context: ProgramContext): Steps<void> {
-  const { cpu, options } = context, { side, card, placement = "none" } = options;
+  const { cpu, options } = context, part = partOf(cpu.host);
   const shared = yield* openShared(context);
   let at = timeOption(options, "begin");
   for (const [line, { after, steps }] of CASES.entries()) {
     for (const [number, step] of steps.entries()) {
       if (at < cpu.now) throw new Error(`Step ${number} of line ${line} was due at ${at} ps`);
       yield* until(cpu, at);
-      const isMeasured = number === steps.length - 1, isMine = step.startsWith(String(side));
+      const isMeasured = number === steps.length - 1, isMine = step.startsWith(part.side);
       const messages = isMeasured ? yield* countMessages(cpu) : undefined;
       yield* until(cpu, at + ACCESS_AT_PS);
       const tookPs = isMine
@@ -64,8 +71,9 @@ export default function* coherentCost(context: ProgramContext): Steps<void> {
         cpu.report("result", {
           program: "shared",
           workload: "cost",
-          ...{ card, placement, side, access: step, after, busMessages: bus },
-          ...{ networkMessages: network, ...(tookPs !== undefined && { tookPs }) },
+          ...part,
+          ...{ access: step, after, busMessages: bus, networkMessages: network },
+          ...(tookPs !== undefined && { tookPs }),
         });
       }
       at += STEP_PS;
@@ -105,8 +113,7 @@ function* access(
 
 /** Both computers have told of every access. What each load has found, it has looked at itself. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
-  return Object.entries(hosts).flatMap(([host, { options }]) => {
-    if (options.side === undefined) return [];
+  return Object.keys(hosts).flatMap((host) => {
     const told = reports.filter(({ node, topic }) => node === host && topic === "result").length;
     return told === CASES.length ? [] : [`${host} tells of ${told} accesses of ${CASES.length}`];
   });

@@ -15,8 +15,8 @@ import {
   latencyOf,
   LINE_BYTES,
   openShared,
+  partOf,
   type Shared,
-  type Side,
   waitWord,
   WORD_BYTES,
   wordIn,
@@ -24,10 +24,7 @@ import {
 } from "./shared_memory.ts";
 
 interface LockOptions {
-  readonly card: string;
-  readonly placement?: string;
-  readonly side: Side;
-  /** Sections of each computer that locks; 0 at one that has the memory only. */
+  /** Sections of each computer that locks: of home not behind a PCIe card. */
   readonly sections: number;
   /** Sections of all computers. */
   readonly tickets: number;
@@ -39,7 +36,8 @@ const QUIET_PS = 50e6;
 
 export default function* coherentLock(context: ProgramContext): Steps<void> {
   const { cpu } = context, options = context.options as unknown as LockOptions;
-  const { card, placement = "none", side, sections } = options;
+  const part = partOf(cpu.host);
+  const sections = part.card === "pcie" && part.side === "home" ? 0 : options.sections;
   const shared = yield* openShared(context);
   const begin = timeOption(context.options, "begin");
   if (begin < cpu.now) throw new Error(`Locking begins at ${begin} ps, it is ${cpu.now} ps`);
@@ -56,7 +54,8 @@ export default function* coherentLock(context: ProgramContext): Steps<void> {
   cpu.report("result", {
     program: "shared",
     workload: "lock",
-    ...{ card, placement, side, sections, counter, ...figures },
+    ...part,
+    ...{ sections, counter, ...figures },
     ...{ busMessages: bus, networkMessages: network },
   });
 }

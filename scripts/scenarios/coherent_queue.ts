@@ -15,8 +15,8 @@ import {
   latencyOf,
   LINE_BYTES,
   openShared,
+  partOf,
   type Shared,
-  type Side,
   waitWord,
   WORD_BYTES,
   wordIn,
@@ -24,9 +24,6 @@ import {
 } from "./shared_memory.ts";
 
 interface QueueOptions {
-  readonly card: string;
-  readonly placement?: string;
-  readonly side: Side;
   /** Messages of each load: with a pause before each, and as fast as there is room. */
   readonly messages: number;
   readonly slots: number;
@@ -48,7 +45,7 @@ const QUIET_PS = 50e6;
 
 export default function* coherentQueue(context: ProgramContext): Steps<void> {
   const { cpu } = context, options = context.options as unknown as QueueOptions;
-  const shared = yield* openShared(context);
+  const part = partOf(cpu.host), shared = yield* openShared(context);
   const begin = timeOption(context.options, "begin"), span = timeOption(context.options, "span");
   for (const [number, run] of RUNS.entries()) {
     const at = begin + number * span;
@@ -58,18 +55,18 @@ export default function* coherentQueue(context: ProgramContext): Steps<void> {
     yield* cpu.sleep(at + QUIET_PS - cpu.now);
     // Each load has lines of its own: one that tells what is taken, and the slots.
     const queue = { shared, base: number * (options.slots + 1) * LINE_BYTES, options, run };
-    const figures = run.from === options.side
+    const figures = run.from === part.side
       ? yield* produce(context, queue)
       : yield* consume(context, queue);
     yield* cpu.sleep(Math.max(0, at + span - 2 * QUIET_PS - cpu.now));
     const { bus, network } = yield* messages();
-    const { card, placement = "none", side } = options;
     const way = run.from === "far" ? "far to home" : "home to far";
     const load = run.isPaced ? "paced" : "at once";
     cpu.report("result", {
       program: "shared",
       workload: "queue",
-      ...{ card, placement, side, way, load, messages: options.messages, ...figures },
+      ...part,
+      ...{ way, load, messages: options.messages, ...figures },
       ...{ busMessages: bus, networkMessages: network },
     });
   }
@@ -141,12 +138,11 @@ function messageOf(number: number): Uint8Array<ArrayBuffer> {
 export function check({ hosts, reports }: CrashView): readonly string[] {
   const wrong: string[] = [];
   for (const [host, { options }] of Object.entries(hosts)) {
-    const { side, messages } = options as unknown as QueueOptions;
-    if (side === undefined) continue;
+    const { messages } = options as unknown as QueueOptions;
     const taken = reports.filter(({ node, topic, value }) =>
       node === host && topic === "result" && (value as { taken?: number }).taken === messages
     );
-    const wanted = RUNS.filter(({ from }) => from !== side).length;
+    const wanted = RUNS.filter(({ from }) => from !== partOf(host).side).length;
     if (taken.length < wanted) wrong.push(`${host} has taken ${taken.length} of ${wanted} loads`);
   }
   return wrong;

@@ -6,6 +6,7 @@
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { NEVER } from "../../fabric/base/time.ts";
+import { sizeOption } from "../../nodes/host/own_options.ts";
 import type { Buffer } from "../../nodes/host/memory/address_map.ts";
 import { type LatencySummary, summarize } from "../../nodes/host/programs/common/summary.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -15,6 +16,8 @@ import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from
 export const LINE_BYTES = 64;
 export const WORD_BYTES = 8;
 const SERVICE = "shared";
+/** Home waits for connections by then. */
+const LISTENS_PS = 100e6;
 
 /** Memory that several computers load from and store to. Each call returns when the access is done. */
 export interface Shared {
@@ -35,24 +38,37 @@ export interface Shared {
 /** Where an access is made: at the computer whose memory it is, or at another. */
 export type Side = "home" | "far";
 
+/** A host's part in a memory, as its name says: `home-local`, `far-pcie`, `far2-pcie`. */
+export interface Part {
+  readonly side: Side;
+  readonly card: "coherent" | "pcie";
+  /** The region's name, which is that of its placement (C-04); `none` of PCIe cards. */
+  readonly placement: string;
+}
+
+/** @throws TypeError for a host whose name says none. */
+export function partOf(host: string): Part {
+  const [, side, memory] = /^(home|far)\d*-(\w+)$/.exec(host) ?? [];
+  if (side === undefined) throw new TypeError(`Host ${host} must be called home-… or far-…`);
+  const card = memory === "pcie" ? "pcie" : "coherent";
+  return { side: side as Side, card, placement: card === "pcie" ? "none" : memory! };
+}
+
 /**
- * The memory that the options of a program name: `card`, `side`; of PCIe cards `bytes`, `to` of the far side, and
- * `clients` of the home side, for all of whom it waits. @throws TypeError for a card or a side that is none.
+ * The memory that this host has a part in. Options for PCIe cards: its `bytes`, and `clients`, far hosts for all of
+ * which home waits.
  */
 export function* openShared(context: ProgramContext): Steps<Shared> {
-  const { card, side } = context.options;
-  if (card !== "pcie") throw new TypeError(`Option card must be pcie: it is ${card}`);
-  if (side === "home") return yield* serveMemory(context);
-  if (side === "far") return yield* reachMemory(context);
-  throw new TypeError(`Option side must be home or far: it is ${JSON.stringify(side)}`);
+  const { side } = partOf(context.cpu.host);
+  return yield* side === "home" ? serveMemory(context) : reachMemory(context);
 }
 
 /** The host's own memory, which its PCIe card lets others reach. */
-export function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
+function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-  const buffer = cpu.allocate(Number(options.bytes));
+  const buffer = cpu.allocate(sizeOption(options, "bytes"));
   const access = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
   const mr = v.must(yield* v.regMr(pd, buffer, { access }));
   const listener = v.must(v.listen(device, SERVICE));
@@ -98,10 +114,12 @@ function* reachMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-  const bytes = Number(options.bytes);
+  const bytes = sizeOption(options, "bytes");
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
-  const connection = yield* connectTo(device, { to: String(options.to), service: SERVICE, qp });
+  yield* cpu.sleep(LISTENS_PS);
+  const to = cpu.host.replace(/^far\d*/, "home");
+  const connection = yield* connectTo(device, { to, service: SERVICE, qp });
   return farMemory({ device, cpu, connection, cq, mr });
 }
 

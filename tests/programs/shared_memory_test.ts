@@ -123,7 +123,7 @@ describe("coherent_lock.yaml", () => {
       "tickets: 200": "tickets: 40",
     });
     same(checkLock(viewOf(rack, rack.reports)), []);
-    for (const host of ["pcie-1", "pcie-2"]) {
+    for (const host of ["far-pcie", "far2-pcie"]) {
       const [row] = rack.reported("result", host);
       equal(row!.counter, 40);
       ok((row!.latencyPs as Latency).median > 2e6, "an atomic and a look at least");
