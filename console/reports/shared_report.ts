@@ -36,7 +36,7 @@ export interface AccessRow extends OfMemory {
   readonly meanPs: Time;
   readonly busMessagesPerAccess: number;
   readonly networkMessagesPerAccess: number;
-  /** Of the region's accesses at the card that keeps its copy; null where cards keep none. */
+  /** Of the far computer's accesses, those that the cache of a card has served; null where cards keep none. */
   readonly hitRate: number | null;
 }
 
@@ -114,7 +114,7 @@ interface Told {
   readonly loadPs?: SharedLatency;
   readonly storePs?: SharedLatency;
   readonly hits?: number;
-  readonly misses?: number;
+  readonly asked?: number;
   readonly way?: string;
   readonly load?: string;
   readonly messages?: number;
@@ -213,7 +213,7 @@ function accessRow(variant: string, parts: readonly Part[]): AccessRow {
   const all = Object.values(latencies).filter((each) => each !== null);
   const accesses = all.reduce((sum, { count }) => sum + count, 0);
   const spentPs = all.reduce((sum, { count, mean }) => sum + count * mean, 0);
-  const hits = sumOf(parts, "hits"), looked = hits + sumOf(parts, "misses");
+  const asked = sumOf(parts, "asked");
   return {
     ...memoryOf(variant, parts as [Part]),
     farPercent: parts[0]!.told.farPercent ?? 0,
@@ -222,7 +222,7 @@ function accessRow(variant: string, parts: readonly Part[]): AccessRow {
     meanPs: accesses === 0 ? 0 : Math.round(spentPs / accesses),
     busMessagesPerAccess: over(sumOf(parts, "busMessages"), accesses),
     networkMessagesPerAccess: over(sumOf(parts, "networkMessages"), accesses),
-    hitRate: looked === 0 ? null : over(hits, looked),
+    hitRate: asked === 0 ? null : over(sumOf(parts, "hits"), asked),
   };
 }
 

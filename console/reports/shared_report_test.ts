@@ -24,8 +24,8 @@ function reportOf(results: readonly { readonly node: string; readonly value: unk
 describe("sharedReport", () => {
   it("C-11: joins what both computers tell of accesses, and counts messages and hits of each access", () => {
     const report = reportOf([
-      access("home", "local", 25, { loadPs: latency(20, 60), storePs: latency(10, 15) }),
-      access("far", "local", 25, { loadPs: latency(2_000, 25), hits: 20, misses: 5 }),
+      access("home", "local", 25, { loadPs: latency(20, 60), storePs: latency(10, 15), hits: 5 }),
+      access("far", "local", 25, { loadPs: latency(2_000, 25), hits: 15, asked: 25 }),
     ])!;
     assert.deepEqual(report.accesses, [{
       variant: "x",
@@ -109,7 +109,7 @@ describe("sharedTables", () => {
     const report = reportOf([
       access("far", "local", 0, { loadPs: latency(1e6) }),
       access("far", "local", 100, { loadPs: latency(3e6) }),
-      access("far", "remote", 0, { loadPs: latency(2e6), hits: 1, misses: 1 }),
+      access("far", "remote", 0, { loadPs: latency(2e6), hits: 1, asked: 2 }),
       access("far", "remote", 100, { loadPs: latency(2e6) }),
     ])!;
     const [table, line, ...more] = sharedTables(report);

@@ -99,7 +99,7 @@ class Accesses {
     }
     const end = late + accesses * everyPs + QUIET_PS;
     yield* this.#until(end);
-    const { bus, network } = yield* messages();
+    const { bus, network, asked, hits } = yield* messages();
     const load = latencyOf(loads), store = latencyOf(stores);
     cpu.report("result", {
       program: "shared",
@@ -108,7 +108,7 @@ class Accesses {
       farPercent,
       ...(load && { loadPs: load }),
       ...(store && { storePs: store }),
-      ...{ busMessages: bus, networkMessages: network },
+      ...{ busMessages: bus, networkMessages: network, asked, hits },
     });
     yield* this.#until(end + QUIET_PS);
     yield* this.#tellLines(phase);

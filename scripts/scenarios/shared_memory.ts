@@ -182,29 +182,49 @@ export function* waitWord(
 
 /** What a card has sent and answered between two looks, in messages (C-11). */
 export interface Messages {
-  /** On the host's bus, in both directions: of a PCIe card doorbells, DMA writes, and DMA reads with their answers. */
+  /**
+   * On the host's bus, in both directions: doorbells, DMA writes, and DMA reads with their answers; of regions lines'
+   * messages at home, and elsewhere accesses with their answers.
+   */
   readonly bus: number;
   /** Frames that the card has sent. */
   readonly network: number;
+  /** Accesses of a far computer's cores to regions, and accesses that a cache of this card has served. */
+  readonly asked: number;
+  readonly hits: number;
 }
 
 /** Looks at the card's counters, and says at each further call what has been counted since; a look counts nothing. */
 export function* countMessages(cpu: ProgramContext["cpu"]): Steps<() => Steps<Messages>> {
   const first = messagesOf(yield* countersOf(cpu));
   let before = messagesOf(yield* countersOf(cpu));
-  const ofLook = { bus: before.bus - first.bus, network: before.network - first.network };
+  const ofLook = since(first, before);
   return function* () {
     const now = messagesOf(yield* countersOf(cpu));
-    const bus = now.bus - before.bus - ofLook.bus;
-    const network = now.network - before.network - ofLook.network;
+    const counted = since(ofLook, since(before, now));
     before = now;
-    return { bus, network };
+    return counted;
+  };
+}
+
+function since(before: Messages, now: Messages): Messages {
+  return {
+    bus: now.bus - before.bus,
+    network: now.network - before.network,
+    asked: now.asked - before.asked,
+    hits: now.hits - before.hits,
   };
 }
 
 function messagesOf(counters: Counts): Messages {
-  const { doorbells = 0, dmaReads = 0, dmaWrites = 0, framesOut = 0 } = counters;
-  return { bus: doorbells + 2 * dmaReads + dmaWrites, network: framesOut };
+  const { doorbells = 0, dmaReads = 0, dmaWrites = 0, framesOut: network = 0 } = counters;
+  const { remoteCacheHits = 0, remoteCacheMisses = 0, localCacheHits = 0 } = counters;
+  const asked = remoteCacheHits + remoteCacheMisses;
+  let bus = doorbells + 2 * dmaReads + dmaWrites + 2 * asked;
+  for (const [name, count] of Object.entries(counters)) {
+    if (/^line(Sent|Received)[A-Z]/.test(name)) bus += count;
+  }
+  return { bus, network, asked, hits: remoteCacheHits + localCacheHits };
 }
 
 export type Latency = Pick<LatencySummary, "count" | "median" | "p99" | "max" | "mean">;
