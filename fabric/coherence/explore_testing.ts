@@ -238,6 +238,7 @@ function homeCardDies(system: System): Events {
     size: size.home,
     contents: host.contents,
     regionOf: home.regionOf,
+    life: home.life + 1,
   });
   Object.assign(system.home as { -readonly [K in keyof typeof home]: (typeof home)[K] }, fresh);
   // The card's next life begins where software has put the region.

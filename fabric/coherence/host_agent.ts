@@ -21,6 +21,14 @@ export interface HostAgent {
   notices: number;
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
+  /** Told of each change of a line, by the node whose cache and memory it is. */
+  readonly changed?: (line: number, change: HostChange) => void;
+}
+
+/** A line before and after a row has acted on it, and a core's store where there was one. */
+export interface HostChange {
+  readonly before: HostLine;
+  readonly after: HostLine;
 }
 
 /** The line as it is now. */
@@ -88,10 +96,13 @@ function apply(
   const move = rowOf(agent.table, { state: before.phase, event, who })(before, { data });
   agent.lines.set(line, move.line);
   if (move.send !== undefined) {
-    const carries = move.send === "GrantS" || move.send === "GrantE";
-    out.bus.push({ kind: move.send, line, data: carries ? move.line.memory : undefined });
+    const { memory } = move.line;
+    const carries = move.send === "GrantS" || move.send === "GrantE" ||
+      (move.send === "Cmp" && memory === LOST);
+    out.bus.push({ kind: move.send, line, data: carries ? memory : undefined });
   }
   if (move.serves) serve(agent, { line, before }, out);
+  agent.changed?.(line, { before, after: hostLine(agent, line) });
   if (move.resumes) resume(agent, line, out);
 }
 
@@ -105,10 +116,13 @@ function serve(
   const [access] = agent.waiting.splice(index, 1);
   if (access === undefined) return;
   const now = hostLine(agent, line);
-  const data = access.kind === "flush" ? undefined : now.cached;
-  if (access.kind !== "store") {
-    const result = data === LOST ? "lost" : "done";
-    out.answers.push({ access, result, data });
+  if (access.kind === "flush") {
+    out.answers.push({ access, result: now.memory === LOST ? "lost" : "done" });
+    return;
+  }
+  const data = now.cached;
+  if (access.kind === "load") {
+    out.answers.push({ access, result: data === LOST ? "lost" : "done", data });
     return;
   }
   const changed = agent.contents.apply(now.cached, access.change);

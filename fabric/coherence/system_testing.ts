@@ -6,7 +6,7 @@
  * - on the bus a grant goes before a later snoop of its line; messages of a class and a line keep their order,
  *   and nothing else does.
  */
-import { type CacheSize, type FarCard, farReceive } from "./far_card.ts";
+import { type CacheSize, type FarCard, farReceive, newFarCard } from "./far_card.ts";
 import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
 import { type HomeCard, type HomeSize, newHomeCard } from "./home_card.ts";
 import { canTake, homeBus, homeReceive } from "./home_card.ts";
@@ -95,23 +95,24 @@ export function newSystem(
 ): System {
   const agents = Array.from({ length: size.fars }, (_, index) => index + 1);
   const home = newHomeCard({ tables, size: size.home, contents, regionOf: ONE_REGION });
-  for (const agent of agents) home.lives.set(agent, 0);
+  for (const agent of agents) {
+    home.lives.set(agent, 0);
+    home.lastLives.set(agent, 0);
+  }
   return {
     size,
     links,
     host: { table: tables.host, contents, lines: new Map(), waiting: [], notices: 0, initial },
     home,
     fars: agents.map((agent) => ({
-      agent,
-      table: tables.far,
-      contents,
-      size: size.remoteCache,
-      regionOf: ONE_REGION,
-      lines: new Map(),
-      waiting: [],
-      active: new Map(),
-      placements: new Map(),
-      life: 0,
+      ...newFarCard({
+        agent,
+        table: tables.far,
+        contents,
+        size: size.remoteCache,
+        regionOf: ONE_REGION,
+      }),
+      homeLife: home.life,
       isUp: true,
     })),
     wires: agents.map(() => ({ req: [], snp: [], up: [], down: [] })),
@@ -146,6 +147,7 @@ export function fork(system: System): System {
       placements: new Map(home.placements),
       purges: new Set(home.purges),
       lives: new Map(home.lives),
+      lastLives: new Map(home.lastLives),
     },
     fars: system.fars.map(forkCard),
     wires: system.wires.map(({ req, snp, up, down }) => ({

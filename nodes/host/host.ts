@@ -34,6 +34,7 @@ import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { CardMemory } from "./memory/card_memory.ts";
 import { Iommu } from "./memory/iommu.ts";
+import { HostRegions } from "./coherence/shared_regions.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
@@ -77,6 +78,8 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly bus: HostBus;
   /** Where the card asks the IOMMU for pages and translations. */
   readonly ats: Ats | undefined;
+  /** Regions that this host shares with others (C-03). */
+  readonly regions: HostRegions | undefined;
   readonly #snoops = new SnoopFilter((address) =>
     this.bus.send({ kind: "snoop-invalidate", address })
   );
@@ -145,6 +148,12 @@ export class Host implements Node, Machine<ThreadContext> {
     this.ats = work?.request === "iommu"
       ? new Ats({ work, pager: this.paging, send: (message) => this.bus.send(message) })
       : undefined;
+    this.regions = plan.shared && new HostRegions({
+      host: this,
+      plan,
+      life,
+      ended: (ticket) => this.#processor.lineDone(ticket, this.now),
+    });
     this.iio = new Iio(plan, {
       memory: this.memory,
       processingPs: this.processingPs,
@@ -190,6 +199,7 @@ export class Host implements Node, Machine<ThreadContext> {
     switch (input.kind) {
       case "power":
         this.#powered = true;
+        this.regions?.boot(now);
         this.#programs.boot();
         break;
       case "run":
@@ -204,6 +214,7 @@ export class Host implements Node, Machine<ThreadContext> {
       case "wake":
         // Memory is updated before programs run at the same instant.
         this.iio.run(now);
+        this.regions?.run(now);
         this.ats?.run(now);
         this.#processor.run(now);
         break;
@@ -229,7 +240,8 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   wakeAt(): Time {
-    return Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
+    const next = Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
+    return this.regions === undefined ? next : Math.min(next, this.regions.nextAt);
   }
 
   nextDurableAt(): Time {
@@ -281,6 +293,7 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #linkChanged(up: boolean): void {
     if (!this.bus.setUp(up)) return;
+    this.regions?.linkChanged(up);
     if (!up) {
       this.paging.reset();
       this.hintThread.reset();
@@ -323,11 +336,13 @@ export class Host implements Node, Machine<ThreadContext> {
       case "register-write":
       case "register-read":
       case "command":
+        return fail(`${this.name} got a ${message.kind} on its bus`);
       case "line":
       case "far-access":
       case "far-answer":
       case "far-invalidate":
-        return fail(`${this.name} got a ${message.kind} on its bus`);
+        if (this.regions !== undefined) return this.regions.take(message);
+        return fail(`${this.name} got a ${message.kind}, and shares no region`);
       default:
         unreachable(message);
     }
@@ -345,6 +360,7 @@ export class Host implements Node, Machine<ThreadContext> {
     // The kernel's own, which no program reads.
     if (event.type === "PAGE_FAULT") return this.paging.fault(event);
     if (event.type === "HINT_WORK") return this.hintThread.take(event);
+    if (this.regions?.event(event)) return;
     this.out.report("rnic-event", event);
     const { device } = this.#programs;
     if (device !== undefined) this.options.onEvent?.(device, event);

@@ -36,8 +36,8 @@ export function regionToArray(message: RegionMessage): unknown[] {
     case "line":
       return optional([code, message.op, message.address], message.data);
     case "far-access": {
-      const { tag, region, line, op, change } = message;
-      return optional([code, tag, region, line, op], change && changeToArray(change));
+      const { tag, region, line, op, change, lines } = message;
+      return optional([code, tag, region, line, op], change ? changeToArray(change) : lines);
     }
     case "far-answer":
       return optional([code, message.tag, message.result], message.data);
@@ -79,20 +79,22 @@ function lineMessage(fields: readonly unknown[]): RegionMessage | undefined {
   const [, op, address, content] = fields;
   if (!isBusKind(op) || !isCount(address) || address % COHERENCE_LINE_BYTES !== 0) return undefined;
   if (fields.length === 3) return { kind: "line", op, address };
-  if (fields.length !== 4 || !BUS_MESSAGES[op].carries) return undefined;
-  const data = content === LOST ? LOST : lineBytes(content);
+  const isPoison = content === LOST && (BUS_MESSAGES[op].carries || op === "Cmp");
+  if (fields.length !== 4 || !(isPoison || BUS_MESSAGES[op].carries)) return undefined;
+  const data = isPoison ? LOST : lineBytes(content);
   return data && { kind: "line", op, address, data };
 }
 
 function farAccess(fields: readonly unknown[]): FarAccess | undefined {
-  const [, tag, region, line, code, words] = fields;
+  const [, tag, region, line, code, last] = fields;
   const op = FAR_OPS.find((each) => each === code);
   if (!isCount(tag) || !isCount(region) || !isCount(line) || op === undefined) return undefined;
   const access = { kind: "far-access", tag, region, line, op } as const;
   if (fields.length === 5) return op === "store" ? undefined : access;
-  const change = changeFromArray(words);
-  if (fields.length !== 6 || op !== "store" || change === undefined) return undefined;
-  return { ...access, change };
+  if (fields.length !== 6) return undefined;
+  if (op === "flush") return isCount(last) && last > 0 ? { ...access, lines: last } : undefined;
+  const change = changeFromArray(last);
+  return op === "store" && change !== undefined ? { ...access, change } : undefined;
 }
 
 // ── changes of a line ────────────────────────────────────────────────────────────────────────────

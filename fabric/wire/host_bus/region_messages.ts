@@ -13,7 +13,7 @@ export interface LineMessage {
   readonly op: BusKind;
   /** Of the line's first byte, in home's memory. */
   readonly address: number;
-  /** Where the message carries it: 64 B, or poison (decision 13). */
+  /** Where the message carries it: 64 B, or poison (decision 13), which a `Cmp` has, too. */
   readonly data?: Uint8Array<ArrayBuffer> | typeof LOST;
 }
 
@@ -33,6 +33,8 @@ export interface FarAccess {
   readonly op: FarOp;
   /** Of `store`, and of no other. */
   readonly change?: LineChange;
+  /** Of `flush`: how many lines from `line` on, else one (decision 8). */
+  readonly lines?: number;
 }
 
 /**

@@ -50,6 +50,15 @@ export const anyRegionMessage: fc.Arbitrary<RegionMessage> = fc.oneof(
     change: anyLineChange,
   }),
   record<RegionMessage>({
+    kind: is("far-access"),
+    tag: count,
+    region: count,
+    line: count,
+    op: is("flush"),
+    lines: fc.integer({ min: 1 }),
+  }),
+  record<RegionMessage>({ kind: is("line"), op: is("Cmp"), address, data: is(LOST) }),
+  record<RegionMessage>({
     kind: is("far-answer"),
     tag: count,
     result: fc.constantFrom(...FAR_RESULTS),
