@@ -70,6 +70,7 @@ export default function* coherentQueue(context: ProgramContext): Steps<void> {
       ...{ busMessages: bus, networkMessages: network },
     });
   }
+  yield* shared.close();
 }
 
 interface Queue {

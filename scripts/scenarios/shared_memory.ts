@@ -3,6 +3,7 @@
  * cards and, for comparison (C-11), on memory behind PCIe cards, where the home computer uses its own memory and the
  * others send it READs, WRITEs and atomics and wait for each.
  */
+import type { Region } from "../../nodes/host/cpu/region.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { NEVER } from "../../fabric/base/time.ts";
@@ -33,6 +34,8 @@ export interface Shared {
    * card is told nothing, and looks again at once.
    */
   waitChange(offset: number, length: number): Steps<void>;
+  /** This computer uses the memory no more: a card that holds copies renews its lease for ever. */
+  close(): Steps<void>;
 }
 
 /** Where an access is made: at the computer whose memory it is, or at another. */
@@ -59,8 +62,23 @@ export function partOf(host: string): Part {
  * which home waits.
  */
 export function* openShared(context: ProgramContext): Steps<Shared> {
-  const { side } = partOf(context.cpu.host);
+  const { side, card, placement } = partOf(context.cpu.host);
+  if (card === "coherent") return regionMemory(yield* context.cpu.region(placement));
   return yield* side === "home" ? serveMemory(context) : reachMemory(context);
+}
+
+function regionMemory(region: Region): Shared {
+  return {
+    load: (offset, length) => region.load(offset, length),
+    store: (offset, bytes) => region.store(offset, bytes),
+    fetchAdd: (offset, operand) => region.fetchAdd(offset, operand),
+    *waitChange(offset, length) {
+      yield* region.waitChange(offset, length, NEVER);
+    },
+    *close() {
+      if (!region.isHome) yield* region.deregister();
+    },
+  };
 }
 
 /** The host's own memory, which its PCIe card lets others reach. */
@@ -98,6 +116,7 @@ function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
     *waitChange(offset, length) {
       yield* cpu.waitMemory(address + offset, length, NEVER);
     },
+    *close() {},
   };
 }
 
@@ -143,6 +162,7 @@ function farMemory(reach: Reach): Shared {
       return wordIn(cpu.load(mr.address, WORD_BYTES));
     },
     *waitChange() {},
+    *close() {},
   };
 }
 
