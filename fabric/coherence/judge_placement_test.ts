@@ -1,65 +1,89 @@
+/** Who judges the copy's place, and how (C-04, decision 17). */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { type Frequencies, type Judgement, judgePlacement, placeFor } from "./judge_placement.ts";
+import {
+  FRESH_JUDGEMENT,
+  JUDGE_RULES,
+  type Judgement,
+  judgePlacement,
+  type JudgeRules,
+  placeFor,
+  type WindowCounts,
+} from "./judge_placement.ts";
 
-const RULES = { factor: 1.25, windows: 2, least: 8 };
+const AT_ONCE: JudgeRules = { marginPercent: 0, windows: 1 };
 
-/** The places after each window. */
-function places(first: Judgement["place"], windows: readonly Frequencies[]): Judgement["place"][] {
-  let judgement: Judgement = { place: first, against: 0 };
-  return windows.map((counts) => (judgement = judgePlacement(judgement, counts, RULES)).place);
+function after(start: Judgement, windows: readonly WindowCounts[], rules?: JudgeRules): Judgement {
+  return windows.reduce((before, counts) => judgePlacement(before, counts, rules), start);
 }
 
-describe("placeFor", () => {
-  it("C-04: is local where home's frequency is higher; a tie goes to remote", () => {
-    const found = [[1, 0], [0, 1], [5, 5], [0, 0]].map(([home, far]) =>
-      placeFor({ home: home!, far: far! })
-    );
-    assert.deepEqual(found, ["local", "remote", "remote", "remote"]);
-  });
-});
+function moves(start: Judgement, windows: readonly WindowCounts[], rules?: JudgeRules): number {
+  let count = 0, now = start;
+  for (const counts of windows) {
+    const next = judgePlacement(now, counts, rules);
+    if (next.place !== now.place) count++;
+    now = next;
+  }
+  return count;
+}
+
+const LOCAL: Judgement = { place: "local", isFresh: false, forMove: 0 };
+const REMOTE: Judgement = { place: "remote", isFresh: false, forMove: 0 };
 
 describe("judgePlacement", () => {
-  it("C-04: moves to the side with more accesses, and back", () => {
-    const home = { home: 90, far: 10 }, far = { home: 10, far: 90 };
-    assert.deepEqual(places("remote", [home, home, far, far]), [
-      "remote",
-      "local",
-      "local",
-      "remote",
-    ]);
-  });
-
-  it("decision 17: a difference within the factor moves nothing, in either direction", () => {
-    const near = { home: 55, far: 45 };
-    assert.deepEqual(places("remote", [near, near, near]), ["remote", "remote", "remote"]);
-    assert.deepEqual(places("local", [{ home: 45, far: 55 }, { home: 45, far: 55 }]), [
-      "local",
-      "local",
-    ]);
-    assert.deepEqual(places("remote", [{ home: 60, far: 40 }, { home: 60, far: 40 }])[1], "local");
-  });
-
-  it("decision 17: one window alone moves nothing, nor do some with others between", () => {
-    const home = { home: 90, far: 10 }, far = { home: 10, far: 90 };
-    assert.deepEqual(places("remote", [home, far, home, far]), Array(4).fill("remote"));
-  });
-
-  it("decision 17: a window with few accesses neither speaks for a place nor against it", () => {
-    const home = { home: 90, far: 10 }, few = { home: 0, far: 7 };
-    assert.deepEqual(places("remote", [home, few, home]), ["remote", "remote", "local"]);
-    assert.deepEqual(places("remote", [{ home: 7, far: 0 }, { home: 7, far: 0 }])[1], "remote");
-  });
-
-  it("never moves back and forth on counts that stay as they are", () => {
-    for (let home = 0; home <= 40; home++) {
-      for (let far = 0; far <= 40; far++) {
-        for (const first of ["local", "remote"] as const) {
-          const seen = places(first, Array(8).fill({ home, far }));
-          const moves = seen.filter((place, i) => place !== (seen[i - 1] ?? first)).length;
-          assert.ok(moves <= 1, `${home} and ${far} from ${first}: ${seen}`);
+  it("C-04 (in part): without hysteresis is the document's rule, whatever was before: every ratio", () => {
+    for (let home = 0; home <= 12; home++) {
+      for (let far = home === 0 ? 1 : 0; far <= 12; far++) {
+        for (const before of [FRESH_JUDGEMENT, LOCAL, REMOTE]) {
+          const { place } = judgePlacement(before, { home, far }, AT_ONCE);
+          assert.equal(place, home > far ? "local" : "remote", `${home} : ${far}`);
         }
       }
     }
+  });
+
+  it("decision 17: a tie goes to remote", () => {
+    assert.equal(placeFor({ home: 7, far: 7 }), "remote");
+    assert.equal(judgePlacement(LOCAL, { home: 7, far: 7 }, AT_ONCE).place, "remote");
+  });
+
+  it("decision 17: a fresh region follows the plain rule at once, without margin", () => {
+    assert.equal(judgePlacement(FRESH_JUDGEMENT, { home: 101, far: 100 }).place, "local");
+    assert.equal(judgePlacement(FRESH_JUDGEMENT, { home: 100, far: 100 }).place, "remote");
+  });
+
+  it("decision 17: a move needs the margin, in windows one after the other", () => {
+    const worth = { home: 126, far: 100 }, little = { home: 124, far: 100 };
+    assert.equal(moves(REMOTE, Array(50).fill(little)), 0);
+    assert.equal(after(REMOTE, [worth]).place, "remote");
+    assert.equal(after(REMOTE, [worth, little, worth]).place, "remote");
+    assert.equal(after(REMOTE, [worth, worth]).place, "local");
+    assert.equal(after(LOCAL, [{ home: 100, far: 124 }, { home: 100, far: 124 }]).place, "local");
+    assert.equal(after(LOCAL, [{ home: 100, far: 125 }, { home: 100, far: 125 }]).place, "remote");
+  });
+
+  it("C-04 (in part): counts that swing around the crossover move the copy without hysteresis, and not with it", () => {
+    const swing = Array.from(
+      { length: 40 },
+      (_, at) => at % 2 === 0 ? { home: 110, far: 100 } : { home: 100, far: 110 },
+    );
+    assert.equal(moves(LOCAL, swing, AT_ONCE), 39);
+    assert.equal(moves(LOCAL, swing), 0);
+  });
+
+  it("a window without an access says nothing", () => {
+    const worth = { home: 2, far: 0 }, none = { home: 0, far: 0 };
+    assert.deepEqual(judgePlacement(FRESH_JUDGEMENT, none), FRESH_JUDGEMENT);
+    assert.equal(judgePlacement(LOCAL, none, AT_ONCE).place, "local");
+    assert.equal(after(REMOTE, [worth, none, worth]).place, "local");
+  });
+
+  it("refuses counts and rules that are none", () => {
+    assert.throws(() => judgePlacement(LOCAL, { home: -1, far: 0 }), /Cannot judge -1 and 0/);
+    assert.throws(() => judgePlacement(LOCAL, { home: 1.5, far: 0 }), /whole numbers/);
+    assert.throws(
+      () => judgePlacement(LOCAL, { home: 1, far: 0 }, { ...JUDGE_RULES, windows: 0 }),
+      /at least one window/,
+    );
   });
 });
