@@ -5,7 +5,7 @@
  */
 import { NEVER, type Time } from "../base/time.ts";
 import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
-import { beginLease, type FarLease, newFarLease, renewedBy, rideAt } from "./lease.ts";
+import { beginLease, type FarLease, isIdle, newFarLease, renewedBy, rideAt } from "./lease.ts";
 import type { LeaseTimes } from "./lease.ts";
 import {
   type Access,
@@ -113,6 +113,7 @@ export function needsLease({ lines, active, waiting }: FarCard): boolean {
 export function farAccess(card: FarCard, access: Access, out: Output): void {
   expire(card, out);
   const { lease, now } = card;
+  if (lease !== null) lease.idleRenewals = 0;
   if (lease !== null && !needsLease(card)) {
     if (card.isUp) beginLease(lease, now);
     else if (now >= lease.until) greet(card, out);
@@ -182,6 +183,12 @@ export function farReceive(card: FarCard, message: WireMessage, out: Output): vo
       resume(card, line, out);
   }
   begin(card, out);
+  if (card.lease !== null && isIdle(card.lease)) giveBackAll(card, out);
+}
+
+/** Evicts all lines that can be evicted now: no core has used them for long, and their lease costs messages. */
+export function giveBackAll(card: FarCard, out: Output): void {
+  for (const line of [...card.lines.keys()]) if (canEvict(card, line)) evict(card, line, out);
 }
 
 /**

@@ -439,9 +439,13 @@ function emitToDead(
     case "RecS":
       answerFor(card, { line, agent }, out);
       break;
-    case "DataS":
+    case "DataS": {
+      // It is no sharer: an `Inv` would meet a next life that has not heard its `Welcome`.
+      const lent = homeLine(card, line);
+      keep(card, line, { ...lent, sharers: lent.sharers & ~(1 << agent) });
       apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
       break;
+    }
     case "DataE": {
       // It was never sent, so nothing is lost: it goes back, and a snoop that waits goes on waiting for that.
       const { snoop } = homeLine(card, line);
