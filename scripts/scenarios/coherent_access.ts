@@ -60,7 +60,6 @@ export default function* coherentAccess(context: ProgramContext): Steps<void> {
     yield* access.run(phase);
     begin += (options.warmUp + options.accesses) * everyPs + 4 * QUIET_PS;
   }
-  yield* shared.close();
 }
 
 /** The accesses of one computer. */

@@ -79,7 +79,6 @@ export default function* coherentCost(context: ProgramContext): Steps<void> {
       at += STEP_PS;
     }
   }
-  yield* shared.close();
 }
 
 function* until(cpu: ProgramContext["cpu"], time: Time): Steps<void> {

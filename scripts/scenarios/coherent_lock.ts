@@ -58,7 +58,6 @@ export default function* coherentLock(context: ProgramContext): Steps<void> {
     ...{ sections, counter, ...figures },
     ...{ busMessages: bus, networkMessages: network },
   });
-  yield* shared.close();
 }
 
 function* lockOften(context: ProgramContext, shared: Shared) {

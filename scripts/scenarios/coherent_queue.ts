@@ -70,7 +70,6 @@ export default function* coherentQueue(context: ProgramContext): Steps<void> {
       ...{ busMessages: bus, networkMessages: network },
     });
   }
-  yield* shared.close();
 }
 
 interface Queue {

@@ -34,8 +34,6 @@ export interface Shared {
    * card is told nothing, and looks again at once.
    */
   waitChange(offset: number, length: number): Steps<void>;
-  /** This computer uses the memory no more: a card that holds copies renews its lease for ever. */
-  close(): Steps<void>;
 }
 
 /** Where an access is made: at the computer whose memory it is, or at another. */
@@ -75,9 +73,6 @@ function regionMemory(region: Region): Shared {
     *waitChange(offset, length) {
       yield* region.waitChange(offset, length, NEVER);
     },
-    *close() {
-      if (!region.isHome) yield* region.deregister();
-    },
   };
 }
 
@@ -116,7 +111,6 @@ function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
     *waitChange(offset, length) {
       yield* cpu.waitMemory(address + offset, length, NEVER);
     },
-    *close() {},
   };
 }
 
@@ -162,7 +156,6 @@ function farMemory(reach: Reach): Shared {
       return wordIn(cpu.load(mr.address, WORD_BYTES));
     },
     *waitChange() {},
-    *close() {},
   };
 }
 
