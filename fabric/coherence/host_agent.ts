@@ -39,6 +39,14 @@ export interface HostAgent {
   readonly counts: HostCounts;
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
+  /** Told of each change of a line, by the node whose cache and memory it is. */
+  readonly changed?: (line: number, change: HostChange) => void;
+}
+
+/** A line before and after a row has acted on it, and a core's store where there was one. */
+export interface HostChange {
+  readonly before: HostLine;
+  readonly after: HostLine;
 }
 
 /** An agent that has lent nothing. */
@@ -136,6 +144,7 @@ function apply(
     out.bus.push({ kind: move.send, line, data: carries ? memory : undefined });
   }
   if (move.serves) serve(agent, { line, before }, out);
+  agent.changed?.(line, { before, after: hostLine(agent, line) });
   if (move.resumes) resume(agent, line, out);
 }
 

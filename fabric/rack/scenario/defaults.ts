@@ -45,6 +45,7 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
     mtu,
     switch: switchOptions,
     bus: { ...profile.bus, ...section.bus },
+    coherentBus: { ...profile.coherent.bus, ...section.coherentBus },
     ...(congestion !== undefined && { congestion }),
   };
 }
@@ -63,6 +64,7 @@ export function resolveHost(
   const queues = { ...defaults.queues, ...own.queues };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
+  const isCoherent = (own.attach ?? defaults.attach) === "coherent";
   const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
   const pressure = own.pressure ?? defaults.pressure;
   const hints = own.hints === undefined ? defaults.hints : own.hints;
@@ -71,6 +73,7 @@ export function resolveHost(
     : own.verifyHistory;
   return {
     name,
+    ...(isCoherent && { attach: "coherent" as const }),
     ddio: own.ddio ?? defaults.ddio ?? "on",
     architecture: own.architecture ?? defaults.architecture ?? "ddio",
     domain: own.domain ?? defaults.domain ?? "adr",
@@ -98,7 +101,12 @@ export function resolveHost(
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
     timing: {
-      host: { ...profile.host, ...defaults.timing?.host, ...own.timing?.host },
+      host: {
+        ...profile.host,
+        ...(isCoherent && profile.coherent.host),
+        ...defaults.timing?.host,
+        ...own.timing?.host,
+      },
       rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
     },
   };
