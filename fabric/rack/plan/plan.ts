@@ -171,6 +171,8 @@ export interface RnicPlan {
   readonly flips?: readonly FlipPlan[];
   /** V-05: absent: every verified write is read back. */
   readonly verifyHistory?: VerifyHistoryPlan;
+  /** C-01: the card's build: InfiniBand's network layer, not UDP and IP. Absent: RoCEv2. */
+  readonly roce?: "v1";
 }
 
 /**
