@@ -64,6 +64,8 @@ local hint_form_count, hint_magic = 4, 0x68696e74
 local hint_atomics = { [3] = true, [4] = true }
 local ud_send, rc_read, rc_write, uc_write = 0x64, 0xc, 0xa, 0x2a
 local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
+local grh_bytes, grh_length_at = 40, 4
+local roce_v1_ethertype = 0x8915
 -- tables end
 
 local names, hint_form_names = {}, {}
@@ -158,11 +160,8 @@ local function dissect_carried(buffer, pinfo, tree, last)
   if subtree then subtree:add(fields.form, buffer(8, 1), form) end
 end
 
--- Wireshark's own dissector goes first: it knows everything up to the end of the BTH.
-local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
-
-function rackmesh.dissector(buffer, pinfo, tree)
-  if roce then roce:call(buffer, pinfo, tree) end
+-- From the BTH on.
+local function dissect_transport(buffer, pinfo, tree)
   if buffer:len() < bth_bytes + icrc_bytes then return end
   local row = rows[buffer(0, 1):uint()]
   local padding = buffer(1, 1):bitfield(2, 2)
@@ -184,4 +183,26 @@ function rackmesh.dissector(buffer, pinfo, tree)
   pinfo.cols.info:set(info)
 end
 
+-- Wireshark's own dissectors go first: they know everything up to the end of the BTH.
+local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
+
+function rackmesh.dissector(buffer, pinfo, tree)
+  if roce then roce:call(buffer, pinfo, tree) end
+  dissect_transport(buffer, pinfo, tree)
+end
+
 DissectorTable.get("udp.port"):add(roce_port, rackmesh)
+
+-- RoCEv1: a global route header between Ethernet and BTH, which says where the packet ends.
+local rackmesh_v1 = Proto("rackmesh_v1", "Rackmesh in RoCEv1")
+local roce_v1 = DissectorTable.get("ethertype"):get_dissector(roce_v1_ethertype)
+
+function rackmesh_v1.dissector(buffer, pinfo, tree)
+  if roce_v1 then roce_v1:call(buffer, pinfo, tree) end
+  if buffer:len() < grh_bytes then return end
+  local length = buffer(grh_length_at, 2):uint()
+  if buffer:len() < grh_bytes + length then return end
+  dissect_transport(buffer(grh_bytes, length):tvb(), pinfo, tree)
+end
+
+DissectorTable.get("ethertype"):add(roce_v1_ethertype, rackmesh_v1)
