@@ -4,7 +4,7 @@
  * `congestion_test.ts`; what Wireshark reads: `tests/tools/capture_test.ts`.
  */
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { transferTime } from "../../fabric/base/time.ts";
 import type { Observation } from "../../fabric/capture/observation.ts";
