@@ -1,16 +1,16 @@
 /** Reads the fields of a RoCE frame that a capture needs, without decoding the frame. */
 import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
-import { ETHERNET_BYTES } from "../wire/roce/ethernet.ts";
 import { frameBth } from "../wire/roce/frame_peek.ts";
 import { OPCODE } from "../wire/roce/opcode.ts";
 import { viewOf } from "../base/slab.ts";
 import { BTH_AT } from "../wire/roce/packet.ts";
 
-/** The destination's IPv4 address: in the IPv4 header, and at the end of a GRH's destination GID. */
-const DESTINATION_AT = ETHERNET_BYTES + 16;
-const BEHIND_GRH = -4;
+/** From the BTH to the addresses before it: of IPv4, and in the low 32 bits of a GRH's GIDs. */
+const IPV4_BEFORE = { source: 16, destination: 12 } as const;
+const GIDS_BEFORE = { source: 20, destination: 4 } as const;
 
 export interface BthPeek {
+  readonly source: number;
   readonly destination: number;
   readonly opcode: number;
   readonly destQpn: number;
@@ -27,6 +27,8 @@ export function peekBth(frame: Uint8Array<ArrayBuffer>): BthPeek | undefined {
   const { opcode, destQpn, psn } = readBth(view, at);
   const isAck = opcode === OPCODE["RC ACKNOWLEDGE"] && frame.length > at + BTH_BYTES;
   const syndrome = isAck ? view.getUint8(at + BTH_BYTES) : undefined;
-  const destination = view.getUint32(at === BTH_AT ? DESTINATION_AT : at + BEHIND_GRH);
-  return { destination, opcode, destQpn, psn, syndrome };
+  const before = at === BTH_AT ? IPV4_BEFORE : GIDS_BEFORE;
+  const source = view.getUint32(at - before.source);
+  const destination = view.getUint32(at - before.destination);
+  return { source, destination, opcode, destQpn, psn, syndrome };
 }
