@@ -136,7 +136,8 @@ export function evict(card: FarCard, line: number, out: Output): void {
 }
 
 /**
- * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve.
+ * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve. The
+ * caller lets what waits for its place {@link begin}.
  * @returns whether the request has to be withdrawn.
  */
 export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
@@ -260,7 +261,7 @@ function turn(
 }
 
 /** Begins what can begin, in order; an access waits for the ones before it on its line. */
-function begin(card: FarCard, out: Output): void {
+export function begin(card: FarCard, out: Output): void {
   if (!card.isUp) return;
   const held = new Set<number>();
   for (const access of [...card.waiting]) {

@@ -12,6 +12,7 @@
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 import {
+  begin,
   type CacheSize,
   canEvict,
   evict,
@@ -277,6 +278,8 @@ export function move(
     if (wasAsked) card.own.splice(card.own.findIndex(isOwn), 1);
     retry(card, slot, out);
   }
+  // Verbs may have waited for a place that is free now.
+  local(card, (its) => begin(card.local, its), out);
   recallRegion(card, region, out);
 }
 

@@ -3,7 +3,7 @@
  * remote cache of each other home's, and the queue pairs to the cards at the other ends. Modules of `coherence/`
  * act on it.
  */
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { FarCard } from "../../../fabric/coherence/far_card.ts";
 import type { HomeCard } from "../../../fabric/coherence/home_card.ts";

@@ -13,7 +13,7 @@ import {
   newHostAgent,
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES, type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
-import { type Answer, LOST } from "../../../fabric/coherence/messages.ts";
+import type { Answer, LOST } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import {
   REGION_LINE_BYTES,
