@@ -130,6 +130,82 @@ export interface FreedRecord {
   readonly length: number;
 }
 
+/**
+ * A host uses a shared region from now on (C-03). Made once by each host, before its first access; again after
+ * its power has returned.
+ */
+export interface RegionRecord {
+  readonly kind: "region";
+  readonly region: string;
+  readonly home: string;
+  readonly bytes: number;
+  /** Where the region begins in home's SCM; absent: it is in DRAM, and a power failure of home clears it. */
+  readonly at?: number;
+  /** Each access ends within so long, in ps, whatever fails (C-10, decision 13). */
+  readonly answerWithinPs: Time;
+}
+
+export const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
+export type RegionOp = typeof REGION_OPS[number];
+
+/** A core begins an access to a shared region: made before the access can have any effect. */
+export interface AccessRecord {
+  readonly kind: "access";
+  /** The access's number, unique in its program ({@link TimedRecord.by}). */
+  readonly id: number;
+  readonly region: string;
+  /** First byte in the region, and how many. One that crosses lines is done line by line, in order. */
+  readonly offset: number;
+  readonly length: number;
+  readonly op: RegionOp;
+  /** `store`: what is written; `add`: the operand; `compare-swap`: the new value. The last two 8 B, little-endian. */
+  readonly bytes?: Uint8Array;
+  /** Of `compare-swap`: 8 B. */
+  readonly compare?: Uint8Array;
+}
+
+/** The access has ended: its program knows from now on. */
+export interface AccessedRecord {
+  readonly kind: "accessed";
+  readonly id: number;
+  /**
+   * `lost`: bytes that it needs are gone, and what lies in lines without loss may have been done; `fenced`: it may
+   * or may not have been done (decision 13).
+   */
+  readonly result: "done" | "lost" | "fenced";
+  /** Where it is done: what a load has read; the old value of `add` and `compare-swap`. */
+  readonly bytes?: Uint8Array;
+}
+
+/** Bytes of a region are lost, and the loss is reported to software (C-10): a load says so until they are written. */
+export interface RegionLostRecord {
+  readonly kind: "region-lost";
+  readonly region: string;
+  readonly ranges: readonly { readonly offset: number; readonly length: number }[];
+}
+
+/** Where a machine may keep a line of a region: its processor's LLC, its card's local or remote cache (C-01). */
+export const LINE_CACHES = ["llc", "local", "remote"] as const;
+export type LineCache = typeof LINE_CACHES[number];
+
+/** A cache's state of a line, from this instant on (C-05): made by the node that has the cache, at each change. */
+export interface LineStateRecord {
+  readonly kind: "line-state";
+  readonly region: string;
+  /** Index of the line in its region. */
+  readonly line: number;
+  readonly cache: LineCache;
+  readonly state: "M" | "E" | "S" | "I";
+}
+
+/** What concerns shared regions (`coherence.md`). */
+export type SharedRecord =
+  | RegionRecord
+  | AccessRecord
+  | AccessedRecord
+  | RegionLostRecord
+  | LineStateRecord;
+
 export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
 export type QueueRecord =
@@ -139,7 +215,13 @@ export type QueueRecord =
   | EmptiedRecord
   | ResumedRecord;
 
-export type AuditRecord = WriteRecord | QueueRecord | LogRecord | ObjectRecord | FreedRecord;
+export type AuditRecord =
+  | WriteRecord
+  | QueueRecord
+  | LogRecord
+  | ObjectRecord
+  | FreedRecord
+  | SharedRecord;
 
 /** A record with its program and time; those of one node in the order in which they were made. */
 export interface TimedRecord {

@@ -187,6 +187,18 @@ function noteText(note: TimedRecord["note"]): string {
       return `object ${note.name} is ${note.state}`;
     case "freed":
       return `${note.length} B at 0x${note.at.toString(16)} are given back`;
+    case "region":
+      return `region ${note.region} of ${note.home}, ${note.bytes} B`;
+    case "access":
+      return `${note.op} ${note.id}: ${note.length} B at 0x${
+        note.offset.toString(16)
+      } of ${note.region}`;
+    case "accessed":
+      return `access ${note.id} is ${note.result}`;
+    case "region-lost":
+      return `${note.ranges.length} ranges of ${note.region} are lost`;
+    case "line-state":
+      return `line ${note.line} of ${note.region} is ${note.state} in the ${note.cache} cache`;
   }
 }
 

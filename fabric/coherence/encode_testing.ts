@@ -81,9 +81,13 @@ function encode(system: System, extra: readonly number[]): Uint8Array {
   card(system, home.local);
   for (const message of home.own) wire(system, message);
   put(0xfe);
-  for (const { message, isBegun, access } of home.slots) {
+  for (const { message, isBegun, access, range } of home.slots) {
     put(message.agent * 4 + (isBegun ? 2 : 0) + (access === null ? 0 : 1));
     wire(system, message);
+    if (range === undefined) continue;
+    put(range.isLost ? 1 : 0);
+    for (const line of range.left) put(line * 2);
+    for (const line of range.open) put(line * 2 + 1);
   }
   put(0xfd);
   for (const line of home.purges) put(line);
@@ -92,13 +96,17 @@ function encode(system: System, extra: readonly number[]): Uint8Array {
     card(system, each);
     const known = home.lives.get(each.agent);
     put(known === undefined ? 9 : each.life - known);
+    put(each.life - (home.lastLives.get(each.agent) ?? -1));
+    put(each.homeLife === home.life ? 1 : 0);
     const queues = wires[at];
     if (queues === undefined) continue;
+    put((queues.isCut ? 1 : 0) + (queues.isDoomed ? 2 : 0));
     for (const queue of [queues.req, queues.snp, queues.up, queues.down]) {
       for (const message of queue) wire(system, message);
       put(0xfa);
     }
   }
+  put(system.outage === null ? 0 : system.outage === "card" ? 1 : 2);
   bus(system.toHost, size.lines);
   bus(system.toHome, size.lines);
   for (const each of extra) put(each);
@@ -114,8 +122,8 @@ function accesses(list: readonly Access[]): void {
   put(0xf9);
 }
 
-function one({ kind, line, change, passes }: Access): void {
-  put((ACCESS[kind] ?? 0) + (change === "full" ? 8 : 0) + (passes ? 16 : 0));
+function one({ kind, line, lines = 1, change, passes }: Access): void {
+  put((ACCESS[kind] ?? 0) + (change === "full" ? 8 : 0) + (passes ? 16 : 0) + (lines > 1 ? 32 : 0));
   put(line);
 }
 
@@ -138,7 +146,7 @@ function card(system: System, { lines, waiting, active, isUp, ...rest }: FarCard
 
 function wire(
   { home, fars }: System,
-  { kind, line, agent, life, data, change, placement }: WireMessage,
+  { kind, line, agent, life, homeLife, data, change, placement }: WireMessage,
 ): void {
   put(WIRE[kind] ?? 0);
   put(line * 8 + codeOf(data));
@@ -150,7 +158,8 @@ function wire(
     );
   }
   const now = fars[agent - 1]?.life ?? 0;
-  put(now === life ? 0 : now < life ? 1 : now - life + 1);
+  const isHomes = homeLife === home.life ? 16 : homeLife === 0 ? 8 : 0;
+  put((now === life ? 0 : now < life ? 1 : now - life + 1) + isHomes);
 }
 
 /** Of the order of messages only what links keep: that of a line. */

@@ -3,9 +3,13 @@
  * `far_card_table.ts`; here is what bounds them: places for lines, write-back buffers, accesses that wait for
  * either, the placement as the card believes it (decision 18), and the card's life (decision 14).
  */
+import { NEVER, type Time } from "../base/time.ts";
 import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
+import { beginLease, type FarLease, isIdle, newFarLease, renewedBy, rideAt } from "./lease.ts";
+import type { LeaseTimes } from "./lease.ts";
 import {
   type Access,
+  type AccessCounts,
   type Agent,
   type Answer,
   type Contents,
@@ -45,9 +49,47 @@ export interface FarCard {
   /** The access that a line's request is for: one for each line. */
   readonly active: Map<number, Access>;
   readonly placements: Map<number, Placement>;
+  /** Accesses of each region since its counts were reported (decision 17). */
+  readonly counts: Map<number, AccessCounts>;
+  /** How long counts are summed, in ps, and when the present sum is reported. */
+  readonly window: Time;
+  windowEnds: Time;
   life: number;
+  /** Of home's card, as it has said in its `Welcome`; 0 before. */
+  homeLife: number;
   /** False after the lease is over, until home has welcomed the card's next life. */
   isUp: boolean;
+  /** The time of this step, in ps: the caller sets it before it calls a function of the card. */
+  now: Time;
+  /** Null without times: the local cache, and explorations, where a lease's end is an event. */
+  readonly lease: FarLease | null;
+}
+
+/**
+ * A card that holds nothing and has not greeted home: {@link fence} sends its first `Hello`, whose life is
+ * `life` + 1.
+ * @param life above all that the card has had: lives of an earlier start of the card are over, too.
+ */
+export function newFarCard(
+  { lease, life = 0, window = NEVER, ...given }:
+    & Pick<FarCard, "agent" | "table" | "contents" | "size" | "regionOf">
+    & { readonly lease?: LeaseTimes; readonly life?: number; readonly window?: Time },
+): FarCard {
+  return {
+    ...given,
+    lines: new Map(),
+    waiting: [],
+    active: new Map(),
+    placements: new Map(),
+    counts: new Map(),
+    window,
+    windowEnds: NEVER,
+    life,
+    homeLife: 0,
+    isUp: false,
+    now: 0,
+    lease: lease === undefined ? null : newFarLease(lease),
+  };
 }
 
 const NOT_HERE: FarLine = { state: "I", data: undefined };
@@ -62,8 +104,20 @@ export function farPlacement(card: FarCard, line: number): Placement {
   return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
 }
 
+/** Whether the card holds or asks for anything: only then it needs its lease. */
+export function needsLease({ lines, active, waiting }: FarCard): boolean {
+  return lines.size + active.size + waiting.length > 0;
+}
+
 /** An access of one of the card's cores (C-07), or of a verb at home's local cache. */
 export function farAccess(card: FarCard, access: Access, out: Output): void {
+  expire(card, out);
+  const { lease, now } = card;
+  if (lease !== null) lease.idleRenewals = 0;
+  if (lease !== null && !needsLease(card)) {
+    if (card.isUp) beginLease(lease, now);
+    else if (now >= lease.until) greet(card, out);
+  }
   card.waiting.push(access);
   begin(card, out);
 }
@@ -82,7 +136,8 @@ export function evict(card: FarCard, line: number, out: Output): void {
 }
 
 /**
- * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve.
+ * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve. The
+ * caller lets what waits for its place {@link begin}.
  * @returns whether the request has to be withdrawn.
  */
 export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
@@ -99,12 +154,22 @@ export function giveBack(card: FarCard, access: Access): { readonly wasAsked: bo
 
 /** A message of home's card. One that is of another life changes nothing (decision 14). */
 export function farReceive(card: FarCard, message: WireMessage, out: Output): void {
+  const { line, kind, placement, region, stamp } = message;
+  expire(card, out);
   if (message.life !== card.life) return;
-  const { line, kind, placement, region } = message;
+  if (kind === "Welcome") {
+    // A card that is up has been welcomed by the home card that it knows: this one is late, or a later life's.
+    if (card.isUp) return;
+    card.isUp = true;
+    card.homeLife = message.homeLife;
+  } else if (message.homeLife !== card.homeLife) {
+    return;
+  }
+  if (card.lease !== null && stamp !== undefined) renewedBy(card.lease, stamp);
   if (placement !== undefined && region !== undefined) card.placements.set(region, placement);
   switch (kind) {
     case "Welcome":
-      card.isUp = true;
+    case "Renewed":
       break;
     case "FlushAck":
     case "Value":
@@ -119,6 +184,12 @@ export function farReceive(card: FarCard, message: WireMessage, out: Output): vo
       resume(card, line, out);
   }
   begin(card, out);
+  if (card.lease !== null && isIdle(card.lease)) giveBackAll(card, out);
+}
+
+/** Evicts all lines that can be evicted now: no core has used them for long, and their lease costs messages. */
+export function giveBackAll(card: FarCard, out: Output): void {
+  for (const line of [...card.lines.keys()]) if (canEvict(card, line)) evict(card, line, out);
 }
 
 /**
@@ -133,13 +204,37 @@ export function fence(card: FarCard, out: Output): void {
     out.answers.push({ access, result: "fenced" });
   }
   card.active.clear();
+  greet(card, out);
+}
+
+/** Begins a life, and asks home for it. Each `Hello` is of a life of its own: an earlier one may still arrive. */
+function greet(card: FarCard, out: Output): void {
   card.isUp = false;
   card.life++;
+  card.homeLife = 0;
+  if (card.lease !== null) beginLease(card.lease, card.now);
   out.wire.push(messageOf(card, 0, "Hello"));
 }
 
-function messageOf(card: FarCard, line: number, kind: WireKind): WireMessage {
-  return { kind, line, agent: card.agent, life: card.life };
+/**
+ * Decision 13: "stops serving at L". Accesses that wait for a `Welcome` that does not come end with it, so each
+ * access is answered within two leases.
+ */
+export function expire(card: FarCard, out: Output): void {
+  if (card.now >= expiresAt(card)) fence(card, out);
+}
+
+/** When the card has to stop; NEVER while it has nothing to lose. */
+export function expiresAt(card: FarCard): Time {
+  return card.lease !== null && needsLease(card) ? card.lease.until : NEVER;
+}
+
+/** A message to home's card, with a stamp where one is due. */
+export function messageOf(card: FarCard, line: number, kind: WireKind): WireMessage {
+  const { agent, life, homeLife, lease, now } = card;
+  const stamp = lease === null ? undefined : rideAt(lease, now);
+  const message: WireMessage = { kind, line, agent, life, homeLife };
+  return stamp === undefined ? message : { ...message, stamp };
 }
 
 /** Lets a row act on a line. */
@@ -159,13 +254,14 @@ function turn(
       ...(/^Get/.test(row.send) && { placement: farPlacement(card, line) }),
     });
   }
+  if (row.next !== before.state) out.changed.push(line);
   if (row.next === "I") card.lines.delete(line);
   else card.lines.set(line, { state: row.next, data: content });
   return row;
 }
 
 /** Begins what can begin, in order; an access waits for the ones before it on its line. */
-function begin(card: FarCard, out: Output): void {
+export function begin(card: FarCard, out: Output): void {
   if (!card.isUp) return;
   const held = new Set<number>();
   for (const access of [...card.waiting]) {
@@ -181,11 +277,12 @@ function begin(card: FarCard, out: Output): void {
 function attempt(card: FarCard, access: Access, out: Output): boolean {
   const { line, kind } = access;
   const { state } = farLine(card, line);
-  if (kind === "flush" ? state === "E" : state === "E" || state === "M") {
-    serve(card, access, out);
-    return true;
-  }
-  if (kind === "load" && state === "S") {
+  const isRange = kind === "flush" && (access.lines ?? 1) > 1;
+  const isHit = kind === "flush"
+    ? state === "E" && !isRange
+    : state === "E" || state === "M" || (kind === "load" && state === "S");
+  if (isHit) {
+    count(card, access, true);
     serve(card, access, out);
     return true;
   }
@@ -193,15 +290,31 @@ function attempt(card: FarCard, access: Access, out: Output): boolean {
   if (!isHome && state === "I" && !makeRoom(card, out)) return false;
   if (access.passes && !hasBuffer(card)) return false;
   card.active.set(line, access);
+  count(card, access, false);
   if (!isHome) turn(card, { line, event: kind === "load" ? "load" : "store" }, out);
   else askHome(card, access, out);
   return true;
 }
 
+/** Counts an access for home's judge (decision 17). One that asks again after a move counts again. */
+function count(card: FarCard, { kind, line }: Access, isHit: boolean): void {
+  if (card.window === NEVER || kind === "flush") return;
+  if (card.windowEnds === NEVER) card.windowEnds = card.now + card.window;
+  const region = card.regionOf(line);
+  const { loads, stores, hits } = card.counts.get(region) ?? { loads: 0, stores: 0, hits: 0 };
+  const isStore = kind === "store";
+  card.counts.set(region, {
+    loads: loads + (isStore ? 0 : 1),
+    stores: stores + (isStore ? 1 : 0),
+    hits: hits + (isHit ? 1 : 0),
+  });
+}
+
 /** Home's side does it: a flush (decision 12), or any access where the copy is kept there (C-06). */
-function askHome(card: FarCard, { kind, line, change }: Access, out: Output): void {
+function askHome(card: FarCard, { kind, line, lines = 1, change }: Access, out: Output): void {
   if (kind === "flush") {
-    out.wire.push(messageOf(card, line, "Flush"));
+    const message = messageOf(card, line, lines > 1 ? "FlushRange" : "Flush");
+    out.wire.push(lines > 1 ? { ...message, lines } : message);
     return;
   }
   // A copy of before the move: home recalls it, or it is dropped here.
@@ -251,7 +364,7 @@ function serve(card: FarCard, access: Access, out: Output): void {
   const { data } = farLine(card, line);
   if (kind === "flush") {
     // "Unless the line is E and unwritten": what was granted came from memory (decisions 11, 12).
-    out.answers.push({ access, result: "done" });
+    out.answers.push({ access, result: data === LOST ? "lost" : "done" });
     return;
   }
   const changed = kind === "store" && data !== undefined ? card.contents.apply(data, change) : data;

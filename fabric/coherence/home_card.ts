@@ -9,7 +9,10 @@
  * - the local cache, agent 0: its messages cross nothing, and are handled at once;
  * - the placement's version (decision 18), and lives of far cards (decisions 13, 14).
  */
+import { assert } from "../base/assert.ts";
+import type { Time } from "../base/time.ts";
 import {
+  begin,
   type CacheSize,
   canEvict,
   evict,
@@ -17,6 +20,7 @@ import {
   type FarCard,
   farReceive,
   giveBack,
+  newFarCard,
 } from "./far_card.ts";
 import type { FarTable } from "./far_card_table.ts";
 import {
@@ -28,6 +32,7 @@ import {
   type HomeTable,
   NEW_HOME_LINE,
 } from "./home_card_table.ts";
+import { heardAt, type HomeLease, type LeaseTimes } from "./lease.ts";
 import {
   type Access,
   type Agent,
@@ -59,6 +64,17 @@ export interface Slot {
   readonly isBegun: boolean;
   /** Of `Read` and `Write` that have begun: what the local cache does for it. */
   readonly access: Access | null;
+  /** Of a `FlushRange`. */
+  readonly range?: FlushedRange | undefined;
+}
+
+/** The lines of a `FlushRange`, each of which has a transaction of its own. */
+export interface FlushedRange {
+  /** Not begun. */
+  readonly left: readonly number[];
+  /** In a transaction. */
+  readonly open: readonly number[];
+  readonly isLost: boolean;
 }
 
 export interface HomeCard {
@@ -76,30 +92,38 @@ export interface HomeCard {
   readonly purges: Set<number>;
   /** Far cards that may hold lines, each with its life. */
   readonly lives: Map<Agent, number>;
+  /** The last life of each far card that has ever had one: another one's `Hello` is late, and no life begins. */
+  readonly lastLives: Map<Agent, number>;
+  /** The card's own, from 1 on: a far card that knows another one's lines is a stranger to this one. */
+  readonly life: number;
+  /** The time of this step, in ps: the caller sets it before it calls a function of the card. */
+  now: Time;
+  /** Null without times, as in an exploration. */
+  readonly times: LeaseTimes | null;
+  /** Of far cards that were heard within lease and grace. */
+  readonly leases: Map<Agent, HomeLease>;
 }
 
 /** A card that has lent nothing and knows no far card. */
 export function newHomeCard(
-  { tables, size, contents, regionOf }: {
+  { tables, size, contents, regionOf, life = 1, times = null }: {
     readonly tables: { readonly home: HomeTable; readonly far: FarTable };
     readonly size: HomeSize;
     readonly contents: Contents;
     readonly regionOf: (line: number) => number;
+    /** Above all that the card has had. */
+    readonly life?: number;
+    readonly times?: LeaseTimes | null;
   },
 ): HomeCard {
-  const local: FarCard = {
+  const cache = {
     agent: LOCAL_CACHE,
     table: tables.far,
     contents,
     size: size.localCache,
     regionOf,
-    lines: new Map(),
-    waiting: [],
-    active: new Map(),
-    placements: new Map(),
-    life: 0,
-    isUp: true,
   };
+  const local: FarCard = { ...newFarCard(cache), homeLife: life, isUp: true };
   return {
     table: tables.home,
     size,
@@ -111,6 +135,11 @@ export function newHomeCard(
     placements: new Map(),
     purges: new Set(),
     lives: new Map([[LOCAL_CACHE, 0]]),
+    lastLives: new Map(),
+    life,
+    now: 0,
+    times,
+    leases: new Map(),
   };
 }
 
@@ -124,7 +153,15 @@ export function homePlacement(card: HomeCard, line: number): Placement {
   return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
 }
 
-const REQUESTS: ReadonlySet<WireKind> = new Set(["GetS", "GetM", "Put", "Flush", "Read", "Write"]);
+const REQUESTS: ReadonlySet<WireKind> = new Set([
+  "GetS",
+  "GetM",
+  "Put",
+  "Flush",
+  "FlushRange",
+  "Read",
+  "Write",
+]);
 
 /** Whether the card can take this message now; one that it cannot stays in its queue pair. */
 export function canTake(card: HomeCard, { kind }: WireMessage): boolean {
@@ -136,15 +173,60 @@ export function homeReceive(card: HomeCard, message: WireMessage, out: Output): 
   const { kind, agent, life, line } = message;
   if (kind === "Hello") {
     welcome(card, message, out);
-  } else if (card.lives.get(agent) !== life) {
-    // Of an earlier life: it changes nothing (decision 14).
+    pump(card, out);
     return;
+  }
+  // Of an earlier life of either card: it changes nothing (decision 14).
+  if (card.lives.get(agent) !== life || message.homeLife !== card.life) return;
+  hear(card, message);
+  if (kind === "Renew") {
+    sayRenewed(card, agent, out);
+  } else if (kind === "Counts") {
+    const { region, counts } = message;
+    if (region !== undefined && counts !== undefined) out.counts.push({ agent, region, counts });
   } else if (REQUESTS.has(kind)) {
-    card.slots.push({ message, isBegun: false, access: null });
+    card.slots.push(newSlot(message));
+    pump(card, out);
   } else {
     apply(card, { line, event: kind as HomeEvent, message }, out);
+    pump(card, out);
   }
-  pump(card, out);
+}
+
+function newSlot(message: WireMessage): Slot {
+  const slot: Slot = { message, isBegun: false, access: null };
+  if (message.kind !== "FlushRange") return slot;
+  const left = Array.from({ length: message.lines ?? 1 }, (_, index) => message.line + index);
+  return { ...slot, range: { left, open: [], isLost: false } };
+}
+
+/** Decision 13: "home counts from receiving". */
+function hear(card: HomeCard, { agent, kind, stamp }: WireMessage): void {
+  if (card.times === null || stamp === undefined || card.leases.get(agent)?.isStopped) return;
+  card.leases.set(agent, heardAt(card.now, { stamp, times: card.times, isOwn: kind === "Renew" }));
+}
+
+/** Gives a stamp back that nothing else takes along. */
+export function sayRenewed(card: HomeCard, agent: Agent, out: Output): void {
+  if (card.leases.get(agent)?.echo) sendTo(card, { kind: "Renewed", line: 0, agent }, out);
+}
+
+/** A message to a far card that is up, with the stamp that it waits for. */
+function sendTo(
+  card: HomeCard,
+  message: Omit<WireMessage, "life" | "homeLife" | "stamp">,
+  out: Output,
+): void {
+  const life = card.lives.get(message.agent);
+  if (life === undefined) return;
+  const sent: WireMessage = { ...message, life, homeLife: card.life };
+  const lease = card.leases.get(message.agent);
+  if (lease?.echo) {
+    out.wire.push({ ...sent, stamp: lease.echo.stamp });
+    lease.echo = null;
+  } else {
+    out.wire.push(sent);
+  }
 }
 
 /** A message of home's bus. */
@@ -158,6 +240,8 @@ export function homeBus(card: HomeCard, { kind, line, data }: BusMessage, out: O
  * behind in it, and takes the line from all others.
  */
 export function homeAccess(card: HomeCard, access: Access, out: Output): void {
+  const { lines = 1 } = access;
+  assert(lines === 1, `Cannot access ${lines} lines at home's card: expected one`);
   const kind = access.kind === "load" ? "own" : access.kind;
   local(card, (its) => farAccess(card.local, { ...access, kind, passes: true }, its), out);
   pump(card, out);
@@ -166,6 +250,18 @@ export function homeAccess(card: HomeCard, access: Access, out: Output): void {
 /** Whether the local cache may give this line up now. */
 export function canEvictLocal(card: HomeCard, line: number): boolean {
   return canEvict(card.local, line);
+}
+
+/**
+ * What only the local cache has: under whole-system persistence it is written to memory when home's power fails;
+ * else it is lost (decision 12, `adr.ts`). What far cards have is lost in any case.
+ */
+export function dirtyInLocalCache(
+  { local: { lines } }: HomeCard,
+): { readonly line: number; readonly data: Data }[] {
+  return [...lines].flatMap(([line, { state, data }]) =>
+    (state === "M" || state === "MI") && data !== undefined ? [{ line, data }] : []
+  ).sort((a, b) => a.line - b.line);
 }
 
 /** The local cache gives a line up. */
@@ -194,6 +290,8 @@ export function move(
     if (wasAsked) card.own.splice(card.own.findIndex(isOwn), 1);
     retry(card, slot, out);
   }
+  // Verbs may have waited for a place that is free now.
+  local(card, (its) => begin(card.local, its), out);
   recallRegion(card, region, out);
 }
 
@@ -213,6 +311,7 @@ export function loseFarCard(card: HomeCard, agent: Agent, out: Output): void {
   const life = card.lives.get(agent);
   if (life === undefined) return;
   card.lives.delete(agent);
+  card.leases.delete(agent);
   for (const line of [...card.lines.keys()]) {
     if (homeLine(card, line).waiting >> agent & 1) answerFor(card, { line, agent }, out);
     const { phase, serving } = homeLine(card, line);
@@ -227,6 +326,14 @@ export function loseFarCard(card: HomeCard, agent: Agent, out: Output): void {
   }
   for (const slot of [...card.slots]) {
     if (slot.message.agent === agent && !slot.isBegun) drop(card, slot);
+  }
+  pump(card, out);
+}
+
+/** A far card that is up has let all its copies go: its lease is over, and it has asked for nothing. */
+export function unshare(card: HomeCard, agent: Agent, out: Output): void {
+  for (const [line, now] of [...card.lines]) {
+    keep(card, line, { ...now, sharers: now.sharers & ~(1 << agent) });
   }
   pump(card, out);
 }
@@ -250,9 +357,12 @@ function apply(
     before,
     message,
   );
+  out.changed.push(line);
   keep(card, line, after);
-  if (before.serving !== null && after.serving === null) finish(card, line, before);
-  for (const each of send ?? []) emit(card, { line, send: each }, out);
+  const isEnd = before.serving !== null && after.serving === null;
+  // A line of a range is answered with the range.
+  const isPart = isEnd && finish(card, { line, before, data: message.data }, out);
+  for (const each of send ?? []) if (!isPart) emit(card, { line, send: each }, out);
   const { phase, snoop } = homeLine(card, line);
   if (phase !== "idle" || snoop === null || snoop.isServed) return;
   // "Else deferred": until now.
@@ -260,12 +370,54 @@ function apply(
   apply(card, { line, event: snoop.kind, message: { data: undefined } }, out);
 }
 
-/** The slot of a transaction that has ended is free again. */
-function finish(card: HomeCard, line: number, { serving }: HomeLine): void {
-  const slot = card.slots.find(({ message, isBegun, access }) =>
-    isBegun && access === null && message.line === line && message.agent === serving?.agent
+/** The slot of a transaction that has ended is free again. @returns whether it was a part of a range. */
+function finish(
+  card: HomeCard,
+  { line, before: { serving }, data }: {
+    readonly line: number;
+    readonly before: HomeLine;
+    readonly data: Data | undefined;
+  },
+  out: Output,
+): boolean {
+  const part = serving?.kind === "Flush"
+    ? card.slots.find(({ range }) => range?.open.includes(line))
+    : undefined;
+  if (part !== undefined) {
+    finishPart(card, { slot: part, line, data }, out);
+    return true;
+  }
+  const slot = card.slots.find(({ message, isBegun, access, range }) =>
+    isBegun && access === null && range === undefined && message.line === line &&
+    message.agent === serving?.agent
   );
   if (slot !== undefined) drop(card, slot);
+  return false;
+}
+
+/** One line of a range is in home's persistence domain; the last one answers for all (decisions 8, 12). */
+function finishPart(
+  card: HomeCard,
+  { slot, line, data }: { slot: Slot; line: number; data: Data | undefined },
+  out: Output,
+): void {
+  const { message, range } = slot;
+  if (range === undefined) return;
+  const open = range.open.filter((each) => each !== line);
+  const isLost = range.isLost || data === LOST;
+  if (open.length + range.left.length > 0) {
+    replaceSlot(card, slot, { ...slot, range: { ...range, open, isLost } });
+    return;
+  }
+  drop(card, slot);
+  const { agent, life, line: first, lines } = message;
+  if (card.lives.get(agent) !== life) return;
+  const result = isLost ? LOST : undefined;
+  sendTo(card, { kind: "FlushAck", line: first, agent, lines, data: result }, out);
+}
+
+function replaceSlot(card: HomeCard, slot: Slot, by: Slot): void {
+  card.slots[card.slots.indexOf(slot)] = by;
 }
 
 function emit(
@@ -283,9 +435,13 @@ function emit(
     emitToDead(card, { line, send }, out);
     return;
   }
-  const message: WireMessage = { kind, line, agent, life, data };
-  if (agent === LOCAL_CACHE) local(card, (its) => farReceive(card.local, message, its), out);
-  else out.wire.push(message);
+  const message = { kind, line, agent, data };
+  if (agent !== LOCAL_CACHE) {
+    sendTo(card, message, out);
+    return;
+  }
+  const own: WireMessage = { ...message, life, homeLife: card.life };
+  local(card, (its) => farReceive(card.local, own, its), out);
 }
 
 /** A card that is dead, or has another life by now, has nothing and answers nothing: home does it. */
@@ -301,9 +457,13 @@ function emitToDead(
     case "RecS":
       answerFor(card, { line, agent }, out);
       break;
-    case "DataS":
+    case "DataS": {
+      // It is no sharer: an `Inv` would meet a next life that has not heard its `Welcome`.
+      const lent = homeLine(card, line);
+      keep(card, line, { ...lent, sharers: lent.sharers & ~(1 << agent) });
       apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
       break;
+    }
     case "DataE": {
       // It was never sent, so nothing is lost: it goes back, and a snoop that waits goes on waiting for that.
       const { snoop } = homeLine(card, line);
@@ -345,11 +505,15 @@ function lastOf(
 }
 
 /** A life begins; the one before has ended, whatever the lease says (decision 14). */
-function welcome(card: HomeCard, { agent, life, line }: WireMessage, out: Output): void {
-  if ((card.lives.get(agent) ?? -1) >= life) return;
+function welcome(card: HomeCard, message: WireMessage, out: Output): void {
+  const { agent, life, line } = message;
+  if ((card.lastLives.get(agent) ?? -1) >= life) return;
   loseFarCard(card, agent, out);
   card.lives.set(agent, life);
-  out.wire.push({ kind: "Welcome", line, agent, life });
+  card.lastLives.set(agent, life);
+  hear(card, message);
+  const region = card.regionOf(line);
+  sendTo(card, { kind: "Welcome", line, agent, region, placement: homePlacement(card, line) }, out);
 }
 
 // ── the local cache ──────────────────────────────────────────────────────────────────────────────
@@ -362,6 +526,7 @@ function local(card: HomeCard, act: (its: Output) => void, out: Output): void {
     if (REQUESTS.has(message.kind)) card.own.push(message);
     else apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
   }
+  out.changed.push(...its.changed);
   for (const answer of its.answers) answerFar(card, answer, out);
 }
 
@@ -377,7 +542,7 @@ function answerFar(card: HomeCard, answer: Answer, out: Output): void {
   // A store to the whole line has found the line lost, and is done for all that.
   const found = answer.data === LOST ? undefined : answer.data;
   const data = answer.result === "lost" ? LOST : found;
-  if (card.lives.get(agent) === life) out.wire.push({ kind: "Value", line, agent, life, data });
+  if (card.lives.get(agent) === life) sendTo(card, { kind: "Value", line, agent, data }, out);
 }
 
 // ── what is next ─────────────────────────────────────────────────────────────────────────────────
@@ -432,12 +597,32 @@ function slotNext(card: HomeCard, out: Output): boolean {
       beginLocal(card, slot, out);
       return true;
     }
+    if (slot.range !== undefined) {
+      if (beginPart(card, slot, out)) return true;
+      continue;
+    }
     if (!mayBegin(card, message, out)) continue;
     card.slots[card.slots.indexOf(slot)] = { ...slot, isBegun: true };
     beginTransaction(card, message, out);
     return true;
   }
   return false;
+}
+
+/** Begins with the first line of a range that is free. */
+function beginPart(card: HomeCard, slot: Slot, out: Output): boolean {
+  const { message, range } = slot;
+  const line = range?.left.find((each) => isFree(card, each) && !card.purges.has(each));
+  if (range === undefined || line === undefined) return false;
+  const left = range.left.filter((each) => each !== line);
+  const isBegun = left.length === 0;
+  replaceSlot(card, slot, {
+    ...slot,
+    isBegun,
+    range: { ...range, left, open: [...range.open, line] },
+  });
+  apply(card, { line, event: "Flush", message: { ...message, line } as HomeInput }, out);
+  return true;
 }
 
 /** Whether a line is free for a request; one that has no directory entry, and finds none, makes room. */
@@ -486,6 +671,5 @@ function retry(card: HomeCard, slot: Slot, out: Output): void {
   const placement = homePlacement(card, line);
   drop(card, slot);
   if (card.lives.get(agent) !== life) return;
-  const region = card.regionOf(line);
-  out.wire.push({ kind: "Retry", line, agent, life, placement, region });
+  sendTo(card, { kind: "Retry", line, agent, placement, region: card.regionOf(line) }, out);
 }

@@ -284,7 +284,7 @@ const recalled: HomeRow = (line, { data }) => {
 };
 
 /** "Cmp → DataS, P3", "Cmp → DataE, P3", "Cmp → WbAck": what was promised is in memory by now. */
-const completed: HomeRow = (line) => {
+const completed: HomeRow = (line, { data }) => {
   const done: HomeLine = { ...line, ...IDLE };
   switch (line.serving?.kind) {
     case "GetS":
@@ -294,7 +294,8 @@ const completed: HomeRow = (line) => {
     case "Put":
       return { line: done, send: toRequester(line, "WbAck") };
     case "Flush":
-      return { line: done, send: toRequester(line, "FlushAck") };
+      // Poison in memory is no content that was promised: the flush says so.
+      return { line: done, send: toRequester(line, "FlushAck", data) };
     default:
       return { line: done };
   }

@@ -7,6 +7,8 @@
  * non-coherent → REQ → bus request → bus snoop → SNP → RSP → bus response.
  */
 
+import type { Time } from "../base/time.ts";
+
 /** A card that may hold lines of this home: 0 is home's local cache (decision 6), others are far cards. */
 export type Agent = number;
 export const LOCAL_CACHE: Agent = 0;
@@ -26,13 +28,23 @@ export interface Contents {
   readonly apply: (data: Data, change: Change) => Data | null;
 }
 
+/** Accesses of a far computer's cores to a region's lines in a window of time (decision 17). */
+export interface AccessCounts {
+  readonly loads: number;
+  readonly stores: number;
+  /** Of both together: those that the remote cache has served by itself. */
+  readonly hits: number;
+}
+
 /** Whose table receives it, its class, and whether it has a line's content. Order of the codes is free. */
 export const WIRE_MESSAGES = {
-  // far card → home card. `Read`, `Write`: a local placement's accesses (C-06); `Hello`: a new life (decision 14).
+  // far card → home card. `Read`, `Write`: a local placement's accesses (C-06); `Hello`: a new life (decision 14);
+  // `FlushRange`: `lines` lines from `line` on, answered by one `FlushAck` (decision 8).
   GetS: { class: "REQ", carries: false },
   GetM: { class: "REQ", carries: false },
   Put: { class: "REQ", carries: true },
   Flush: { class: "REQ", carries: false },
+  FlushRange: { class: "REQ", carries: false },
   Read: { class: "REQ", carries: false },
   Write: { class: "REQ", carries: false },
   Hello: { class: "REQ", carries: false },
@@ -47,12 +59,17 @@ export const WIRE_MESSAGES = {
   Retry: { class: "RSP", carries: false },
   Value: { class: "RSP", carries: true },
   Welcome: { class: "RSP", carries: false },
+  // Home has heard `stamp` (decision 13): goes where nothing else takes the stamp along.
+  Renewed: { class: "RSP", carries: false },
   // far card → home card, answers. `RecIData` leaves I behind, `RecSData` leaves S.
   InvAck: { class: "RSP", carries: false },
   RecIData: { class: "RSP", carries: true },
   RecSData: { class: "RSP", carries: true },
   Complete: { class: "RSP", carries: false },
   Dirty: { class: "RSP", carries: false },
+  // Notices that need no slot: a renewal of the lease (decision 13), and `counts` of a region (decision 17).
+  Renew: { class: "RSP", carries: false },
+  Counts: { class: "RSP", carries: false },
 } as const;
 export type WireKind = keyof typeof WIRE_MESSAGES;
 
@@ -93,19 +110,31 @@ export interface WireMessage {
   readonly agent: Agent;
   /** Of the far card's, as the sender knows it: messages of an earlier one change nothing (decision 14). */
   readonly life: number;
+  /** Of home's card, the same, from 1 on; 0 in a `Hello`, whose sender does not know it. */
+  readonly homeLife: number;
+  /**
+   * The lease's renewal, which may ride on every message (decision 13): a time of the far card's clock, when
+   * it has sent the renewal; home's card gives it back, in picoseconds.
+   */
+  readonly stamp?: Time | undefined;
+  /** A line's content; of `FlushAck` {@link LOST} or nothing. */
   readonly data?: Data | undefined;
   /** Of `Write`. */
   readonly change?: Change;
   /** Of `GetS`, `GetM`, `Read`, `Write`: the sender's belief; of `Retry` and `Welcome`: what holds. */
   readonly placement?: Placement | undefined;
-  /** Of `Retry` and `Welcome`: the region that `placement` is of. */
-  readonly region?: number;
+  /** Of `Retry`, `Welcome`: the region that `placement` is of; of `Counts`: that `counts` are of. */
+  readonly region?: number | undefined;
+  /** Of `FlushRange`, and of the `FlushAck` that answers it: how many lines from `line` on. */
+  readonly lines?: number | undefined;
+  readonly counts?: AccessCounts | undefined;
 }
 
 /** A message on home's bus. */
 export interface BusMessage {
   readonly kind: BusKind;
   readonly line: number;
+  /** A line's content; of `Cmp` {@link LOST} where memory has poison, else nothing. */
   readonly data?: Data | undefined;
 }
 
@@ -117,6 +146,8 @@ export interface Access {
    */
   readonly kind: "load" | "own" | "store" | "flush";
   readonly line: number;
+  /** Of `flush` (decision 8): how many lines from `line` on, else one. */
+  readonly lines?: number | undefined;
   /** Of `store`. An atomic is a store: it is done where E or M is (decision 15). */
   readonly change?: Change;
   /** Leaves nothing behind in the cache (decision 4): it takes the line, and writes it back. */

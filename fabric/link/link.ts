@@ -5,6 +5,7 @@
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
+import { coherentWireBytes, LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
 import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
 /** Bytes on the wire beyond the captured frame: FCS, then preamble and gap. */
@@ -21,6 +22,8 @@ export interface LinkOptions {
   readonly kind: "bus" | "network";
   /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
+  /** A bus that is the processor's coherent one, whose messages are flits; absent: PCIe. */
+  readonly attach?: "coherent" | undefined;
 }
 
 /** A transmitter. Sending leaves its result in the last three fields: it allocates no memory. */
@@ -36,19 +39,22 @@ export interface Link extends LinkOptions {
 }
 
 export function createLink(options: LinkOptions): Link {
-  const { latencyPs, bitsPerSecond, kind, headOnly } = options;
+  const { latencyPs, bitsPerSecond, kind, headOnly, attach } = options;
   assert(
     Number.isSafeInteger(latencyPs) && latencyPs > 0,
     `Cannot make a link as its latency must be a whole number of ps > 0: it is ${latencyPs}`,
   );
   assert(bitsPerSecond > 0, `Cannot make a link as its rate must be > 0: it is ${bitsPerSecond}`);
   const headPs = headOnly ? transferTime(HEAD_BYTES, bitsPerSecond) : NEVER;
-  return { latencyPs, bitsPerSecond, kind, headOnly, headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  const state = { headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+  return { latencyPs, bitsPerSecond, kind, headOnly, attach, ...state };
 }
 
 /** Bytes of the message on its cable. */
-export function wireBytes(message: Message): number {
-  if (message.kind !== "frame") return pcieWireBytes(message);
+export function wireBytes(message: Message, attach?: "coherent"): number {
+  if (message.kind !== "frame") {
+    return attach === undefined ? pcieWireBytes(message) : coherentWireBytes(message);
+  }
   const frameBytes = Math.max(message.bytes.length + FCS_BYTES, LEAST_FRAME_BYTES);
   return frameBytes + PREAMBLE_AND_GAP_BYTES;
 }
@@ -59,7 +65,7 @@ export function wireBytes(message: Message): number {
  */
 export function transmit(link: Link, departAt: Time, message: Message): Link {
   const start = departAt > link.freeAt ? departAt : link.freeAt;
-  const serialisationPs = transferTime(wireBytes(message), link.bitsPerSecond);
+  const serialisationPs = transferTime(wireBytes(message, link.attach), link.bitsPerSecond);
   const untilArrivalPs = serialisationPs < link.headPs ? serialisationPs : link.headPs;
   link.freeAt = start + serialisationPs;
   link.arrival = start + untilArrivalPs + link.latencyPs;
@@ -70,7 +76,7 @@ export function transmit(link: Link, departAt: Time, message: Message): Link {
 /** Minimum time from departure to arrival over all messages: the link's part of the lookahead. */
 export function leastDelay(link: LinkOptions): Time {
   const leastBytes = link.kind === "bus"
-    ? LEAST_PCIE_BYTES
+    ? link.attach === undefined ? LEAST_PCIE_BYTES : LEAST_COHERENT_BYTES
     : link.headOnly
     ? HEAD_BYTES
     : LEAST_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;

@@ -9,7 +9,9 @@ import { decodeReport } from "../wire/roce/igmp.ts";
 import { ECN } from "../wire/roce/ipv4.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
+import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
 import { decodePfc, describePfc } from "../wire/roce/pfc.ts";
 
@@ -134,6 +136,68 @@ export function describePcie(message: PcieMessage): string {
         : `reply ${message.reply.errno} id=${message.id}: ${message.reply.reason}`;
     case "event":
       return `event ${message.event.type} ${describeSource(message.event)}`;
+    case "coherent":
+      return describeCoherent(message);
+    default:
+      return describeRegion(message);
+  }
+}
+
+/** `InvItoE 0x1000 8 lines tag=3`, `WbMtoI 0x1000 512 B tag=3 to memory`. */
+function describeCoherent(message: CoherentMessage): string {
+  const { op } = message;
+  switch (op) {
+    case "RdCur":
+    case "RdCode":
+    case "InvItoE":
+    case "GntE":
+    case "Cmp":
+    case "FailedCmp":
+    case "RspI": {
+      const { address, lines, tag } = message;
+      const medium = "medium" in message && message.medium ? " of the medium" : "";
+      return `${op} ${hex(address)} ${lines} line${lines === 1 ? "" : "s"} tag=${tag}${medium}`;
+    }
+    case "DataC":
+      return `${op}_${message.state} ${
+        hex(message.address)
+      } ${message.data.length} B tag=${message.tag}`;
+    case "WbMtoI":
+    case "WbMtoE": {
+      const { address, data, tag, toMemory } = message;
+      return `${op} ${hex(address)} ${data.length} B tag=${tag}${toMemory ? " to memory" : ""}`;
+    }
+    case "SnpInv":
+      return `${op} ${hex(message.address)}`;
+    case "NcRd":
+      return `${op} ${hex(message.offset)} ${message.length} B tag=${message.tag}`;
+    case "DataNc":
+      return `${op} ${message.data.length} B tag=${message.tag}`;
+    case "NcWr":
+      return `${op} ${hex(message.offset)} ${message.data.length} B`;
+    case "IntPhysical":
+      return `${op} vector=${message.vector}`;
+  }
+}
+
+/** `SnpInv 0x10000000040`; `far store region=0 line=3 tag=7`. */
+function describeRegion(message: RegionMessage): string {
+  switch (message.kind) {
+    case "line": {
+      const { op, address, data } = message;
+      return `${op} ${hex(address)}${
+        data === undefined ? "" : data === "lost" ? " lost" : " 64 B"
+      }`;
+    }
+    case "far-access": {
+      const { tag, region, line, op, change } = message;
+      const how = change === undefined || change.kind === "write" ? op : change.kind;
+      return `far ${how} region=${region} line=${line} tag=${tag}`;
+    }
+    case "far-answer":
+      return `far answer tag=${message.tag} ${message.result}`;
+    case "far-invalidate":
+      return `far invalidate region=${message.region} line=${message.line}`;
   }
 }
 
@@ -143,6 +207,7 @@ function describeSource(event: RnicEvent): string {
   if (event.type === "HINT_WORK") {
     return `id=${event.id} ${event.job} of ${event.elements} elements`;
   }
+  if ("region" in event) return `region=${event.region}`;
   return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 

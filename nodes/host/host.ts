@@ -33,7 +33,9 @@ import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { CardMemory } from "./memory/card_memory.ts";
+import { CoherentAgent } from "./memory/coherent_agent.ts";
 import { Iommu } from "./memory/iommu.ts";
+import { HostRegions } from "./coherence/shared_regions.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
@@ -75,8 +77,12 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   readonly bus: HostBus;
+  /** Where the card is on the coherent bus; undefined on PCIe. */
+  readonly agent: CoherentAgent | undefined;
   /** Where the card asks the IOMMU for pages and translations. */
   readonly ats: Ats | undefined;
+  /** Regions that this host shares with others (C-03). */
+  readonly regions: HostRegions | undefined;
   readonly #snoops = new SnoopFilter((address) =>
     this.bus.send({ kind: "snoop-invalidate", address })
   );
@@ -145,6 +151,12 @@ export class Host implements Node, Machine<ThreadContext> {
     this.ats = work?.request === "iommu"
       ? new Ats({ work, pager: this.paging, send: (message) => this.bus.send(message) })
       : undefined;
+    this.regions = plan.shared && new HostRegions({
+      host: this,
+      plan,
+      life,
+      ended: (ticket) => this.#processor.lineDone(ticket, this.now),
+    });
     this.iio = new Iio(plan, {
       memory: this.memory,
       processingPs: this.processingPs,
@@ -156,13 +168,30 @@ export class Host implements Node, Machine<ThreadContext> {
         written: (write, flow) => {
           const times = { fromPs: this.iio.leftSince, untilPs: this.now };
           traceWritten(this.out, write, { flow, ...times });
+          this.agent?.complete();
         },
-        complete: (completion) => this.bus.send(completion),
+        complete: (completion, read) => {
+          if (this.agent === undefined) this.bus.send(completion);
+          else this.agent.answer(completion, read);
+        },
         tracked: (address) => this.#snoops.track(address),
         loaded: ({ tag, status, data }) => {
           this.#processor.loaded(tag, status === "success" ? data : undefined, this.now);
         },
         interrupt: (vector) => this.#processor.raise(vector, this.now),
+      },
+    });
+    this.agent = plan.attach && new CoherentAgent({
+      iio: this.iio,
+      grantPs: timing.dmaReadLlcPs - this.processingPs,
+      sink: {
+        send: (message, afterPs) => this.bus.send(message, afterPs),
+        reading: (read) => traceRead(this.out, read, 0),
+        writing: (address, data) => this.guard.checkDevice(address, data),
+        interrupt: (vector) => this.#processor.raise(vector, this.now),
+        loaded: (tag, data) => {
+          this.#processor.loaded(tag, data.length > 0 ? data : undefined, this.now);
+        },
       },
     });
     this.#programs = new HostPrograms({
@@ -190,6 +219,7 @@ export class Host implements Node, Machine<ThreadContext> {
     switch (input.kind) {
       case "power":
         this.#powered = true;
+        this.regions?.boot(now);
         this.#programs.boot();
         break;
       case "run":
@@ -204,6 +234,7 @@ export class Host implements Node, Machine<ThreadContext> {
       case "wake":
         // Memory is updated before programs run at the same instant.
         this.iio.run(now);
+        this.regions?.run(now);
         this.ats?.run(now);
         this.#processor.run(now);
         break;
@@ -229,7 +260,8 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   wakeAt(): Time {
-    return Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
+    const next = Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
+    return this.regions === undefined ? next : Math.min(next, this.regions.nextAt);
   }
 
   nextDurableAt(): Time {
@@ -281,11 +313,13 @@ export class Host implements Node, Machine<ThreadContext> {
 
   #linkChanged(up: boolean): void {
     if (!this.bus.setUp(up)) return;
+    this.regions?.linkChanged(up);
     if (!up) {
       this.paging.reset();
       this.hintThread.reset();
       this.ats?.reset();
       this.iio.dropReads();
+      this.agent?.reset();
       this.#snoops.clear();
       this.guard.disconnected();
       this.#processor.replyToAll(NO_DEVICE, this.now);
@@ -300,7 +334,8 @@ export class Host implements Node, Machine<ThreadContext> {
     switch (message.kind) {
       case "memory-write":
         this.guard.checkDevice(message.address, message.data);
-        return this.iio.write(message, this.now);
+        this.iio.write(message, this.now);
+        return;
       case "memory-read":
         traceRead(this.out, message, this.iio.bufferedBytes);
         return this.iio.follow(message, this.now);
@@ -318,12 +353,21 @@ export class Host implements Node, Machine<ThreadContext> {
         return;
       case "event":
         return this.#event(message.event);
+      case "coherent":
+        if (this.agent === undefined) fail(`${this.name} got a ${message.op} on PCIe`);
+        return this.agent.receive(message, this.now);
       case "frame":
       case "snoop-invalidate":
       case "register-write":
       case "register-read":
       case "command":
         return fail(`${this.name} got a ${message.kind} on its bus`);
+      case "line":
+      case "far-access":
+      case "far-answer":
+      case "far-invalidate":
+        if (this.regions !== undefined) return this.regions.take(message);
+        return fail(`${this.name} got a ${message.kind}, and shares no region`);
       default:
         unreachable(message);
     }
@@ -341,6 +385,7 @@ export class Host implements Node, Machine<ThreadContext> {
     // The kernel's own, which no program reads.
     if (event.type === "PAGE_FAULT") return this.paging.fault(event);
     if (event.type === "HINT_WORK") return this.hintThread.take(event);
+    if (this.regions?.event(event)) return;
     this.out.report("rnic-event", event);
     const { device } = this.#programs;
     if (device !== undefined) this.options.onEvent?.(device, event);

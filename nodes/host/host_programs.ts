@@ -154,8 +154,17 @@ export class HostPrograms {
     for (const run of services) {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, machine.now);
     }
+    this.#exposeRegions();
+    const judge = machine.regions?.judge;
+    if (judge !== undefined) this.#drive("judge", (cpu) => judge.run(cpu), { serves: true });
     this.#scheduleEarly();
     this.reopen();
+  }
+
+  /** C-03: far hosts may register this home's regions from now on. */
+  #exposeRegions(): void {
+    const { regions } = this.#parts.machine;
+    if (regions?.hasHomes) this.#drive("regions", (cpu) => regions.expose(cpu), { serves: true });
   }
 
   /** Runs a thread of the driver, from now on unless `startAt` says later. */
@@ -195,6 +204,7 @@ export class HostPrograms {
       onReturn: () => {
         this.#isReopening = false;
         this.reopen();
+        this.#exposeRegions();
         this.#scheduleEarly();
         this.#takeBack?.start();
       },

@@ -8,6 +8,7 @@ import type { PageTable } from "./memory/page_table.ts";
 import type { Ats } from "./paging/ats.ts";
 import type { HintThread } from "./paging/hint_thread.ts";
 import type { Pager } from "./paging/pager.ts";
+import type { HostRegions } from "./coherence/shared_regions.ts";
 import type { Processor } from "./cpu/processor.ts";
 
 interface Parts {
@@ -20,6 +21,7 @@ interface Parts {
   readonly cardMemory: CardMemory | undefined;
   readonly hintThread: HintThread;
   readonly ats: Ats | undefined;
+  readonly regions: HostRegions | undefined;
 }
 
 /** Counts of what has no part of its own. */
@@ -33,7 +35,7 @@ export interface HostCounts {
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
-  { iio, memory, map, pages, paging, iommu, cardMemory, hintThread, ats }: Parts,
+  { iio, memory, map, pages, paging, iommu, cardMemory, hintThread, ats, regions }: Parts,
   counts: HostCounts,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
@@ -89,6 +91,7 @@ export function hostStatistics(
     ...pagingStatistics(pages, paging),
     ...(hintThread.jobs > 0 && { hintJobs: hintThread.jobs, hintJobsPs: hintThread.workPs }),
     ...(ats && { atsPageRequests: ats.pageRequests, atsTranslations: ats.translations }),
+    ...regions?.statistics(),
     ...(iommu && {
       iotlbHits: iommu.hits,
       iotlbMisses: iommu.misses,

@@ -16,7 +16,7 @@ export type Floors = readonly (readonly string[])[];
 export const HOST_FLOORS: Floors = [
   ["memory/"],
   ["store/", "cpu/"],
-  ["paging/"],
+  ["paging/", "coherence/"],
   ["verbs/", "recovery/", "host_statistics.ts", "host_trace.ts"],
   ["cm/"],
   ["verbs.ts", "serving.ts"],
@@ -48,6 +48,7 @@ export const RNIC_FLOORS: Floors = [
   ["answers/"],
   ["persistence/"],
   ["verify/"],
+  ["coherence/"],
   ["responder/"],
   ["firmware/"],
   ["turns.ts"],

@@ -22,6 +22,8 @@ import { flipsOf, stuckBitsOf } from "./device_faults.ts";
 import type { ProgramScenario } from "../scenario/scenario.ts";
 import type { HostVariant, ScenarioVariant } from "../scenario/variants.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
+import { regionsOf, type SharedRegion } from "../plan/shared_region.ts";
+import { sharedRegions } from "./shared_regions.ts";
 
 /** 10.0.0.0. Hosts count from 1. */
 const ADDRESS_BASE = 0x0a00_0000;
@@ -29,19 +31,27 @@ const ADDRESS_BASE = 0x0a00_0000;
 /** The rack of a variant. Equal variants give equal plans, byte for byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
+  const addresses = Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1]));
+  const shared = sharedRegions(variant, (host) => addresses[host]!);
   const nodes: NodePlan[] = [];
   for (const [i, host] of hosts.entries()) {
-    nodes.push({ name: host.name, kind: "host", config: hostPlan(host, variant) });
-    nodes.push({ name: rnicName(host.name), kind: "rnic", config: rnicPlan(host, { variant, i }) });
+    const its = sharedPart(host.name, shared);
+    const config = { ...hostPlan(host, variant), ...its };
+    nodes.push({ name: host.name, kind: "host", config });
+    const card = { ...rnicPlan(host, { variant, i }), ...its };
+    nodes.push({ name: rnicName(host.name), kind: "rnic", config: card });
   }
   const network = networkOf(fabric, hosts);
   for (const shape of network.switches) {
     nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
   }
-  const { latencyPs, bitsPerSecond, bus } = fabric;
+  const { latencyPs, bitsPerSecond } = fabric;
+  const attachments = new Map(hosts.map(({ name, attach }) => [name, attach]));
   const cables = cableEnds(hosts, network).map((cable): CablePlan => ({
     ...cable,
-    ...(cable.kind === "bus" ? bus : { latencyPs, bitsPerSecond }),
+    ...(cable.kind === "bus"
+      ? busOf(attachments.get(cable.a.node), fabric)
+      : { latencyPs, bitsPerSecond }),
   }));
   const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
   return withCongestion({
@@ -52,8 +62,22 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
     faults: faultsOf(variant),
     ...(linkFaults.length > 0 && { linkFaults }),
     until: variant.until,
-    addresses: Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1])),
+    addresses,
   }, fabric.congestion);
+}
+
+/** Shared regions of host and card; nothing without one, so that plans stay as they are. */
+function sharedPart(host: string, shared: readonly SharedRegion[]): Pick<HostPlan, "shared"> {
+  const its = regionsOf(shared, host);
+  return its.length > 0 ? { shared: its } : {};
+}
+
+/** What a host's bus is, in its cable's terms. */
+function busOf(
+  attach: HostVariant["attach"],
+  { bus, coherentBus }: ScenarioVariant["fabric"],
+): Pick<CablePlan, "latencyPs" | "bitsPerSecond" | "attach"> {
+  return attach === undefined ? bus : { ...coherentBus, attach };
 }
 
 function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
@@ -79,6 +103,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   }));
   return {
     rnic: rnicName(name),
+    ...(host.attach && { attach: host.attach }),
     cores,
     architecture,
     ddio,
@@ -111,8 +136,9 @@ function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknow
 /** Parameters of a card whose buffers survive its host's power failure: the bus between them. */
 function flushOnFail(
   host: HostVariant,
-  { bus }: ScenarioVariant["fabric"],
+  fabric: ScenarioVariant["fabric"],
 ): NonNullable<RnicPlan["flushOnFail"]> {
+  const bus = busOf(host.attach, fabric);
   const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
   return {
     busLatencyPs: bus.latencyPs,
@@ -125,6 +151,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   const { fabric } = at.variant;
   return {
     host: host.name,
+    ...(host.attach && { attach: { bitsPerSecond: fabric.coherentBus.bitsPerSecond } }),
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
     mtu: fabric.mtu,

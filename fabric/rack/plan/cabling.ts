@@ -30,6 +30,7 @@ export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
     latencyPs: cable.latencyPs,
     bitsPerSecond: cable.bitsPerSecond,
     kind: cable.kind,
+    attach: cable.attach,
     headOnly: actsOnHead(nodeOf(plan, far)),
   });
 }

@@ -7,6 +7,7 @@ import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
 import type { HintPlan } from "./hint_plan.ts";
 import type { HintWork } from "./hint_work.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
+import type { SharedRegion } from "./shared_region.ts";
 
 export interface RackPlan {
   readonly scenario: string;
@@ -43,6 +44,8 @@ export interface CablePlan {
   readonly b: Endpoint;
   readonly latencyPs: Time;
   readonly bitsPerSecond: number;
+  /** A bus that is the processor's coherent one; absent: PCIe. */
+  readonly attach?: "coherent";
 }
 
 export interface FaultPlan {
@@ -73,12 +76,18 @@ export interface WritebackPlan {
 export const BLUE_FLAME = ["on", "inline", "off"] as const;
 export type BlueFlame = typeof BLUE_FLAME[number];
 
+/** How a host's RNIC is attached: as a PCIe device, or to the processor's coherent bus (C-01). */
+export const ATTACHMENTS = ["pcie", "coherent"] as const;
+export type Attachment = typeof ATTACHMENTS[number];
+
 export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
 export interface HostPlan {
   readonly rnic: string;
+  /** Absent: PCIe. */
+  readonly attach?: "coherent";
   readonly cores: number;
   readonly architecture: Architecture;
   readonly ddio: boolean;
@@ -111,6 +120,8 @@ export interface HostPlan {
   readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
+  /** Shared regions that this host has a part in, in the scenario's order; absent: none (C-03). */
+  readonly shared?: readonly SharedRegion[];
 }
 
 /** From `at` after boot on, `times` times, every `everyPs`: the pages that have been mapped longest. */
@@ -148,6 +159,8 @@ export interface ProgramPlan {
 
 export interface RnicPlan {
   readonly host: string;
+  /** As its host's: to the coherent bus, of this rate; absent: PCIe. */
+  readonly attach?: { readonly bitsPerSecond: number };
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
@@ -171,6 +184,8 @@ export interface RnicPlan {
   readonly flips?: readonly FlipPlan[];
   /** V-05: absent: every verified write is read back. */
   readonly verifyHistory?: VerifyHistoryPlan;
+  /** As its host's. */
+  readonly shared?: readonly SharedRegion[];
   /** C-01: the card's build: InfiniBand's network layer, not UDP and IP. Absent: RoCEv2. */
   readonly roce?: "v1";
 }
@@ -308,6 +323,10 @@ export interface RnicTiming {
   /** The same for the RNIC's own fetches: payload of requests, WQEs, queues. */
   readonly gatherReadBytes: number;
   readonly gatherReadsMax: number;
+  /** Coherent bus: protocol conversion, from a DMA request to the bus's messages (C-01). */
+  readonly convertPs: Time;
+  /** Coherent bus: credits of the host's agent, in lines: reads under way, and writes, each. */
+  readonly busLinesMax: number;
 }
 
 /** Marking at a switch's output queue (RED): from `kmin` on by chance, from `kmax` on always. */

@@ -22,6 +22,11 @@ export interface Profile {
   readonly host: HostTiming;
   readonly rnic: RnicTiming;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+  /** The processor's coherent bus, for cards that are attached to it, and what differs of the host then. */
+  readonly coherent: {
+    readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+    readonly host: Partial<HostTiming>;
+  };
   readonly network: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   readonly switch: Pick<SwitchPlan, "latencyPs" | "queueBytes" | "mode">;
   readonly mtu: RnicPlan["mtu"];
@@ -68,6 +73,19 @@ export interface Profile {
  * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB. Small READs
  * of one queue pair follow each other by 0.39 µs, however many are outstanding (a perftest log, ConnectX-6:
  * 2.55 million a second, 2 B to 128 B): the same work, done for one at a time. 0.40 fits all of them.
+ *
+ * A card on the coherent bus (C-01, C-02) is as far away as a second socket. Latency checker, Cascade Lake, two
+ * sockets (gjbex/Code-optimization, info/cascadelake_mlc.txt): DRAM 80.8 ns, the other socket's 140.4; a line that
+ * another socket's core has modified 114:
+ *
+ *   there and back                                 140.4 − 80.8 = 60 ns
+ *   of which flits 1 + 9 of 80 bits at 192 Gb/s     4 ns
+ *   the bus, one way                                28 ns   [derived]
+ *   host, line in DRAM                              81 ns; in the LLC 114 − 60 = 54 ns
+ *   host, line in SCM        81 + 305 − 101 = 285 ns (FAST'20)
+ *
+ * A whole write asks for its lines (54 ns in the host) and sends their bytes, which the iMC accepts 52 ns later (the
+ * wait of a core's fence for the same).
  *
  * `profile_sums_testing.ts` has these sums in full; `tests/programs/perftest_test.ts` holds runs of
  * `ib_write_lat` and `ib_read_lat` against them, which agree within 5 %.
@@ -169,12 +187,34 @@ const CLX_OPTANE_CX5: Profile = {
     // (perftest: 97–98 Gb/s on ConnectX-5), so a sender's fetches must not be the limit. A read of
     // 256 B takes 529 ns, so packets of every path MTU except 256 need 26 in flight for 100 Gb/s.
     gatherReadsMax: 32,
+    // [choice] Like a scheduling step; no measurement available.
+    convertPs: 30_000,
+    // [derived] Lines asked for are away for 0.2 µs (see above), those written for 0.3 µs: 100 Gb/s of a port need
+    // 59 of them, and the bus's own 137 Gb/s 80. The next power of two.
+    busLinesMax: 128,
   },
   bus: {
     // [choice] The split of a measured round trip, see above.
     latencyPs: 150_000,
     // [derived] 87 Gb/s (RPMA) do not fit Gen3 x8's 63 Gb/s, so x16: 16 · 8 GT/s · 128/130.
     bitsPerSecond: 126_000_000_000,
+  },
+  coherent: {
+    bus: {
+      // [derived] See above.
+      latencyPs: 28_000,
+      // [table] QPI at its fastest, 9.6 GT/s on 20 lanes.
+      bitsPerSecond: 192_000_000_000,
+    },
+    host: {
+      // [derived] See above.
+      dmaReadLlcPs: 54_000,
+      dmaReadDramPs: 81_000,
+      dmaReadScmPs: 285_000,
+      iioPs: 52_000,
+      // [derived] The latency checker's 34.3 GB/s between two sockets, over two links.
+      dmaReadBitsPerSecond: 137_000_000_000,
+    },
   },
   network: {
     // [choice] Five metres at 5 ns/m; the measurements include it.

@@ -12,6 +12,7 @@ import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkCongestion } from "./congestion.ts";
+import { checkShared } from "./shared_regions.ts";
 
 /** Hosts have the addresses 10.0.0.1 to 10.0.0.254. */
 const MAX_HOSTS = 254;
@@ -31,6 +32,7 @@ export function checkScenario(draft: Draft, report: Report): void {
   for (const { path, program } of draft.programs) checkProgram({ path, program, draft }, report);
   checkMethods(draft, report);
   checkFaults(draft, report);
+  checkShared(draft, report);
 }
 
 function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {
@@ -59,6 +61,7 @@ function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report)
 function checkFabric(draft: Draft, report: Report): void {
   const { fabric, hasSwitchOptions } = draft;
   checkLeafSpine(draft, report);
+  checkAttachments(draft, report);
   checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
   if (fabric.topology === "direct") {
@@ -73,6 +76,13 @@ function checkFabric(draft: Draft, report: Report): void {
     const expected = `at least ${least} B, a frame of this MTU`;
     report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
   }
+}
+
+function checkAttachments({ hosts, hasCoherentBusOptions }: Draft, report: Report): void {
+  if (!hasCoherentBusOptions || hosts.some(({ attach }) => attach === "coherent")) return;
+  const found = "a coherent bus, and no host on it";
+  const expected = "at least one host with attach: coherent";
+  report(["fabric", "coherentBus"], { found, expected, key: true });
 }
 
 /** C-01: what RoCEv1 has not, and that a cable's two cards speak one version. */

@@ -45,6 +45,7 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
     mtu,
     switch: switchOptions,
     bus: { ...profile.bus, ...section.bus },
+    coherentBus: { ...profile.coherent.bus, ...section.coherentBus },
     ...(congestion !== undefined && { congestion }),
   };
 }
@@ -65,6 +66,7 @@ export function resolveHost(
   const queues = { ...defaults.queues, ...own.queues };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
+  const isCoherent = (own.attach ?? defaults.attach) === "coherent";
   const roce = own.roce ?? defaults.roce ?? from.roce;
   const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
   const pressure = own.pressure ?? defaults.pressure;
@@ -74,6 +76,7 @@ export function resolveHost(
     : own.verifyHistory;
   return {
     name,
+    ...(isCoherent && { attach: "coherent" as const }),
     ddio: own.ddio ?? defaults.ddio ?? "on",
     architecture: own.architecture ?? defaults.architecture ?? "ddio",
     domain: own.domain ?? defaults.domain ?? "adr",
@@ -102,7 +105,12 @@ export function resolveHost(
     ...(leaf !== undefined && { leaf }),
     ...(roce === "v1" && { roce }),
     timing: {
-      host: { ...profile.host, ...defaults.timing?.host, ...own.timing?.host },
+      host: {
+        ...profile.host,
+        ...(isCoherent && profile.coherent.host),
+        ...defaults.timing?.host,
+        ...own.timing?.host,
+      },
       rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
     },
   };

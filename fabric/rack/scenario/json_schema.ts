@@ -17,6 +17,7 @@ import {
   stuckSchema,
 } from "./fault_schema.ts";
 import { hostSchema, NAME_PATTERN, OPTION_SCHEMAS, programSchema, SECTIONS } from "./schema.ts";
+import { sharedSchema } from "./shared_regions.ts";
 import { type JsonShape, SHORT, textLike, WORDS } from "./values.ts";
 
 /** Draft 7, which every editor's YAML support knows. */
@@ -42,6 +43,8 @@ function scenarioShape() {
       .describe("what runs on the hosts"),
     faults: z.array(z.unknown().meta(faultItem())).nullish()
       .describe("power failures and returns, what cables do, and damage inside machines"),
+    shared: z.array(sharedSchema).nullish()
+      .describe("regions of one host's memory that coherent cards keep copies of for others"),
   });
 }
 

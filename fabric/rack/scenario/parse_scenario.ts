@@ -25,6 +25,7 @@ import {
 } from "./schema.ts";
 import { PROFILE_NAMES, type ProfileName, PROFILES } from "../plan/profile.ts";
 import { resolveFabric, resolveHost } from "./defaults.ts";
+import { readShared } from "./shared_regions.ts";
 import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
@@ -63,12 +64,14 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hostPaths: paths,
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
+    hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
     leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
       fabricSection[key] !== undefined
     ),
     hosts,
     programs: readPrograms(reading),
     ...readFaults(reading),
+    shared: readShared(reading),
     until,
   };
   if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
@@ -87,6 +90,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
       read(reading, path, expectationSchema) ?? []
     ),
     until,
+    shared: draft.shared.map(({ region }) => region),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
 }

@@ -12,6 +12,7 @@ import type { ProfileName } from "../plan/profile.ts";
 import type { CaptureSection } from "./schema.ts";
 import type { ExpectationName } from "../plan/vocabulary.ts";
 import type { CongestionScenario } from "./congestion.ts";
+import type { DraftShared, SharedScenario } from "./shared_regions.ts";
 import type { Path } from "./yaml_source.ts";
 
 /** A scenario in which `method` may be a list and `ddio` may be `both`. Plain data. */
@@ -34,6 +35,8 @@ export interface Scenario {
   readonly deviceFaults: readonly DeviceFaultScenario[];
   readonly expect: readonly ExpectationName[];
   readonly until: Time | null;
+  /** Regions that hosts share, in the file's order (C-03). */
+  readonly shared: readonly SharedScenario[];
   /** Captures of every run: in its directory, or at a path. */
   readonly capture: CaptureSection;
 }
@@ -47,6 +50,7 @@ export interface FabricScenario {
   readonly mtu: RnicPlan["mtu"];
   readonly switch: Pick<SwitchPlan, "mode" | "latencyPs" | "queueBytes" | "bufferBytes">;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+  readonly coherentBus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   /** ECN, PFC and DCQCN; absent where all of it is off. */
   readonly congestion?: CongestionScenario;
 }
@@ -101,6 +105,7 @@ export interface Draft {
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly hasSwitchOptions: boolean;
+  readonly hasCoherentBusOptions: boolean;
   /** Keys of `fabric` that only a leaf–spine network has. */
   readonly leafSpineKeys: readonly string[];
   readonly hosts: readonly HostScenario[];
@@ -108,6 +113,7 @@ export interface Draft {
   readonly faults: readonly DraftFault<PowerFault>[];
   readonly linkFaults: readonly DraftFault<LinkFaultScenario>[];
   readonly deviceFaults: readonly DraftFault<DeviceFaultScenario>[];
+  readonly shared: readonly DraftShared[];
   readonly until: Time | null;
 }
 

@@ -222,6 +222,17 @@ const WRONG: readonly Refusal[] = [
     "3: fabric.leaves: found leaves of a star, expected it with topology: leaf-spine",
   ],
   [
+    "a coherent bus that no host is on",
+    "name: x\nfabric: { coherentBus: { latency: 20ns } }\nhosts: { a: {}, b: {} }",
+    "2: fabric.coherentBus: found a coherent bus, and no host on it, expected at least one host " +
+    "with attach: coherent",
+  ],
+  [
+    "an attachment that is none",
+    "name: x\nhosts: { a: { attach: qpi }, b: {} }",
+    '2: hosts.a.attach: found "qpi", expected pcie or coherent',
+  ],
+  [
     "a leaf that is not there",
     "name: x\nfabric: { topology: leaf-spine }\nhosts: { a: {}, b: { leaf: 3 } }",
     "3: hosts.b.leaf: found 3, expected a leaf from 1 to 2",

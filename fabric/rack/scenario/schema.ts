@@ -3,7 +3,13 @@
  * position and what was found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
-import { BLUE_FLAME, type HostTiming, PAGE_FAULT_RULES, type RnicTiming } from "../plan/plan.ts";
+import {
+  ATTACHMENTS,
+  BLUE_FLAME,
+  type HostTiming,
+  PAGE_FAULT_RULES,
+  type RnicTiming,
+} from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
@@ -81,6 +87,9 @@ const roceVersion = oneOf(["v1", "v2"]);
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
+  attach: oneOf(ATTACHMENTS).optional().describe(
+    "how the card is attached: as a PCIe device, or to the processor's coherent bus",
+  ),
   ddio: oneOf(["on", "off", "both"]).optional().describe(
     "whether inbound DMA goes into the cache; both: two runs",
   ),
@@ -214,7 +223,9 @@ const fabricSchema = mapping({
       .describe("where PFC is on"),
   }).optional().describe("of frames, of congestion notifications, and where PFC is on"),
   bus: renamed({ latencyPs: ["latency", latency], bitsPerSecond: ["rate", rate] }).optional()
-    .describe("between a host and its RNIC"),
+    .describe("PCIe between a host and its RNIC"),
+  coherentBus: renamed({ latencyPs: ["latency", latency], bitsPerSecond: ["rate", rate] })
+    .optional().describe("between a host and its RNIC with attach: coherent"),
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
 
@@ -363,6 +374,7 @@ export const SECTIONS = {
   hosts: z.unknown(),
   programs: z.unknown(),
   faults: z.unknown(),
+  shared: z.unknown(),
   expect: z.array(expectationSchema).nullish()
     .describe("checks that the scenario is about: each must find something to look at"),
   until: positiveTime("a time > 0 with its unit, like 1ms").optional()

@@ -20,6 +20,9 @@ const EVENT_CODES: Readonly<Record<EventType, number>> = {
   CQ_ERR: 9,
   PAGE_FAULT: 10,
   HINT_WORK: 11,
+  REGION_LOST: 12,
+  REGION_FENCED: 13,
+  REGION_COUNTS: 14,
 };
 const EVENT_TYPES = new Map(
   Object.entries(EVENT_CODES).map(([type, code]) => [code, type as EventType]),
@@ -64,6 +67,14 @@ function fieldsOf(event: RnicEvent): Partial<Cqe> {
       const { id, job, elements } = event;
       return { va: BigInt(id), sourceQpn: elements, verify: HINT_JOBS.indexOf(job) };
     }
+    case "REGION_LOST":
+      return { psn: event.region, va: BigInt(event.first), immediate: event.count };
+    case "REGION_FENCED":
+      return { psn: event.region, sourceQpn: event.agent };
+    case "REGION_COUNTS": {
+      const { region, agent, loads, stores } = event;
+      return { psn: region, sourceQpn: agent, va: BigInt(loads), immediate: stores };
+    }
     case "SRQ_ERR":
     case "SRQ_LIMIT_REACHED":
       return { sourceQpn: event.srqn };
@@ -87,6 +98,16 @@ export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
     case "HINT_WORK": {
       const job = HINT_JOBS[entry.verify];
       return job && { type, id: Number(entry.va), job, elements: entry.sourceQpn };
+    }
+    case "REGION_LOST": {
+      const { psn: region, va, immediate: count } = entry;
+      return { type, region, first: Number(va), count };
+    }
+    case "REGION_FENCED":
+      return { type, region: entry.psn, agent: entry.sourceQpn };
+    case "REGION_COUNTS": {
+      const { psn: region, sourceQpn: agent, va, immediate: stores } = entry;
+      return { type, region, agent, loads: Number(va), stores };
     }
     case "SRQ_ERR":
     case "SRQ_LIMIT_REACHED":

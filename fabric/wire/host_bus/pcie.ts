@@ -1,8 +1,11 @@
 /**
  * Messages between an RNIC and its host: one per DMA request or completion, not one per TLP ({@link
  * pcieWireBytes} adds the TLP overhead). A memory read must not complete before every memory write
- * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO.
+ * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO. On the
+ * processor's coherent bus the messages of `coherent.ts` take the place of those for data.
  */
+import { type CoherentMessage, coherentWireBytes } from "./coherent.ts";
+import { type RegionMessage, regionWireBytes } from "./region_messages.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
 /** Posted write by the device. `noSnoop` is the NS bit (P-02). */
@@ -149,7 +152,9 @@ export type PcieMessage =
   | AtsMessage
   | CommandMessage
   | ReplyMessage
-  | EventMessage;
+  | EventMessage
+  | RegionMessage
+  | CoherentMessage;
 
 /** Largest payload of one transaction-layer packet on the modelled bus. */
 export const MAX_PAYLOAD_BYTES = 256;
@@ -198,6 +203,10 @@ export function pcieWireBytes(message: PcieMessage): number {
     case "reply":
     case "event":
       return CONTROL_BYTES + TLP_OVERHEAD_BYTES;
+    case "coherent":
+      return coherentWireBytes(message);
+    default:
+      return regionWireBytes(message);
   }
 }
 

@@ -2,7 +2,10 @@
  * Encodes a PCIe message as a plain array for the bus. Messages from another process are validated
  * here, field by field; other code relies on it.
  */
+import { coherentFromArray, coherentToArray } from "./coherent_codec.ts";
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
+import { isRegionCode, regionFromArray, regionToArray } from "./region_codec.ts";
+import { isRegionMessage, type RegionMessage } from "./region_messages.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
@@ -20,7 +23,8 @@ const KIND_CODES = {
   "access-error": 9,
   "snoop-invalidate": 10,
   "ats": 11,
-} as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
+  "coherent": 12,
+} as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
 const TRACKED = "tracked";
@@ -30,6 +34,7 @@ const REGISTER_BYTES_MAX = 64;
 
 /** The message as an array of plain data, which shares its bytes and objects. */
 export function pcieToArray(message: PcieMessage): unknown[] {
+  if (isRegionMessage(message)) return regionToArray(message);
   const code = KIND_CODES[message.kind];
   switch (message.kind) {
     case "memory-write":
@@ -67,6 +72,8 @@ export function pcieToArray(message: PcieMessage): unknown[] {
       return [code, message.id, message.reply];
     case "event":
       return [code, message.event];
+    case "coherent":
+      return [code, ...coherentToArray(message)];
   }
 }
 
@@ -92,8 +99,10 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
       return accessError(fields);
     case KIND_CODES.ats:
       return ats(fields);
+    case KIND_CODES.coherent:
+      return coherentFromArray(fields.slice(1), ownBytes);
     default:
-      return control(fields);
+      return isRegionCode(fields[0]) ? regionFromArray(fields) : control(fields);
   }
 }
 

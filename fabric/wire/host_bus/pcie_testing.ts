@@ -1,6 +1,7 @@
 /** For tests only: bus messages to try things on, given and arbitrary. */
 import fc from "fast-check";
 import type { PcieMessage } from "./pcie.ts";
+import { anyRegionMessage } from "./region_testing.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
 const ring = { address: 0x1000, units: 64 };
@@ -113,6 +114,9 @@ export const COMMANDS: readonly RnicCommand[] = [
   { op: "expand-queue", queue: 1, ring },
   { op: "send-hint", qpn: 17, message: new Uint8Array([104, 105]) },
   { op: "hint-work", id: 3 },
+  { op: "register-region", region: 2 },
+  { op: "deregister-region", region: 0 },
+  { op: "move-region", region: 1, place: "local" },
   { op: "query-statistics" },
 ];
 /** One of every reply. */
@@ -143,6 +147,9 @@ export const EVENTS: readonly RnicEvent[] = [
   { type: "SRQ_LIMIT_REACHED", srqn: 4 },
   { type: "CQ_ERR", cqn: 2 },
   { type: "HINT_WORK", id: 3, job: "announce", elements: 8 },
+  { type: "REGION_LOST", region: 1, first: 3, count: 2 },
+  { type: "REGION_FENCED", region: 1, agent: 2 },
+  { type: "REGION_COUNTS", region: 1, agent: 2, loads: 70, stores: 3 },
 ];
 
 /** As an object from elsewhere is: with the ordinary prototype. */
@@ -252,5 +259,6 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
   })),
   record<PcieMessage>({ kind: is("command"), id: count, command: fc.constantFrom(...COMMANDS) }),
   record<PcieMessage>({ kind: is("reply"), id: count, reply: fc.constantFrom(...REPLIES) }),
+  anyRegionMessage,
   record<PcieMessage>({ kind: is("event"), event: fc.constantFrom(...EVENTS) }),
 );

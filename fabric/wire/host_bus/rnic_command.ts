@@ -273,6 +273,15 @@ const COMMANDS = {
   "send-hint": { qpn: u24, message: isPlainBytes },
   /** 001_ [0114]: a core has done its part of the work of a hint, of which HINT_WORK has told. */
   "hint-work": { id: count },
+  /**
+   * C-03: number of a region in the scenario's list. Home's card exposes it to its far cards; a far card registers
+   * it at home's, and the reply comes when that has answered (decision 21).
+   */
+  "register-region": { region: count },
+  /** Decision 21: all copies are written back; the reply comes when home's memory has the last one. */
+  "deregister-region": { region: count },
+  /** C-04: home's card moves the region's copies: where they are kept from now on. */
+  "move-region": { region: count, place: oneOf("local", "remote") },
   "query-statistics": {},
 } as const satisfies Rows;
 
@@ -364,6 +373,12 @@ const EVENTS = {
   PAGE_FAULT: { key: u32, first: count, count, ahead: count, write: flag },
   /** 001_ [0114]: work of a hint is a core's part, which answers by `hint-work` when it is done. */
   HINT_WORK: { id: count, job: oneOf(...HINT_JOBS), elements: count },
+  /** C-10: lines of a region whose last value is gone, `count` of them from index `first` on. */
+  REGION_LOST: { region: count, first: count, count },
+  /** Decision 13: a far card's lease of the region is over; its copies are dropped. `agent`: as home counts far cards. */
+  REGION_FENCED: { region: count, agent: count },
+  /** Decision 17: a far card's accesses of the region since its last report, to home's host. */
+  REGION_COUNTS: { region: count, agent: count, loads: count, stores: count },
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;

@@ -32,6 +32,7 @@ import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { HostBus } from "./host_bus.ts";
 import type { Account } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
+import { type Region, RegionRefused, type SharedRegions } from "./region.ts";
 import type { Cpu, Measurement, Source, Steps, Threads, Wait } from "./program.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
@@ -71,6 +72,8 @@ export interface Machine<Context> {
   readonly processingPs: Time;
   /** The card's memory, where queue information lies there (`store: device`). */
   readonly cardMemory: CardMemory | undefined;
+  /** Regions that this host shares with others; absent without one. */
+  readonly regions: SharedRegions | undefined;
   signal(name: string): void;
   /** @param thread its name, behind the program's, and the program's plan. */
   spawn(
@@ -161,6 +164,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
         `Cannot load ${where} at once: they lie in the card's memory: expected yield* cpu.read`,
       );
     }
+    this.#machine.regions?.refusePlain(address, length);
     this.#present(address, length);
     const bytes = allocate(length);
     let done = 0;
@@ -214,9 +218,16 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   /** Q-04: queue information is contiguous memory, which has one virtual address. */
   #checkStore(address: number, length: number): void {
+    this.#machine.regions?.refusePlain(address, length);
     const { guard, now } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
     const { program } = this;
     if (guard.mayTouch(physical, length)) guard.checkStore(physical, length, { program, now });
+  }
+
+  *region(name: string): Steps<Region> {
+    const { regions, name: host } = this.#machine;
+    if (regions !== undefined) return yield* regions.open(name, this);
+    throw new RegionRefused(`Cannot use region ${name}: found no shared region of ${host}`);
   }
 
   charge(ps: Time): void {
@@ -235,6 +246,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   clwb(address: number, length: number): void {
+    this.#machine.regions?.refusePlain(address, length);
     const lines = linesOf(address, length);
     this.#account.owed += lines.length / LINE_BYTES * this.#machine.timing.flushIssuePs;
     if (lines.length > 0) this.#pending.push(lines);
@@ -269,6 +281,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *flush(address: number, length: number): Steps<void> {
+    this.#machine.regions?.refusePlain(address, length);
     yield* this.settle();
     yield* this.#writeBack(linesOf(address, length), "unpaid");
     yield* this.#finish();
@@ -374,7 +387,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *#wait(sources: readonly Source[], deadline: Time): Steps<boolean> {
     for (const source of sources) {
-      if (source.kind === "memory") this.#present(source.address, source.length);
+      if (source.kind !== "memory") continue;
+      this.#machine.regions?.refusePlain(source.address, source.length);
+      this.#present(source.address, source.length);
     }
     return (yield* hold({ kind: "any", sources, deadline, answers: true })).kind === "done";
   }

@@ -79,6 +79,8 @@ function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
     replyId: -1,
     /** Bytes of a load from the device that it waits for; then the core waits, too. */
     loads: 0,
+    /** Id of the access to a shared region that it waits for, as does its core; −1 without one. */
+    lineId: -1,
     /** What is thrown where it resumes next. */
     error: undefined as Error | undefined,
     /** When the time owed at the wait's beginning is paid. */
@@ -232,14 +234,27 @@ export class Processor {
 
   /** Without `data` all bits are ones, as of a device that is not there. */
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
-    const { core, account, paidAt, loads } = task;
+    const { loads } = task;
+    task.loads = 0;
+    task.replyId = -1;
+    this.#release(task, { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) }, now);
+  }
+
+  /** An access to a shared region has ended, for which a core has waited. */
+  lineDone(id: number, now: Time): void {
+    const task = this.#tasks.find(({ lineId }) => lineId === id);
+    if (task === undefined) return;
+    task.lineId = -1;
+    this.#release(task, DONE, now);
+  }
+
+  /** A core that has waited for an answer goes on; the wait was work. */
+  #release(task: Task, wake: Wake, now: Time): void {
+    const { core, account, paidAt } = task;
     const until = Math.max(now, paidAt);
     core.cpuPs += until - paidAt;
     account.paidPs += until - paidAt;
     core.busyUntil = until;
-    task.loads = 0;
-    task.replyId = -1;
-    const wake = { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) } as const;
     this.#setResume(task, until, wake);
     // Those that became ready meanwhile.
     for (const other of this.#tasks) {
@@ -257,7 +272,7 @@ export class Processor {
     const task = this.#tasks.find(({ plan }) => plan.name === program);
     if (task === undefined) return false;
     task.error ??= error;
-    if (task.replyId < 0) this.#end(task, now, 0);
+    if (task.replyId < 0 && task.lineId < 0) this.#end(task, now, 0);
     return true;
   }
 
@@ -382,6 +397,10 @@ export class Processor {
         task.replyId = wait.id;
         task.loads = wait.length;
         // An uncached load holds its core until the data is there.
+        task.core.busyUntil = NEVER;
+        return this.#setResume(task, NEVER, DONE);
+      case "line":
+        task.lineId = wait.id;
         task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
       case "any":

@@ -9,6 +9,7 @@ import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
 import type { DemandPaging } from "./demand_paging.ts";
+import type { Region } from "./region.ts";
 
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
@@ -16,6 +17,7 @@ export type Wait =
     | { readonly kind: "time"; readonly at: Time }
     | { readonly kind: "reply"; readonly id: number }
     | { readonly kind: "load"; readonly id: number; readonly length: number }
+    | { readonly kind: "line"; readonly id: number }
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
@@ -89,6 +91,12 @@ export interface Cpu {
   readonly workPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
+
+  /**
+   * A region that hosts share, by its name in the scenario; it is registered at its first use (C-03).
+   * @throws RegionRefused where this host has no part in such a region.
+   */
+  region(name: string): Steps<Region>;
 
   /** Memory on demand, where the host has it: see `verbs/memory_region.ts`. */
   readonly paging?: DemandPaging;

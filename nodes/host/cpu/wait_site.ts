@@ -91,6 +91,8 @@ function sourceText(wait: Wait): string {
       return "a reply of the RNIC";
     case "load":
       return "a load from the card's memory";
+    case "line":
+      return "an access to a shared region";
     case "any":
       return wait.sources.map(nameOf).join(" or ");
   }

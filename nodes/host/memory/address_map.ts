@@ -4,8 +4,9 @@
  * non-consecutive frames, so that code without translation fails at once.
  */
 import { assert } from "../../../fabric/base/assert.ts";
+import { SCM_BASE } from "../../../fabric/rack/plan/shared_region.ts";
 
-export const SCM_BASE = 2 ** 40;
+export { SCM_BASE };
 export const VIRTUAL_DRAM_BASE = 0x7f00_0000_0000;
 /** Contiguous memory: its virtual address is this base plus its physical address. */
 export const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;

@@ -201,6 +201,23 @@ export class MemorySystem {
     }
   }
 
+  /**
+   * A dirty line goes to the iMC, as an evicted one does, and stays cached as clean: a snoop's write-back (C-05). It
+   * passes a full queue: see {@link Imc.acceptEvicted}.
+   */
+  cleanLine(address: number): void {
+    const line = this.physical.lineOf(address), slot = this.llc.find(line);
+    if (slot < 0 || !this.llc.isDirty(slot)) return;
+    this.#writeBack(line, this.llc.bytes(slot));
+    this.llc.markClean(slot);
+  }
+
+  /** A line leaves the LLC; where it is dirty its bytes are lost, unless they were written back before. */
+  dropLine(address: number): void {
+    const slot = this.llc.find(this.physical.lineOf(address));
+    if (slot >= 0) this.llc.remove(slot);
+  }
+
   /** When the iMC has room for the lines of the range: not later than now if it has room. */
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -

@@ -105,7 +105,10 @@ export class VerbsRig implements Cpu {
   #wait(wait: Wait): Wake {
     this.now += this.#owed;
     this.#owed = 0;
-    assert(wait.kind !== "reply" && wait.kind !== "load", "The card answers at once");
+    assert(
+      wait.kind !== "reply" && wait.kind !== "load" && wait.kind !== "line",
+      "The card answers at once",
+    );
     const until = wait.kind === "time" ? wait.at : wait.deadline;
     assert(until !== NEVER, `A ${wait.kind} wait that nothing ends`);
     this.now = Math.max(this.now, until);
@@ -153,6 +156,11 @@ export class VerbsRig implements Cpu {
   ntstore(address: number, bytes: Uint8Array): void {
     this.store(address, bytes);
     this.clwb(address, bytes.length);
+  }
+
+  // deno-lint-ignore require-yield
+  *region(name: string): Steps<never> {
+    throw new Error(`Cannot use region ${name}: the rig shares none`);
   }
 
   *sfence(): Steps<void> {

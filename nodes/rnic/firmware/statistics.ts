@@ -2,6 +2,7 @@
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
+import { coherenceStatistics } from "../coherence/statistics.ts";
 import { hintStatistics } from "../hints/hint_statistics.ts";
 import { pagingStatistics } from "../paging/paging_statistics.ts";
 
@@ -39,9 +40,11 @@ export function statisticsOf(device: Device): Record<string, number> {
   }
   return {
     ...all,
+    ...device.port?.counters,
     ...congestionStatistics(device),
     ...flipStatistics(device.flips),
     ...pagingStatistics(device),
     ...hintStatistics(device),
+    ...coherenceStatistics(device),
   };
 }

@@ -2,7 +2,7 @@
  * The state of one RNIC, and what all its modules share. Modules are functions over it; nothing here
  * decides anything.
  */
-import { type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { DoorbellPlan, QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
@@ -35,7 +35,11 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
+import { type CoherentPort, sendBehindWrites } from "./coherent_port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
+import type { Coherence } from "./coherence_state.ts";
+import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
 /** Whose queue a queue number is. */
@@ -82,6 +86,12 @@ export interface Upcalls {
     done: { readonly service: SingleService; readonly at: Time },
   ) => void;
   readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
+  /** A queue pair between coherent cards has failed: nothing more goes by it. */
+  readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
+  /** A greeting that has waited is taken now. */
+  readonly takeGreeting: (device: Device, packet: RocePacket) => void;
+  /** Accesses of verbs or DMA to lines of a shared region have ended. */
+  readonly verbAnswered: (device: Device, answers: readonly Answer[]) => void;
 }
 
 export interface Device {
@@ -108,12 +118,18 @@ export interface Device {
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
   readonly dma: Dma;
+  /** Of a card on the coherent bus; undefined on PCIe. */
+  readonly port: CoherentPort | undefined;
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
   /** Translations of the regions' memory, and pages that are not there. */
   readonly paging: Paging;
   /** Page faults that the firmware is about to raise, by time. */
   readonly pageEvents: Fifo<DueEvent>;
+  /** Undefined before its driver has initialised it, and of a card without shared regions. */
+  coherence: Coherence | undefined;
+  /** When it got power; 0 at the run's begin. */
+  startedAt: Time;
   /** Undefined where the card takes no part in hints. */
   readonly hints: Hints | undefined;
   readonly queuePairs: Map<number, QueuePair>;
@@ -185,11 +201,11 @@ export function schedule(device: Device, qp: QueuePair): void {
 
 /** Answers a command of the host's driver; the reply leaves behind the writes that it caused. */
 export function sendReply(device: Device, id: number, reply: RnicReply): void {
-  device.out.send(PORTS.rnicBus, { kind: "reply", id, reply }, device.stageAt);
+  sendBehindWrites(device, { kind: "reply", id, reply }, device.stageAt);
 }
 
 /** Raises an asynchronous event at the host's driver. */
 export function raiseEvent(device: Device, event: RnicEvent): void {
   if (device.eventQueue !== undefined) return device.up.queueEvent(device, event);
-  device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
+  sendBehindWrites(device, { kind: "event", event }, device.stageAt);
 }

@@ -63,6 +63,8 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
       dmaReadsMax: 13,
       gatherReadBytes: 4096,
       gatherReadsMax: 32,
+      convertPs: 30_000,
+      busLinesMax: 128,
     },
     ...given,
   };

@@ -1,0 +1,36 @@
+/** What a far card does by time: renewals of its lease (decision 13), its end, and reports of counts (17). */
+import { NEVER, type Time } from "../base/time.ts";
+import { expire, expiresAt, type FarCard, giveBackAll, messageOf, needsLease } from "./far_card.ts";
+import { isIdle, renewAt } from "./lease.ts";
+import type { Output } from "./output.ts";
+
+/** When {@link farWake} has something to do; NEVER for a card that holds nothing and has nothing to report. */
+export function farNextAt(card: FarCard): Time {
+  return Math.min(expiresAt(card), ownRenewalAt(card), card.windowEnds);
+}
+
+/** Does what is due at the card's time. */
+export function farWake(card: FarCard, out: Output): void {
+  expire(card, out);
+  if (card.now >= card.windowEnds) reportCounts(card, out);
+  if (card.lease !== null && card.now >= ownRenewalAt(card)) {
+    card.lease.renewedAt = card.lease.stampedAt = card.now;
+    const { now: stamp } = card;
+    out.wire.push({ ...messageOf(card, 0, "Renew"), stamp });
+    card.lease.idleRenewals++;
+    if (isIdle(card.lease)) giveBackAll(card, out);
+  }
+}
+
+function ownRenewalAt(card: FarCard): Time {
+  return card.lease !== null && card.isUp && needsLease(card) ? renewAt(card.lease) : NEVER;
+}
+
+/** Counts of a window go to home, whose core judges them; what a card counts while it is down is not told. */
+function reportCounts(card: FarCard, out: Output): void {
+  card.windowEnds = NEVER;
+  for (const [region, counts] of card.counts) {
+    if (card.isUp) out.wire.push({ ...messageOf(card, 0, "Counts"), region, counts });
+  }
+  card.counts.clear();
+}

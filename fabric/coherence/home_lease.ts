@@ -1,0 +1,51 @@
+/** What home's card does by time: it gives stamps back, and gives away what a far card held (decision 13). */
+import { NEVER, type Time } from "../base/time.ts";
+import { type HomeCard, homeLine, loseFarCard, sayRenewed, unshare } from "./home_card.ts";
+import type { Agent } from "./messages.ts";
+import type { Output } from "./output.ts";
+
+/** When {@link homeWake} has something to do; NEVER where no far card was heard within its lease. */
+export function homeNextAt(card: HomeCard): Time {
+  let next = NEVER;
+  for (const { until, echo } of card.leases.values()) {
+    next = Math.min(next, until, echo?.by ?? NEVER);
+  }
+  return next;
+}
+
+/** Does what is due at the card's time. */
+export function homeWake(card: HomeCard, out: Output): void {
+  for (const [agent, { until, echo }] of [...card.leases]) {
+    if (card.now >= until) endLease(card, agent, out);
+    else if (echo !== null && card.now >= echo.by) sayRenewed(card, agent, out);
+  }
+}
+
+/**
+ * A queue pair to a far card has failed, and messages may be lost: the life has to end on both sides. That alone
+ * proves nothing of the far card (decision 13), which may still serve: its lease is no longer renewed, and ends.
+ */
+export function stopRenewing(card: HomeCard, agent: Agent): void {
+  const { times, lives, leases, now } = card;
+  if (times === null || !lives.has(agent)) return;
+  const until = leases.get(agent)?.until ?? now + times.lease + times.grace;
+  leases.set(agent, { until, echo: null, isStopped: true });
+}
+
+/** A far card that is owed nothing and has nothing alone has let its lease go: it is up, and holds no copy. */
+function endLease(card: HomeCard, agent: Agent, out: Output): void {
+  const isStopped = card.leases.get(agent)?.isStopped === true;
+  card.leases.delete(agent);
+  if (isStopped || isBound(card, agent)) loseFarCard(card, agent, out);
+  else unshare(card, agent, out);
+}
+
+/** Whether something is lent to it alone, or is under way between both cards. */
+function isBound(card: HomeCard, agent: Agent): boolean {
+  if (card.slots.some(({ message }) => message.agent === agent)) return true;
+  for (const line of card.lines.keys()) {
+    const { owner, waiting, serving } = homeLine(card, line);
+    if (owner === agent || (waiting >> agent & 1) === 1 || serving?.agent === agent) return true;
+  }
+  return false;
+}

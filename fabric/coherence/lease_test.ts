@@ -1,0 +1,231 @@
+/** The lease of a pair of cards (decision 13): who stops when, what rides on what, and that idle cards are quiet. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { NEVER } from "../base/time.ts";
+import { farAccess, type FarCard, farLine, farReceive, fence, newFarCard } from "./far_card.ts";
+import { FAR_TABLE } from "./far_card_table.ts";
+import { farNextAt, farWake } from "./far_lease.ts";
+import { type HomeCard, homeLine, homeReceive, newHomeCard } from "./home_card.ts";
+import { HOME_TABLE } from "./home_card_table.ts";
+import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
+import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
+import { HOST_TABLE } from "./host_agent_table.ts";
+import { homeBus } from "./home_card.ts";
+import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
+import type { Access, WireMessage } from "./messages.ts";
+import { newOutput, rangesOf } from "./output.ts";
+
+const TIMES = { lease: 8000, grace: 100 };
+const CACHE = { lines: 4, writeBacks: 2 };
+const LOAD: Access = { kind: "load", line: 0, ticket: 0 };
+const change = { kind: "write", mask: WHOLE_LINE, bytes: new Uint8Array(64).fill(3) };
+const STORE: Access = { kind: "store", line: 0, change, ticket: 1 };
+
+interface Pair {
+  readonly far: FarCard;
+  readonly home: HomeCard;
+  readonly host: HostAgent;
+}
+
+function pair(): Pair {
+  const given = { contents: LINE_BYTES, regionOf: () => 0 };
+  const far = newFarCard({ ...given, agent: 1, table: FAR_TABLE, size: CACHE, lease: TIMES });
+  const home = newHomeCard({
+    ...given,
+    tables: { home: HOME_TABLE, far: FAR_TABLE },
+    size: { slots: 2, entries: 4, localCache: CACHE },
+    times: TIMES,
+  });
+  const initial = () => new Uint8Array(64);
+  const host = newHostAgent({ table: HOST_TABLE, contents: LINE_BYTES, initial });
+  return { far, home, host };
+}
+
+/** Lets both cards talk without delay at one time; `hears` says what arrives. @returns all that was sent. */
+function talk(
+  { far, home, host }: Pair,
+  now: number,
+  { first = [], hears = () => true }: {
+    readonly first?: readonly WireMessage[];
+    readonly hears?: (message: WireMessage) => boolean;
+  } = {},
+): WireMessage[] {
+  far.now = home.now = now;
+  const sent: WireMessage[] = [];
+  const toHome = [...first], toFar: WireMessage[] = [];
+  while (toHome.length + toFar.length > 0) {
+    const out = newOutput();
+    const up = toHome.shift(), down = up === undefined ? toFar.shift() : undefined;
+    if (up !== undefined) {
+      sent.push(up);
+      if (hears(up)) homeReceive(home, up, out);
+    }
+    if (down !== undefined) {
+      sent.push(down);
+      if (hears(down)) farReceive(far, down, out);
+    }
+    (up === undefined ? toHome : toFar).push(...out.wire);
+    const bus = [...out.bus];
+    for (let message = bus.shift(); message !== undefined; message = bus.shift()) {
+      const reply = newOutput();
+      hostReceive(host, message, reply);
+      const from = newOutput();
+      for (const each of reply.bus) homeBus(home, each, from);
+      bus.push(...from.bus);
+      toFar.push(...from.wire);
+    }
+  }
+  return sent;
+}
+
+/** Registered, and with an access done at `now`. */
+function holding(access: Access, now = 0): Pair {
+  const cards = pair();
+  const { far } = cards;
+  const hello = newOutput();
+  far.now = now;
+  fence(far, hello);
+  talk(cards, now, { first: hello.wire });
+  const out = newOutput();
+  farAccess(far, access, out);
+  talk(cards, now, { first: out.wire });
+  return cards;
+}
+
+function woken(does: typeof farWake, card: FarCard, now: number): ReturnType<typeof newOutput>;
+function woken(does: typeof homeWake, card: HomeCard, now: number): ReturnType<typeof newOutput>;
+function woken(does: (card: never, out: never) => void, card: { now: number }, now: number) {
+  const out = newOutput();
+  card.now = now;
+  does(card as never, out as never);
+  return out;
+}
+
+describe("the lease of a pair of cards", () => {
+  it("C-10, decision 13: the far card stops at L after sending, and home gives away at L + ε after receiving", () => {
+    const { far, home } = holding(STORE);
+    assert.equal(farLine(far, 0).state, "M");
+    assert.equal(far.lease?.until, TIMES.lease);
+    assert.equal(home.leases.get(1)?.until, TIMES.lease + TIMES.grace);
+    // All renewals are lost from now on.
+    woken(farWake, far, TIMES.lease / 2);
+    assert.deepEqual(woken(farWake, far, TIMES.lease - 1).lost, []);
+    assert.deepEqual(woken(farWake, far, TIMES.lease).lost, [0]);
+    assert.equal(farLine(far, 0).state, "I");
+    assert.deepEqual(woken(homeWake, home, TIMES.lease + TIMES.grace - 1).lost, []);
+    assert.deepEqual(woken(homeWake, home, TIMES.lease + TIMES.grace).lost, [0]);
+  });
+
+  it("decision 13: an access at L finds the lease over, though nothing has woken the card", () => {
+    const { far } = holding(LOAD);
+    far.now = TIMES.lease;
+    const out = newOutput();
+    farAccess(far, LOAD, out);
+    assert.deepEqual(out.answers, []);
+    assert.deepEqual(out.wire.map(({ kind }) => kind), ["Hello"]);
+    far.now = 2 * TIMES.lease;
+    farWake(far, out);
+    assert.deepEqual(out.answers.map(({ result }) => result), ["fenced"]);
+  });
+
+  it("decision 13: counts from sending, not from the answer", () => {
+    const cards = holding(LOAD);
+    const renewal = woken(farWake, cards.far, TIMES.lease / 2);
+    assert.deepEqual(renewal.wire.map(({ kind, stamp }) => [kind, stamp]), [["Renew", 4000]]);
+    // A thousand ps later, there and back.
+    const sent = talk(cards, 5000, { first: renewal.wire });
+    assert.deepEqual(sent.map(({ kind }) => kind), ["Renew", "Renewed"]);
+    assert.equal(cards.far.lease?.until, 4000 + TIMES.lease);
+    assert.equal(cards.home.leases.get(1)?.until, 5000 + TIMES.lease + TIMES.grace);
+  });
+
+  it("decision 13: a renewal rides on what goes anyway, and has a message of its own where nothing goes", () => {
+    const cards = holding(LOAD);
+    cards.far.now = 1000;
+    const out = newOutput();
+    farAccess(cards.far, { ...LOAD, line: 1 }, out);
+    const sent = talk(cards, 1000, { first: out.wire });
+    assert.deepEqual(sent.map(({ kind, stamp }) => [kind, stamp]), [
+      ["GetS", 1000],
+      ["DataS", 1000],
+      ["Complete", undefined],
+    ]);
+    assert.equal(cards.far.lease?.until, 1000 + TIMES.lease);
+    assert.equal(farNextAt(cards.far), 1000 + TIMES.lease / 2);
+  });
+
+  it("decision 13: home's card gives a stamp back by itself where nothing else takes it along", () => {
+    const cards = holding(LOAD);
+    cards.far.now = 2000;
+    const out = newOutput();
+    farAccess(cards.far, STORE, out);
+    const sent = talk(cards, 2000, { first: out.wire, hears: ({ kind }) => kind !== "DataE" });
+    assert.equal(sent.at(-1)?.stamp, 2000);
+    // The same, with a message that has no answer.
+    const dirty: WireMessage = {
+      kind: "Dirty",
+      line: 0,
+      agent: 1,
+      life: 1,
+      homeLife: 1,
+      stamp: 3000,
+    };
+    talk(cards, 3000, { first: [dirty] });
+    assert.equal(homeNextAt(cards.home), 4000);
+    const late = woken(homeWake, cards.home, 4000);
+    assert.deepEqual(late.wire.map(({ kind, stamp }) => [kind, stamp]), [["Renewed", 3000]]);
+  });
+
+  it("a card that holds nothing renews nothing, and home forgets what it has dropped in silence", () => {
+    const cards = holding(LOAD);
+    const { far, home } = cards;
+    far.lines.clear();
+    assert.equal(farNextAt(far), NEVER);
+    const over = woken(homeWake, home, TIMES.lease + TIMES.grace);
+    assert.deepEqual([over.lost, over.wire], [[], []]);
+    assert.equal(homeLine(home, 0).sharers, 0);
+    assert.equal(homeNextAt(home), NEVER);
+    // It is as welcome as before.
+    far.now = 50_000;
+    const out = newOutput();
+    farAccess(far, LOAD, out);
+    talk(cards, 50_000, { first: out.wire });
+    assert.equal(farLine(far, 0).state, "S");
+    assert.equal(far.lease?.until, 50_000 + TIMES.lease);
+  });
+
+  it("decision 13: a failed queue pair ends the life, and not before the far card has stopped", () => {
+    const cards = holding(STORE);
+    const { far, home } = cards;
+    home.now = 10;
+    stopRenewing(home, 1);
+    assert.equal(homeLine(home, 0).owner, 1);
+    const renewal = woken(farWake, far, TIMES.lease / 2);
+    assert.deepEqual(talk(cards, 5000, { first: renewal.wire }).map(({ kind }) => kind), ["Renew"]);
+    assert.deepEqual(woken(farWake, far, TIMES.lease).lost, [0]);
+    assert.deepEqual(woken(homeWake, home, TIMES.lease + TIMES.grace).lost, [0]);
+  });
+
+  it("decision 14: a card that is up does not take a late Welcome of home's next life for its own", () => {
+    const { far } = holding(LOAD);
+    const late: WireMessage = { kind: "Welcome", line: 0, agent: 1, life: 1, homeLife: 2 };
+    farReceive(far, late, newOutput());
+    assert.equal(far.homeLife, 1);
+  });
+
+  it("decision 14: a life begins once: a Hello that comes twice gets no second life", () => {
+    const cards = pair();
+    const hello: WireMessage = { kind: "Hello", line: 0, agent: 1, life: 1, homeLife: 0 };
+    homeReceive(cards.home, hello, newOutput());
+    const out = newOutput();
+    homeReceive(cards.home, hello, out);
+    assert.deepEqual(out.wire, []);
+  });
+});
+
+describe("lines that are lost", () => {
+  it("C-10: are reported as ranges", () => {
+    assert.deepEqual(rangesOf([5, 3, 4, 9, 4]), [{ line: 3, lines: 3 }, { line: 9, lines: 1 }]);
+    assert.deepEqual(rangesOf([]), []);
+  });
+});

@@ -1,0 +1,38 @@
+/** Shared regions of a variant, as its hosts and cards know them (C-03). */
+import { SCM_BASE, type SharedRegion } from "../plan/shared_region.ts";
+import { placesOf } from "../scenario/shared_regions.ts";
+import type { ScenarioVariant } from "../scenario/variants.ts";
+
+/**
+ * A choice: home waits an eighth of a lease longer than the far side, for what receiving is later than sending and
+ * timers are coarse (decision 13).
+ */
+const MARGIN_SHARE = 8;
+
+/** The regions of a rack. @param addressOf the card's IPv4 address of a host. */
+export function sharedRegions(
+  { shared, hosts }: Pick<ScenarioVariant, "shared" | "hosts">,
+  addressOf: (host: string) => number,
+): SharedRegion[] {
+  const places = placesOf(shared, hosts);
+  return shared.map(({ at: _, home, far, ...region }, id): SharedRegion => {
+    const agents = agentsOf(shared, home);
+    return {
+      id,
+      ...region,
+      home: { host: home, address: addressOf(home) },
+      far: far.map((host) => ({
+        host,
+        address: addressOf(host),
+        agent: agents.indexOf(host) + 1,
+      })),
+      address: (region.memory === "scm" ? SCM_BASE : 0) + places[id]!,
+      leaseMarginPs: Math.ceil(region.leasePs / MARGIN_SHARE),
+    };
+  });
+}
+
+/** The far hosts of all regions of one home, by name. */
+function agentsOf(shared: ScenarioVariant["shared"], home: string): string[] {
+  return [...new Set(shared.flatMap((each) => each.home === home ? each.far : []))].sort();
+}

@@ -1,0 +1,78 @@
+/**
+ * Shared regions of a rack (C-03): parts of one host's memory, its *home*, of which coherent cards keep copies for
+ * other hosts, the *far* ones. Hosts and cards get the same records, each the regions that it has a part in.
+ */
+import type { Time } from "../../base/time.ts";
+
+/** Where SCM begins in a host's physical addresses; DRAM begins at 0. */
+export const SCM_BASE = 2 ** 40;
+/** Bytes of a line: the unit of coherence, and of a region's size. */
+export const REGION_LINE_BYTES = 64;
+
+/** C-04: where a region's copies are kept; `auto`: home's judge moves them by the frequency of accesses. */
+export const PLACEMENTS = ["local", "remote", "auto"] as const;
+export type RegionPlacement = typeof PLACEMENTS[number];
+/**
+ * Decision 17: for so long a far card counts accesses before it reports them to home's judge, of regions with
+ * `placement: auto`. A choice: some tens of accesses over the network.
+ */
+export const JUDGE_WINDOW_PS: Time = 100_000_000;
+
+/** A far host of a region. */
+export interface FarHost {
+  readonly host: string;
+  /** Of its card: IPv4. */
+  readonly address: number;
+  /** As home's card counts far cards: from 1, the same for all regions of one home. */
+  readonly agent: number;
+}
+
+/** How much the cards have for a region, each one or more (decision 9). */
+export interface RegionSizes {
+  /** Lines in the cache of each far card, and in home's local cache. */
+  readonly remoteCache: number;
+  readonly localCache: number;
+  /** Requests of far cards that home's card has taken and not finished. */
+  readonly slots: number;
+  /** Lines that are lent at a time: the directory. */
+  readonly entries: number;
+  /** Lines that a cache writes back at a time. */
+  readonly writeBacks: number;
+}
+
+export interface SharedRegion extends RegionSizes {
+  /** Its place in the scenario's list. */
+  readonly id: number;
+  readonly name: string;
+  readonly home: { readonly host: string; readonly address: number };
+  readonly far: readonly FarHost[];
+  readonly memory: "scm" | "dram";
+  /** In home's physical memory: its lines are numbered by `address / 64`. */
+  readonly address: number;
+  readonly bytes: number;
+  readonly placement: RegionPlacement;
+  /** Decision 13: the bound after which a partition's far side stops serving. */
+  readonly leasePs: Time;
+  /** What home waits longer than the far side, so that the two never overlap. */
+  readonly leaseMarginPs: Time;
+}
+
+/** Choices: a region of the default size fits; small tables show their limits in tests. */
+export const REGION_SIZES: RegionSizes = {
+  remoteCache: 1024,
+  localCache: 1024,
+  slots: 16,
+  entries: 4096,
+  writeBacks: 8,
+};
+
+/** The part of a host in a region; undefined without one. */
+export function partIn(region: SharedRegion, host: string): "home" | "far" | undefined {
+  if (region.home.host === host) return "home";
+  return region.far.some((each) => each.host === host) ? "far" : undefined;
+}
+
+/** The regions that a host has a part in, in the scenario's order. */
+export function regionsOf(regions: readonly SharedRegion[], host: string): SharedRegion[] {
+  return regions.filter((region) => partIn(region, host) !== undefined);
+}

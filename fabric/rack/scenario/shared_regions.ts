@@ -1,0 +1,243 @@
+/** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
+import type { z } from "zod";
+import { formatSize } from "../plan/units.ts";
+import { listOf, nearest, showFound } from "../plan/problem.ts";
+import {
+  PLACEMENTS,
+  REGION_LINE_BYTES,
+  REGION_SIZES,
+  type RegionPlacement,
+  type RegionSizes,
+} from "../plan/shared_region.ts";
+import { PS_PER_US, type Time } from "../../base/time.ts";
+import type { HostScenario } from "./scenario.ts";
+import { read, type Reading, readList, type Report } from "./reading.ts";
+import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
+import type { Path } from "./yaml_source.ts";
+
+/** A region that hosts share, as in the file (C-03). Plain data. */
+export interface SharedScenario extends RegionSizes {
+  readonly name: string;
+  readonly home: string;
+  readonly far: readonly string[];
+  readonly memory: "scm" | "dram";
+  /** Where it begins in home's SCM; absent: behind the others, from the end of the memory downwards. */
+  readonly at?: number;
+  readonly bytes: number;
+  readonly placement: RegionPlacement;
+  readonly leasePs: Time;
+}
+
+export interface DraftShared {
+  readonly path: Path;
+  readonly region: SharedScenario;
+}
+
+const GIB = 2 ** 30;
+/** An agent of a home's card is a bit of a mask, and the local cache is one. */
+const FAR_MAX = 30;
+/** A choice: some round trips over a switch, each 3 us. */
+const LEASE_PS = 50 * PS_PER_US;
+const PAGE_BYTES = 4096;
+
+const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/;
+const name = leaf(
+  "a name of letters, digits, '-' and '_', at most 40",
+  { type: "string", pattern: NAME_PATTERN.source },
+  (value) => typeof value === "string" && NAME_PATTERN.test(value) ? value : undefined,
+);
+const hostName = leaf(
+  "a host's name",
+  TEXT_SHAPE,
+  (value) => typeof value === "string" && value !== "" ? value : undefined,
+);
+const far = leaf(
+  `a list of 1 to ${FAR_MAX} different hosts' names`,
+  { type: "array", items: { type: "string" }, minItems: 1, maxItems: FAR_MAX, uniqueItems: true },
+  (value) => {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [];
+    const isRight = list.length > 0 && list.length <= FAR_MAX && new Set(list).size === list.length;
+    return isRight && list.every((each) => typeof each === "string") ? list as string[] : undefined;
+  },
+);
+const entries = integer(1, 2 ** 20);
+
+/** An item of `shared`. */
+export const sharedSchema = mapping({
+  name: name.describe("by which programs ask for it: cpu.region(name)"),
+  home: hostName.describe("the host whose memory it is"),
+  memory: oneOf(["scm", "dram"]).optional().describe("which memory of home; scm unless given"),
+  at: size(0, 64 * GIB, REGION_LINE_BYTES).optional()
+    .describe("where in home's SCM it begins; from its end downwards unless given"),
+  bytes: size(REGION_LINE_BYTES, GIB, REGION_LINE_BYTES).describe("how long it is, whole lines"),
+  far: far.describe("the hosts that register it"),
+  placement: oneOf(PLACEMENTS).optional().describe(
+    "which card keeps copies: home's, the far one's, or where the more accesses come from",
+  ),
+  lease: positiveTime("a time > 0 with its unit, like 50us").optional().describe(
+    "so long after its last word from home a far card stops serving",
+  ),
+  remoteCache: entries.optional().describe("lines of each far card's cache"),
+  localCache: entries.optional().describe("lines of the cache of home's card"),
+  slots: integer(1, 4096).optional().describe("requests that home's card works on at a time"),
+  entries: entries.optional().describe("lines that are lent at a time"),
+  writeBacks: integer(1, 4096).optional().describe("lines that a cache writes back at a time"),
+});
+export type SharedSection = z.infer<typeof sharedSchema>;
+
+/** The items of `shared`, with what the file omits. */
+export function readShared(reading: Reading): DraftShared[] {
+  return readList(reading, ["shared"]).flatMap(({ path }) => {
+    const section = read(reading, path, sharedSchema);
+    return section === undefined ? [] : [{ path, region: resolved(section) }];
+  });
+}
+
+function resolved({ lease, ...section }: SharedSection): SharedScenario {
+  const { name, home, far, bytes, at, memory = "scm", placement = "auto", ...sizes } = section;
+  const given = Object.fromEntries(
+    Object.entries(sizes).filter(([, value]) => value !== undefined),
+  );
+  return {
+    ...REGION_SIZES,
+    ...given,
+    name,
+    home,
+    far,
+    memory,
+    ...(at !== undefined && { at }),
+    bytes,
+    placement,
+    leasePs: lease ?? LEASE_PS,
+  };
+}
+
+// ── checks on several values ─────────────────────────────────────────────────────────────────────
+
+interface Checked {
+  readonly shared: readonly DraftShared[];
+  readonly hostNames: readonly string[];
+  readonly hosts: readonly HostScenario[];
+}
+
+export function checkShared(draft: Checked, report: Report): void {
+  const names = new Set<string>();
+  for (const { path, region } of draft.shared) {
+    if (names.has(region.name)) {
+      const found = `${region.name} a second time`;
+      report([...path, "name"], { found, expected: "another name for each region" });
+    }
+    names.add(region.name);
+    const hosts = [
+      [[...path, "home"], region.home] as const,
+      ...region.far.map((each, i) => [[...path, "far", i], each] as const),
+    ];
+    for (const [at, host] of hosts) checkHost(draft, { path: at, host }, report);
+    const own = region.far.indexOf(region.home);
+    if (own >= 0) {
+      const expected = "a host other than home, which has the memory";
+      report([...path, "far", own], { found: region.home, expected });
+    }
+    if (region.at !== undefined && region.memory === "dram") {
+      const expected = "none, as the system chooses a place in DRAM";
+      report([...path, "at"], { found: formatSize(region.at), expected, key: true });
+    }
+  }
+  for (const home of draft.hosts) checkMemory(draft.shared, home, report);
+  checkAgents(draft.shared, report);
+}
+
+/** C-03: both ends speak on a coherent bus. */
+function checkHost(
+  { hostNames, hosts }: Checked,
+  { path, host }: { readonly path: Path; readonly host: string },
+  report: Report,
+): void {
+  if (!hostNames.includes(host)) {
+    const near = nearest(host, hostNames);
+    const some = hostNames.length <= 8 ? listOf(hostNames) : "a host";
+    const expected = near === undefined ? `a host of this rack (${some})` : `${near}, a host`;
+    return report(path, { found: showFound(host), expected });
+  }
+  const scenario = hosts.find((each) => each.name === host);
+  if (scenario === undefined || scenario.attach === "coherent") return;
+  const expected = "a host with attach: coherent, which shared regions need";
+  report(path, { found: `${host}, whose card is attached by PCIe`, expected });
+}
+
+/** What a home's regions take of its memories: those with a place must fit it, and not meet. */
+function checkMemory(
+  shared: readonly DraftShared[],
+  home: HostScenario,
+  report: Report,
+): void {
+  const its = shared.filter(({ region }) => region.home === home.name);
+  for (const memory of ["scm", "dram"] as const) {
+    const bytes = memory === "scm" ? home.scmBytes : home.dramBytes;
+    let end = bytes;
+    for (const { path, region } of its) {
+      if (region.memory !== memory || region.at !== undefined) continue;
+      end -= pagesOf(region.bytes);
+      if (end >= 0) continue;
+      const expected = `regions that fit ${formatSize(bytes)} of ${memory.toUpperCase()}`;
+      report([...path, "bytes"], { found: formatSize(region.bytes), expected });
+    }
+    if (memory === "scm" && end >= 0) checkPlaces(its, end, report);
+  }
+}
+
+/** Regions with a place of their own, and named places of SCM, do not meet other regions. */
+function checkPlaces(its: readonly DraftShared[], end: number, report: Report): void {
+  const placed = its.filter(({ region: { memory, at } }) => memory === "scm" && at !== undefined)
+    .toSorted((x, y) => x.region.at! - y.region.at!);
+  let from = 0, before = "";
+  for (const { path, region } of placed) {
+    const at = region.at!, to = at + region.bytes;
+    if (at < from) {
+      const expected = `a region from ${formatSize(from)} on, where ${before} ends`;
+      report([...path, "at"], { found: formatSize(at), expected });
+    }
+    if (to > end) {
+      const expected = `an end up to ${formatSize(end)}, behind which is no SCM, or other regions`;
+      report([...path, "at"], { found: `a region that ends at ${formatSize(to)}`, expected });
+    }
+    if (to > from) [from, before] = [to, region.name];
+  }
+}
+
+/** Home's card counts far cards over all of its regions. */
+function checkAgents(shared: readonly DraftShared[], report: Report): void {
+  const known = new Map<string, Set<string>>();
+  for (const { path, region } of shared) {
+    const its = known.get(region.home) ?? new Set();
+    known.set(region.home, its);
+    for (const host of region.far) its.add(host);
+    if (its.size <= FAR_MAX) continue;
+    const found = `${its.size} far hosts of ${region.home}`;
+    report([...path, "far"], { found, expected: `at most ${FAR_MAX} for one home` });
+  }
+}
+
+function pagesOf(bytes: number): number {
+  return Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
+}
+
+/**
+ * Where each region begins in its home's memory, from the memory's start: places that the file gives, else from the
+ * end downwards, in whole pages.
+ */
+export function placesOf(
+  shared: readonly SharedScenario[],
+  hosts: readonly Pick<HostScenario, "name" | "scmBytes" | "dramBytes">[],
+): number[] {
+  const ends = new Map<string, number>();
+  return shared.map(({ home, memory, at, bytes }) => {
+    if (at !== undefined) return at;
+    const host = hosts.find(({ name }) => name === home)!;
+    const key = `${home}/${memory}`;
+    const end = ends.get(key) ?? (memory === "scm" ? host.scmBytes : host.dramBytes);
+    const from = end - pagesOf(bytes);
+    ends.set(key, from);
+    return from;
+  });
+}

@@ -1,0 +1,103 @@
+/**
+ * Messages of shared regions on the bus between a host and its coherent RNIC (`coherence.md`, C-02). At home they are
+ * the protocol's own: {@link LineMessage} is a snoop, a request or a response of `fabric/coherence`. On a far host
+ * they are non-coherent (decision 2): a core's {@link FarAccess}, which its card answers.
+ */
+import { type LineChange, WHOLE_LINE } from "../../coherence/line_bytes.ts";
+import { BUS_MESSAGES, type BusKind, type LOST } from "../../coherence/messages.ts";
+import { FLIT_BYTES } from "./flit.ts";
+import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
+
+/** Between home's host agent and home's card, both ways: who sends which is `BUS_MESSAGES`. */
+export interface LineMessage {
+  readonly kind: "line";
+  readonly op: BusKind;
+  /** Of the line's first byte, in home's memory. */
+  readonly address: number;
+  /** Where the message carries it: 64 B, or poison (decision 13), which a `Cmp` has, too. */
+  readonly data?: Uint8Array<ArrayBuffer> | typeof LOST;
+}
+
+/** What a core of a far host asks of its card; `own` is a load that asks for ownership. */
+export const FAR_OPS = ["load", "own", "store", "flush"] as const;
+export type FarOp = typeof FAR_OPS[number];
+
+/** A non-coherent request of a far host's core to its card, about one line of a region. */
+export interface FarAccess {
+  readonly kind: "far-access";
+  /** Returned in the {@link FarAnswer}. */
+  readonly tag: number;
+  /** Number of the region in the scenario's list. */
+  readonly region: number;
+  /** Index of the line in its region. */
+  readonly line: number;
+  readonly op: FarOp;
+  /** Of `store`, and of no other. */
+  readonly change?: LineChange;
+  /** Of `flush`: how many lines from `line` on, else one (decision 8). */
+  readonly lines?: number;
+}
+
+/**
+ * `lost`: the line's content is gone (C-10). `fenced`: the lease is over, and the access may or may not have been
+ * done (decision 13). `refused`: the card knows no such region, and has done nothing.
+ */
+export const FAR_RESULTS = ["done", "lost", "fenced", "refused"] as const;
+export type FarResult = typeof FAR_RESULTS[number];
+
+/** The card's answer to a {@link FarAccess}. */
+export interface FarAnswer {
+  readonly kind: "far-answer";
+  readonly tag: number;
+  readonly result: FarResult;
+  /** Of a load: the line, 64 B. Of an atomic: the line as it was. */
+  readonly data?: Uint8Array<ArrayBuffer>;
+}
+
+/** The far card has no copy of a line any more: a core that waits for a change of it looks again (decision 19). */
+export interface FarInvalidate {
+  readonly kind: "far-invalidate";
+  readonly region: number;
+  /** Index of the line in its region. */
+  readonly line: number;
+}
+
+export type RegionMessage = LineMessage | FarAccess | FarAnswer | FarInvalidate;
+
+/** Whether a message of the bus is about a line of a region. */
+export function isRegionMessage<M extends { readonly kind: string }>(
+  message: M | RegionMessage,
+): message is RegionMessage {
+  return message.kind === "line" || message.kind.startsWith("far-");
+}
+
+/** A header without byte mask, one with, and a line. */
+const HEADER = FLIT_BYTES, MASKED_HEADER = 3 * FLIT_BYTES, LINE = 8 * FLIT_BYTES;
+
+/** Bytes of the message on the bus, CRC included. */
+export function regionWireBytes(message: RegionMessage): number {
+  switch (message.kind) {
+    case "line":
+    case "far-answer":
+      return HEADER + (message.data === undefined ? 0 : LINE);
+    case "far-access":
+      return message.change === undefined ? HEADER : changeBytes(message.change);
+    case "far-invalidate":
+      return HEADER;
+  }
+}
+
+/** A partial write, and an atomic's operands, have a byte mask. */
+function changeBytes(change: LineChange): number {
+  const isWhole = change.kind === "write" && change.mask === WHOLE_LINE;
+  return (isWhole ? HEADER : MASKED_HEADER) + LINE;
+}
+
+/** The line's number as `fabric/coherence` counts them. */
+export function lineOf(address: number): number {
+  return address / COHERENCE_LINE_BYTES;
+}
+
+export function isBusKind(value: unknown): value is BusKind {
+  return typeof value === "string" && Object.hasOwn(BUS_MESSAGES, value);
+}

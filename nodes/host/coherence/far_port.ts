@@ -1,0 +1,65 @@
+/**
+ * Accesses of a far host's cores (decision 2): non-coherent requests to its card, each answered by it. No line of a
+ * region is in this host's LLC.
+ */
+import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type {
+  FarAccess,
+  FarAnswer,
+  FarOp,
+  FarResult,
+} from "../../../fabric/wire/host_bus/region_messages.ts";
+
+export interface FarRequest {
+  readonly region: number;
+  readonly line: number;
+  readonly op: FarOp;
+  readonly change?: LineChange | undefined;
+  readonly lines?: number | undefined;
+}
+
+export class FarPort {
+  readonly #send: (access: FarAccess) => void;
+  readonly #ended: (ticket: number, result: FarResult, data?: Uint8Array) => void;
+  /** Requests that the card has not answered. */
+  readonly #waiting = new Map<number, FarRequest>();
+
+  constructor(
+    { send, ended }: {
+      readonly send: (access: FarAccess) => void;
+      readonly ended: (ticket: number, result: FarResult, data?: Uint8Array) => void;
+    },
+  ) {
+    this.#send = send;
+    this.#ended = ended;
+  }
+
+  request(ticket: number, { region, line, op, change, lines }: FarRequest): void {
+    this.#waiting.set(ticket, { region, line, op, change, lines });
+    this.#send({
+      kind: "far-access",
+      tag: ticket,
+      region,
+      line,
+      op,
+      ...(change !== undefined && { change }),
+      ...(lines !== undefined && { lines }),
+    });
+  }
+
+  /** @returns the request that it answers; undefined where that has ended before. */
+  take({ tag, result, data }: FarAnswer): FarRequest | undefined {
+    const request = this.#waiting.get(tag);
+    if (request === undefined) return undefined;
+    this.#waiting.delete(tag);
+    this.#ended(tag, result, data);
+    return request;
+  }
+
+  /** The card is gone: what it was asked may or may not have been done (decision 13). */
+  disconnected(): void {
+    const tickets = [...this.#waiting.keys()];
+    this.#waiting.clear();
+    for (const ticket of tickets) this.#ended(ticket, "fenced");
+  }
+}

@@ -1,0 +1,291 @@
+/**
+ * The home agent of this host's shared regions: `fabric/coherence`'s HA over the host's LLC, memory controllers and
+ * bus. The table decides; this file does in {@link MemorySystem} what it has decided, so that the LLC's places are
+ * shared with all other memory, and bytes are durable exactly where the iMC has them (decisions 11, 12).
+ *
+ * The record of a line that only memory has, is memory: it is kept only for lines that differ from it.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { HOST_TABLE, type HostLine } from "../../../fabric/coherence/host_agent_table.ts";
+import {
+  canEvictFromLlc,
+  cardLost,
+  evictFromLlc,
+  type HostAccess,
+  hostAccess,
+  type HostAgent,
+  type HostChange,
+  hostReceive,
+  newHostAgent,
+} from "../../../fabric/coherence/host_agent.ts";
+import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
+import { type Answer, type Data, LOST } from "../../../fabric/coherence/messages.ts";
+import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { SCM_BASE } from "../memory/address_map.ts";
+import { LINE_BYTES } from "../memory/llc.ts";
+import type { MemorySystem } from "../memory/memory_system.ts";
+
+export interface HomeAgentParts {
+  readonly memory: MemorySystem;
+  readonly timing: HostTiming;
+  readonly processingPs: Time;
+  /** Sends a message, which departs `processingPs` from now. */
+  readonly send: (message: LineMessage) => void;
+  /** An access has ended; `costPs` is what its core has to pay beyond its wait. */
+  readonly ended: (answer: Answer, costPs: Time) => void;
+  /** What cores have seen of this line may have changed. */
+  readonly changed: (line: number) => void;
+  /** The LLC's state of a line has changed (C-05). */
+  readonly state: (line: number, state: HostLine["llc"]) => void;
+}
+
+/** A message for the card, and when it is sent. */
+interface Leaving {
+  readonly at: Time;
+  readonly message: LineMessage;
+}
+
+export class HomeAgent {
+  hits = 0;
+  misses = 0;
+  /** Snoops that cores' accesses have sent to the card. */
+  snoops = 0;
+  /** Lines whose dirty content the card has brought to SCM, and to DRAM (decision 11). */
+  writeBacksScm = 0;
+  writeBacksDram = 0;
+  readonly #parts: HomeAgentParts;
+  readonly #agent: HostAgent;
+  /** Messages of the card for which the iMC has no room; they keep their order. */
+  readonly #inbox = new Fifo<LineMessage>();
+  #outbox: Leaving[] = [];
+  readonly #scratch = new Uint8Array(LINE_BYTES);
+  #now: Time = 0;
+  /** What the access that is being done costs its core. */
+  #costPs: Time = 0;
+
+  constructor(parts: HomeAgentParts) {
+    this.#parts = parts;
+    const initial = (line: number) => this.#fromMemory(line);
+    this.#agent = {
+      ...newHostAgent({ table: HOST_TABLE, contents: CONTENTS, initial }),
+      changed: (line, change) => this.#changed(line, change),
+    };
+  }
+
+  /** Notices that the card's E has become M [0060]. */
+  get notices(): number {
+    return this.#agent.counts.notices;
+  }
+
+  /** When {@link run} has something to do. */
+  get nextAt(): Time {
+    const head = this.#inbox.peek();
+    const room = head === undefined ? NEVER : this.#roomAt(head);
+    return Math.min(this.#outbox[0]?.at ?? NEVER, room);
+  }
+
+  /** An access of a core of this host; it ends in `ended`, perhaps at once. */
+  access(access: HostAccess, now: Time): void {
+    this.#now = now;
+    this.#refresh(access.line);
+    this.#do(access.line, (out) => hostAccess(this.#agent, access, out));
+    this.#sendDue();
+  }
+
+  /** A message of the card. Its content waits until the iMC has room. */
+  take(message: LineMessage, now: Time): void {
+    this.#inbox.push(message);
+    this.run(now);
+  }
+
+  run(now: Time): void {
+    this.#now = now;
+    for (let head = this.#inbox.peek(); head !== undefined; head = this.#inbox.peek()) {
+      if (this.#roomAt(head) > now) break;
+      this.#inbox.shift();
+      this.#receive(head);
+    }
+    this.#sendDue();
+  }
+
+  #sendDue(): void {
+    while (this.#outbox.length > 0 && this.#outbox[0]!.at <= this.#now) {
+      this.#parts.send(this.#outbox.shift()!.message);
+    }
+  }
+
+  /** The card is gone: nothing that is on its way arrives. What it has sent has arrived. */
+  disconnected(now: Time): void {
+    this.#now = now;
+    for (let head = this.#inbox.shift(); head !== undefined; head = this.#inbox.shift()) {
+      this.#receive(head);
+    }
+    this.#outbox = [];
+  }
+
+  /** Decision 14: all leases are over. @returns the lines whose last value is gone. */
+  cardLost(now: Time): readonly number[] {
+    this.#now = now;
+    const out = newOutput();
+    cardLost(this.#agent, out);
+    this.#finish(out);
+    this.#outbox = [];
+    for (const line of [...this.#agent.lines.keys()]) this.#forget(line);
+    return out.lost;
+  }
+
+  /** Lines whose last value is gone, of those that have a record. */
+  lostLines(): number[] {
+    return [...this.#agent.lines].flatMap(([line, { memory }]) => memory === LOST ? [line] : []);
+  }
+
+  /** When the iMC has room for a core's write-back of this line. */
+  flushRoomAt(line: number): Time {
+    return this.#parts.memory.freeAt(line * LINE_BYTES, LINE_BYTES);
+  }
+
+  #receive({ op, address, data }: LineMessage): void {
+    const line = lineOf(address);
+    this.#refresh(line);
+    if (data instanceof Uint8Array) {
+      if (address >= SCM_BASE) this.writeBacksScm++;
+      else this.writeBacksDram++;
+    }
+    this.#do(line, (out) => hostReceive(this.#agent, { kind: op, line, data }, out));
+  }
+
+  #do(line: number, act: (out: Output) => void): void {
+    const out = newOutput();
+    this.#costPs = 0;
+    act(out);
+    this.#finish(out);
+    this.#forget(line);
+  }
+
+  #finish(out: Output): void {
+    for (const { kind, line, data } of out.bus) {
+      const message = { kind: "line", op: kind, address: line * LINE_BYTES } as const;
+      const content = data as typeof LOST | Uint8Array<ArrayBuffer> | undefined;
+      this.#leave(content === undefined ? message : { ...message, data: content });
+    }
+    for (const answer of out.answers) {
+      const { access, result } = answer;
+      if (access.kind === "load" && result === "done") this.#costPs = this.#load(access.line);
+      if (access.kind === "store" && result === "done") this.#parts.changed(access.line);
+      this.#parts.ended(answer, this.#costPs);
+      this.#costPs = 0;
+    }
+  }
+
+  /** A core's load through the LLC. @returns its cost. */
+  #load(line: number): Time {
+    const { memory } = this.#parts, { llc } = memory;
+    const { misses } = llc;
+    const cost = memory.load(line * LINE_BYTES, this.#scratch);
+    if (llc.misses > misses) this.misses++;
+    else this.hits++;
+    return cost;
+  }
+
+  // ── the table's decisions, done in the host's memory ───────────────────────────────────────────
+
+  #changed(line: number, { before, after }: HostChange): void {
+    const { memory, state, changed } = this.#parts;
+    const address = line * LINE_BYTES;
+    if (after.memory !== before.memory && after.memory !== LOST) {
+      if (before.llc === "M") memory.cleanLine(address);
+      else memory.writeThrough(address, after.memory as Uint8Array);
+    }
+    if (after.llc === "M" && after.cached !== before.cached) this.#store(address, before, after);
+    if (after.llc === "I" && before.llc !== "I") {
+      memory.dropLine(address);
+      changed(line);
+    }
+    if (after.llc !== before.llc) state(line, after.llc);
+  }
+
+  /** A core's store, into the LLC: the bytes that differ, all of them where none does. */
+  #store(address: number, { cached }: HostLine, { cached: next }: HostLine): void {
+    const { memory, timing } = this.#parts, { llc } = memory;
+    const bytes = next as Uint8Array;
+    const [from, to] = cached instanceof Uint8Array ? differing(cached, bytes) : [0, LINE_BYTES];
+    const { misses } = llc;
+    this.#costPs = memory.store(address + from, bytes.subarray(from, to));
+    if (llc.misses === misses) this.hits++;
+    else {
+      this.misses++;
+      this.#costPs += address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs;
+    }
+  }
+
+  /** Notices that the LLC has evicted a line meanwhile, for another's place. */
+  #refresh(line: number): void {
+    const record = this.#agent.lines.get(line);
+    if (record === undefined || record.llc === "I") return;
+    const { memory } = this.#parts;
+    if (memory.llc.find(memory.physical.lineOf(line * LINE_BYTES)) >= 0) return;
+    if (canEvictFromLlc(this.#agent, line)) evictFromLlc(this.#agent, line, newOutput());
+  }
+
+  /** Drops a record that says nothing that memory does not say. */
+  #forget(line: number): void {
+    const record = this.#agent.lines.get(line);
+    if (record === undefined) return;
+    const { phase, llc, memory, queued } = record;
+    if (phase === "none" && llc === "I" && memory !== LOST && queued === null) {
+      this.#agent.lines.delete(line);
+    }
+  }
+
+  #fromMemory(line: number): Data {
+    const bytes = new Uint8Array(LINE_BYTES);
+    this.#parts.memory.physical.read(line * LINE_BYTES, bytes);
+    return bytes;
+  }
+
+  // ── times ──────────────────────────────────────────────────────────────────────────────────────
+
+  #roomAt({ address, data }: LineMessage): Time {
+    if (!(data instanceof Uint8Array)) return 0;
+    return this.#parts.memory.freeAt(address, LINE_BYTES);
+  }
+
+  /** Messages of one line leave in order: a grant goes before a later snoop of its line. */
+  #leave(message: LineMessage): void {
+    const { processingPs } = this.#parts;
+    if (message.op === "SnpInv" || message.op === "SnpData") this.snoops++;
+    const ready = this.#now + Math.max(0, this.#delayOf(message) - processingPs);
+    const earlier = this.#outbox.findLast((each) => each.message.address === message.address);
+    const at = Math.max(ready, earlier?.at ?? 0);
+    let place = this.#outbox.length;
+    while (place > 0 && this.#outbox[place - 1]!.at > at) place--;
+    this.#outbox.splice(place, 0, { at, message });
+  }
+
+  /** From its cause to its departure: reading the line, its acceptance by the iMC, a look into the LLC. */
+  #delayOf({ op, address }: LineMessage): Time {
+    const { timing, memory } = this.#parts;
+    switch (op) {
+      case "GrantS":
+      case "GrantE":
+        if (memory.llc.find(memory.physical.lineOf(address)) >= 0) return timing.dmaReadLlcPs;
+        return address >= SCM_BASE ? timing.dmaReadScmPs : timing.dmaReadDramPs;
+      case "Cmp":
+        return timing.iioPs;
+      default:
+        return timing.llcHitPs;
+    }
+  }
+}
+
+/** The smallest range of bytes that has all differences; the whole line without one. */
+function differing(from: Uint8Array, to: Uint8Array): readonly [number, number] {
+  let first = 0, end = LINE_BYTES;
+  while (first < LINE_BYTES && from[first] === to[first]) first++;
+  if (first === LINE_BYTES) return [0, LINE_BYTES];
+  while (from[end - 1] === to[end - 1]) end--;
+  return [first, end];
+}

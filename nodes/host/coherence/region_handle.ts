@@ -1,0 +1,345 @@
+/**
+ * A program's shared region: {@link Region} over the host's. Each access is done line by line, in order, and the
+ * next one begins when it has ended (decision 16).
+ */
+import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
+import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import type { Cpu, Source, Steps } from "../cpu/program.ts";
+import {
+  type Region,
+  RegionFenced,
+  RegionLost,
+  type RegionRange,
+  RegionRefused,
+} from "../cpu/region.ts";
+import { hold } from "../cpu/wait_site.ts";
+import { LINE_BYTES } from "../memory/llc.ts";
+import { type Piece, piecesOf, writeOf } from "./line_pieces.ts";
+import type { LineRequest, Outcome } from "./shared_regions.ts";
+
+/** What a handle needs of its host's regions. */
+export interface RegionAccess {
+  readonly flushCosts: { readonly issuePs: Time; readonly fencePs: Time };
+  ready(region: SharedRegion, cpu: Cpu): Steps<void>;
+  deregister(region: SharedRegion, cpu: Cpu): Steps<void>;
+  /** A number for an access's audit records. */
+  nextId(): number;
+  begin(region: SharedRegion, request: LineRequest): number;
+  outcome(ticket: number): Outcome | undefined;
+  flushRoomAt(region: SharedRegion, line: number): Time;
+  changesOf(region: SharedRegion, line: number): number;
+  stored(region: SharedRegion, line: number): void;
+  polled(): void;
+  /** Signals that say that a line may have changed. */
+  signalsOf(region: SharedRegion, line: number): readonly string[];
+}
+
+/** A choice: how often a line is looked at of which no copy is near, so that none can be invalidated. */
+const POLL_PS = PS_PER_US;
+/** Lines whose last content a handle keeps, for waits that compare with it. */
+const SEEN_MAX = 256;
+/** Lines of one request of a flush: each is answered in time. */
+const FLUSH_LINES = 64;
+
+export class RegionHandle implements Region {
+  readonly name: string;
+  readonly bytes: number;
+  readonly isHome: boolean;
+  readonly #its: RegionAccess;
+  readonly #region: SharedRegion;
+  readonly #cpu: Cpu;
+  /** What this program has last seen of a line; the oldest first. */
+  readonly #seen = new Map<number, Uint8Array>();
+
+  constructor(
+    its: RegionAccess,
+    { region, isHome, cpu }: {
+      readonly region: SharedRegion;
+      readonly isHome: boolean;
+      readonly cpu: Cpu;
+    },
+  ) {
+    this.name = region.name;
+    this.bytes = region.bytes;
+    this.isHome = isHome;
+    this.#its = its;
+    this.#region = region;
+    this.#cpu = cpu;
+  }
+
+  *load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>> {
+    this.#check(offset, length);
+    const bytes = new Uint8Array(length);
+    const lost: RegionRange[] = [];
+    for (const piece of piecesOf(offset, length)) {
+      const { line, from, to } = piece;
+      const data = yield* this.#loadLine(piece);
+      if (data === undefined) lost.push(rangeOf(piece));
+      else bytes.set(data.subarray(from, to), line * LINE_BYTES + from - offset);
+    }
+    if (lost.length > 0) throw new RegionLost(this.name, joined(lost));
+    return bytes;
+  }
+
+  *store(offset: number, bytes: Uint8Array): Steps<void> {
+    this.#check(offset, bytes.length);
+    // The program may change its bytes while time passes.
+    const copy = bytes.slice();
+    for (const piece of piecesOf(offset, copy.length)) {
+      const at = piece.line * LINE_BYTES + piece.from - offset;
+      const part = copy.subarray(at, at + piece.to - piece.from);
+      yield* this.#change(piece, { op: "store", change: writeOf(piece, part), bytes: part });
+    }
+  }
+
+  *fetchAdd(offset: number, operand: bigint): Steps<bigint> {
+    const at = this.#word(offset);
+    const change = { kind: "add", offset: at.from, operand: BigInt.asUintN(64, operand) } as const;
+    return yield* this.#atomic(at, { op: "add", change, bytes: wordOf(operand) });
+  }
+
+  *compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint> {
+    const at = this.#word(offset);
+    const change = {
+      kind: "compare-swap",
+      offset: at.from,
+      compare: BigInt.asUintN(64, compare),
+      swap: BigInt.asUintN(64, swap),
+    } as const;
+    const words = { bytes: wordOf(swap), compare: wordOf(compare) };
+    return yield* this.#atomic(at, { op: "compare-swap", change, ...words });
+  }
+
+  *fence(): Steps<void> {
+    yield* this.#cpu.sfence();
+  }
+
+  *flush(offset: number, length: number): Steps<void> {
+    this.#check(offset, length);
+    const pieces = piecesOf(offset, length);
+    const { issuePs, fencePs } = this.#its.flushCosts;
+    const most = this.isHome ? 1 : FLUSH_LINES;
+    for (let first = 0; first < pieces.length; first += most) {
+      const part = pieces.slice(first, first + most);
+      if (this.isHome) {
+        this.#cpu.charge(issuePs);
+        yield* this.#room(part[0]!.line);
+      }
+      const { line } = part[0]!;
+      const lines = part.length > 1 ? { lines: part.length } : {};
+      const range = { from: part[0]!.from, to: (part.length - 1) * LINE_BYTES + part.at(-1)!.to };
+      const outcome = yield* this.#do({ line, ...range }, { op: "flush", ...lines });
+      if (outcome.result === "lost") throw new RegionLost(this.name, [rangeOf({ line, ...range })]);
+    }
+    if (!this.isHome) return;
+    this.#cpu.charge(fencePs);
+    yield* this.#cpu.settle();
+  }
+
+  *waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
+    this.#check(offset, length);
+    const pieces = piecesOf(offset, length);
+    const before = new Map(pieces.map(({ line }) => [line, this.#seen.get(line)]));
+    // Home's cores have what they see in their LLC; a far card may have no copy where home keeps them.
+    const isNear = this.isHome || this.#region.placement === "remote";
+    for (let isAgain = false;; isAgain = true) {
+      const counts = pieces.map(({ line }) => this.#its.changesOf(this.#region, line));
+      for (const piece of pieces) {
+        const data = yield* this.#loadLine(piece);
+        if (data === undefined) throw new RegionLost(this.name, [rangeOf(piece)]);
+        const base = before.get(piece.line);
+        if (base === undefined) before.set(piece.line, data);
+        else if (differs(base, data, piece)) return "changed";
+      }
+      if (this.#cpu.now >= deadline) return "timeout";
+      if (pieces.some(({ line }, i) => this.#its.changesOf(this.#region, line) !== counts[i])) {
+        continue;
+      }
+      if (isAgain && !isNear) this.#its.polled();
+      const names = pieces.flatMap(({ line }) => this.#its.signalsOf(this.#region, line));
+      const sources = [...new Set(names)].map((name): Source => ({ kind: "signal", name }));
+      const until = isNear ? deadline : Math.min(deadline, this.#cpu.now + POLL_PS);
+      yield* this.#cpu.waitAny(sources, until);
+    }
+  }
+
+  *deregister(): Steps<void> {
+    yield* this.#its.deregister(this.#region, this.#cpu);
+  }
+
+  // ── one line ───────────────────────────────────────────────────────────────────────────────────
+
+  /** The line; undefined where it is lost. */
+  *#loadLine(piece: Piece): Steps<Uint8Array | undefined> {
+    const { result, data } = yield* this.#do(piece, { op: "load" });
+    if (result === "lost" || data === undefined) {
+      this.#seen.delete(piece.line);
+      return undefined;
+    }
+    this.#seen.delete(piece.line);
+    this.#seen.set(piece.line, data);
+    if (this.#seen.size > SEEN_MAX) this.#seen.delete(this.#seen.keys().next().value!);
+    return data;
+  }
+
+  /** @returns the line as it was before an atomic. */
+  *#change(
+    piece: Piece,
+    its: { op: RegionOp; change: LineChange; bytes: Uint8Array; compare?: Uint8Array },
+  ): Steps<Uint8Array | undefined> {
+    const { result, data } = yield* this.#do(piece, its);
+    if (result === "lost") throw new RegionLost(this.name, [rangeOf(piece)]);
+    // The program's own store is no change that it waits for.
+    const seen = this.#seen.get(piece.line);
+    if (seen !== undefined && its.op === "store") {
+      const after = seen.slice();
+      after.set(its.bytes, piece.from);
+      this.#seen.set(piece.line, after);
+    } else this.#seen.delete(piece.line);
+    this.#its.stored(this.#region, piece.line);
+    return data;
+  }
+
+  *#atomic(
+    piece: Piece,
+    its: { op: RegionOp; change: LineChange; bytes: Uint8Array; compare?: Uint8Array },
+  ): Steps<bigint> {
+    const data = yield* this.#change(piece, its);
+    return data === undefined ? 0n : wordAt(data, piece.from);
+  }
+
+  /** Does an access to one line, or a flush of several, with its audit records. */
+  *#do(
+    piece: Piece,
+    its: {
+      readonly op: RegionOp;
+      readonly change?: LineChange;
+      readonly lines?: number;
+      readonly bytes?: Uint8Array;
+      readonly compare?: Uint8Array;
+    },
+  ): Steps<Outcome> {
+    const cpu = this.#cpu;
+    yield* cpu.settle();
+    yield* this.#its.ready(this.#region, cpu);
+    const { op, change, lines, bytes, compare } = its;
+    const { line, from, to } = piece;
+    const request: LineRequest = {
+      op: op === "load" || op === "flush" ? op : "store",
+      line,
+      ...(change !== undefined && { change }),
+      ...(lines !== undefined && { lines }),
+    };
+    const id = this.#audited({
+      op,
+      offset: line * LINE_BYTES + from,
+      length: to - from,
+      ...(bytes && { bytes }),
+      ...(compare && { compare }),
+    });
+    let outcome = yield* this.#ended(this.#its.begin(this.#region, request));
+    if (outcome.result === "refused") {
+      // The card has begun a new life since it was registered: it has done nothing.
+      yield* this.#its.ready(this.#region, cpu);
+      outcome = yield* this.#ended(this.#its.begin(this.#region, request));
+    }
+    const { result, data } = outcome;
+    if (id !== undefined) {
+      const old = result !== "done" || data === undefined || op === "store" || op === "flush"
+        ? undefined
+        : data.slice(from, to);
+      const known = result === "refused" ? "fenced" : result;
+      cpu.audit({ kind: "accessed", id, result: known, ...(old && { bytes: old }) });
+    }
+    if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
+    if (result === "refused") {
+      throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
+    }
+    return outcome;
+  }
+
+  /** Waits for the end of an access, and pays for it. */
+  *#ended(ticket: number): Steps<Outcome> {
+    let outcome = this.#its.outcome(ticket);
+    while (outcome === undefined) {
+      yield* hold({ kind: "line", id: ticket, answers: true });
+      outcome = this.#its.outcome(ticket);
+    }
+    if (outcome.costPs > 0) this.#cpu.charge(outcome.costPs);
+    yield* this.#cpu.settle();
+    return outcome;
+  }
+
+  #audited(access: Omit<AccessRecord, "kind" | "id" | "region">): number | undefined {
+    if (!this.#cpu.auditing) return undefined;
+    const id = this.#its.nextId();
+    this.#cpu.audit({ kind: "access", id, region: this.name, ...access });
+    return id;
+  }
+
+  *#room(line: number): Steps<void> {
+    for (;;) {
+      yield* this.#cpu.settle();
+      const freeAt = this.#its.flushRoomAt(this.#region, line);
+      if (freeAt <= this.#cpu.now) return;
+      this.#cpu.charge(freeAt - this.#cpu.now);
+    }
+  }
+
+  // ── ranges ─────────────────────────────────────────────────────────────────────────────────────
+
+  #check(offset: number, length: number): void {
+    const isRight = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 &&
+      length >= 0 && offset + length <= this.bytes;
+    if (isRight) return;
+    throw new RangeError(
+      `Cannot access ${length} B at ${offset} of region ${this.name}: expected a range within ` +
+        `its ${this.bytes} B`,
+    );
+  }
+
+  /** @throws RangeError where 8 B there are no word. */
+  #word(offset: number): Piece {
+    this.#check(offset, 8);
+    if (offset % 8 !== 0) {
+      throw new RangeError(
+        `Cannot do an atomic at ${offset} of region ${this.name}: expected a multiple of 8`,
+      );
+    }
+    const from = offset % LINE_BYTES;
+    return { line: Math.floor(offset / LINE_BYTES), from, to: from + 8 };
+  }
+}
+
+function rangeOf({ line, from, to }: Piece): RegionRange {
+  return { offset: line * LINE_BYTES + from, length: to - from };
+}
+
+/** Neighbours are one. */
+function joined(ranges: readonly RegionRange[]): RegionRange[] {
+  const all: RegionRange[] = [];
+  for (const next of ranges) {
+    const last = all.at(-1);
+    if (last !== undefined && last.offset + last.length === next.offset) {
+      all[all.length - 1] = { offset: last.offset, length: last.length + next.length };
+    } else all.push(next);
+  }
+  return all;
+}
+
+function differs(x: Uint8Array, y: Uint8Array, { from, to }: Piece): boolean {
+  for (let at = from; at < to; at++) if (x[at] !== y[at]) return true;
+  return false;
+}
+
+function wordOf(value: bigint): Uint8Array {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt.asUintN(64, value), true);
+  return bytes;
+}
+
+function wordAt(bytes: Uint8Array, at: number): bigint {
+  return new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(at, true);
+}
