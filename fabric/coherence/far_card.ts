@@ -246,6 +246,7 @@ function turn(
       ...(/^Get/.test(row.send) && { placement: farPlacement(card, line) }),
     });
   }
+  if (row.next !== before.state) out.changed.push(line);
   if (row.next === "I") card.lines.delete(line);
   else card.lines.set(line, { state: row.next, data: content });
   return row;

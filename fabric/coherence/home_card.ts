@@ -339,6 +339,7 @@ function apply(
     before,
     message,
   );
+  out.changed.push(line);
   keep(card, line, after);
   const isEnd = before.serving !== null && after.serving === null;
   // A line of a range is answered with the range.
@@ -503,6 +504,7 @@ function local(card: HomeCard, act: (its: Output) => void, out: Output): void {
     if (REQUESTS.has(message.kind)) card.own.push(message);
     else apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
   }
+  out.changed.push(...its.changed);
   for (const answer of its.answers) answerFar(card, answer, out);
 }
 

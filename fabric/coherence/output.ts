@@ -8,6 +8,8 @@ export interface Output {
   readonly answers: Answer[];
   /** Lines whose last value is gone (C-10). */
   readonly lost: number[];
+  /** Lines of which something has changed, in this order: a card shows their states, and tells who waits for one. */
+  readonly changed: number[];
   /** Of home's card: what far cards have counted, for the judge on home's core (decision 17). */
   readonly counts: {
     readonly agent: Agent;
@@ -17,7 +19,7 @@ export interface Output {
 }
 
 export function newOutput(): Output {
-  return { wire: [], bus: [], answers: [], lost: [], counts: [] };
+  return { wire: [], bus: [], answers: [], lost: [], changed: [], counts: [] };
 }
 
 /** Lines as ranges, for reports of what is lost: `[3, 4, 5, 9]` is three lines from 3 on, and 9. */

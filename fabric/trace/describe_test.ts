@@ -79,25 +79,38 @@ describe("describeFrame", () => {
     assert.match(line, / verify=9 data=13$/);
   });
 
-  it("C-02 (in part): names the bus message", () => {
+  it("C-02: names the message between cards", () => {
     const line = (opcode: OpcodeName, change: Partial<CoherenceEth>) =>
       describeFrame(frame(opcode, { coherenceEth: { ...OWN_LINE, ...change } }), naming).slice(4);
-    const rest = "va=0x7f0000000040 region=0x55aa len=64 transaction=9";
+    const rest = "line=0x7f0000000040 region=0x55aa agent=1 life=2 transaction=9";
+    const plain = { placed: false, remote: false, placementVersion: 0 };
     assert.equal(
       line("VENDOR COHERENCE REQUEST", {}),
-      `VENDOR COHERENCE REQUEST qp=0x22 psn=7 own state=exclusive far ${rest}`,
+      `VENDOR COHERENCE REQUEST qp=0x22 psn=7 GetM state=exclusive remote v3 ${rest}`,
     );
     assert.equal(
-      line("VENDOR COHERENCE SNOOP", { command: 0, state: 0, far: false }),
-      `VENDOR COHERENCE SNOOP qp=0x22 psn=7 change state=invalid home ${rest}`,
+      line("VENDOR COHERENCE REQUEST", { command: 5, state: 0, remote: false, change: 2 }),
+      `VENDOR COHERENCE REQUEST qp=0x22 psn=7 Write add offset=0 local v3 ${rest}`,
     );
     assert.equal(
-      line("VENDOR COHERENCE RESPONSE", { command: 0, state: 3, status: 1 }),
-      `VENDOR COHERENCE RESPONSE qp=0x22 psn=7 done retry state=modified far ${rest}`,
+      line("VENDOR COHERENCE SNOOP", { ...plain, command: 0, state: 1 }),
+      `VENDOR COHERENCE SNOOP qp=0x22 psn=7 Inv state=invalid ${rest}`,
+    );
+    assert.equal(
+      line("VENDOR COHERENCE RESPONSE", { ...plain, command: 0, state: 2, status: 1 }),
+      `VENDOR COHERENCE RESPONSE qp=0x22 psn=7 DataS lost state=shared ${rest}`,
     );
     assert.match(
-      line("VENDOR COHERENCE RESPONSE", { command: 77, status: 88 }),
-      / command=77 status=88 /,
+      line("VENDOR COHERENCE RESPONSE", { ...plain, command: 14, state: 0, lines: 4 }),
+      / FlushRangeAck line=0x7f0000000040 lines=4 region=/,
+    );
+    assert.match(
+      line("VENDOR COHERENCE RESPONSE", { ...plain, command: 16, state: 0, lines: 0 }),
+      / Counts region=/,
+    );
+    assert.match(
+      line("VENDOR COHERENCE RESPONSE", { command: 77, status: 88, state: 7 }),
+      / command=77 status=88 state=7 /,
     );
   });
 

@@ -60,6 +60,8 @@ export function createDevice(
     regions: createRegionTable(),
     paging: createPaging(plan),
     pageEvents: new Fifo(),
+    coherence: undefined,
+    startedAt: 0,
     hints: createHints(plan.hints),
     queuePairs: new Map(),
     multicast: new Map(),

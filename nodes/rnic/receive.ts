@@ -14,6 +14,8 @@ import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
 import { receiveGroupHint, receiveHint, takeHintOff } from "./hints/receive_hint.ts";
+import { CARD_QPN } from "./coherence/link.ts";
+import { takeGreeting } from "./coherence/receive_message.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
 import { mayTake } from "./queues/context.ts";
@@ -35,6 +37,9 @@ export function receiveFrame(device: Device, frame: Frame): void {
     return receiveGroup(device, { packet, row, frame: frame.bytes });
   }
   const qp = device.queuePairs.get(packet.bth.destQpn);
+  if (qp === undefined && device.coherence !== undefined && packet.bth.destQpn === CARD_QPN) {
+    return takeCardGreeting(device, packet);
+  }
   const reason = checkDestination(device, packet) ??
     (qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row }));
   if (reason !== undefined) return drop(device, reason);
@@ -42,6 +47,13 @@ export function receiveFrame(device: Device, frame: Frame): void {
   const when = mayTake(device, qp!, input);
   if (when === "now") takePacket(device, qp!, input);
   else if (when === "too many") drop(device, "context-too-many");
+}
+
+/** A greeting of another coherent card: for this port, or dropped. */
+function takeCardGreeting(device: Device, packet: RocePacket): void {
+  const reason = checkDestination(device, packet);
+  if (reason !== undefined) return drop(device, reason);
+  takeGreeting(device, packet);
 }
 
 function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {

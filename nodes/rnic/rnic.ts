@@ -51,6 +51,9 @@ import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
 import { serveHints } from "./hints/serve_hints.ts";
 import { commandDoneAt, workWakeAt } from "./state/hints/work.ts";
+import { coherenceWakeAt, serveCoherence } from "./coherence/serve.ts";
+import { takeFarAccess } from "./coherence/far.ts";
+import { takeLineMessage } from "./coherence/home.ts";
 import { snoopLine } from "./state/hints/words.ts";
 import { hintsWakeAt } from "./hints/hold.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
@@ -77,6 +80,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   function step(now: Time, input: Input, out: Outputs): void {
     if (input.kind === "link" && input.port === PORTS.rnicBus) {
       device = createDevice(name, plan, options);
+      device.startedAt = now;
       device.journal = journal;
       device.memory = memory;
       isHeldOff = !input.up;
@@ -86,11 +90,13 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
       }
     }
     if (isHeldOff) return;
+    if (input.kind === "power") device.startedAt = now;
     device.now = now;
     device.out = out;
     takeInput(device, input);
     if (device.pageEvents.length > 0) raisePageFaults(device);
     if (device.hints !== undefined) serveHints(device, device.hints);
+    if (device.coherence !== undefined) serveCoherence(device, device.coherence);
     finishDataReads(device);
     runStaged(device);
     do {
@@ -116,6 +122,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         stagedWakeAt(device),
         pageFaultWakeAt(device),
         pausesWakeAt(device),
+        device.coherence === undefined ? NEVER : coherenceWakeAt(device.coherence),
         device.hints === undefined ? NEVER : hintsWakeAt(device, device.hints),
         device.hints === undefined ? NEVER : workWakeAt(device.hints),
       ),
@@ -186,6 +193,14 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
     case "coherent":
       if (device.port !== undefined) takeCoherent(device, device.port, message);
       return;
+    case "far-access":
+      if (device.coherence !== undefined) takeFarAccess(device, device.coherence, message);
+      return;
+    case "line":
+      if (device.coherence !== undefined) takeLineMessage(device, device.coherence, message);
+      return;
+    case "far-answer":
+    case "far-invalidate":
     case "memory-read":
     case "memory-write":
     case "interrupt":

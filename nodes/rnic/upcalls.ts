@@ -28,6 +28,9 @@ import { failFatally } from "./requester/qp_error.ts";
 import { startAtomic } from "./responder/atomic.ts";
 import { loopBack } from "./responder/multicast.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
+import { cardQueuePairFailed } from "./coherence/serve.ts";
+import { takeGreeting } from "./coherence/receive_message.ts";
+import { verbAnswered } from "./coherence/verbs.ts";
 import { resumeLooks } from "./verify/read_back.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
@@ -47,6 +50,9 @@ export const UPCALLS: Upcalls = {
   resumeBehindAtomics,
   verifiedPersisted,
   verifiedUnproven,
+  cardQueuePairFailed,
+  takeGreeting,
+  verbAnswered,
 };
 
 /** Gives a receive WQE to the waiter. */

@@ -48,6 +48,7 @@ export const RNIC_FLOORS: Floors = [
   ["answers/"],
   ["persistence/"],
   ["verify/"],
+  ["coherence/"],
   ["responder/"],
   ["firmware/"],
   ["turns.ts"],

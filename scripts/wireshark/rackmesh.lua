@@ -31,7 +31,7 @@ local rows = {
 -- Header: size in bytes, fields as name, first bit, bits.
 local headers = {
   aeth = { bytes = 4, fields = { { "syndrome", 0, 8 }, { "msn", 8, 24 } } },
-  coherenceEth = { bytes = 24, fields = { { "version", 0, 8 }, { "command", 8, 8 }, { "state", 16, 2 }, { "far", 18, 1 }, { "status", 24, 8 }, { "region", 32, 32 }, { "transaction", 64, 32 }, { "length", 96, 32 }, { "address", 128, 64 } } },
+  coherenceEth = { bytes = 44, fields = { { "version", 0, 8 }, { "command", 8, 8 }, { "state", 16, 3 }, { "placed", 19, 1 }, { "remote", 20, 1 }, { "change", 21, 2 }, { "stamped", 23, 1 }, { "status", 24, 8 }, { "region", 32, 32 }, { "transaction", 64, 32 }, { "life", 96, 32 }, { "homeLife", 128, 32 }, { "placementVersion", 160, 32 }, { "agent", 192, 8 }, { "offset", 200, 8 }, { "lines", 208, 16 }, { "address", 224, 64 }, { "stamp", 288, 64 } } },
   digestEth = { bytes = 4, fields = { { "crc", 0, 32 } } },
   feth = { bytes = 4, fields = { { "select", 26, 2 }, { "placement", 28, 4 } } },
   hintEntry = { bytes = 24, fields = { { "kinds", 0, 8 }, { "operands", 8, 1 }, { "operation", 9, 7 }, { "messages", 16, 16 }, { "objects", 32, 8 }, { "sequence", 40, 24 }, { "rkey", 64, 32 }, { "length", 96, 32 }, { "va", 128, 64 } } },
@@ -55,7 +55,7 @@ local extension_bytes = {
   [0x1d] = 16, [0x20] = 0, [0x21] = 0, [0x22] = 0, [0x23] = 4, [0x24] = 0, [0x25] = 4, [0x26] = 16,
   [0x27] = 0, [0x28] = 0, [0x29] = 4, [0x2a] = 16, [0x2b] = 20, [0x64] = 8, [0x65] = 12, [0x80] = 0,
   [0x81] = 0, [0xc4] = 16, [0xc6] = 20, [0xc7] = 0, [0xc8] = 0, [0xc9] = 4, [0xca] = 20, [0xcb] = 24,
-  [0xcc] = 20, [0xcd] = 0, [0xce] = 4, [0xcf] = 24, [0xd0] = 24, [0xd1] = 4, [0xd2] = 24, [0xd3] = 24,
+  [0xcc] = 20, [0xcd] = 0, [0xce] = 4, [0xcf] = 24, [0xd0] = 44, [0xd1] = 4, [0xd2] = 44, [0xd3] = 44,
   [0xe4] = 16,
 }
 

@@ -1,99 +1,211 @@
 /**
- * Messages between coherent RNICs (`coherence.md`): bus messages of one computer, forwarded to the
- * other (C-02) on an RC queue pair (`rocev2.md` §2.3). *Home* is the card of the computer that owns
- * the memory (the document's local one), *far* the other. The opcode is the message's class, as on
- * the bus; the command is the message itself. Data, a cache line or part of one, is payload.
+ * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`): bus messages of one
+ * computer, converted for the other's card (C-02), on three RC queue pairs per pair of cards, one for each class
+ * (decision 8). The opcode is the class, the command the message. Fields and payloads that follow from the
+ * command are rows of {@link FORMS}; `card_message.ts` makes messages of them.
  *
- * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: a response
- * may take as long as a CPU does, and both ends send requests. {@link CoherenceEth.transaction}
- * matches responses with requests.
+ * *Home* is the card of the computer that owns the memory (the document's local one), *far* the other.
+ *
+ * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take as long
+ * as a CPU does, and both ends send. {@link CoherenceEth.transaction} matches answers with requests.
  */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import { type Field, type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const COHERENCE_ETH_FIELDS = [
   ["version", 8],
   /** Index in {@link COHERENCE_COMMANDS}, within the opcode's class. */
   ["command", 8],
-  /**
-   * Index in {@link COHERENCE_STATES} (C-05). REQUEST, SNOOP: the future state of the sender, or
-   * the state that it requests of the receiver. RESPONSE: the state that is granted or left.
-   */
-  ["state", 2],
-  /**
-   * The sender's belief: the region's copy is in the far card's remote cache, else in home's local
-   * cache. A message that crossed a move of the copy (C-04) has the wrong value; the receiver
-   * rejects it for a retry (C-09).
-   */
-  ["far", 1],
-  ["reserved", 5],
-  /** One of {@link COHERENCE_STATUS}; 0 except in a RESPONSE. */
+  /** Index in {@link COHERENCE_STATES} (C-05): the state that is asked for, granted or left. */
+  ["state", 3],
+  /** `remote` and `placementVersion` say where the region's copy is kept, as the sender knows it (decision 18). */
+  ["placed", 1],
+  /** In the far card's remote cache, else in home's local cache. */
+  ["remote", 1],
+  /** Index in {@link COHERENCE_CHANGES}: what a `Write` does to the line. */
+  ["change", 2],
+  /** `stamp` is one: the lease's renewal, which rides on any message (decision 13). */
+  ["stamped", 1],
+  /** Index in {@link COHERENCE_STATUS}. */
   ["status", 8],
-  /**
-   * The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights.
-   */
+  /** The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights. */
   ["region", 32],
-  /**
-   * The requester's number for the request, returned in the response: one outstanding request per
-   * line.
-   */
+  /** The requester's number of the access, returned in the answer. */
   ["transaction", 32],
-  /** Bytes that are requested or sent, within a line; for `register`, the region's size. */
-  ["length", 32],
-  /** Address of the first byte, in the home computer's address space: as wide as a RETH's. */
+  /** Of the far card, as the sender knows it: messages of an earlier one change nothing (decision 14). */
+  ["life", 32],
+  /** The same of home's card; 0 where the far card does not know it. */
+  ["homeLife", 32],
+  /** How often the copy has moved. */
+  ["placementVersion", 32],
+  /** The far card of the pair, by its number in home's directory; 0 is home's local cache and on no wire. */
+  ["agent", 8],
+  /** Of an atomic: byte of its 8 bytes within the line. */
+  ["offset", 8],
+  /** Lines that the message is about, from `address` on: 1, more in a flush of a range, 0 where it is about none. */
+  ["lines", 16],
+  /** Of the line's first byte, in the home computer's address space: as wide as a RETH's. */
   ["address", 64],
+  /** Of the far card's clock, in picoseconds: when it has sent the renewal; home gives it back. */
+  ["stamp", 64],
 ] as const;
 export const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
 export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
 
-export const COHERENCE_VERSION = 1;
-export const COHERENCE_STATES = ["invalid", "shared", "exclusive", "modified"] as const;
+/** 1 had no lives, versions of placements, masks or atomics; no card ever sent it. */
+export const COHERENCE_VERSION = 2;
+export const COHERENCE_STATES = ["none", "invalid", "shared", "exclusive", "modified"] as const;
 export type CoherenceState = typeof COHERENCE_STATES[number];
-/** `retry`: it crossed another change. `refused`: no such region. `lost`: data in M is gone (C-10). */
-const COHERENCE_STATUS = { ok: 0, retry: 1, refused: 2, lost: 3 } as const;
+/** `lost`: the line's last value is gone, and there is no data (decision 13). `refused`: no such region. */
+export const COHERENCE_STATUS = ["ok", "lost", "refused"] as const;
+/** `write`: bytes by a mask. Atomics are done where E or M is (decision 15). */
+export const COHERENCE_CHANGES = ["none", "write", "add", "compare-swap"] as const;
 /** Bytes of a cache line, the unit of {@link COHERENCE_STATES}. */
 export const COHERENCE_LINE_BYTES = 64;
 
 export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherence-response";
 
-/**
- * Commands of each class, in the order of their codes.
- *
- * REQUEST: `register` and `deregister` a region (C-03); `read` a copy in state S, `own` one in
- * state E, `upgrade` S to E without data (C-06, C-07; `state` has the same value); `write` and
- * `write-back` with data as payload (C-06; C-09: data in M is not lost); `modified`: E has become M
- * (C-07); `move` the copy to the card that `far` names (C-04).
- * SNOOP: `change` the line to `state`, as home's CPU does (C-08); `report` its state, for a card
- * that has lost its directory (C-10).
- * RESPONSE: `data` as payload, or `done` without (C-06: "write done").
- */
+/** Commands of each class, in the order of their codes: `fabric/coherence` says what each does. */
 export const COHERENCE_COMMANDS = {
   "coherence-request": [
-    "register",
-    "deregister",
-    "read",
-    "own",
-    "upgrade",
-    "write",
-    "write-back",
-    "modified",
-    "move",
+    "GetS",
+    "GetM",
+    "Put",
+    "Flush",
+    "Read",
+    "Write",
+    "Hello",
+    "Register",
+    "Deregister",
+    "FlushRange",
   ],
-  "coherence-snoop": ["change", "report"],
-  "coherence-response": ["done", "data"],
+  "coherence-snoop": ["Inv", "RecI", "RecS"],
+  "coherence-response": [
+    "DataS",
+    "DataE",
+    "WbAck",
+    "FlushAck",
+    "Retry",
+    "Value",
+    "Welcome",
+    "InvAck",
+    "RecIData",
+    "RecSData",
+    "Complete",
+    "Dirty",
+    "Registered",
+    "Deregistered",
+    "Renew",
+    "Renewed",
+    "Counts",
+  ],
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
+export type CoherenceCommand = typeof COHERENCE_COMMANDS[CoherenceClass][number];
 
-/** `own state=exclusive far va=0x7f0000000040 region=0x55aa len=64 transaction=9`. */
+/** What is in a payload before a line's bytes, or alone. */
+export const COHERENCE_PAYLOAD_FIELDS = {
+  /** `Write` with change `write`: bit n stands for byte n of the line, which follows. */
+  coherenceMask: [["mask", 64]],
+  coherenceAdd: [["operand", 64]],
+  coherenceSwap: [["compare", 64], ["swap", 64]],
+  /** `Register`, `Registered`. */
+  coherenceRegion: [["bytes", 64]],
+  /** `Counts`. */
+  coherenceCounts: [["loads", 32], ["stores", 32], ["hits", 32]],
+} as const satisfies Readonly<Record<string, readonly Field[]>>;
+export type CoherencePayload = keyof typeof COHERENCE_PAYLOAD_FIELDS;
+
+/** What a command's header and payload are like. */
+interface CoherenceForm {
+  /** The state that is asked for, granted or left (C-05); `none` where it follows from another message. */
+  readonly state: CoherenceState;
+  /** A line's bytes as the payload: always, unless they are lost; perhaps; never. */
+  readonly data: "line" | "maybe" | "none";
+  readonly placed: "always" | "maybe" | "never";
+  readonly lines: "none" | "one" | "some";
+  /** What the payload is made of, where it is no line. */
+  readonly payload?: CoherencePayload | "change";
+}
+
+const LINE: CoherenceForm = { state: "none", data: "none", placed: "never", lines: "one" };
+const NO_LINE: CoherenceForm = { ...LINE, lines: "none" };
+
+/** One row per command. */
+export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
+  // "State by the far request's type (exclusive → E, shared → S)" [C-06]: the request says which it wants.
+  GetS: { ...LINE, state: "shared", placed: "always" },
+  GetM: { ...LINE, state: "exclusive", placed: "always" },
+  // What was E or M is invalid at the sender from here on.
+  Put: { ...LINE, state: "invalid", data: "line" },
+  Flush: LINE,
+  // With a local placement the far card keeps no copy, so no state is asked for itself (C-06).
+  Read: { ...LINE, placed: "always" },
+  Write: { ...LINE, placed: "always", payload: "change" },
+  Hello: NO_LINE,
+  Register: { ...NO_LINE, payload: "coherenceRegion" },
+  Deregister: NO_LINE,
+  FlushRange: { ...LINE, lines: "some" },
+
+  Inv: { ...LINE, state: "invalid" },
+  RecI: { ...LINE, state: "invalid" },
+  RecS: { ...LINE, state: "shared" },
+
+  DataS: { ...LINE, state: "shared", data: "line" },
+  DataE: { ...LINE, state: "exclusive", data: "line" },
+  WbAck: { ...LINE, state: "invalid" },
+  // Of one line or of a range; without bytes, but it says where they are lost.
+  FlushAck: { ...LINE, data: "maybe", lines: "some" },
+  Retry: { ...LINE, placed: "always" },
+  // "Read data, or a write-done" [C-06]: the latter without bytes, but for an atomic's old value.
+  Value: { ...LINE, data: "maybe" },
+  Welcome: { ...NO_LINE, placed: "maybe" },
+  InvAck: { ...LINE, state: "invalid" },
+  RecIData: { ...LINE, state: "invalid", data: "line" },
+  RecSData: { ...LINE, state: "shared", data: "line" },
+  Complete: LINE,
+  // "A write in E makes it M and a message notifies" [C-07].
+  Dirty: { ...LINE, state: "modified" },
+  Registered: { ...LINE, placed: "always", payload: "coherenceRegion" },
+  Deregistered: NO_LINE,
+  Renew: NO_LINE,
+  Renewed: NO_LINE,
+  Counts: { ...NO_LINE, payload: "coherenceCounts" },
+};
+
+/** What a payload's fields are, besides a line's bytes. */
+export function coherencePayloadName(
+  kind: CoherenceCommand,
+  change: number,
+): CoherencePayload | undefined {
+  const { payload } = FORMS[kind];
+  if (payload !== "change") return payload;
+  return ([undefined, "coherenceMask", "coherenceAdd", "coherenceSwap"] as const)[change];
+}
+
+/** The name of a command of an opcode's class; undefined for a code that has none. */
+export function coherenceCommand(operation: string, code: number): CoherenceCommand | undefined {
+  const commands: readonly CoherenceCommand[] | undefined =
+    COHERENCE_COMMANDS[operation as CoherenceClass];
+  return commands?.[code];
+}
+
+/** `GetM state=exclusive remote v3 line=0x7f0000000040 region=0x55aa agent=1 life=0 transaction=9`. */
 export function describeCoherence(header: CoherenceEth, operation: string): string {
-  const commands: readonly string[] = COHERENCE_COMMANDS[operation as CoherenceClass] ?? [];
-  const status = Object.entries(COHERENCE_STATUS).find(([, code]) => code === header.status)?.[0];
+  const { command, state, status, change, lines } = header;
+  const place = header.remote ? "remote" : "local";
   return [
-    commands[header.command] ?? `command=${header.command}`,
-    ...(header.status === 0 ? [] : [status ?? `status=${header.status}`]),
-    `state=${COHERENCE_STATES[header.state]}`,
-    header.far ? "far" : "home",
-    `va=0x${header.address.toString(16)}`,
+    coherenceCommand(operation, command) ?? `command=${command}`,
+    ...(change === 0 ? [] : [COHERENCE_CHANGES[change]]),
+    ...(change < 2 ? [] : [`offset=${header.offset}`]),
+    ...(status === 0 ? [] : [COHERENCE_STATUS[status] ?? `status=${status}`]),
+    ...(state === 0 ? [] : [`state=${COHERENCE_STATES[state] ?? state}`]),
+    ...(header.placed ? [`${place} v${header.placementVersion}`] : []),
+    ...(lines === 0 ? [] : [`line=0x${header.address.toString(16)}`]),
+    ...(lines < 2 ? [] : [`lines=${lines}`]),
     `region=0x${header.region.toString(16)}`,
-    `len=${header.length}`,
+    `agent=${header.agent}`,
+    `life=${header.life}`,
+    ...(header.homeLife === 0 ? [] : [`homeLife=${header.homeLife}`]),
+    ...(header.stamped ? [`stamp=${header.stamp}`] : []),
     `transaction=${header.transaction}`,
   ].join(" ");
 }

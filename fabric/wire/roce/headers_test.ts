@@ -35,7 +35,7 @@ const SIZES: Readonly<Record<string, readonly [fields: readonly Field[], bytes: 
   "V-04 (in part): VerifyETH": [EXTENSION_HEADERS.verifyEth.fields, 4],
   "V-02 (in part): DigestETH": [EXTENSION_HEADERS.digestEth.fields, 4],
   "H-03 (in part): HintETH": [EXTENSION_HEADERS.hintEth.fields, 16],
-  "C-02 (in part): CoherenceETH": [EXTENSION_HEADERS.coherenceEth.fields, 24],
+  "C-02 (in part): CoherenceETH": [EXTENSION_HEADERS.coherenceEth.fields, 44],
 };
 
 describe("sizeOf", () => {

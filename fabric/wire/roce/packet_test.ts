@@ -188,14 +188,15 @@ describe("encodePacket", () => {
     );
   });
 
-  it("C-02 (in part): makes a COHERENCE REQUEST for a line", () => {
+  it("C-02: makes a COHERENCE REQUEST for a line", () => {
     const bth = { ...WRITE_ONLY.bth, opcode: OPCODE["VENDOR COHERENCE REQUEST"] };
     const { coherenceEth } = VENDOR_EXTENSIONS;
     const bytes = encodePacket({ ...WRITE_ONLY, bth, coherenceEth, payload: EMPTY });
     assert.equal(
       bytes.subarray(42).toHex(),
       "d040ffff0000002280fffffe" +
-        "0103a000" + "000055aa" + "00000009" + "00000040" + "00007f0000000040" + "f327d726",
+        "02017800" + "000055aa" + "00000009" + "00000002" + "00000001" + "00000003" +
+        "01000001" + "00007f0000000040" + "0000000000000000" + "ac7a7c3c",
     );
   });
 

@@ -2,7 +2,7 @@
 import type { Extensions } from "./extension_headers.ts";
 import {
   COHERENCE_COMMANDS,
-  COHERENCE_LINE_BYTES,
+  COHERENCE_STATES,
   COHERENCE_VERSION,
   type CoherenceEth,
 } from "./coherence_eth.ts";
@@ -64,15 +64,23 @@ export const DOCUMENT_HINT: HintMessage = {
 /** C-07: the far CPU is to write, so its card asks for the line alone. */
 export const OWN_LINE: CoherenceEth = {
   version: COHERENCE_VERSION,
-  command: COHERENCE_COMMANDS["coherence-request"].indexOf("own"),
-  state: 2,
-  far: true,
-  reserved: 0,
+  command: COHERENCE_COMMANDS["coherence-request"].indexOf("GetM"),
+  state: COHERENCE_STATES.indexOf("exclusive"),
+  placed: true,
+  remote: true,
+  change: 0,
+  stamped: false,
   status: 0,
   region: 0x55aa,
   transaction: 9,
-  length: COHERENCE_LINE_BYTES,
+  life: 2,
+  homeLife: 1,
+  placementVersion: 3,
+  agent: 1,
+  offset: 0,
+  lines: 1,
   address: 0x7f00_0000_0040n,
+  stamp: 0n,
 };
 
 /** One of each header that a vendor's packet can have, but the one of the persistent writes. */

@@ -162,7 +162,8 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
 /** The NAK is on its way: the responder's queue pair goes to ERR (§3.4). */
 function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
-  raiseEvent(device, { type, qpn: qp.qpn });
+  // The driver does not know the firmware's own.
+  if (qp.card === undefined) raiseEvent(device, { type, qpn: qp.qpn });
   enterError(device, qp);
 }
 

@@ -45,6 +45,8 @@ import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
 import { sendOwnHint, takeHostWork } from "./hint_command.ts";
+import { deregisterRegion, moveRegion, registerRegion } from "./region_command.ts";
+import { coherenceSlots, createCoherence } from "../coherence/serve.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "./multicast_command.ts";
@@ -100,18 +102,13 @@ const COMMANDS: {
   "expand-queue": expandQueue,
   "send-hint": sendOwnHint,
   "hint-work": takeHostWork,
-  "register-region": noRegions,
-  "deregister-region": noRegions,
-  "move-region": noRegions,
+  "register-region": registerRegion,
+  "deregister-region": deregisterRegion,
+  "move-region": moveRegion,
   "query-statistics": (device) => (
     { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
   ),
 };
-
-/** C-03: of a card without shared regions. */
-function noRegions(_: Device, { op, region }: { op: string; region: number }): RnicReply {
-  return refusal("EINVAL", `Cannot ${op} ${region}: the card has no shared regions`);
-}
 
 function execute(device: Device, command: RnicCommand, id: number): RnicReply | "later" {
   if (device.spaces === undefined && command.op !== "init") {
@@ -138,7 +135,9 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   device.spaces = spaces;
   device.persistence = persistence;
   // A queue pair has a send queue of its own, its receive queue may be shared.
-  device.deadlines = new Deadlines(spaces.queues * TIMERS_PER_QUEUE_PAIR);
+  const slots = spaces.queues + coherenceSlots(device);
+  device.deadlines = new Deadlines(slots * TIMERS_PER_QUEUE_PAIR);
+  device.coherence = createCoherence(device);
   const { address, mac, mtu } = device.plan;
   const kept = device.memory?.kept ?? 0;
   return { status: "ok", op: "init", address, mac, mtu, ...(kept > 0 && { kept }) };
@@ -243,6 +242,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
     weight,
     hints,
     hintEncoding,
+    card: undefined,
     slot: freeSlot(device),
   });
   device.slots[qp.slot] = qp;

@@ -2,6 +2,7 @@
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
+import { coherenceStatistics } from "../coherence/statistics.ts";
 import { hintStatistics } from "../hints/hint_statistics.ts";
 import { pagingStatistics } from "../paging/paging_statistics.ts";
 
@@ -44,5 +45,6 @@ export function statisticsOf(device: Device): Record<string, number> {
     ...flipStatistics(device.flips),
     ...pagingStatistics(device),
     ...hintStatistics(device),
+    ...coherenceStatistics(device),
   };
 }

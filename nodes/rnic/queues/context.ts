@@ -25,6 +25,8 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
 
 /** @returns what waits for the context, undefined where it is on the chip. */
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
+  // The firmware's own contexts are always on the chip.
+  if (qp.card !== undefined) return undefined;
   const { cache, contextWaits, counters, hints } = device;
   const queue = queueOf(qp, half);
   const waiting = contextWaits.get(queue);

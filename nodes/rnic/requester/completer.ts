@@ -293,6 +293,8 @@ function completeSend(
   result: { readonly work: OutstandingWqe; readonly status: WcStatus },
 ): void {
   const { work, status } = result;
+  // The firmware's own has no completion queue.
+  if (qp.card !== undefined) return;
   const { wqe, plan, verdict } = work;
   const isDone = status === "SUCCESS" || status === "VERIFY_ERR";
   if (device.out.tracing && isDone) traceWork(device, qp, { work, stage: "complete" });

@@ -22,6 +22,11 @@ export function enterError(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   enterState(qp, "err");
   traceFailure(device, qp);
+  if (qp.card !== undefined) {
+    stopWork(device, qp);
+    flushWork(device, qp);
+    return device.up.cardQueuePairFailed(device, qp);
+  }
   announceState(device, qp);
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.

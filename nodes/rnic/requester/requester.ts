@@ -305,6 +305,10 @@ function rareHeaders(work: OutstandingWqe, row: OpcodeRow): RareHeaders | undefi
       return { feth: { reserved: 0, select: flush!.select, placement: flush!.placement } };
     case "write-verify":
       return row.headers.includes("verifyEth") ? { verifyEth: makeVerifyEth(verify!) } : undefined;
+    case "coherence-request":
+    case "coherence-snoop":
+    case "coherence-response":
+      return { coherenceEth: work.coherence! };
     default:
       return undefined;
   }

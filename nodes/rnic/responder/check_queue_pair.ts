@@ -16,8 +16,11 @@ export function checkQueuePair(
   const { takesRequests, takesResponses } = rights(qp.state);
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
   // The manufacturer's operations are agreed on out of band, each for itself; a queue pair that has not agreed does
-  // not know them (§2.3: a standard card drops them in silence).
-  if (row.vendor && row.direction === "request" && row.operation !== "hint") {
+  // not know them (§2.3: a standard card drops them in silence). One of the firmware's takes the messages of its
+  // class and nothing else, and those go to no other.
+  if (qp.card !== undefined) {
+    if (row.direction === "request" && row.operation !== qp.card) return "vendor-operation";
+  } else if (row.vendor && row.direction === "request" && row.operation !== "hint") {
     const right = operationOf(row)?.vendorRight;
     if (right === undefined || !permits(qp, ACCESS[right])) return "vendor-operation";
   }

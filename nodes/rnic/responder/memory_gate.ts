@@ -84,6 +84,9 @@ function accessOf(device: Device, qp: QueuePair, input: RequestIn): MemoryAccess
       return { ...segmentOf(region, { va, length: ATOMIC_BYTES }), ...WORD };
     }
     case "flush":
+    case "coherence-request":
+    case "coherence-snoop":
+    case "coherence-response":
       return undefined;
   }
 }

@@ -10,6 +10,7 @@ import type { Device } from "../state/device.ts";
 import type { OperationFacts, RequestOperation } from "../state/operation.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
+import { executeCardMessage } from "../coherence/receive_message.ts";
 import { executeFlush, needOfFlush, repeatFlush } from "../persistence/flush_operation.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
 import { executeAtomic, repeatAtomic } from "./atomic.ts";
@@ -34,6 +35,20 @@ const ATOMIC = {
   counter: "atomicsExecuted",
   execute: executeAtomic,
   repeat: repeatAtomic,
+} as const;
+
+/** C-02: between queue pairs of the cards' firmware alone (`check_queue_pair.ts`). */
+const CARD_MESSAGE = {
+  need: 0,
+  vendorRight: undefined,
+  takesSlot: false,
+  takesRecv: "never",
+  order: "at-once",
+  length: "any",
+  answer: "RC ACKNOWLEDGE",
+  counter: undefined,
+  execute: executeCardMessage,
+  repeat: repeatSend,
 } as const;
 
 export const OPERATIONS: Readonly<Record<RequestOperation, OperationRow>> = {
@@ -112,6 +127,9 @@ export const OPERATIONS: Readonly<Record<RequestOperation, OperationRow>> = {
     execute: executeWriteVerify,
     repeat: repeatVerified,
   },
+  "coherence-request": { ...CARD_MESSAGE, name: "coherence-request" },
+  "coherence-snoop": { ...CARD_MESSAGE, name: "coherence-snoop" },
+  "coherence-response": { ...CARD_MESSAGE, name: "coherence-response" },
 };
 
 const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 256 }, (_, code) => {

@@ -37,6 +37,9 @@ import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
 import { type CoherentPort, sendBehindWrites } from "./coherent_port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
+import type { Coherence } from "./coherence_state.ts";
+import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
 /** Whose queue a queue number is. */
@@ -83,6 +86,12 @@ export interface Upcalls {
     done: { readonly service: SingleService; readonly at: Time },
   ) => void;
   readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
+  /** A queue pair between coherent cards has failed: nothing more goes by it. */
+  readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
+  /** A greeting that has waited is taken now. */
+  readonly takeGreeting: (device: Device, packet: RocePacket) => void;
+  /** Accesses of verbs or DMA to lines of a shared region have ended. */
+  readonly verbAnswered: (device: Device, answers: readonly Answer[]) => void;
 }
 
 export interface Device {
@@ -117,6 +126,10 @@ export interface Device {
   readonly paging: Paging;
   /** Page faults that the firmware is about to raise, by time. */
   readonly pageEvents: Fifo<DueEvent>;
+  /** Undefined before its driver has initialised it, and of a card without shared regions. */
+  coherence: Coherence | undefined;
+  /** When it got power; 0 at the run's begin. */
+  startedAt: Time;
   /** Undefined where the card takes no part in hints. */
   readonly hints: Hints | undefined;
   readonly queuePairs: Map<number, QueuePair>;

@@ -19,6 +19,9 @@ export type RequestOperation = Extract<
   | "atomic-write"
   | "flush"
   | "write-verify"
+  | "coherence-request"
+  | "coherence-snoop"
+  | "coherence-response"
 >;
 
 export interface OperationFacts {

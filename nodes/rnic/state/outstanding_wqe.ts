@@ -4,6 +4,7 @@ import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { CoherenceClass, CoherenceEth } from "../../../fabric/wire/roce/coherence_eth.ts";
 import type { Counters } from "./counters.ts";
 import type { MemorySegment } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
@@ -33,8 +34,8 @@ export interface WorkPlan {
   readonly awaitsPersistence: boolean;
   /** ACCESS bits that local memory needs. */
   readonly localNeed: number;
-  /** What counts its frames as they leave. */
-  readonly counter: keyof Counters;
+  /** What counts its frames as they leave; undefined of messages between cards, which are counted by kind. */
+  readonly counter: keyof Counters | undefined;
 }
 
 const PLAIN: WorkPlan = {
@@ -127,6 +128,8 @@ export interface OutstandingWqe {
   readonly digest: MessageDigest | undefined;
   /** V-01: what became of a verified write. */
   verdict: VerifyResult | undefined;
+  /** The header of a message between coherent cards, whose payload is inline. */
+  readonly coherence: CoherenceEth | undefined;
   /** Its CQE is written, or it needed none. */
   completed: boolean;
   /** Why it cannot succeed; completes when all before it has. */
@@ -134,13 +137,51 @@ export interface OutstandingWqe {
 }
 
 export function createWork(wqe: SendWqe | undefined, position: number): OutstandingWqe {
+  const plan = wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode];
+  return newWork({ wqe, plan, position, coherence: undefined });
+}
+
+const CARD_PLANS: Readonly<Record<CoherenceClass, WorkPlan>> = {
+  "coherence-request": { ...PLAIN, wire: "coherence-request", counter: undefined },
+  "coherence-snoop": { ...PLAIN, wire: "coherence-snoop", counter: undefined },
+  "coherence-response": { ...PLAIN, wire: "coherence-response", counter: undefined },
+};
+
+/** A message between coherent cards, which the firmware has queued in the card's own memory. */
+export function createCardWork(
+  qpn: number,
+  message: {
+    readonly operation: CoherenceClass;
+    readonly header: CoherenceEth;
+    readonly payload: Uint8Array<ArrayBuffer>;
+  },
+): OutstandingWqe {
+  const { operation, header, payload } = message;
+  const wqe: SendWqe = {
+    opcode: "send",
+    index: 0,
+    qpn,
+    signaled: false,
+    solicited: false,
+    fence: false,
+    immediate: 0,
+    sges: [],
+    inline: payload,
+  };
+  return newWork({ wqe, plan: CARD_PLANS[operation], position: 0, coherence: header });
+}
+
+function newWork(
+  given: Pick<OutstandingWqe, "wqe" | "plan" | "position" | "coherence">,
+): OutstandingWqe {
+  const { wqe, plan, position, coherence } = given;
   let length = wqe?.inline?.length ?? 0;
   if (wqe !== undefined && wqe.inline === undefined) {
     for (const sge of wqe.sges) length += sge.length;
   }
   return {
     wqe,
-    plan: wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode],
+    plan,
     position,
     index: wqe?.index ?? position & 0xffff,
     length,
@@ -156,6 +197,7 @@ export function createWork(wqe: SendWqe | undefined, position: number): Outstand
     persisted: false,
     digest: needsDigest(wqe) ? { packets: 0, register: CRC_START } : undefined,
     verdict: undefined,
+    coherence,
     completed: false,
     failure: undefined,
   };

@@ -26,6 +26,7 @@ import {
 } from "./responder_state.ts";
 import type { OutstandingWqe } from "./outstanding_wqe.ts";
 import type { Writable } from "./writable.ts";
+import type { CoherenceClass } from "../../../fabric/wire/roce/coherence_eth.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 
@@ -100,6 +101,9 @@ export interface Requester {
   readonly cpuAcks: ReadonlyFifo<OutstandingWqe>;
 }
 
+/** The number of no queue: of a firmware's queue pair, and of its completions. */
+export const NO_QUEUE = -1;
+
 /** What the firmware was given when the queue pair was created. */
 interface Identity {
   readonly qpn: number;
@@ -122,6 +126,11 @@ interface Identity {
   readonly hints?: HintPart | undefined;
   /** H-07: of hints that go by it; absent: by policy. */
   readonly hintEncoding?: HintEncoding | undefined;
+  /**
+   * The firmware's own, between coherent cards: the class of its messages, which are queued on the card. It has no
+   * rings, and its queue numbers are {@link NO_QUEUE}. Undefined of a program's.
+   */
+  readonly card?: CoherenceClass | undefined;
   /** Place among the device's deadlines. */
   readonly slot: number;
 }

@@ -18,7 +18,10 @@ export interface TxOrder {
 }
 
 /** Extension headers that few packets have. */
-export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "hintEth" | "ieth" | "verifyEth">;
+export type RareHeaders = Pick<
+  RocePacket,
+  "atomicEth" | "coherenceEth" | "feth" | "hintEth" | "ieth" | "verifyEth"
+>;
 
 /** H-07: a hint beside a packet's own purpose, or the flag of a READ or WRITE of no bytes, with its range. */
 export type FrameHint =

@@ -59,7 +59,8 @@ function extend(device: Device, packet: Packet, job: TxFrame): void {
   }
   if (rare !== undefined) Object.assign(packet, rare);
   if (row.operation === "write-verify" && job.last) packet.digestEth = { crc: digestOf(job.work!) };
-  if (ud !== undefined) {
+  // A greeting between cards has an address vector, and is no datagram.
+  if (ud !== undefined && qp.card === undefined) {
     // A Q_Key with the top bit set stands for the queue pair's own.
     const qKey = ud.qKey >= 0x8000_0000 ? qKeyOf(qp) : ud.qKey;
     packet.deth = { qKey, reserved: 0, sourceQpn: qp.qpn };

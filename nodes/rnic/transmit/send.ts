@@ -240,11 +240,14 @@ function sendData(device: Device, job: TxFrame): void {
   const { qp, row, work, read } = job;
   const { counters, hints, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
-  if (work !== undefined) counters[work.plan.counter]++;
+  const counter = work?.plan.counter;
+  if (counter !== undefined) counters[counter]++;
   else if (read !== undefined) counters.readResponsesOut++;
   if (read !== undefined) noteMsnSent(qp, read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
+  // A greeting between cards: nothing waits for it.
+  if (qp.card !== undefined && work === undefined) return;
   if (hints !== undefined && countHint(hints, job, frame)) return;
   device.up.frameSent(device, job, { packet, row, frame });
 }

@@ -1,0 +1,397 @@
+/**
+ * This card as a far card (C-07): accesses of its host's cores to regions of another host, which come as
+ * non-coherent requests (decision 2), and messages of home's card. The protocol itself is `fabric/coherence`.
+ */
+import { PORTS } from "../../../fabric/node.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import {
+  canEvict,
+  evict,
+  farAccess,
+  type FarCard,
+  farLine,
+  farPlacement,
+  farReceive,
+  fence,
+  newFarCard,
+} from "../../../fabric/coherence/far_card.ts";
+import { farNextAt, farWake } from "../../../fabric/coherence/far_lease.ts";
+import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
+import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
+import { formatAddress } from "../../../fabric/trace/describe.ts";
+import type { Answer, WireMessage } from "../../../fabric/coherence/messages.ts";
+import { WIRE_MESSAGES } from "../../../fabric/coherence/messages.ts";
+import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { FarAccess } from "../../../fabric/wire/host_bus/region_messages.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import {
+  type CardLink,
+  type Coherence,
+  countOne,
+  type FarEnd,
+  forgetRequests,
+} from "../state/coherence_state.ts";
+import { type Device, sendReply } from "../state/device.ts";
+import {
+  connect,
+  disconnect,
+  greet,
+  GREETING_PS,
+  GREETINGS,
+  newLink,
+  numbersOf,
+  sendMessage,
+} from "./link.ts";
+import { startingPlacement } from "./placement.ts";
+import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
+import { spendConversion, spendLookUp } from "./timing.ts";
+import { showFar } from "./trace.ts";
+
+/** Requests that are answered, each by one message, which gives its credit back. */
+const ANSWERS: ReadonlySet<string> = new Set([
+  "DataS",
+  "DataE",
+  "WbAck",
+  "FlushAck",
+  "Retry",
+  "Value",
+]);
+
+/** The end of a home's regions. @param life above all that this card has had. */
+export function newFarEnd(
+  { home, regions, agent, life }: {
+    readonly home: number;
+    readonly regions: readonly SharedRegion[];
+    readonly agent: number;
+    readonly life: number;
+  },
+): FarEnd {
+  const sum = (size: (region: SharedRegion) => number) =>
+    regions.reduce((total, region) => total + size(region), 0);
+  // The shortest of them: home's card waits for the longest.
+  const lease = Math.min(...regions.map(({ leasePs }) => leasePs));
+  const grace = Math.min(...regions.map(({ leaseMarginPs }) => leaseMarginPs));
+  const card = newFarCard({
+    agent,
+    table: FAR_TABLE,
+    contents: LINE_BYTES,
+    size: { lines: sum((each) => each.remoteCache), writeBacks: sum((each) => each.writeBacks) },
+    regionOf: (line) => regionAt(regions, line)?.id ?? -1,
+    lease: { lease, grace },
+    life,
+  });
+  return {
+    home,
+    card,
+    regions,
+    slots: sum((each) => each.slots),
+    link: undefined,
+    registered: new Map(),
+    asked: new Map(),
+    left: new Set(),
+    accesses: new Map(),
+    nextTicket: 1,
+    outbox: new Fifo(),
+    credits: 0,
+    greeting: undefined,
+    readable: new Set(),
+  };
+}
+
+/** Lets the far card do something, at this time, and passes on what comes out. */
+function act(
+  device: Device,
+  { coherence, far, from }: {
+    readonly coherence: Coherence;
+    readonly far: FarEnd;
+    readonly from: "bus" | "wire" | "card";
+  },
+  does: (card: FarCard, out: Output) => void,
+): void {
+  const { card } = far;
+  const { isUp: wasUp, life } = card;
+  card.now = device.now;
+  const out = newOutput();
+  does(card, out);
+  if (far.asked.size > 0) evictLeaving(far, out);
+  if (from === "bus" && out.wire.length > 0) spendConversion(device);
+  if (from === "wire" && out.answers.length > 0) spendConversion(device);
+  if (device.out.tracing) showFar(device, { coherence, far, changed: out.changed });
+  for (const message of out.wire) send(device, { coherence, far }, message);
+  sendRequests(device, coherence, far);
+  for (const answer of out.answers) answerCore(device, far, answer);
+  tellGone(device, far, out.changed);
+  reportLost(device, coherence, { regions: far.regions, lost: out.lost });
+  if (wasUp && card.life !== life) {
+    reportFenced(device, coherence, { regions: far.regions, agent: card.agent });
+  }
+  if (far.asked.size > 0) tellLeft(device, coherence, far);
+  const { counters } = coherence;
+  counters.remoteLinesMost = Math.max(counters.remoteLinesMost, card.lines.size);
+}
+
+/** A core's access (C-06, C-07). */
+export function takeFarAccess(device: Device, coherence: Coherence, access: FarAccess): void {
+  spendLookUp(device);
+  const { tag, region, line: index, op, change } = access;
+  const far = [...coherence.fars.values()].find((each) => each.registered.has(region));
+  const shared = far?.regions.find(({ id }) => id === region);
+  if (
+    far === undefined || shared === undefined || index >= linesOf(shared) || far.asked.has(region)
+  ) {
+    answerTo(device, tag, { result: "refused" });
+    return;
+  }
+  const line = far.registered.get(region)! + index;
+  const ticket = far.nextTicket++;
+  far.accesses.set(ticket, { tag, region });
+  const { state } = farLine(far.card, line);
+  const isHit = state === "E" || state === "M" || (state === "S" && op === "load");
+  if (isHit) coherence.counters.remoteHits++;
+  else if (op !== "flush") coherence.counters.remoteMisses++;
+  act(
+    device,
+    { coherence, far, from: "bus" },
+    (card, out) => farAccess(card, { kind: op, line, change, ticket }, out),
+  );
+}
+
+/** A message of home's card. */
+export function takeOfHome(
+  device: Device,
+  { coherence, far }: { readonly coherence: Coherence; readonly far: FarEnd },
+  message: WireMessage,
+): void {
+  spendLookUp(device);
+  if (ANSWERS.has(message.kind) && message.life === far.card.life) far.credits--;
+  act(device, { coherence, far, from: "wire" }, (card, out) => farReceive(card, message, out));
+}
+
+function send(
+  device: Device,
+  { coherence, far }: { readonly coherence: Coherence; readonly far: FarEnd },
+  message: WireMessage,
+): void {
+  if (message.kind === "Hello") return beginGreeting(device, { coherence, far }, message);
+  if (message.kind === "Put") coherence.counters.evictions++;
+  if (WIRE_MESSAGES[message.kind].class === "REQ") far.outbox.push(message);
+  else sendTo(device, { coherence, link: far.link }, message);
+}
+
+function sendTo(
+  device: Device,
+  { coherence, link }: { readonly coherence: Coherence; readonly link: CardLink | undefined },
+  message: WireMessage,
+): void {
+  if (link === undefined) return;
+  countOne(coherence.counters.sent, message.kind);
+  const region = message.region ?? regionAt(coherence.regions, message.line)?.id ?? 0;
+  sendMessage(device, link, { message, region });
+}
+
+/** Requests go while home has a slot for each (decision 9). */
+function sendRequests(device: Device, coherence: Coherence, far: FarEnd): void {
+  while (far.credits < far.slots && far.outbox.length > 0) {
+    far.credits++;
+    sendTo(device, { coherence, link: far.link }, far.outbox.shift()!);
+  }
+}
+
+function answerCore(device: Device, far: FarEnd, { access, result, data }: Answer): void {
+  const asked = far.accesses.get(access.ticket);
+  if (asked === undefined) return;
+  far.accesses.delete(access.ticket);
+  const bytes = result === "done" && data instanceof Uint8Array
+    ? data as Uint8Array<ArrayBuffer>
+    : undefined;
+  answerTo(device, asked.tag, { result, ...(bytes && { data: bytes }) });
+}
+
+function answerTo(
+  device: Device,
+  tag: number,
+  answer: {
+    readonly result: Answer["result"] | "refused";
+    readonly data?: Uint8Array<ArrayBuffer>;
+  },
+): void {
+  device.out.send(PORTS.rnicBus, { kind: "far-answer", tag, ...answer }, device.stageAt);
+}
+
+const READABLE: ReadonlySet<string> = new Set(["S", "E", "M", "SM"]);
+
+/** Decision 19: a core that waits for a change of a line looks again when its copy is gone. */
+function tellGone(device: Device, far: FarEnd, changed: readonly number[]): void {
+  for (const line of changed) {
+    if (READABLE.has(farLine(far.card, line).state)) far.readable.add(line);
+    else if (far.readable.delete(line)) {
+      const region = regionAt(far.regions, line)!;
+      const index = line - firstLine(region);
+      const message = { kind: "far-invalidate", region: region.id, line: index } as const;
+      device.out.send(PORTS.rnicBus, message, device.stageAt);
+    }
+  }
+}
+
+// ── lives ────────────────────────────────────────────────────────────────────────────────────────
+
+/** A life begins: home is greeted, by a link that is new. */
+function beginGreeting(
+  device: Device,
+  { coherence, far }: { readonly coherence: Coherence; readonly far: FarEnd },
+  message: WireMessage,
+): void {
+  if (far.link !== undefined) disconnect(device, coherence, far.link);
+  forgetRequests(far);
+  // Home's card may be another one by now, whose regions have not moved.
+  for (const region of far.regions) far.card.placements.set(region.id, startingPlacement(region));
+  const { home: peer, card: { agent, life } } = far;
+  far.link = newLink(device, coherence, { role: "far", peer, agent, life });
+  far.greeting = { message, at: device.now, left: GREETINGS };
+  repeatGreeting(device, coherence, far);
+}
+
+function repeatGreeting(device: Device, coherence: Coherence, far: FarEnd): void {
+  const { greeting, link } = far;
+  if (greeting === undefined || link === undefined) return;
+  if (greeting.left-- === 0) {
+    far.greeting = undefined;
+    return refuseAsked(device, far);
+  }
+  greeting.at = device.now + GREETING_PS;
+  const { message } = greeting;
+  countOne(coherence.counters.sent, message.kind);
+  greet(device, coherence, { link, message });
+}
+
+/** Home's card has welcomed this life: the link is connected with the numbers that it tells. */
+export function takeWelcome(
+  device: Device,
+  { coherence, far, packet }: {
+    readonly coherence: Coherence;
+    readonly far: FarEnd;
+    readonly packet: RocePacket;
+  },
+  message: WireMessage,
+): void {
+  const { link, card } = far;
+  if (link === undefined || link.life !== message.life || card.isUp) return;
+  far.greeting = undefined;
+  connect(device, coherence, { link, peer: numbersOf(packet) });
+  takeOfHome(device, { coherence, far }, message);
+  for (const [region, { op }] of far.asked) {
+    if (op === "register" || far.left.has(region)) askHome(device, far, { region, op });
+  }
+}
+
+/** Home's card does not answer: commands that wait for it are refused. */
+function refuseAsked(device: Device, { asked, left, home }: FarEnd): void {
+  for (const [region, { id, op }] of asked) {
+    const where = formatAddress(home);
+    sendReply(device, id, {
+      status: "error",
+      errno: "ENOENT",
+      reason: `Cannot ${op} region ${region} as home's card at ${where} does not answer`,
+    });
+  }
+  asked.clear();
+  left.clear();
+}
+
+/** Home's answer to {@link askHome}. */
+export function takeAnswerOfHome(
+  device: Device,
+  far: FarEnd,
+  { message, region }: { readonly message: ControlMessage; readonly region: number },
+): void {
+  const command = far.asked.get(region);
+  if (command === undefined || message.life !== far.card.life) return;
+  const { id, op } = command;
+  if (message.kind === "Deregistered" && op === "deregister") {
+    far.registered.delete(region);
+    far.left.delete(region);
+  } else if (message.kind !== "Registered" || op !== "register") {
+    return;
+  } else if (message.result === "refused") {
+    far.asked.delete(region);
+    const reason = `Cannot register region ${region} as home's card refuses it to far card ` +
+      `${far.card.agent}, or it has another size there`;
+    return sendReply(device, id, { status: "error", errno: "EPERM", reason });
+  } else {
+    far.registered.set(region, message.line);
+    const { version } = farPlacement(far.card, message.line);
+    if (message.placement.version > version) far.card.placements.set(region, message.placement);
+  }
+  far.asked.delete(region);
+  sendReply(device, id, { status: "ok", op: "done" });
+}
+
+/** Has the card a life that home knows, or is it about to have one? Else it begins one. */
+export function wantLife(device: Device, coherence: Coherence, far: FarEnd): void {
+  if (!far.card.isUp && far.greeting === undefined) renewLife(device, coherence, far);
+}
+
+/** Begins a new life. What the card held is dropped: the caller knows that it holds nothing. */
+export function renewLife(device: Device, coherence: Coherence, far: FarEnd): void {
+  act(device, { coherence, far, from: "card" }, fence);
+}
+
+/**
+ * The card gives all lines of a region up (decision 21): dirty ones are written back, as many at a time as there are
+ * buffers. What is under way ends first.
+ */
+export function leaveRegions(device: Device, coherence: Coherence, far: FarEnd): void {
+  act(device, { coherence, far, from: "card" }, () => {});
+}
+
+function evictLeaving({ card, asked }: FarEnd, out: Output): void {
+  for (const line of [...card.lines.keys()]) {
+    const isLeaving = asked.get(card.regionOf(line))?.op === "deregister";
+    if (isLeaving && canEvict(card, line)) evict(card, line, out);
+  }
+}
+
+/** Home is told of regions that are left, when the last line is home. */
+function tellLeft(device: Device, coherence: Coherence, far: FarEnd): void {
+  const { card, asked, left } = far;
+  const held = new Set([...card.lines.keys()].map(card.regionOf));
+  for (const [region, { op }] of asked) {
+    if (op !== "deregister" || left.has(region) || held.has(region)) continue;
+    left.add(region);
+    if (card.isUp) askHome(device, far, { region, op });
+    else if (far.greeting === undefined) renewLife(device, coherence, far);
+  }
+}
+
+/** Asks home for a region, or takes leave of it. */
+export function askHome(
+  device: Device,
+  { card, link, regions }: FarEnd,
+  { region, op }: { readonly region: number; readonly op: "register" | "deregister" },
+): void {
+  if (link === undefined || !card.isUp) return;
+  const { agent, life, homeLife } = card;
+  const pair = { agent, life, homeLife };
+  const bytes = regions.find(({ id }) => id === region)?.bytes ?? 0;
+  const message = op === "register"
+    ? { kind: "Register", ...pair, bytes } as const
+    : { kind: "Deregister", ...pair } as const;
+  sendMessage(device, link, { message, region });
+}
+
+// ── time ─────────────────────────────────────────────────────────────────────────────────────────
+
+export function farWakeAt({ card, greeting }: FarEnd): Time {
+  return Math.min(farNextAt(card), greeting?.at ?? NEVER);
+}
+
+/** Does what is due. */
+export function wakeFar(device: Device, coherence: Coherence, far: FarEnd): void {
+  if (device.now >= farNextAt(far.card)) {
+    act(device, { coherence, far, from: "card" }, farWake);
+  }
+  if (device.now >= (far.greeting?.at ?? NEVER)) repeatGreeting(device, coherence, far);
+}

@@ -1,0 +1,331 @@
+/**
+ * This card as home (C-06, C-08): the directory of its host's regions, and an agent on the host's bus. The protocol
+ * itself is `fabric/coherence`.
+ */
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { farLine } from "../../../fabric/coherence/far_card.ts";
+import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
+import {
+  canTake,
+  homeBus,
+  type HomeCard,
+  homePlacement,
+  homeReceive,
+  newHomeCard,
+} from "../../../fabric/coherence/home_card.ts";
+import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
+import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
+import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import {
+  type BusMessage,
+  LOST,
+  WIRE_MESSAGES,
+  type WireMessage,
+} from "../../../fabric/coherence/messages.ts";
+import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
+import { PORTS } from "../../../fabric/node.ts";
+import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
+import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { type CardLink, type Coherence, countOne, type HomeEnd } from "../state/coherence_state.ts";
+import { type Device, raiseEvent, sendReply } from "../state/device.ts";
+import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
+import { startingPlacement } from "./placement.ts";
+import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
+import { spendConversion, spendLookUp } from "./timing.ts";
+import { showHome } from "./trace.ts";
+
+/**
+ * The end of the card's own regions. @param life of this start of the card, above all before.
+ * @param startedAt 0 at the run's begin: no earlier life has lent anything then.
+ */
+export function newHomeEnd(
+  { regions, life, startedAt }: {
+    readonly regions: readonly SharedRegion[];
+    readonly life: number;
+    readonly startedAt: Time;
+  },
+): HomeEnd {
+  const sum = (size: (region: SharedRegion) => number) =>
+    regions.reduce((total, region) => total + size(region), 0);
+  const lease = Math.max(...regions.map(({ leasePs }) => leasePs));
+  const grace = Math.max(...regions.map(({ leaseMarginPs }) => leaseMarginPs));
+  const card = newHomeCard({
+    tables: { home: HOME_TABLE, far: FAR_TABLE },
+    size: {
+      slots: sum((each) => each.slots),
+      entries: sum((each) => each.entries),
+      localCache: {
+        lines: sum((each) => each.localCache),
+        writeBacks: sum((each) => each.writeBacks),
+      },
+    },
+    contents: LINE_BYTES,
+    regionOf: (line) => regionAt(regions, line)?.id ?? -1,
+    life,
+    times: { lease, grace },
+  });
+  for (const region of regions) {
+    card.placements.set(region.id, startingPlacement(region));
+    card.local.placements.set(region.id, { place: "remote", version: 0 });
+  }
+  return {
+    card,
+    regions,
+    exposed: new Map(),
+    links: new Map(),
+    welcomes: new Map(),
+    inbox: new Fifo(),
+    greetings: new Map(),
+    opensAt: startedAt === 0 ? 0 : startedAt + lease + grace,
+    closing: new Map(),
+  };
+}
+
+interface Place {
+  readonly coherence: Coherence;
+  readonly home: HomeEnd;
+  readonly from: "bus" | "wire" | "card";
+}
+
+/** Lets home's card do something, at this time, and passes on what comes out. */
+export function actAtHome(
+  device: Device,
+  place: Place,
+  does: (card: HomeCard, out: Output) => void,
+): void {
+  const { home: { card, inbox } } = place;
+  card.now = device.now;
+  const out = newOutput();
+  does(card, out);
+  while (inbox.length > 0 && canTake(card, inbox.peek()!)) homeReceive(card, inbox.shift()!, out);
+  passOn(device, place, out);
+}
+
+function passOn(device: Device, { coherence, home, from }: Place, out: Output): void {
+  const { card } = home;
+  const isConverted = (from !== "bus" && out.bus.length > 0) ||
+    (from === "bus" && out.wire.length > 0);
+  if (isConverted) spendConversion(device);
+  if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });
+  for (const message of out.wire) send(device, { coherence, home }, message);
+  for (const message of out.bus) sendOnBus(device, coherence, message);
+  if (out.answers.length > 0) device.up.verbAnswered(device, out.answers);
+  reportLost(device, coherence, { regions: home.regions, lost: out.lost });
+  for (const { agent, region, counts: { loads, stores } } of out.counts) {
+    raiseEvent(device, { type: "REGION_COUNTS", region, agent, loads, stores });
+  }
+  if (home.closing.size > 0) finishClosing(device, home);
+  const { counters } = coherence;
+  counters.localLinesMost = Math.max(counters.localLinesMost, card.local.lines.size);
+  counters.directoryMost = Math.max(counters.directoryMost, card.lines.size);
+}
+
+/** A message of the host agent (C-08). */
+export function takeLineMessage(
+  device: Device,
+  coherence: Coherence,
+  { op, address, data }: LineMessage,
+): void {
+  const { home } = coherence;
+  if (home === undefined) return;
+  spendLookUp(device);
+  countOne(coherence.counters.busReceived, op);
+  const message: BusMessage = { kind: op, line: lineOf(address), data };
+  actAtHome(device, { coherence, home, from: "bus" }, (card, out) => homeBus(card, message, out));
+}
+
+/** A message of a far card by its link. Requests wait for a slot; all else sinks. */
+export function takeOfFar(
+  device: Device,
+  { coherence, home }: { readonly coherence: Coherence; readonly home: HomeEnd },
+  message: WireMessage,
+): void {
+  const region = regionAt(home.regions, message.line);
+  const isOfLine = WIRE_MESSAGES[message.kind].class === "REQ";
+  // A card that has no part in the region has no business with its lines.
+  if (isOfLine && region?.far.every(({ agent }) => agent !== message.agent) !== false) {
+    coherence.counters.malformed++;
+    return;
+  }
+  spendLookUp(device);
+  if (message.kind === "Read" || message.kind === "Write") countLocal(coherence, home, message);
+  actAtHome(device, { coherence, home, from: "wire" }, (card, out) => {
+    if (isOfLine) home.inbox.push(message);
+    else homeReceive(card, message, out);
+  });
+}
+
+/** Whether the local cache has what an access needs, as it comes (C-06). */
+function countLocal(
+  { counters }: Coherence,
+  { card }: HomeEnd,
+  { kind, line }: WireMessage,
+): void {
+  const { state } = farLine(card.local, line);
+  const isHit = state === "E" || state === "M" || (state === "S" && kind === "Read");
+  if (isHit) counters.localHits++;
+  else counters.localMisses++;
+}
+
+function send(
+  device: Device,
+  { coherence, home }: { readonly coherence: Coherence; readonly home: HomeEnd },
+  message: WireMessage,
+): void {
+  const link = home.links.get(message.agent);
+  if (link === undefined || link.life !== message.life) return;
+  const { counters } = coherence;
+  countOne(counters.sent, message.kind);
+  if (message.kind === "RecI" || message.kind === "RecS") counters.recalls++;
+  const region = message.region ?? regionAt(home.regions, message.line)?.id ?? 0;
+  sendMessage(device, link, { message, region });
+}
+
+function sendOnBus(
+  device: Device,
+  { counters }: Coherence,
+  { kind, line, data }: BusMessage,
+): void {
+  countOne(counters.busSent, kind);
+  const message: LineMessage = {
+    kind: "line",
+    op: kind,
+    address: line * REGION_LINE_BYTES,
+    ...(data !== undefined && {
+      data: data === LOST ? LOST : data as Uint8Array<ArrayBuffer>,
+    }),
+  };
+  device.out.send(PORTS.rnicBus, message, device.stageAt);
+}
+
+// ── lives of far cards ───────────────────────────────────────────────────────────────────────────
+
+/** A far card's greeting: a life begins, or its welcome was lost. */
+export function takeHello(
+  device: Device,
+  { coherence, home, packet }: {
+    readonly coherence: Coherence;
+    readonly home: HomeEnd;
+    readonly packet: RocePacket;
+  },
+  message: WireMessage,
+): void {
+  const { agent, life } = message;
+  const isKnown = home.regions.some(({ far }) =>
+    far.some((each) => each.agent === agent && each.address === packet.sourceAddress)
+  );
+  if (!isKnown) {
+    coherence.counters.malformed++;
+    return;
+  }
+  // What an earlier life of this card has lent may still be served, and the host's regions may not be exposed yet.
+  if (device.now < home.opensAt || home.exposed.size < home.regions.length) {
+    home.greetings.set(agent, packet);
+    return;
+  }
+  const known = home.links.get(agent), welcome = home.welcomes.get(agent);
+  if (known?.life === life && welcome !== undefined) {
+    return greet(device, coherence, { link: known, message: welcome });
+  }
+  spendLookUp(device);
+  actAtHome(device, { coherence, home, from: "wire" }, (card, out) => {
+    homeReceive(card, message, out);
+    const at = out.wire.findIndex((each) => each.kind === "Welcome" && each.agent === agent);
+    if (at < 0) return;
+    const [taken] = out.wire.splice(at, 1);
+    // A greeting is about no line, so about no region's placement.
+    const { placement: _, region: __, ...answer } = taken!;
+    leave(device, coherence, home);
+    const peer = packet.sourceAddress;
+    const link = newLink(device, coherence, { role: "home", peer, agent, life });
+    connect(device, coherence, { link, peer: numbersOf(packet) });
+    home.links.set(agent, link);
+    home.welcomes.set(agent, answer);
+    countOne(coherence.counters.sent, "Welcome");
+    greet(device, coherence, { link, message: answer });
+  });
+}
+
+/** Ends the links of lives that are over. */
+function leave(device: Device, coherence: Coherence, home: HomeEnd): void {
+  for (const [agent, link] of [...home.links]) {
+    if (home.card.lives.get(agent) === link.life) continue;
+    disconnect(device, coherence, link);
+    home.links.delete(agent);
+    home.welcomes.delete(agent);
+    const regions = home.regions.filter(({ far }) => far.some((each) => each.agent === agent));
+    reportFenced(device, coherence, { regions, agent });
+  }
+}
+
+/** A far card registers a region, or takes leave of it (C-03, decision 21). */
+export function takeRegistration(
+  device: Device,
+  { home, link, region }: {
+    readonly home: HomeEnd;
+    readonly link: CardLink;
+    readonly region: number;
+  },
+  message: ControlMessage,
+): void {
+  const { agent, life } = link;
+  const pair = { agent, life, homeLife: home.card.life };
+  if (message.kind === "Deregister") {
+    return sendMessage(device, link, { message: { kind: "Deregistered", ...pair }, region });
+  }
+  if (message.kind !== "Register") return;
+  const shared = home.exposed.get(region);
+  const isGood = shared?.far.some((each) => each.agent === agent) === true &&
+    shared.bytes === message.bytes;
+  const line = isGood ? firstLine(shared) : 0;
+  sendMessage(device, link, {
+    message: {
+      kind: "Registered",
+      ...pair,
+      result: isGood ? "done" : "refused",
+      line,
+      bytes: shared?.bytes ?? 0,
+      placement: homePlacement(home.card, line),
+    },
+    region,
+  });
+}
+
+/** Deregistrations whose last line is home are answered. */
+export function finishClosing(device: Device, { card, closing }: HomeEnd): void {
+  for (const [id, region] of closing) {
+    let isHome = true;
+    for (const line of card.lines.keys()) if (card.regionOf(line) === region) isHome = false;
+    for (const line of card.local.lines.keys()) if (card.regionOf(line) === region) isHome = false;
+    if (!isHome) continue;
+    closing.delete(id);
+    sendReply(device, id, { status: "ok", op: "done" });
+  }
+}
+
+// ── time ─────────────────────────────────────────────────────────────────────────────────────────
+
+export function homeWakeAt({ card, greetings, opensAt, exposed, regions }: HomeEnd): Time {
+  const isShut = greetings.size > 0 && exposed.size === regions.length;
+  return Math.min(homeNextAt(card), isShut ? opensAt : NEVER);
+}
+
+/** Does what is due: renewals, leases that end, greetings that have waited. */
+export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): void {
+  if (device.now >= homeNextAt(home.card)) {
+    actAtHome(device, { coherence, home, from: "card" }, homeWake);
+    leave(device, coherence, home);
+  }
+  if (device.now >= home.opensAt) openHome(device, coherence, home);
+}
+
+/** Greetings that have waited are taken, where nothing more holds them up. */
+export function openHome(device: Device, coherence: Coherence, home: HomeEnd): void {
+  if (home.greetings.size === 0 || home.exposed.size < home.regions.length) return;
+  const waiting = [...home.greetings.values()];
+  home.greetings.clear();
+  for (const packet of waiting) device.up.takeGreeting(device, packet);
+}

@@ -1,0 +1,8 @@
+/** Where copies of a region are kept at first (C-04): what both cards know without a word. */
+import type { Placement } from "../../../fabric/coherence/messages.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+
+/** Decision 17: a fresh region follows the plain rule, in which a tie goes to `remote`. */
+export function startingPlacement({ placement }: SharedRegion): Placement {
+  return { place: placement === "local" ? "local" : "remote", version: 0 };
+}

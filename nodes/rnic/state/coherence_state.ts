@@ -1,0 +1,167 @@
+/**
+ * What a coherent card knows of shared regions (C-01): the directory and the local cache of its own host's, the
+ * remote cache of each other home's, and the queue pairs to the cards at the other ends. Modules of `coherence/`
+ * act on it.
+ */
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { FarCard } from "../../../fabric/coherence/far_card.ts";
+import type { HomeCard } from "../../../fabric/coherence/home_card.ts";
+import type { Agent, WireKind, WireMessage } from "../../../fabric/coherence/messages.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import type { CoherenceClass } from "../../../fabric/wire/roce/coherence_eth.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { QueuePair } from "./queue_pair.ts";
+
+/** The classes in the order of their queue pairs' numbers. */
+export const CARD_CLASSES = [
+  "coherence-request",
+  "coherence-snoop",
+  "coherence-response",
+] as const satisfies readonly CoherenceClass[];
+
+/**
+ * The three queue pairs of a home card and a far card (decision 8), for one life of the far card. Two cards that
+ * are each other's home have two such links.
+ */
+export interface CardLink {
+  /** What this card is. */
+  readonly role: "home" | "far";
+  /** IPv4 address of the other card. */
+  readonly peer: number;
+  readonly agent: Agent;
+  readonly life: number;
+  /** Number of this card's first queue pair, and their first PSN. */
+  readonly firstQpn: number;
+  readonly firstPsn: number;
+  /** In the order of {@link CARD_CLASSES}; none before the peer has told its numbers. */
+  readonly queuePairs: QueuePair[];
+  /** One of them has failed: nothing more is sent, and the lease ends (decision 13). */
+  isFailed: boolean;
+}
+
+/** This card as home: of all regions of its host. */
+export interface HomeEnd {
+  readonly card: HomeCard;
+  readonly regions: readonly SharedRegion[];
+  /** Regions that the host has exposed, by their number. */
+  readonly exposed: Map<number, SharedRegion>;
+  /** Far cards by their number. */
+  readonly links: Map<Agent, CardLink>;
+  /** What was answered to each far card's greeting, which may come again. */
+  readonly welcomes: Map<Agent, WireMessage>;
+  /** Requests that have come and found no slot (decision 9): each far card has as many credits as there are slots. */
+  readonly inbox: Fifo<WireMessage>;
+  /** Far cards whose greeting waits until the regions are exposed and earlier leases are over, each its last one. */
+  readonly greetings: Map<Agent, RocePacket>;
+  /** Until then a far card may still serve what an earlier life of this card has lent. */
+  readonly opensAt: Time;
+  /** Deregistrations whose lines are coming home: the command's number, and the region's. */
+  readonly closing: Map<number, number>;
+}
+
+/** A far core's access under way. */
+export interface CoreAccess {
+  readonly tag: number;
+  readonly region: number;
+}
+
+/** This card as a far card of one home. */
+export interface FarEnd {
+  /** IPv4 address of home's card. */
+  readonly home: number;
+  readonly card: FarCard;
+  readonly regions: readonly SharedRegion[];
+  /** Of home's card: so many requests may be under way. */
+  readonly slots: number;
+  link: CardLink | undefined;
+  /** Regions that home has confirmed, with the number of their first line. */
+  readonly registered: Map<number, number>;
+  /** Commands that wait for home's answer, by region. */
+  readonly asked: Map<number, { readonly id: number; readonly op: "register" | "deregister" }>;
+  /** Regions that are deregistered, and whose last line is home: home has been told. */
+  readonly left: Set<number>;
+  readonly accesses: Map<number, CoreAccess>;
+  nextTicket: number;
+  /** Requests that wait for a credit, and how many of home's are taken. */
+  readonly outbox: Fifo<WireMessage>;
+  credits: number;
+  /** A greeting that is not answered: what is sent again, when, and how often still. */
+  greeting: { readonly message: WireMessage; at: Time; left: number } | undefined;
+  /** Lines with content here, of which the host's cores may wait for a change (decision 19). */
+  readonly readable: Set<number>;
+}
+
+/** Messages of each kind, in and out. */
+export type MessageCounts = Map<WireKind | string, number>;
+
+export interface CoherenceCounters {
+  readonly sent: MessageCounts;
+  readonly received: MessageCounts;
+  readonly busSent: MessageCounts;
+  readonly busReceived: MessageCounts;
+  /** Accesses that the remote cache has served by itself, and the others. */
+  remoteHits: number;
+  remoteMisses: number;
+  /** The same of the local cache, for far cards and verbs. */
+  localHits: number;
+  localMisses: number;
+  recalls: number;
+  evictions: number;
+  /** Most lines at a time. */
+  remoteLinesMost: number;
+  localLinesMost: number;
+  directoryMost: number;
+  linesLost: number;
+  leasesEnded: number;
+  /** Packets that are no message. */
+  malformed: number;
+}
+
+export interface Coherence {
+  readonly regions: readonly SharedRegion[];
+  readonly home: HomeEnd | undefined;
+  /** By the address of home's card. */
+  readonly fars: Map<number, FarEnd>;
+  /** Of each queue pair of the firmware. */
+  readonly links: Map<QueuePair, CardLink>;
+  /** What greetings go by: it has no peer. */
+  readonly control: QueuePair;
+  /** Number of the next link. */
+  nextLink: number;
+  /** States that the trace has shown, by track. */
+  readonly shown: Map<string, string>;
+  readonly counters: CoherenceCounters;
+}
+
+export function newCoherenceCounters(): CoherenceCounters {
+  return {
+    sent: new Map(),
+    received: new Map(),
+    busSent: new Map(),
+    busReceived: new Map(),
+    remoteHits: 0,
+    remoteMisses: 0,
+    localHits: 0,
+    localMisses: 0,
+    recalls: 0,
+    evictions: 0,
+    remoteLinesMost: 0,
+    localLinesMost: 0,
+    directoryMost: 0,
+    linesLost: 0,
+    leasesEnded: 0,
+    malformed: 0,
+  };
+}
+
+/** One more of a kind. */
+export function countOne(counts: Map<string, number>, kind: string): void {
+  counts.set(kind, (counts.get(kind) ?? 0) + 1);
+}
+
+/** Nothing waits for a credit, and none is taken. */
+export function forgetRequests(far: FarEnd): void {
+  far.outbox.clear();
+  far.credits = 0;
+}

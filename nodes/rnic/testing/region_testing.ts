@@ -1,0 +1,199 @@
+/**
+ * Shared regions on the rig (`rnic_testing.ts`): `a` is home, `b` far. Home's host has the real host agent of
+ * `fabric/coherence`; the cores of both hosts are these functions.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
+import { HOST_TABLE } from "../../../fabric/coherence/host_agent_table.ts";
+import {
+  type HostAccess,
+  hostAccess,
+  type HostAgent,
+  hostReceive,
+} from "../../../fabric/coherence/host_agent.ts";
+import { LINE_BYTES, type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
+import { type Answer, LOST } from "../../../fabric/coherence/messages.ts";
+import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
+import {
+  REGION_LINE_BYTES,
+  REGION_SIZES,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  type FarAnswer,
+  type FarOp,
+  lineOf,
+} from "../../../fabric/wire/host_bus/region_messages.ts";
+import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RigOptions, Side } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
+
+/** Where the region is, in home's memory: above all that the fake driver gives out at first. */
+export const REGION_AT = 0x20_0000;
+export const REGION_LINES = 16;
+
+export function regionPlan(given: Partial<SharedRegion> = {}): SharedRegion {
+  return {
+    ...REGION_SIZES,
+    id: 0,
+    name: "s",
+    home: { host: "a", address: 0x0a00_0001 },
+    far: [{ host: "b", address: 0x0a00_0002, agent: 1 }],
+    memory: "dram",
+    address: REGION_AT,
+    bytes: REGION_LINES * REGION_LINE_BYTES,
+    placement: "remote",
+    leasePs: 50 * PS_PER_US,
+    leaseMarginPs: 5 * PS_PER_US,
+    ...given,
+  };
+}
+
+export type Core = "home" | "far";
+
+export interface Done {
+  readonly core: Core;
+  readonly result: FarAnswer["result"];
+  readonly data: Uint8Array | undefined;
+  readonly at: number;
+}
+
+/** A rig with one region that both cards know, and cores at both ends. */
+export class RegionRig {
+  readonly rig: Rig;
+  readonly agent: HostAgent;
+  /** Accesses by their number. */
+  readonly done = new Map<number, Done>();
+  /** Lines of which far's cores were told that the copy is gone. */
+  readonly gone: number[] = [];
+  #next = 1;
+
+  constructor(
+    readonly region: SharedRegion = regionPlan(),
+    options: RigOptions = {},
+    /** All regions of both cards; the first one is `region`. */
+    shared: readonly SharedRegion[] = [region],
+  ) {
+    this.rig = new Rig({
+      ...options,
+      plans: {
+        a: { ...options.plans?.a, shared },
+        b: { ...options.plans?.b, shared },
+      },
+    });
+    const { memory } = this.rig.a.host;
+    this.agent = {
+      table: HOST_TABLE,
+      contents: LINE_BYTES,
+      lines: new Map(),
+      waiting: [],
+      notices: 0,
+      initial: (line) => memory.slice(line * REGION_LINE_BYTES, (line + 1) * REGION_LINE_BYTES),
+    };
+    this.rig.a.host.hear = (message) => {
+      if (message.kind !== "line") return;
+      const bus = { kind: message.op, line: lineOf(message.address), data: message.data };
+      this.#act((out) => hostReceive(this.agent, bus, out));
+    };
+    this.rig.b.host.hear = (message) => {
+      if (message.kind === "far-invalidate") this.gone.push(message.line);
+      if (message.kind !== "far-answer") return;
+      const { tag, result, data } = message;
+      this.done.set(tag, { core: "far", result, data, at: this.rig.now });
+    };
+  }
+
+  #act(does: (out: Output) => void): void {
+    const out = newOutput();
+    does(out);
+    for (const { kind, line, data } of out.bus) {
+      this.rig.toRnic(this.rig.a, {
+        kind: "line",
+        op: kind,
+        address: line * REGION_LINE_BYTES,
+        ...(data !== undefined && { data: data as Uint8Array<ArrayBuffer> | typeof LOST }),
+      });
+    }
+    for (const { access, result, data } of out.answers) this.#homeDone(access.ticket, result, data);
+  }
+
+  #homeDone(ticket: number, result: Answer["result"], data: Answer["data"]): void {
+    const bytes = data instanceof Uint8Array ? data : undefined;
+    this.done.set(ticket, { core: "home", result, data: bytes, at: this.rig.now });
+  }
+
+  /** Both hosts register the region. */
+  register(): void {
+    for (const side of [this.rig.a, this.rig.b]) {
+      const reply = this.rig.command(side, { op: "register-region", region: this.region.id });
+      assert(reply.status === "ok", `register-region: ${JSON.stringify(reply)}`);
+    }
+  }
+
+  command(side: Side, op: "register-region" | "deregister-region"): RnicReply {
+    return this.rig.command(side, { op, region: this.region.id });
+  }
+
+  /** A core's access to a line of the region, counted from 0. @returns its number. */
+  begin(core: Core, op: FarOp, line: number, change?: LineChange): number {
+    const tag = this.#next++;
+    if (core === "far") {
+      this.rig.toRnic(this.rig.b, {
+        kind: "far-access",
+        tag,
+        region: this.region.id,
+        line,
+        op,
+        ...(change && { change }),
+      });
+    } else {
+      const kind = op === "own" ? "load" : op;
+      const number = this.region.address / REGION_LINE_BYTES + line;
+      const access: HostAccess = { kind, line: number, change, ticket: tag };
+      this.#act((out) => hostAccess(this.agent, access, out));
+    }
+    return tag;
+  }
+
+  /** The same, until it is done. */
+  access(core: Core, op: FarOp, line: number, change?: LineChange): Done {
+    const tag = this.begin(core, op, line, change);
+    this.rig.run(() => this.done.has(tag));
+    const done = this.done.get(tag);
+    assert(done !== undefined, `${core}'s ${op} of line ${line} has no answer`);
+    return done;
+  }
+
+  /** The first byte of a line, as a core sees it. */
+  load(core: Core, line: number): number | string {
+    const { result, data } = this.access(core, "load", line);
+    return result === "done" ? data![0]! : result;
+  }
+
+  /** Stores a byte into the first one of a line. */
+  store(core: Core, line: number, value: number): string {
+    return this.access(core, "store", line, byteAt(0, value)).result;
+  }
+
+  counter(side: "a" | "b", name: string): number {
+    return this.rig[side].rnic.statistics()[name] ?? 0;
+  }
+
+  /** Home's memory, as the host agent has it. */
+  memory(line: number): number | string {
+    const number = this.region.address / REGION_LINE_BYTES + line;
+    const content = this.agent.lines.get(number)?.memory ?? this.agent.initial(number);
+    return content instanceof Uint8Array ? content[0]! : String(content);
+  }
+}
+
+/** A store of one byte. */
+export function byteAt(offset: number, value: number): LineChange {
+  const bytes = new Uint8Array(REGION_LINE_BYTES);
+  bytes[offset] = value;
+  return { kind: "write", mask: 1n << BigInt(offset), bytes };
+}
+
+export function wholeLine(value: number): LineChange {
+  return { kind: "write", mask: WHOLE_LINE, bytes: new Uint8Array(REGION_LINE_BYTES).fill(value) };
+}
