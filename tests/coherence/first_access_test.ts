@@ -25,7 +25,7 @@ function rackOf(
   );
   const text = [
     "name: x",
-    "defaults: { attach: coherent, scm: { size: 1MiB }, dram: 4MiB, queues: 64 }",
+    "defaults: { attach: coherent, scm: { size: 1MiB }, dram: 4MiB, queues: 64, services: none }",
     `hosts: { ${hosts.map((name) => `${name}: {}`).join(", ")} }`,
     "shared:",
     `  - { name: s, home: a, far: [${far.join(", ")}], bytes: 4KiB, at: 0${region} }`,
@@ -34,7 +34,7 @@ function rackOf(
     ...hosts.map((name) => `  - { on: ${name}, run: ./${name}.ts }`),
     more,
   ].join("\n");
-  return new SimulatedRack(text, { programs });
+  return new SimulatedRack(text, { programs, unsound: "x" });
 }
 
 function bytesOf(...words: number[]): Uint8Array {
