@@ -5,8 +5,8 @@
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
+import { coherentWireBytes, LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
 import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
-import { LEAST_REGION_BYTES } from "../wire/host_bus/region_messages.ts";
 
 /** Bytes on the wire beyond the captured frame: FCS, then preamble and gap. */
 const FCS_BYTES = 4;
@@ -51,8 +51,10 @@ export function createLink(options: LinkOptions): Link {
 }
 
 /** Bytes of the message on its cable. */
-export function wireBytes(message: Message): number {
-  if (message.kind !== "frame") return pcieWireBytes(message);
+export function wireBytes(message: Message, attach?: "coherent"): number {
+  if (message.kind !== "frame") {
+    return attach === undefined ? pcieWireBytes(message) : coherentWireBytes(message);
+  }
   const frameBytes = Math.max(message.bytes.length + FCS_BYTES, LEAST_FRAME_BYTES);
   return frameBytes + PREAMBLE_AND_GAP_BYTES;
 }
@@ -63,7 +65,7 @@ export function wireBytes(message: Message): number {
  */
 export function transmit(link: Link, departAt: Time, message: Message): Link {
   const start = departAt > link.freeAt ? departAt : link.freeAt;
-  const serialisationPs = transferTime(wireBytes(message), link.bitsPerSecond);
+  const serialisationPs = transferTime(wireBytes(message, link.attach), link.bitsPerSecond);
   const untilArrivalPs = serialisationPs < link.headPs ? serialisationPs : link.headPs;
   link.freeAt = start + serialisationPs;
   link.arrival = start + untilArrivalPs + link.latencyPs;
@@ -74,7 +76,7 @@ export function transmit(link: Link, departAt: Time, message: Message): Link {
 /** Minimum time from departure to arrival over all messages: the link's part of the lookahead. */
 export function leastDelay(link: LinkOptions): Time {
   const leastBytes = link.kind === "bus"
-    ? link.attach === undefined ? LEAST_PCIE_BYTES : LEAST_REGION_BYTES
+    ? link.attach === undefined ? LEAST_PCIE_BYTES : LEAST_COHERENT_BYTES
     : link.headOnly
     ? HEAD_BYTES
     : LEAST_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;

@@ -5,6 +5,8 @@
 import { assert } from "../base/assert.ts";
 import { finish, hashBytes, mix, PRIME1, PRIME4 } from "../base/hash.ts";
 import type { Message } from "../node.ts";
+import { coherentOp } from "../wire/host_bus/coherent_codec.ts";
+import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import { regionToArray } from "../wire/host_bus/region_codec.ts";
 
@@ -70,8 +72,46 @@ function hashPcie(message: PcieMessage): number {
       return finish(mixPlain(mixNumber(7, message.id), message.reply));
     case "event":
       return finish(mixPlain(8, message.event));
+    case "coherent":
+      return hashCoherent(message);
     default:
-      return finish(mixPlain(14, regionToArray(message)));
+      return finish(mixPlain(15, regionToArray(message)));
+  }
+}
+
+function hashCoherent(message: CoherentMessage): number {
+  const hash = mix(14, coherentOp(message));
+  switch (message.op) {
+    case "RdCur":
+    case "RdCode":
+    case "InvItoE":
+    case "GntE":
+    case "Cmp":
+    case "FailedCmp":
+    case "RspI": {
+      const isMedium = "medium" in message && message.medium === true;
+      const place = mixNumber(mix(hash, message.lines), message.address);
+      return finish(mixNumber(mix(place, isMedium ? 1 : 0), message.tag));
+    }
+    case "DataC":
+      return hashBytes(message.data, mixNumber(mixNumber(hash, message.address), message.tag));
+    case "WbMtoI":
+    case "WbMtoE": {
+      const place = mixNumber(mix(hash, message.toMemory ? 1 : 0), message.address);
+      return hashBytes(message.data, mixNumber(place, message.tag));
+    }
+    case "NcWr": {
+      const place = mixNumber(hash, message.offset);
+      return hashBytes(
+        message.data,
+        message.by === undefined ? place : mixNumber(mix(place, 1), message.by),
+      );
+    }
+    case "SnpInv":
+    case "NcRd":
+    case "DataNc":
+    case "IntPhysical":
+      return finish(mixPlain(hash, message));
   }
 }
 

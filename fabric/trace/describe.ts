@@ -9,6 +9,7 @@ import { decodeReport } from "../wire/roce/igmp.ts";
 import { ECN } from "../wire/roce/ipv4.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
+import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
@@ -135,8 +136,47 @@ export function describePcie(message: PcieMessage): string {
         : `reply ${message.reply.errno} id=${message.id}: ${message.reply.reason}`;
     case "event":
       return `event ${message.event.type} ${describeSource(message.event)}`;
+    case "coherent":
+      return describeCoherent(message);
     default:
       return describeRegion(message);
+  }
+}
+
+/** `InvItoE 0x1000 8 lines tag=3`, `WbMtoI 0x1000 512 B tag=3 to memory`. */
+function describeCoherent(message: CoherentMessage): string {
+  const { op } = message;
+  switch (op) {
+    case "RdCur":
+    case "RdCode":
+    case "InvItoE":
+    case "GntE":
+    case "Cmp":
+    case "FailedCmp":
+    case "RspI": {
+      const { address, lines, tag } = message;
+      const medium = "medium" in message && message.medium ? " of the medium" : "";
+      return `${op} ${hex(address)} ${lines} line${lines === 1 ? "" : "s"} tag=${tag}${medium}`;
+    }
+    case "DataC":
+      return `${op}_${message.state} ${
+        hex(message.address)
+      } ${message.data.length} B tag=${message.tag}`;
+    case "WbMtoI":
+    case "WbMtoE": {
+      const { address, data, tag, toMemory } = message;
+      return `${op} ${hex(address)} ${data.length} B tag=${tag}${toMemory ? " to memory" : ""}`;
+    }
+    case "SnpInv":
+      return `${op} ${hex(message.address)}`;
+    case "NcRd":
+      return `${op} ${hex(message.offset)} ${message.length} B tag=${message.tag}`;
+    case "DataNc":
+      return `${op} ${message.data.length} B tag=${message.tag}`;
+    case "NcWr":
+      return `${op} ${hex(message.offset)} ${message.data.length} B`;
+    case "IntPhysical":
+      return `${op} vector=${message.vector}`;
   }
 }
 

@@ -33,6 +33,7 @@ import { QueueGuard } from "./memory/queue_guard.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { CardMemory } from "./memory/card_memory.ts";
+import { CoherentAgent } from "./memory/coherent_agent.ts";
 import { Iommu } from "./memory/iommu.ts";
 import { HostRegions } from "./coherence/shared_regions.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
@@ -76,6 +77,8 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
   readonly bus: HostBus;
+  /** Where the card is on the coherent bus; undefined on PCIe. */
+  readonly agent: CoherentAgent | undefined;
   /** Where the card asks the IOMMU for pages and translations. */
   readonly ats: Ats | undefined;
   /** Regions that this host shares with others (C-03). */
@@ -165,13 +168,30 @@ export class Host implements Node, Machine<ThreadContext> {
         written: (write, flow) => {
           const times = { fromPs: this.iio.leftSince, untilPs: this.now };
           traceWritten(this.out, write, { flow, ...times });
+          this.agent?.complete();
         },
-        complete: (completion) => this.bus.send(completion),
+        complete: (completion, read) => {
+          if (this.agent === undefined) this.bus.send(completion);
+          else this.agent.answer(completion, read);
+        },
         tracked: (address) => this.#snoops.track(address),
         loaded: ({ tag, status, data }) => {
           this.#processor.loaded(tag, status === "success" ? data : undefined, this.now);
         },
         interrupt: (vector) => this.#processor.raise(vector, this.now),
+      },
+    });
+    this.agent = plan.attach && new CoherentAgent({
+      iio: this.iio,
+      grantPs: timing.dmaReadLlcPs - this.processingPs,
+      sink: {
+        send: (message, afterPs) => this.bus.send(message, afterPs),
+        reading: (read) => traceRead(this.out, read, 0),
+        writing: (address, data) => this.guard.checkDevice(address, data),
+        interrupt: (vector) => this.#processor.raise(vector, this.now),
+        loaded: (tag, data) => {
+          this.#processor.loaded(tag, data.length > 0 ? data : undefined, this.now);
+        },
       },
     });
     this.#programs = new HostPrograms({
@@ -299,6 +319,7 @@ export class Host implements Node, Machine<ThreadContext> {
       this.hintThread.reset();
       this.ats?.reset();
       this.iio.dropReads();
+      this.agent?.reset();
       this.#snoops.clear();
       this.guard.disconnected();
       this.#processor.replyToAll(NO_DEVICE, this.now);
@@ -313,7 +334,8 @@ export class Host implements Node, Machine<ThreadContext> {
     switch (message.kind) {
       case "memory-write":
         this.guard.checkDevice(message.address, message.data);
-        return this.iio.write(message, this.now);
+        this.iio.write(message, this.now);
+        return;
       case "memory-read":
         traceRead(this.out, message, this.iio.bufferedBytes);
         return this.iio.follow(message, this.now);
@@ -331,6 +353,9 @@ export class Host implements Node, Machine<ThreadContext> {
         return;
       case "event":
         return this.#event(message.event);
+      case "coherent":
+        if (this.agent === undefined) fail(`${this.name} got a ${message.op} on PCIe`);
+        return this.agent.receive(message, this.now);
       case "frame":
       case "snoop-invalidate":
       case "register-write":

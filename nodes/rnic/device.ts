@@ -6,6 +6,8 @@ import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
+import { createCoherentPort } from "./state/coherent_port_state.ts";
+import { RUN_LINES } from "../../fabric/wire/host_bus/coherent.ts";
 import { createDma } from "./dma/dma.ts";
 import { createRegionTable } from "./dma/memory_region.ts";
 import { createHints } from "./state/hints/hint_state.ts";
@@ -53,6 +55,7 @@ export function createDevice(
     counters: createCounters(),
     drops: new Map(),
     dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
+    port: createCoherentPort(plan, RUN_LINES),
     transmitter: { control: new Fifo(), data: new Fifo(), bufferedBytes: 0, freeAt: 0 },
     regions: createRegionTable(),
     paging: createPaging(plan),

@@ -22,7 +22,10 @@ import { createJournal, survivePowerFailure } from "./dma/journal.ts";
 import { reportAll } from "./responder/multicast.ts";
 import { forgetPauses, servePauses } from "./transmit/flow_control.ts";
 import { lsbReadDone } from "./persistence/pm_module.ts";
-import type { Continuation } from "./state/dma_state.ts";
+import type { Continuation, JournalWrite } from "./state/dma_state.ts";
+import { takeFinished, takeLineAnswer, takeLineData, writeLines } from "./dma/coherent_port.ts";
+import type { CoherentMessage } from "../../fabric/wire/host_bus/coherent.ts";
+import type { CoherentPort } from "./state/coherent_port_state.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
@@ -82,7 +85,8 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
       device.memory = memory;
       isHeldOff = !input.up;
       if (journal !== undefined) {
-        survivePowerFailure(journal, { up: input.up, now, departAt: now + processingPs, out });
+        const send = resendTo(device, { now, out, departAt: now + processingPs });
+        survivePowerFailure(journal, { up: input.up, now, send, out });
       }
     }
     if (isHeldOff) return;
@@ -97,10 +101,11 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     runStaged(device);
     do {
       finishCardReads(device);
+      if (device.port !== undefined) finishLsbReads(device);
       runSchedule(device);
       runTransmitter(device);
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
-    } while (hasTurns(device) || device.dma.onCard.length > 0);
+    } while (hasTurns(device) || device.dma.onCard.length > 0 || hasFinished(device));
     runReadBacks(device);
     if (device.paging.invalidations.length > 0) answerInvalidations(device);
   }
@@ -123,6 +128,23 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),
+  };
+}
+
+/** What a journal has kept goes to the host again. */
+function resendTo(
+  device: Device,
+  { now, out, departAt }: { readonly now: Time; readonly out: Outputs; readonly departAt: Time },
+): (entry: JournalWrite) => Time {
+  const { port } = device;
+  if (port === undefined) return ({ message }) => out.send(PORTS.rnicBus, message, departAt);
+  device.now = now;
+  device.out = out;
+  device.stageAt = departAt;
+  return (entry) => {
+    const { address, data, noSnoop } = entry.message;
+    writeLines(device, port, { address, data, toMemory: noSnoop, entry });
+    return NEVER;
   };
 }
 
@@ -168,6 +190,9 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       return;
     case "ats":
       return takeAts(device, message);
+    case "coherent":
+      if (device.port !== undefined) takeCoherent(device, device.port, message);
+      return;
     case "far-access":
       if (device.coherence !== undefined) takeFarAccess(device, device.coherence, message);
       return;
@@ -185,6 +210,61 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       // Only hosts receive these.
       return;
   }
+}
+
+/** A message of the coherent bus: what PCIe's is, in another form, or an answer to the card's port. */
+function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessage): void {
+  switch (message.op) {
+    case "NcWr": {
+      const { kind: _, op: __, ...store } = message;
+      return writeRegister(device, { kind: "register-write", ...store });
+    }
+    case "NcRd": {
+      const { tag, offset, length } = message;
+      return loadFromHost(device, { kind: "register-read", tag, offset, length });
+    }
+    case "SnpInv": {
+      const { address } = message;
+      port.counters.busSnoops++;
+      if (device.hints !== undefined) snoopLine(device.hints, address);
+      const answer = { kind: "coherent", op: "RspI", tag: 0, address, lines: 1 } as const;
+      device.out.send(PORTS.rnicBus, answer, device.stageAt);
+      return;
+    }
+    case "GntE":
+    case "Cmp":
+    case "FailedCmp":
+      return endRead(device, takeLineAnswer(device, port, message));
+    case "DataC":
+      return endRead(device, takeLineData(device, port, message));
+    case "RdCur":
+    case "RdCode":
+    case "InvItoE":
+    case "WbMtoI":
+    case "WbMtoE":
+    case "RspI":
+    case "DataNc":
+    case "IntPhysical":
+      // Only hosts receive these.
+      return;
+  }
+}
+
+function endRead(device: Device, completion: Completion | undefined): void {
+  if (completion === undefined) return;
+  takeRead(device, completion);
+  if (device.pauses.size > 0) settlePauses(device);
+}
+
+/** LSB reads for which all earlier writes are complete (P-24). */
+function finishLsbReads(device: Device): void {
+  for (let read = takeFinished(device); read !== undefined; read = takeFinished(device)) {
+    takeRead(device, read);
+  }
+}
+
+function hasFinished({ port }: Device): boolean {
+  return port !== undefined && port.finished.length > 0;
 }
 
 /** A DMA read has completed. Where the RNIC is done with it, too, what it was for goes on. */

@@ -151,7 +151,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   const { fabric } = at.variant;
   return {
     host: host.name,
-    ...(host.attach && { attach: host.attach }),
+    ...(host.attach && { attach: { bitsPerSecond: fabric.coherentBus.bitsPerSecond } }),
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
     mtu: fabric.mtu,
@@ -163,6 +163,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     timing: host.timing.rnic,
     ...flipsOf(at.variant.deviceFaults, host.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),
+    ...(host.roce && { roce: host.roce }),
     ...(host.domain === "wsp" && { flushOnFail: flushOnFail(host, fabric) }),
   };
 }

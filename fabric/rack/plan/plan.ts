@@ -159,8 +159,8 @@ export interface ProgramPlan {
 
 export interface RnicPlan {
   readonly host: string;
-  /** As its host's. */
-  readonly attach?: "coherent";
+  /** As its host's: to the coherent bus, of this rate; absent: PCIe. */
+  readonly attach?: { readonly bitsPerSecond: number };
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
@@ -186,6 +186,8 @@ export interface RnicPlan {
   readonly verifyHistory?: VerifyHistoryPlan;
   /** As its host's. */
   readonly shared?: readonly SharedRegion[];
+  /** C-01: the card's build: InfiniBand's network layer, not UDP and IP. Absent: RoCEv2. */
+  readonly roce?: "v1";
 }
 
 /**

@@ -1,8 +1,10 @@
 /**
  * Messages between an RNIC and its host: one per DMA request or completion, not one per TLP ({@link
  * pcieWireBytes} adds the TLP overhead). A memory read must not complete before every memory write
- * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO.
+ * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO. On the
+ * processor's coherent bus the messages of `coherent.ts` take the place of those for data.
  */
+import { type CoherentMessage, coherentWireBytes } from "./coherent.ts";
 import { type RegionMessage, regionWireBytes } from "./region_messages.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
@@ -151,7 +153,8 @@ export type PcieMessage =
   | CommandMessage
   | ReplyMessage
   | EventMessage
-  | RegionMessage;
+  | RegionMessage
+  | CoherentMessage;
 
 /** Largest payload of one transaction-layer packet on the modelled bus. */
 export const MAX_PAYLOAD_BYTES = 256;
@@ -200,6 +203,8 @@ export function pcieWireBytes(message: PcieMessage): number {
     case "reply":
     case "event":
       return CONTROL_BYTES + TLP_OVERHEAD_BYTES;
+    case "coherent":
+      return coherentWireBytes(message);
     default:
       return regionWireBytes(message);
   }

@@ -2,6 +2,7 @@
  * Encodes a PCIe message as a plain array for the bus. Messages from another process are validated
  * here, field by field; other code relies on it.
  */
+import { coherentFromArray, coherentToArray } from "./coherent_codec.ts";
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";
 import { isRegionCode, regionFromArray, regionToArray } from "./region_codec.ts";
 import { isRegionMessage, type RegionMessage } from "./region_messages.ts";
@@ -22,6 +23,7 @@ const KIND_CODES = {
   "access-error": 9,
   "snoop-invalidate": 10,
   "ats": 11,
+  "coherent": 12,
 } as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
 /** What a read asks for besides its bytes. */
@@ -70,6 +72,8 @@ export function pcieToArray(message: PcieMessage): unknown[] {
       return [code, message.id, message.reply];
     case "event":
       return [code, message.event];
+    case "coherent":
+      return [code, ...coherentToArray(message)];
   }
 }
 
@@ -95,6 +99,8 @@ export function pcieFromArray(value: unknown): PcieMessage | undefined {
       return accessError(fields);
     case KIND_CODES.ats:
       return ats(fields);
+    case KIND_CODES.coherent:
+      return coherentFromArray(fields.slice(1), ownBytes);
     default:
       return isRegionCode(fields[0]) ? regionFromArray(fields) : control(fields);
   }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../base/property_testing.ts";
-import { pcieWireBytes } from "./pcie.ts";
+import { coherentWireBytes } from "./coherent.ts";
 import { pcieFromArray, pcieToArray } from "./pcie_codec.ts";
 import { regionFromArray, regionToArray } from "./region_codec.ts";
 import { isRegionMessage, regionWireBytes } from "./region_messages.ts";
@@ -75,12 +75,15 @@ describe("regionFromArray", () => {
 });
 
 describe("regionWireBytes", () => {
-  it("C-02: counts flits of 8 B with their 2 B: a header, and a line's eight", () => {
+  it("C-02: counts flits of 10 B: a header, one with a mask, a line's eight", () => {
     const access = { kind: "far-access", tag: 1, region: 0, line: 0 } as const;
-    assert.equal(regionWireBytes({ kind: "line", op: "SnpInv", address: 0 }), 20);
-    assert.equal(regionWireBytes({ kind: "line", op: "GrantS", address: 0, data: LINE }), 100);
-    assert.equal(regionWireBytes({ ...access, op: "load" }), 20);
-    const change = { kind: "add", offset: 0, operand: 1n } as const;
-    assert.equal(pcieWireBytes({ ...access, op: "store", change }), 30);
+    assert.equal(regionWireBytes({ kind: "line", op: "SnpInv", address: 0 }), 10);
+    assert.equal(regionWireBytes({ kind: "line", op: "GrantS", address: 0, data: LINE }), 90);
+    assert.equal(regionWireBytes({ ...access, op: "load" }), 10);
+    const add = { kind: "add", offset: 0, operand: 1n } as const;
+    assert.equal(coherentWireBytes({ ...access, op: "store", change: add }), 110);
+    const mask = (1n << 64n) - 1n;
+    const whole = { kind: "write", mask, bytes: LINE } as const;
+    assert.equal(coherentWireBytes({ ...access, op: "store", change: whole }), 90);
   });
 });

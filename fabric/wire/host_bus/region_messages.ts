@@ -3,8 +3,9 @@
  * the protocol's own: {@link LineMessage} is a snoop, a request or a response of `fabric/coherence`. On a far host
  * they are non-coherent (decision 2): a core's {@link FarAccess}, which its card answers.
  */
-import type { LineChange } from "../../coherence/line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../../coherence/line_bytes.ts";
 import { BUS_MESSAGES, type BusKind, type LOST } from "../../coherence/messages.ts";
+import { FLIT_BYTES } from "./flit.ts";
 import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 
 /** Between home's host agent and home's card, both ways: who sends which is `BUS_MESSAGES`. */
@@ -70,44 +71,26 @@ export function isRegionMessage<M extends { readonly kind: string }>(
   return message.kind === "line" || message.kind.startsWith("far-");
 }
 
-/**
- * A packet's header: two flits of 8 B of payload and 2 B of link fields (QPI 1.1: 80-bit flits; a request with a full
- * address is an extended header).
- */
-const HEADER_BYTES = 20;
-/** The minimum size of a message: the serialisation part of a coherent bus's lookahead. */
-export const LEAST_REGION_BYTES = HEADER_BYTES;
-/** 64 B of data are eight flits. */
-const LINE_DATA_BYTES = 80;
-/** Operands of an atomic: one or two words of 8 B, a flit each. */
-const WORD_BYTES = 10;
+/** A header without byte mask, one with, and a line. */
+const HEADER = FLIT_BYTES, MASKED_HEADER = 3 * FLIT_BYTES, LINE = 8 * FLIT_BYTES;
 
-/** Bytes of the message on the bus, with the link layer's own. */
+/** Bytes of the message on the bus, CRC included. */
 export function regionWireBytes(message: RegionMessage): number {
   switch (message.kind) {
     case "line":
-      return HEADER_BYTES + (message.data === undefined ? 0 : LINE_DATA_BYTES);
-    case "far-access":
-      return HEADER_BYTES + changeBytes(message.change);
     case "far-answer":
-      return HEADER_BYTES + (message.data === undefined ? 0 : LINE_DATA_BYTES);
+      return HEADER + (message.data === undefined ? 0 : LINE);
+    case "far-access":
+      return message.change === undefined ? HEADER : changeBytes(message.change);
     case "far-invalidate":
-      return HEADER_BYTES;
+      return HEADER;
   }
 }
 
-/** A partial write carries a whole line and its byte mask, which is one flit more. */
-function changeBytes(change: LineChange | undefined): number {
-  switch (change?.kind) {
-    case undefined:
-      return 0;
-    case "write":
-      return LINE_DATA_BYTES + WORD_BYTES;
-    case "add":
-      return WORD_BYTES;
-    case "compare-swap":
-      return 2 * WORD_BYTES;
-  }
+/** A partial write, and an atomic's operands, have a byte mask. */
+function changeBytes(change: LineChange): number {
+  const isWhole = change.kind === "write" && change.mask === WHOLE_LINE;
+  return (isWhole ? HEADER : MASKED_HEADER) + LINE;
 }
 
 /** The line's number as `fabric/coherence` counts them. */

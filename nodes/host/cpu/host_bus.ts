@@ -1,8 +1,9 @@
 /** The cores' end of the bus to the card: what they send over it, and whether a card is there. */
-import { type Message, type Outputs, PORTS } from "../../../fabric/node.ts";
+import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { PcieMessage, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { type CoherentAgent, coherentForm } from "../memory/coherent_agent.ts";
 import type { CardMemory } from "../memory/card_memory.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { newestPointer } from "../memory/newest_pointer.ts";
@@ -23,6 +24,8 @@ export interface BusHost {
   readonly memory: MemorySystem;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
+  /** Where the card is on the coherent bus. */
+  readonly agent: CoherentAgent | undefined;
 }
 
 export class HostBus {
@@ -52,10 +55,11 @@ export class HostBus {
     return true;
   }
 
-  /** Sends a message, which departs `processingPs` from now. */
-  send(message: Message): void {
-    const { out, now, processingPs } = this.#host;
-    out.send(PORTS.hostBus, message, now + processingPs);
+  /** Sends a message, which departs `processingPs` from now, or `afterPs` later. */
+  send(message: PcieMessage, afterPs: Time = 0): void {
+    const { out, now, processingPs, agent } = this.#host;
+    const form = agent === undefined ? message : coherentForm(message);
+    out.send(PORTS.hostBus, form, now + processingPs + afterPs);
   }
 
   /** Sends a register write. */

@@ -48,7 +48,7 @@ export interface IioSink {
   /** A whole write has drained by `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
   /** A read is complete: the message leaves now. */
-  complete(completion: Completion): void;
+  complete(completion: Completion, read: MemoryRead): void;
   interrupt(vector: number): void;
   /** The device keeps what it has just read there (H-23). */
   tracked(address: number): void;
@@ -182,20 +182,20 @@ export class Iio {
     return pending;
   }
 
-  /** A posted write arrives. */
-  write(message: MemoryWrite, now: Time): void {
+  /** A posted write arrives. @returns false where it goes nowhere: {@link IioSink.written} will not be called. */
+  write(message: MemoryWrite, now: Time): boolean {
     const { length } = message.data;
     this.writes++;
     this.writeBytes += length;
-    if (length === 0) return;
+    if (length === 0) return false;
     if (this.#memory.physical.memoryOf(message.address, length) === undefined) {
       this.badWrites++;
-      return;
+      return false;
     }
     const translationPs = this.#translate(message, length);
     if (translationPs === undefined) {
       this.badWrites++;
-      return;
+      return false;
     }
     this.#arrived++;
     this.#buffered += length;
@@ -203,6 +203,7 @@ export class Iio {
     this.#writes.push({ message, arrival: now + translationPs });
     this.#memory.postedArrived(message.address, message.data);
     if (this.#writes.length === 1) this.#setDrain(this.#pieceAt(now));
+    return true;
   }
 
   /** What the IOMMU adds, where there is one. @returns undefined where it refuses, which is reported. */
@@ -222,6 +223,12 @@ export class Iio {
     const follower = { message, translationPs, after: this.#arrived };
     if (this.#left === this.#arrived) this.#proceed(follower, now);
     else this.#followers.push(follower);
+  }
+
+  /** A read of the coherent bus arrives, which waits for no write: the card has done that. */
+  readLines(message: MemoryRead, now: Time): void {
+    const translationPs = this.#translate(message, message.length);
+    this.#proceed({ message, translationPs, after: 0 }, now);
   }
 
   /** Processes what is due at `now`. */
@@ -409,10 +416,10 @@ export class Iio {
     if (refused || this.#memory.physical.memoryOf(address, length) === undefined) {
       this.badReads++;
       const status = "unsupported-request", data = new Uint8Array(0);
-      return this.#sink.complete({ kind: "completion", tag, status, data });
+      return this.#sink.complete({ kind: "completion", tag, status, data }, message);
     }
     const data = this.#memory.dmaRead(address, { length, noSnoop: this.#passesCache(noSnoop) });
     if (tracked) this.#sink.tracked(address);
-    this.#sink.complete({ kind: "completion", tag, status: "success", data });
+    this.#sink.complete({ kind: "completion", tag, status: "success", data }, message);
   }
 }

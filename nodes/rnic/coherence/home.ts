@@ -329,11 +329,11 @@ export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): v
     actAtHome(device, { coherence, home, from: "card" }, homeWake);
     leave(device, coherence, home);
   }
-  if (device.now >= home.opensAt) openHome(device, coherence, home);
+  if (device.now >= home.opensAt) openHome(device, home);
 }
 
 /** Greetings that have waited are taken, where nothing more holds them up. */
-export function openHome(device: Device, coherence: Coherence, home: HomeEnd): void {
+export function openHome(device: Device, home: HomeEnd): void {
   if (home.greetings.size === 0 || home.exposed.size < home.regions.length) return;
   const waiting = [...home.greetings.values()];
   home.greetings.clear();

@@ -4,7 +4,7 @@
  * Q-04. It keeps its content while the card has power: a host that dies holds its card in reset, which ends all
  * that the card does, not what lies here. A card that loses power itself loses it.
  */
-import { PORTS } from "../../../fabric/node.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { RegisterRead, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import { CARD_MEMORY_BASE, inCardMemory } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
@@ -90,8 +90,8 @@ export function storeFromHost(
     const breach = breachOf(device, part, by);
     if (breach === undefined) continue;
     device.counters.storesRefused++;
-    device.out.send(
-      PORTS.rnicBus,
+    sendBehindWrites(
+      device,
       { kind: "access-error", by, ...place, ...breach },
       device.stageAt,
     );
@@ -117,7 +117,7 @@ export function loadFromHost(device: Device, { tag, offset, length }: RegisterRe
   const data = cardBytes(device, { address: offset, length })?.slice();
   const status = data === undefined ? "unsupported-request" : "success";
   const completion = { kind: "completion", tag, status, data: data ?? new Uint8Array(0) } as const;
-  device.out.send(PORTS.rnicBus, completion, device.stageAt);
+  sendBehindWrites(device, completion, device.stageAt);
 }
 
 /** The card's own write. @returns false where that is no memory of the card's. */

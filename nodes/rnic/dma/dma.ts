@@ -8,7 +8,7 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import type { Time } from "../../../fabric/base/time.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -17,6 +17,7 @@ import { beginAction } from "../state/hints/work.ts";
 import { overwriteWords } from "../state/hints/words.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { readOnCard, writeOnCard } from "./card_memory.ts";
+import { readLines, writeLines } from "./coherent_port.ts";
 import { noteInJournal } from "./journal.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
@@ -101,8 +102,14 @@ export function dmaWrite(
   device.counters.dmaWriteBytes += data.length;
   noteOverlaps(device, { address, length: data.length });
   const message = { kind: "memory-write", address, data, noSnoop } as const;
-  device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
-  if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
+  const { port } = device;
+  if (port === undefined) {
+    device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
+    if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
+  } else {
+    const entry = persistent ? noteInJournal(device, message, NEVER) : undefined;
+    writeLines(device, port, { address, data, toMemory: noSnoop, entry });
+  }
   const { busFreeAt } = device.dma, { hints } = device;
   if (hints !== undefined && hints.words.size > 0) {
     for (const word of overwriteWords(hints, { address, length: data.length, keeps })) {
@@ -170,6 +177,10 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const isDecidedOn = isLsb || continuation.kind === "read-back";
   const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
   const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
+  if (device.port !== undefined) {
+    const isForPeer = engine === dma.responder;
+    return readLines(device, device.port, { tag, request, departAt, isForPeer });
+  }
   const message = medium
     ? { ...plain, medium } as const
     : tracked

@@ -9,13 +9,13 @@
  * no program runs before. The journal lies outside of what a power failure makes pristine, see `rnic.ts`.
  * A card that fails itself loses it, as it loses all else.
  */
-import { type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import type { Journal } from "../state/dma_state.ts";
+import type { Journal, JournalWrite } from "../state/dma_state.ts";
 
 /**
  * Content of a report `held`: bytes that are durable though the host has not got them, by physical address,
@@ -31,15 +31,20 @@ export function createJournal({ host, flushOnFail }: RnicPlan): Journal | undefi
   return flushOnFail && { host, ...flushOnFail, writes: new Fifo() };
 }
 
-/** The bus takes the write, until `freeAt`. What no power failure can concern any more is forgotten. */
+/**
+ * The bus takes the write, until `freeAt`; NEVER where the coherent port says later when that is. What no power
+ * failure can concern any more is forgotten. @returns the entry, where there is a journal.
+ */
 export function noteInJournal(
   { journal, now }: Pick<Device, "journal" | "now">,
   message: MemoryWrite,
   freeAt: Time,
-): void {
-  if (journal === undefined) return;
+): JournalWrite | undefined {
+  if (journal === undefined) return undefined;
   forgetBefore(journal, now - journal.noticePs);
-  journal.writes.push({ message, arrivesAt: freeAt + journal.busLatencyPs });
+  const entry = { message, arrivesAt: freeAt + journal.busLatencyPs };
+  journal.writes.push(entry);
+  return entry;
 }
 
 /** Forgets what has arrived at a host that had power until then; at that instant it takes no more. */
@@ -56,19 +61,19 @@ export function survivePowerFailure(
   event: {
     readonly up: boolean;
     readonly now: Time;
-    /** Of what the host has missed. */
-    readonly departAt: Time;
-    readonly out: Outputs;
+    /** Gives the bus what the host has missed. @returns when it has taken that; NEVER: it is told later. */
+    readonly send: (entry: JournalWrite) => Time;
+    readonly out: Pick<Outputs, "report">;
   },
 ): void {
   const { host, writes, busLatencyPs } = journal;
-  const { up, now, departAt, out } = event;
+  const { up, now, send, out } = event;
   forgetBefore(journal, now - journal.noticePs);
   const held: HeldWrites["writes"] = [];
   for (let number = writes.first; number < writes.end; number++) {
     const write = writes.at(number)!;
     if (up) {
-      write.arrivesAt = out.send(PORTS.rnicBus, write.message, departAt) + busLatencyPs;
+      write.arrivesAt = send(write) + busLatencyPs;
     } else {
       const { address, data } = write.message;
       write.arrivesAt = NEVER;

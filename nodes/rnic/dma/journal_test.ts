@@ -26,20 +26,18 @@ function write(address: number): MemoryWrite {
 /** The bus goes down, or is back. @returns what is sent and reported then. */
 function change(journal: Journal, event: { readonly up: boolean; readonly now: Time }) {
   const sent: number[] = [], reported: HeldWrites[] = [];
-  const out: Outputs = {
-    send(_port, message, departAt) {
-      ok(message.kind === "memory-write");
-      sent.push(message.address);
-      return departAt;
-    },
-    tracing: false,
-    trace() {},
+  const out: Pick<Outputs, "report"> = {
     report(topic, value) {
       equal(topic, "held");
       reported.push(value as HeldWrites);
     },
   };
-  survivePowerFailure(journal, { ...event, departAt: event.now + 30, out });
+  const send: Parameters<typeof survivePowerFailure>[1]["send"] = ({ message }) => {
+    ok(message.kind === "memory-write");
+    sent.push(message.address);
+    return event.now + 30;
+  };
+  survivePowerFailure(journal, { ...event, send, out });
   equal(reported.length, 1);
   return { sent, held: reported[0]!.writes };
 }

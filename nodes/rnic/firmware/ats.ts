@@ -2,7 +2,7 @@
  * Pages by ATS and PRI (001_ [0114], the IOMMU's place): the IOMMU says that pages are there, the card asks it where,
  * and the driver has no part in it. Pages are taken back by the driver's command in any case.
  */
-import { PORTS } from "../../../fabric/node.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { findRegion } from "../dma/memory_region.ts";
 import { askForPages } from "../paging/page_requests.ts";
@@ -16,7 +16,7 @@ export function takeAts(device: Device, message: AtsMessage): void {
   const { step, key, first, count, frames, write: writable } = message;
   switch (step) {
     case "page-response":
-      device.out.send(PORTS.rnicBus, { ...message, step: "translate" }, device.stageAt);
+      sendBehindWrites(device, { ...message, step: "translate" }, device.stageAt);
       return;
     case "translated":
       if (frames.length === 0) return askAgain(device, { key, first, count });

@@ -40,6 +40,7 @@ export function statisticsOf(device: Device): Record<string, number> {
   }
   return {
     ...all,
+    ...device.port?.counters,
     ...congestionStatistics(device),
     ...flipStatistics(device.flips),
     ...pagingStatistics(device),

@@ -5,7 +5,7 @@
  * WQE has the driver bring in all of the WQE's memory (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { PORTS } from "../../../fabric/node.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";
@@ -108,7 +108,7 @@ function raisePageRequest(device: Device, event: PageFault): void {
   if (!asksIommu(device)) return raiseEvent(device, event);
   const { type: _, ...pages } = event;
   const message = { kind: "ats", step: "page-request", ...pages, frames: [] } as const;
-  device.out.send(PORTS.rnicBus, message, device.stageAt);
+  sendBehindWrites(device, message, device.stageAt);
 }
 
 /** Raises the events whose time has come. Called in every step. */

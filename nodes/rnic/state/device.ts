@@ -2,7 +2,7 @@
  * The state of one RNIC, and what all its modules share. Modules are functions over it; nothing here
  * decides anything.
  */
-import { type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { DoorbellPlan, QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
@@ -35,6 +35,7 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
+import { type CoherentPort, sendBehindWrites } from "./coherent_port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence_state.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
@@ -117,6 +118,8 @@ export interface Device {
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
   readonly dma: Dma;
+  /** Of a card on the coherent bus; undefined on PCIe. */
+  readonly port: CoherentPort | undefined;
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
   /** Translations of the regions' memory, and pages that are not there. */
@@ -198,11 +201,11 @@ export function schedule(device: Device, qp: QueuePair): void {
 
 /** Answers a command of the host's driver; the reply leaves behind the writes that it caused. */
 export function sendReply(device: Device, id: number, reply: RnicReply): void {
-  device.out.send(PORTS.rnicBus, { kind: "reply", id, reply }, device.stageAt);
+  sendBehindWrites(device, { kind: "reply", id, reply }, device.stageAt);
 }
 
 /** Raises an asynchronous event at the host's driver. */
 export function raiseEvent(device: Device, event: RnicEvent): void {
   if (device.eventQueue !== undefined) return device.up.queueEvent(device, event);
-  device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
+  sendBehindWrites(device, { kind: "event", event }, device.stageAt);
 }

@@ -20,7 +20,7 @@ export interface Journal extends FlushOnFail {
   readonly writes: Fifo<JournalWrite>;
 }
 
-interface JournalWrite {
+export interface JournalWrite {
   readonly message: MemoryWrite;
   /** When all of it is at the host; NEVER as long as the host that has missed it is away. */
   arrivesAt: Time;

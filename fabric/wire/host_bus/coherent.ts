@@ -1,0 +1,185 @@
+/**
+ * Messages of the processor's coherent bus between an RNIC and its host (C-01, C-02): what a card that is
+ * attached there says instead of PCIe's memory reads and writes. Named as QPI names them (Intel, An
+ * Introduction to the Intel QuickPath Interconnect, 2009); each says where QPI has another form.
+ *
+ * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for that many messages
+ * of the bus, sent back to back, and its bytes are theirs. Unlike PCIe the bus keeps no order between messages
+ * of different classes, nor between lines: the card waits for what has to be first (decision 5).
+ *
+ * Lines of a shared region are the business of `fabric/coherence`; these are about ordinary DMA, which
+ * leaves nothing in the card's caches (decision 4).
+ */
+import type { PcieMessage } from "./pcie.ts";
+import { FLIT_BYTES } from "./flit.ts";
+import { isRegionMessage, type RegionMessage, regionWireBytes } from "./region_messages.ts";
+
+export const LINE_BYTES = 64;
+/** Lines of one message: as much as one read request of PCIe, so that both buses have as many events. */
+export const RUN_LINES = 8;
+export const RUN_BYTES = RUN_LINES * LINE_BYTES;
+
+/**
+ * The card asks for lines. `RdCur`: their content now, and no copy. `RdCode`: a copy in S, of which the
+ * host's snoop filter knows. `InvItoE`: ownership without content, for a write that follows.
+ */
+export interface LineRequest {
+  readonly kind: "coherent";
+  readonly op: "RdCur" | "RdCode" | "InvItoE";
+  readonly tag: number;
+  /** Of the first line. */
+  readonly address: number;
+  readonly lines: number;
+  /** `RdCur` only: what the medium holds, not a queue in front of it (V-03, V-08). QPI has no such bit. */
+  readonly medium?: true;
+}
+
+/** The agent's answer with content: `state` is the card's copy's, I for none. */
+export interface LineData {
+  readonly kind: "coherent";
+  readonly op: "DataC";
+  readonly tag: number;
+  readonly address: number;
+  readonly state: "I" | "S";
+  readonly data: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * Bytes of lines that the card owns, as a write-back: `WbMtoI` gives ownership back, `WbMtoE` keeps it for a
+ * write of the same lines that follows. Bytes within lines are masked. `toMemory` is the flow bit (P-02,
+ * decision 4): past the LLC into the iMC. QPI has no push with such a bit; CXL.cache has its like (ItoMWr, WrCur).
+ */
+export interface LineWrite {
+  readonly kind: "coherent";
+  readonly op: "WbMtoI" | "WbMtoE";
+  readonly tag: number;
+  readonly address: number;
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly toMemory: boolean;
+}
+
+/**
+ * Answers without content, for `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a write is
+ * where its flow leads, seen by all, and under flow 1 in the persistence domain. `FailedCmp`: a request to
+ * lines that are not there, or that the host's IOMMU refuses (QPI: Cmp with response status failed). `RspI`: the
+ * card's copy is gone.
+ */
+export interface LineAnswer {
+  readonly kind: "coherent";
+  readonly op: "GntE" | "Cmp" | "FailedCmp" | "RspI";
+  readonly tag: number;
+  readonly address: number;
+  readonly lines: number;
+}
+
+/** A core changes a line that the card has a copy of; answered by `RspI`. */
+export interface LineSnoop {
+  readonly kind: "coherent";
+  readonly op: "SnpInv";
+  readonly address: number;
+}
+
+/** A core's load from the card's memory; answered by {@link NonCoherentData}. */
+export interface NonCoherentRead {
+  readonly kind: "coherent";
+  readonly op: "NcRd";
+  readonly tag: number;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Empty where nothing is there. */
+export interface NonCoherentData {
+  readonly kind: "coherent";
+  readonly op: "DataNc";
+  readonly tag: number;
+  readonly data: Uint8Array<ArrayBuffer>;
+}
+
+/** A core's store into the card: a doorbell. At most a line; `stored` and `by` as in `RegisterWrite`. */
+export interface NonCoherentWrite {
+  readonly kind: "coherent";
+  readonly op: "NcWr";
+  readonly offset: number;
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly stored?: number;
+  readonly by?: number;
+}
+
+/** An interrupt to a core named by its number, not by a logical destination: as MSI-X's here (`IntLogical`). */
+export interface InterruptMessage {
+  readonly kind: "coherent";
+  readonly op: "IntPhysical";
+  readonly vector: number;
+}
+
+export type CoherentMessage =
+  | LineRequest
+  | LineData
+  | LineWrite
+  | LineAnswer
+  | LineSnoop
+  | NonCoherentRead
+  | NonCoherentData
+  | NonCoherentWrite
+  | InterruptMessage;
+
+const DATA_FLITS = 8;
+/** A header without byte mask, and one with. */
+const HEADER_FLITS = 1, MASKED_HEADER_FLITS = 3;
+
+/** The least message: the serialisation part of the lookahead. */
+export const LEAST_COHERENT_BYTES = FLIT_BYTES * HEADER_FLITS;
+
+/** Bytes on the bus, CRC included. */
+export function coherentWireBytes(message: PcieMessage): number {
+  return isRegionMessage(message) ? regionWireBytes(message) : FLIT_BYTES * flitsOf(message);
+}
+
+/** Messages that are PCIe's as well, as commands, are non-coherent messages with a line of content. */
+function flitsOf(message: Exclude<PcieMessage, RegionMessage>): number {
+  if (message.kind !== "coherent") return MASKED_HEADER_FLITS + DATA_FLITS;
+  switch (message.op) {
+    case "RdCur":
+    case "RdCode":
+    case "InvItoE":
+    case "GntE":
+    case "Cmp":
+    case "FailedCmp":
+    case "RspI":
+      return HEADER_FLITS * message.lines;
+    case "DataC":
+      return (HEADER_FLITS + DATA_FLITS) * (message.data.length / LINE_BYTES);
+    case "WbMtoI":
+    case "WbMtoE":
+      return writeFlits(message.address, message.data.length);
+    case "SnpInv":
+      return HEADER_FLITS;
+    case "NcRd":
+      return message.length === LINE_BYTES ? HEADER_FLITS : MASKED_HEADER_FLITS;
+    case "DataNc":
+      return HEADER_FLITS + DATA_FLITS * linesOf(0, message.data.length);
+    case "NcWr":
+      return DATA_FLITS +
+        (message.data.length === LINE_BYTES ? HEADER_FLITS : MASKED_HEADER_FLITS);
+    case "IntPhysical":
+      return MASKED_HEADER_FLITS + DATA_FLITS;
+  }
+}
+
+/** Flits of a write-back of these bytes: parts of lines are masked. */
+export function writeFlits(address: number, length: number): number {
+  const lines = linesOf(address, length);
+  const first = address % LINE_BYTES, last = (address + length) % LINE_BYTES;
+  const parts = lines === 1
+    ? Number(length < LINE_BYTES)
+    : Number(first !== 0) + Number(last !== 0);
+  return lines * (HEADER_FLITS + DATA_FLITS) + parts * (MASKED_HEADER_FLITS - HEADER_FLITS);
+}
+
+/** Lines that hold these bytes. */
+export function linesOf(address: number, length: number): number {
+  return length === 0
+    ? 0
+    : Math.floor((address + length - 1) / LINE_BYTES) - Math.floor(address / LINE_BYTES) + 1;
+}

@@ -1,0 +1,176 @@
+/**
+ * The host's agent on the coherent bus (C-01): what the root complex is to a PCIe card. It grants the card
+ * ownership of lines, takes their bytes in the order of the link, into the LLC or the iMC (P-02), and says when each
+ * write is complete; reads look at LLC and memory at once, as the card has waited for its own writes (decision 5).
+ *
+ * Buffers, places of a power failure and the way into memory are the IIO's (`iio.ts`), with the agent's times: a
+ * byte that no core sees yet is lost here exactly where it is lost there.
+ */
+import { assert, fail } from "../../../fabric/base/assert.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import {
+  type CoherentMessage,
+  LINE_BYTES,
+  type LineRequest,
+  linesOf,
+  type LineWrite,
+} from "../../../fabric/wire/host_bus/coherent.ts";
+import type { Completion, MemoryRead, PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Iio } from "./iio.ts";
+
+/** The agent's outputs to the other parts of the host. */
+export interface AgentSink {
+  /** Sends the card a message, `afterPs` from now. */
+  send(message: CoherentMessage, afterPs: Time): void;
+  /** A read of the card has arrived, and with `behind` bytes of writes that are not in memory. */
+  reading(read: MemoryRead): void;
+  /** The card's bytes are about to be taken. */
+  writing(address: number, data: Uint8Array<ArrayBuffer>): void;
+  interrupt(vector: number): void;
+  /** The card's answer to a core's load. */
+  loaded(tag: number, data: Uint8Array<ArrayBuffer>): void;
+}
+
+/** A push whose completion the card waits for. */
+interface Owed {
+  readonly tag: number;
+  readonly address: number;
+  readonly lines: number;
+  /** It goes nowhere: it is complete as soon as all before it are. */
+  readonly isVoid: boolean;
+}
+
+export class CoherentAgent {
+  /** Lines that the card has been granted, has written and has read. */
+  granted = 0;
+  written = 0;
+  read = 0;
+  /** Snoops that the card has answered. */
+  snoopAnswers = 0;
+  readonly #iio: Iio;
+  readonly #grantPs: Time;
+  readonly #sink: AgentSink;
+  readonly #owed = new Fifo<Owed>();
+  /** Pushes before this one are of a card that is gone: no answer. */
+  #owedFrom = 0;
+
+  /** @param host.grantPs a look into the LLC and the directory: what ownership takes here. */
+  constructor(host: { readonly iio: Iio; readonly grantPs: Time; readonly sink: AgentSink }) {
+    this.#iio = host.iio;
+    this.#grantPs = host.grantPs;
+    this.#sink = host.sink;
+  }
+
+  /** A message of the card. */
+  receive(message: CoherentMessage, now: Time): void {
+    switch (message.op) {
+      case "RdCur":
+      case "RdCode":
+        return this.#read(message, now);
+      case "InvItoE": {
+        const { tag, address, lines } = message;
+        this.granted += lines;
+        const grant = { kind: "coherent", op: "GntE", tag, address, lines } as const;
+        return this.#sink.send(grant, this.#grantPs);
+      }
+      case "WbMtoI":
+      case "WbMtoE":
+        return this.#write(message, now);
+      case "RspI":
+        this.snoopAnswers++;
+        return;
+      case "DataNc":
+        return this.#sink.loaded(message.tag, message.data);
+      case "IntPhysical":
+        return this.#sink.interrupt(message.vector);
+      case "GntE":
+      case "Cmp":
+      case "FailedCmp":
+      case "DataC":
+      case "SnpInv":
+      case "NcRd":
+      case "NcWr":
+        return fail(`A host got a ${message.op} on its bus`);
+    }
+  }
+
+  #read({ op, tag, address, lines, medium }: LineRequest, now: Time): void {
+    this.read += lines;
+    const read: MemoryRead = {
+      kind: "memory-read",
+      tag,
+      address,
+      length: lines * LINE_BYTES,
+      noSnoop: false,
+      ...(medium && { medium }),
+      ...(op === "RdCode" && { tracked: true }),
+    };
+    this.#sink.reading(read);
+    this.#iio.readLines(read, now);
+  }
+
+  #write({ tag, address, data, toMemory }: LineWrite, now: Time): void {
+    this.#sink.writing(address, data);
+    const lines = linesOf(address, data.length);
+    this.written += lines;
+    const first = address - address % LINE_BYTES;
+    const message = { kind: "memory-write", address, data, noSnoop: toMemory } as const;
+    const isTaken = this.#iio.write(message, now);
+    this.#owed.push({ tag, address: first, lines, isVoid: !isTaken });
+    if (!isTaken && this.#owed.length === 1) this.#completeVoid();
+  }
+
+  /** The oldest write is where its flow leads: the card is told. */
+  complete(): void {
+    const owed = this.#owed.peek();
+    assert(owed !== undefined && !owed.isVoid, "A write is complete that the card has not pushed");
+    this.#completeOne();
+    this.#completeVoid();
+  }
+
+  #completeVoid(): void {
+    while (this.#owed.peek()?.isVoid) this.#completeOne();
+  }
+
+  #completeOne(): void {
+    const isAwaited = this.#owed.first >= this.#owedFrom;
+    const { tag, address, lines } = this.#owed.shift()!;
+    if (!isAwaited) return;
+    this.#sink.send({ kind: "coherent", op: "Cmp", tag, address, lines }, 0);
+  }
+
+  /** A read of the card is complete. */
+  answer({ status, data }: Completion, { tag, address, length, tracked }: MemoryRead): void {
+    if (status !== "success") {
+      const lines = length / LINE_BYTES;
+      this.#sink.send({ kind: "coherent", op: "FailedCmp", tag, address, lines }, 0);
+      return;
+    }
+    const state = tracked ? "S" : "I";
+    this.#sink.send({ kind: "coherent", op: "DataC", tag, address, state, data }, 0);
+  }
+
+  /** The card is gone: it waits for nothing any more. */
+  reset(): void {
+    this.#owedFrom = this.#owed.end;
+  }
+}
+
+/** What cores and the snoop filter send the card, in the coherent bus's form. */
+export function coherentForm(message: PcieMessage): PcieMessage {
+  switch (message.kind) {
+    case "register-write": {
+      const { kind: _, ...store } = message;
+      return { kind: "coherent", op: "NcWr", ...store };
+    }
+    case "register-read": {
+      const { tag, offset, length } = message;
+      return { kind: "coherent", op: "NcRd", tag, offset, length };
+    }
+    case "snoop-invalidate":
+      return { kind: "coherent", op: "SnpInv", address: message.address };
+    default:
+      return message;
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * State of a card's port to the coherent bus (`dma/coherent_port.ts`), and the messages to the host that wait
+ * behind the card's writes: the bus keeps no order between them, unlike PCIe (decision 5).
+ */
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { JournalWrite, ReadRequest } from "./dma_state.ts";
+
+export interface CoherentPort {
+  /** Of the bus: what queued bytes take. */
+  readonly bitsPerSecond: number;
+  /** Lines that one message is about, at most. */
+  readonly runLines: number;
+  /** Writes whose bytes have not left, in the order in which they take effect, and their bytes on the bus. */
+  readonly writes: Fifo<PortWrite>;
+  queuedBytes: number;
+  /** Lines of these writes, and of those that have left and are not complete; by address. */
+  readonly lines: Map<number, PortLine>;
+  /** Ownership that waits for credits, in the order of the writes. */
+  readonly asking: LineAsk[];
+  /** Bytes on their way, in order: the agent completes them in order. */
+  readonly away: Fifo<PushAway>;
+  /** Writes so far, and those that the bus has completed. */
+  asked: number;
+  done: number;
+  /** What goes out when so many writes are complete. */
+  readonly held: Fifo<HeldBehind>;
+  /** Reads on the bus, by their DMA tag, and parts of reads that wait for credits. */
+  readonly reads: Map<number, PortRead>;
+  readonly parts: Fifo<ReadPart>;
+  /** Reads without data whose time has come, by tag: LSB reads (P-24). */
+  readonly finished: Fifo<number>;
+  readCredits: number;
+  writeCredits: number;
+  readonly counters: {
+    busLinesRead: number;
+    busLinesOwned: number;
+    busLinesWritten: number;
+    busLinesKept: number;
+    busCreditWaits: number;
+    busHeld: number;
+    busSnoops: number;
+  };
+}
+
+/** A piece of a DMA write, within the lines of one message. */
+export interface PortWrite {
+  readonly number: number;
+  readonly address: number;
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly toMemory: boolean;
+  readonly wireBytes: number;
+  /** Of the write's last piece: what is to be told when its bytes have left. */
+  readonly entry: JournalWrite | undefined;
+}
+
+export interface PortLine {
+  state: "none" | "asked" | "owned";
+  /** Pieces of writes to it whose bytes have not left; pushes of it that are not complete. */
+  users: number;
+  away: number;
+}
+
+export interface LineAsk {
+  /** The first write that needs them. */
+  readonly write: number;
+  readonly address: number;
+  readonly lines: number;
+  readonly departAt: Time;
+}
+
+export interface PushAway {
+  readonly address: number;
+  readonly lines: number;
+  /** The card keeps the lines for writes that follow. */
+  readonly keeps: boolean;
+  /** The piece is complete with it. */
+  readonly isLast: boolean;
+}
+
+export interface PortRead {
+  readonly address: number;
+  readonly length: number;
+  data: Uint8Array<ArrayBuffer> | undefined;
+  failed: boolean;
+  /** Lines that have not come. */
+  left: number;
+}
+
+export interface ReadPart {
+  readonly op: "RdCur" | "RdCode";
+  readonly tag: number;
+  readonly address: number;
+  readonly lines: number;
+  readonly medium: boolean;
+  readonly departAt: Time;
+}
+
+/** A message, or a read, behind `after` writes. */
+export interface HeldBehind {
+  readonly after: number;
+  readonly departAt: Time;
+  readonly what:
+    | { readonly kind: "message"; readonly message: PcieMessage }
+    | { readonly kind: "read"; readonly tag: number; readonly request: ReadRequest };
+}
+
+/** Of a card that is attached there; else undefined. */
+export function createCoherentPort(
+  { attach, timing: { busLinesMax } }: RnicPlan,
+  mostLines: number,
+): CoherentPort | undefined {
+  return attach && {
+    bitsPerSecond: attach.bitsPerSecond,
+    runLines: Math.min(mostLines, busLinesMax),
+    writes: new Fifo(),
+    queuedBytes: 0,
+    lines: new Map(),
+    asking: [],
+    away: new Fifo(),
+    asked: 0,
+    done: 0,
+    held: new Fifo(),
+    reads: new Map(),
+    parts: new Fifo(),
+    finished: new Fifo(),
+    readCredits: busLinesMax,
+    writeCredits: busLinesMax,
+    counters: {
+      busLinesRead: 0,
+      busLinesOwned: 0,
+      busLinesWritten: 0,
+      busLinesKept: 0,
+      busCreditWaits: 0,
+      busHeld: 0,
+      busSnoops: 0,
+    },
+  };
+}
+
+/**
+ * Sends the host what must not pass the card's writes: an interrupt behind its CQE, a reply behind what the
+ * command has written. PCIe keeps that order; on the coherent bus it waits until they are complete.
+ */
+export function sendBehindWrites(
+  { out, port }: { readonly out: Outputs; readonly port: CoherentPort | undefined },
+  message: PcieMessage,
+  departAt: Time,
+): void {
+  if (port === undefined) {
+    out.send(PORTS.rnicBus, message, departAt);
+    return;
+  }
+  const what = { kind: "message", message: coherentForm(message) } as const;
+  if (port.done === port.asked) {
+    out.send(PORTS.rnicBus, what.message, departAt);
+    return;
+  }
+  port.counters.busHeld++;
+  port.held.push({ after: port.asked, departAt, what });
+}
+
+/** What the bus has a message of its own for. */
+function coherentForm(message: PcieMessage): PcieMessage {
+  switch (message.kind) {
+    case "interrupt":
+      return { kind: "coherent", op: "IntPhysical", vector: message.vector };
+    case "completion":
+      return { kind: "coherent", op: "DataNc", tag: message.tag, data: message.data };
+    default:
+      return message;
+  }
+}
