@@ -3,6 +3,9 @@ import { completions } from "./completions.ts";
 import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
 import type { Checker, RunRecord } from "./run_record.ts";
+import { answered } from "./shared/answered.ts";
+import { loads } from "./shared/loads.ts";
+import { singleWriter } from "./shared/single_writer.ts";
 import { silence } from "./silence.ts";
 import { wholeObjects } from "./whole_objects.ts";
 import { answersInOrder, conservation, lineRate } from "./wire_checks.ts";
@@ -17,6 +20,9 @@ export const CHECKERS: readonly Checker[] = [
   answersInOrder,
   lineRate,
   wholeObjects,
+  loads,
+  singleWriter,
+  answered,
 ];
 
 export interface Verdict {

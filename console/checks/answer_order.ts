@@ -73,8 +73,15 @@ const CONNECTION_PSNS = 2 ** 16;
 /** Packets without an answer that are remembered. */
 const ARRIVALS_MAX = 16_384;
 
-/** Acknowledged without an answer of their own. */
-const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(["send", "write", "write-verify"]);
+/** Acknowledged without an answer of their own; messages between coherent cards too, all of which are requests here. */
+const ACKNOWLEDGED: ReadonlySet<Operation> = new Set([
+  "send",
+  "write",
+  "write-verify",
+  "coherence-request",
+  "coherence-snoop",
+  "coherence-response",
+]);
 /** Operations of requests, by the operation of their answer. */
 const ANSWERED: Partial<Record<Operation, ReadonlySet<Operation>>> = {
   "read-response": new Set(["read-request", "flush", "atomic-write", "write-verify"]),

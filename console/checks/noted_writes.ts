@@ -1,8 +1,9 @@
 /** The writes that programs declare in audit records, with what they have confirmed of them. */
 import type { TimedRecord } from "../../fabric/audit.ts";
-import type { Instant, NotedWrite } from "./values.ts";
+import { flushedWrites, unknownUnits } from "./shared/flushed.ts";
+import { type Instant, type NotedWrite, UNIT_BYTES } from "./values.ts";
 
-/** All declared writes of a run, in the order of their posting. */
+/** All declared writes of a run, and stores to shared regions in SCM, in the order of their posting. */
 export function notedWrites(
   notes: readonly TimedRecord[],
   { claims }: { readonly claims: boolean },
@@ -37,10 +38,12 @@ export function notedWrites(
       if (note.kind === "persistent" && (note.promised || claims)) write.promised ??= at;
     }
   }
-  return writes;
+  const stores = flushedWrites(notes);
+  if (stores.length === 0) return writes;
+  return [...writes, ...stores].sort((x, y) => x.issued.order - y.issued.order);
 }
 
-/** A range of SCM that a host's service gave back. */
+/** A range of SCM that a host's service gave back, or that was changed in a way that no record tells. */
 export interface FreedRange {
   readonly from: number;
   readonly to: number;
@@ -49,11 +52,15 @@ export interface FreedRange {
 }
 
 export function freedRanges(notes: readonly TimedRecord[], host: string): FreedRange[] {
-  return notes.flatMap(({ node, note }, order) =>
+  const freed: FreedRange[] = notes.flatMap(({ node, note }, order) =>
     note.kind === "freed" && node === host
       ? [{ from: note.at, to: note.at + note.length, order }]
       : []
   );
+  for (const unit of unknownUnits(notes, host)) {
+    freed.push({ from: unit, to: unit + UNIT_BYTES, order: Infinity });
+  }
+  return freed;
 }
 
 export function nameOf(by: string, id: number): string {

@@ -56,6 +56,8 @@ export interface Checker {
   readonly looked: (run: RunRecord) => string;
   /** Number of subjects of the promise in this run; with none it is always kept. */
   readonly subjects: (run: RunRecord) => number;
+  /** False for a run that the promise is not about, and whose report leaves it out; absent: it is about all. */
+  readonly concerns?: (run: RunRecord) => boolean;
   /** Text for a run without subjects: `no frame was seen`. */
   readonly without: string;
   /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */

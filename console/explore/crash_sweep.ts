@@ -13,7 +13,7 @@ import { overlaps, type Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
 import { type Judge, judgeGroup, openIn, type Settled, witnessOf } from "./judge.ts";
-import { groupsAt, writeGroups } from "./declared_writes.ts";
+import { groupsAt, isOfRegion, writeGroups } from "./declared_writes.ts";
 import { persistence } from "../checks/persistence.ts";
 import { directoryIn } from "../checks/scm_objects.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
@@ -365,5 +365,5 @@ export class CrashSweep {
 
 function isOfWrites({ note }: TimedRecord): boolean {
   return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent" ||
-    note.kind === "freed";
+    note.kind === "freed" || isOfRegion(note);
 }

@@ -1,5 +1,6 @@
 /** Writes that programs declare to one host's SCM by notes, in groups that are judged one by one. */
-import type { TimedRecord } from "../../fabric/audit.ts";
+import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
+import { accessName } from "../checks/shared/accesses.ts";
 import { nameOf, notedWrites } from "../checks/noted_writes.ts";
 import type { NotedWrite } from "../checks/values.ts";
 import { wordsAround } from "./choices.ts";
@@ -40,16 +41,32 @@ export function writeGroups(
       for (const { name } of small!) groups.set(name, large!);
     }
   }
-  const ofGroup = Map.groupBy(
-    notes,
-    ({ by, note }) => "id" in note ? groups.get(nameOf(by, note.id)) : undefined,
-  );
-  const freed = notes.filter(({ node, note }) => note.kind === "freed" && node === host);
+  const stores = new Map<string, NotedWrite[] | undefined>();
+  for (const { by, note } of notes) {
+    if (note.kind === "access") stores.set(`${by} ${note.id}`, groups.get(accessName(by, note)));
+  }
+  const ofGroup = Map.groupBy(notes, ({ by, note }) => {
+    if (!("id" in note)) return undefined;
+    const isAccess = note.kind === "access" || note.kind === "accessed";
+    return isAccess ? stores.get(`${by} ${note.id}`) : groups.get(nameOf(by, note.id));
+  });
+  const isOfAll = ({ node, by, note }: TimedRecord) =>
+    note.kind === "freed" && node === host || note.kind === "region" ||
+    // Flushes, and atomics whose effect is not known.
+    isOfRegion(note) && "id" in note && stores.get(`${by} ${note.id}`) === undefined;
+  const ofAll = notes.filter(isOfAll);
+  const places = new Map(notes.map((note, place) => [note, place]));
   return [...new Set(groups.values())].map((writes) => ({
     writes,
-    notes: [...ofGroup.get(writes) ?? [], ...freed].sort((x, y) => x.time - y.time),
+    notes: [...ofGroup.get(writes) ?? [], ...ofAll]
+      .sort((x, y) => x.time - y.time || places.get(x)! - places.get(y)!),
     deciding: writes.filter((write) => write.promised === undefined && missable(write).length > 0),
   }));
+}
+
+/** Records by which stores to shared regions are judged as writes to SCM. */
+export function isOfRegion({ kind }: AuditRecord): boolean {
+  return kind === "region" || kind === "access" || kind === "accessed";
 }
 
 /** What a write comes after, and no promise of its own demands. */

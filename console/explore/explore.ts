@@ -10,6 +10,7 @@ import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
+import { flushedWrites } from "../checks/shared/flushed.ts";
 import { wholeObjects } from "../checks/whole_objects.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
@@ -85,7 +86,7 @@ export async function explore(
 const UNCHECKED = "nothing was promised or checked";
 
 /** Of what a program notes, that which concerns SCM: all but its queues. */
-const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log"]);
+const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
 
 /** Whether there is anything to look at after a power failure: noted writes, a recovery or a check. */
 function hasSubjects({ own }: ExploredRack, { notes }: RackRun): boolean {
@@ -175,7 +176,10 @@ function targetsOf(
   if (cut === "each") return hosts.map((host) => [host]);
   if (cut !== undefined) return [[cut.host]];
   const wanted = new Set(
-    recording.notes.flatMap(({ note }) => note.kind === "writes" ? [note.on] : []),
+    recording.notes.flatMap(({ note }) => {
+      if (note.kind === "writes") return [note.on];
+      return note.kind === "region" && note.at !== undefined ? [note.home] : [];
+    }),
   );
   for (const node of rack.plan.nodes) {
     const programs = node.kind === "host" ? node.config.programs : [];
@@ -187,7 +191,9 @@ function targetsOf(
 }
 
 function countWrites({ notes }: RackRun): Pick<Verdict, "writes" | "promises"> {
-  const writes = notes.filter(({ note }) => note.kind === "writes").length;
-  const promises = notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;
+  const stores = flushedWrites(notes);
+  const writes = notes.filter(({ note }) => note.kind === "writes").length + stores.length;
+  const promises = stores.filter(({ promised }) => promised !== undefined).length +
+    notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;
   return { writes, promises };
 }

@@ -11,6 +11,7 @@ import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { HintRow } from "./hint_report.ts";
+import type { SharedReport } from "./shared_report.ts";
 import type { QueueRow } from "./queue_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Refused } from "../rack/refused.ts";
@@ -38,6 +39,8 @@ export interface RunReport {
   readonly queues?: readonly QueueRow[];
   /** What hints were worth (H-30); absent where no card takes part in them. */
   readonly hints?: readonly HintRow[];
+  /** What memory that computers share has cost (C-11); absent where no program shares any. */
+  readonly shared?: SharedReport;
   /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }

@@ -4,6 +4,7 @@ import { type Column, columnsOf, type Latencies, latencyColumns, tableText } fro
 import { isInLogTables, logTables } from "./log_report.ts";
 import { isInHintTable } from "./hint_report.ts";
 import { isInQueueTable } from "./queue_report.ts";
+import { isInSharedTable } from "./shared_report.ts";
 import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
@@ -32,7 +33,7 @@ export function programText(results: readonly ProgramResult[]): string[] {
   const bulk = results.filter(isBulk).toSorted((x, y) => order(x) < order(y) ? -1 : 1);
   const others = results.filter((result) =>
     !isBulk(result) && !isInLogTables(result) && !isInQueueTable(result) &&
-    !isInHintTable(result)
+    !isInHintTable(result) && !isInSharedTable(result)
   );
   const tables = [...(bulk.length > 0 ? [bulkTable(bulk)] : []), ...logTables(results)];
   return [...tables, ...others.map(lineOf)];

@@ -6,6 +6,7 @@ import { deviceFaultTable } from "./device_fault_report.ts";
 import { faultTable } from "./fault_report.ts";
 import { hintTable } from "./hint_report.ts";
 import { queueTable } from "./queue_report.ts";
+import { sharedTables } from "./shared_report.ts";
 import { programText } from "./program_report.ts";
 import { refusedText } from "../rack/refused.ts";
 import { reportTable, type RunReport } from "./method_report.ts";
@@ -13,7 +14,8 @@ import { verifiedTable } from "./verified_report.ts";
 
 /** Results of programs and effects of faults: tables, and a line for each failure. */
 export function figuresText(report: RunReport): string[] {
-  const { methods, congestion, faults, deviceFaults, queues = [], hints = [], results } = report;
+  const { methods, congestion, faults, deviceFaults, queues = [], hints = [], shared, results } =
+    report;
   return [
     ...(methods.length > 0 ? [reportTable(methods)] : []),
     ...methods.filter(({ error }) => error !== null).map(
@@ -26,6 +28,7 @@ export function figuresText(report: RunReport): string[] {
     ...(methods.some(({ verified }) => verified !== undefined) ? [verifiedTable(methods)] : []),
     ...(queues.length > 0 ? [queueTable(queues)] : []),
     ...(hints.length > 0 ? [hintTable(hints)] : []),
+    ...(shared ? sharedTables(shared) : []),
     ...programText(results),
   ];
 }

@@ -43,16 +43,20 @@ function promisesOf(
   expect: readonly string[],
 ): Check[] {
   const verdicts = records.map(({ label, record }) => ({ label, all: checkAll(record) }));
-  return CHECKERS.map(({ name, promise, subjects, without }, i): Check => {
-    const own = verdicts.map(({ label, all }) => ({ label, ...all[i]! }));
-    const details = own.flatMap(({ label, findings }) =>
-      findings.map(({ text }) => `${label}: ${text}`)
-    );
-    const isVacuous = expect.includes(name) && records.every((each) => subjects(each.record) === 0);
-    if (isVacuous) details.push(`the scenario expects it to examine something: ${without}`);
-    const looked = own.map(({ looked }) => looked);
-    return { name, promise, looked, holds: details.length === 0, detail: details.join("; ") };
-  });
+  return CHECKERS.flatMap(
+    ({ name, promise, subjects, without, concerns = () => true }, i): Check[] => {
+      if (!expect.includes(name) && !records.some(({ record }) => concerns(record))) return [];
+      const own = verdicts.map(({ label, all }) => ({ label, ...all[i]! }));
+      const details = own.flatMap(({ label, findings }) =>
+        findings.map(({ text }) => `${label}: ${text}`)
+      );
+      const isVacuous = expect.includes(name) &&
+        records.every((each) => subjects(each.record) === 0);
+      if (isVacuous) details.push(`the scenario expects it to examine something: ${without}`);
+      const looked = own.map(({ looked }) => looked);
+      return [{ name, promise, looked, holds: details.length === 0, detail: details.join("; ") }];
+    },
+  );
 }
 
 /** A run without audit records has only the result of `put`; a check without data is left out. */

@@ -8,6 +8,7 @@ import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
 import { hintRows } from "./hint_report.ts";
 import { queueRows } from "./queue_report.ts";
+import { joinedReport, sharedReport } from "./shared_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
 import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
 import { checksOf, type JudgedVariant } from "./run_checks.ts";
@@ -55,6 +56,9 @@ export function summarise(
   const warnings = warningsOf(outcomes);
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
+  const shared = joinedReport(
+    outcomes.flatMap(({ one, outcome }) => sharedReport(one.label, reportsOf(outcome)) ?? []),
+  );
   return {
     run: id,
     scenario: plan.scenario,
@@ -75,6 +79,7 @@ export function summarise(
     ),
     ...(queues.length > 0 && { queues }),
     ...(hints.length > 0 && { hints }),
+    ...(shared && { shared }),
     results: otherResults(outcomes),
     refused: outcomes.flatMap(({ one, outcome }) =>
       outcome.refused.map((row) => ({ variant: one.label, ...row }))

@@ -9,6 +9,7 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import type { Unit } from "../plot/chart.ts";
 import type { RunReport } from "../reports/method_report.ts";
+import { isInSharedTable } from "../reports/shared_report.ts";
 
 export interface ReportPoint {
   readonly keys: Readonly<Record<string, string>>;
@@ -31,7 +32,7 @@ export function pointsOf(report: RunReport): ReportPoint[] {
     };
   });
   const others = report.results.flatMap(({ node, variant, value }) => {
-    if (!isMapping(value) || "stack" in value) return [];
+    if (!isMapping(value) || "stack" in value || isInSharedTable({ value })) return [];
     const { error, rows, status: _, ...rest } = value;
     const keys = { ...textsIn(rest), from: node, ...keysOfVariant(variant, report) };
     const note = error === undefined ? "" : String(error);
@@ -43,8 +44,25 @@ export function pointsOf(report: RunReport): ReportPoint[] {
       note,
     }));
   });
-  const points = [...puts, ...others];
+  const points = [...puts, ...others, ...sharedPoints(report)];
   return points.length > 0 ? points : [{ keys: {}, figures: all, note: "" }];
+}
+
+/** Memory that computers share: a point for each row of its tables. */
+function sharedPoints({ shared, scenario }: RunReport): ReportPoint[] {
+  if (shared === undefined) return [];
+  const { costs, accesses, queues, locks } = shared;
+  return [...costs, ...accesses, ...queues, ...locks].map((row): ReportPoint => {
+    const { variant, ...rest } = row;
+    const keys = textsIn({ ...rest, ...(variant !== scenario && { variant }) });
+    const share = "farPercent" in row ? { farPercent: String(row.farPercent) } : {};
+    return { keys: { program: "shared", ...keys, ...share }, figures: figuresIn(rest), note: "" };
+  });
+}
+
+function figuresIn(row: Readonly<Record<string, unknown>>): Record<string, number> {
+  const { farPercent: _, ...rest } = row;
+  return measured(numbersIn(rest));
 }
 
 function keysOfRow(row: Readonly<Record<string, unknown>>): Record<string, string> {
@@ -132,6 +150,7 @@ const LABELS: Readonly<Record<string, string>> = {
   "latencyPs.p99": "Latency, 99th percentile",
   "latencyPs.max": "Longest latency",
   typicalPs: "Typical latency",
+  meanPs: "Mean latency",
   throughputBps: "Throughput",
   virtualPs: "Virtual time",
   averageBytesPerSecond: "Average bandwidth",
@@ -151,6 +170,7 @@ export function labelOfFigure(figure: string): string {
 
 /** What a report leads with, first to last; a bulk transfer's with its throughput. */
 const LEADING: readonly string[] = [
+  "meanPs",
   "latencyPs.median",
   "latencyPs.p99",
   "throughputBps",

@@ -100,11 +100,13 @@ function encode(system: System, extra: readonly number[]): Uint8Array {
     put(each.homeLife === home.life ? 1 : 0);
     const queues = wires[at];
     if (queues === undefined) continue;
+    put((queues.isCut ? 1 : 0) + (queues.isDoomed ? 2 : 0));
     for (const queue of [queues.req, queues.snp, queues.up, queues.down]) {
       for (const message of queue) wire(system, message);
       put(0xfa);
     }
   }
+  put(system.outage === null ? 0 : system.outage === "card" ? 1 : 2);
   bus(system.toHost, size.lines);
   bus(system.toHome, size.lines);
   for (const each of extra) put(each);

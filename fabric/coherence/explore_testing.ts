@@ -6,28 +6,22 @@
  * Besides what holds in each state it proves liveness: from everywhere a quiet state is reached by deliveries
  * alone, without a new access or eviction that might free what is stuck.
  */
-import { canEvict, evict, farAccess, farLine, fence } from "./far_card.ts";
+import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { keyOf } from "./encode_testing.ts";
-import {
-  canEvictLocal,
-  evictLocal,
-  homeAccess,
-  homePlacement,
-  loseFarCard,
-  move,
-  newHomeCard,
-} from "./home_card.ts";
+import { faultsOf } from "./faults_testing.ts";
+import { canEvictLocal, evictLocal, homeAccess, homePlacement, move } from "./home_card.ts";
 import {
   canEvictFromLlc,
-  cardLost,
   evictFromLlc,
   type HostAccess,
   hostAccess,
   hostLine,
 } from "./host_agent.ts";
 import {
+  checkReports,
   checkState,
   FRESH,
+  rollBack,
   settle,
   stableState,
   STALE,
@@ -56,9 +50,12 @@ export interface Exploration {
   readonly tables?: Tables;
   readonly links?: Links;
   /** What may happen besides loads, stores and evictions. */
-  readonly with?: readonly ("own" | "flush" | "verbs" | "moves" | "losses")[];
-  /** A break of decision 13: home's lease may end before the far card's. */
-  readonly isEarly?: true;
+  readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
+  /** Faults at most, else one. */
+  readonly lossesMax?: number;
+  readonly directory?: "agent" | "memory";
+  /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
+  readonly isEarly?: "home's card" | "home's host";
   /** States at most: beyond, the exploration says that it is not whole. */
   readonly statesMax?: number;
 }
@@ -78,7 +75,7 @@ interface Action {
   readonly name: () => string;
   /** Not a new access or eviction: what is under way goes on by itself. */
   readonly isProgress: boolean;
-  /** It counts for {@link LOSSES_MAX}. */
+  /** It counts for {@link Exploration.lossesMax}. */
   readonly isLoss?: true;
   readonly act: (system: System) => Events;
 }
@@ -91,15 +88,16 @@ interface State {
   readonly losses: number;
 }
 
-const LOSSES_MAX = 1;
-
 /** A core's accesses of a line: a store reads what it overwrites, unless it is `full`. */
-function* accessesTo(line: number, { with: also = [] }: Exploration): Generator<Access> {
+function* accessesTo(line: number, { size, with: also = [] }: Exploration): Generator<Access> {
   yield { kind: "load", line, ticket: 0 };
   yield { kind: "store", line, change: "atomic", ticket: 0 };
   if (also.includes("own")) yield { kind: "own", line, ticket: 0 };
   if (also.includes("losses")) yield { kind: "store", line, change: "full", ticket: 0 };
   if (also.includes("flush")) yield { kind: "flush", line, ticket: 0 };
+  if (also.includes("range") && line + 1 < size.lines) {
+    yield { kind: "flush", line, lines: 2, ticket: 0 };
+  }
 }
 
 /** All that may happen, always in the same order, so that a path can be walked again. */
@@ -115,14 +113,14 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   }
   for (let line = 0; line < size.lines; line++) {
     yield* accessesOf(system, line, given);
-    if (canEvictFromLlc(host, line)) {
+    if (system.outage !== "host" && canEvictFromLlc(host, line)) {
       yield {
         name: () => `the LLC evicts ${line}`,
         isProgress: false,
         act: (next) => act(next, HOST, (out) => evictFromLlc(next.host, line, out)),
       };
     }
-    if (canEvictLocal(home, line)) {
+    if (system.outage === null && canEvictLocal(home, line)) {
       yield {
         name: () => `the local cache evicts ${line}`,
         isProgress: false,
@@ -138,7 +136,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
       };
     }
   }
-  if (also.includes("moves")) {
+  if (also.includes("moves") && system.outage === null) {
     const place = homePlacement(home, 0).place === "local" ? "remote" : "local";
     yield {
       name: () => `moves to ${place}`,
@@ -146,7 +144,12 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
       act: (next) => act(next, 0, (out) => move(next.home, { region: 0, place }, out)),
     };
   }
-  if (also.includes("losses")) yield* lossesOf(system, losses, given);
+  if (!also.includes("losses")) return;
+  const { isEarly, lossesMax = 1 } = given;
+  const mayFail = losses < lossesMax;
+  for (const { name, isProgress, isFault, act } of faultsOf(system, { mayFail, isEarly })) {
+    yield { name: () => name, isProgress, act, ...(isFault && { isLoss: true }) };
+  }
 }
 
 function cardOf(system: System, at: number) {
@@ -155,23 +158,26 @@ function cardOf(system: System, at: number) {
   return card;
 }
 
+/** A range that home's core flushes is so many `clwb`. */
 function isHostAccess(access: Access): access is HostAccess {
-  return access.kind !== "own";
+  return access.kind !== "own" && access.lines === undefined;
 }
 
 function* accessesOf(system: System, line: number, given: Exploration): Generator<Action> {
   const { host, home, fars } = system;
   for (const access of accessesTo(line, given)) {
-    const { kind, change } = access;
-    const name = () => `${change === "full" ? "full " : ""}${kind} ${line}`;
-    if (host.waiting.length === 0 && isHostAccess(access)) {
+    const { kind, change, lines } = access;
+    const name = () =>
+      `${change === "full" ? "full " : ""}${kind} ${line}${lines ? ` and next` : ""}`;
+    if (host.waiting.length === 0 && isHostAccess(access) && system.outage !== "host") {
       yield {
         name: () => `home's core: ${name()}`,
         isProgress: false,
         act: (next) => act(next, HOST, (out) => hostAccess(next.host, access, out)),
       };
     }
-    const isIdle = home.local.waiting.length + home.local.active.size === 0;
+    const isIdle = home.local.waiting.length + home.local.active.size === 0 &&
+      system.outage === null;
     if (given.with?.includes("verbs") && /^(load|store)$/.test(kind) && isIdle) {
       yield {
         name: () => `a verb: ${name()}`,
@@ -188,68 +194,6 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
       };
     }
   }
-}
-
-/** Decisions 13 and 14: far leases end before home's; home's card dies; a far card dies for good. */
-function* lossesOf(
-  { home, fars }: System,
-  losses: number,
-  { isEarly }: Exploration,
-): Generator<Action> {
-  for (const [at, card] of fars.entries()) {
-    if (card.isUp && losses < LOSSES_MAX) {
-      yield {
-        name: () => `card ${card.agent}'s lease ends`,
-        isProgress: false,
-        isLoss: true,
-        act: (next) => act(next, at + 1, (out) => fence(cardOf(next, at), out)),
-      };
-      yield {
-        name: () => `card ${card.agent} dies`,
-        isProgress: false,
-        isLoss: true,
-        act: (next) => {
-          const lost = cardOf(next, at);
-          act(next, at + 1, (out) => fence(lost, out));
-          for (const queue of Object.values(next.wires[at] ?? {})) queue.length = 0;
-          return { answers: [], lost: [] };
-        },
-      };
-    }
-    const known = home.lives.get(card.agent);
-    if (known !== undefined && (known < card.life || isEarly)) {
-      yield {
-        name: () => `home gives card ${card.agent} up`,
-        isProgress: true,
-        act: (next) => act(next, 0, (out) => loseFarCard(next.home, card.agent, out)),
-      };
-    }
-  }
-  const areFenced = fars.every(({ agent, life }) => (home.lives.get(agent) ?? -1) < life);
-  if (areFenced && losses <= LOSSES_MAX) {
-    yield { name: () => "home's card dies", isProgress: false, isLoss: true, act: homeCardDies };
-  }
-}
-
-function homeCardDies(system: System): Events {
-  const { home, host, wires, size } = system;
-  const fresh = newHomeCard({
-    tables: { home: home.table, far: home.local.table },
-    size: size.home,
-    contents: host.contents,
-    regionOf: home.regionOf,
-    life: home.life + 1,
-  });
-  Object.assign(system.home as { -readonly [K in keyof typeof home]: (typeof home)[K] }, fresh);
-  // The card's next life begins where software has put the region.
-  for (const [region, placement] of home.placements) fresh.placements.set(region, placement);
-  system.toHome.length = system.toHost.length = 0;
-  for (const wire of wires) {
-    const hellos = wire.req.filter(({ kind }) => kind === "Hello");
-    for (const queue of Object.values(wire)) queue.length = 0;
-    wire.req.push(...hellos);
-  }
-  return act(system, HOST, (out) => cardLost(host, out));
 }
 
 function nameOf(system: System, { from, agent = 0, index }: Delivery): string {
@@ -271,7 +215,9 @@ function nameOf(system: System, { from, agent = 0, index }: Delivery): string {
 /** @throws Violation, or MissingRow, where the step breaks a promise. */
 function step({ system, promises, losses }: State, { isLoss, act: does }: Action): State {
   const next = fork(system);
-  const { answers } = does(next);
+  const { answers, lost } = does(next);
+  if (system.outage === "host" && next.outage === null) rollBack(next);
+  checkReports(system, next, lost);
   const kept = [...promises];
   for (const { by, answer: { access, result, data } } of answers) {
     if (result !== "done") continue;
@@ -316,10 +262,14 @@ function keepPromises(before: System, after: System, kept: number[]): void {
     for (const [index, card] of cards.entries()) {
       const was = [before.home.local, ...before.fars][index];
       if (was === undefined) continue;
-      const flushes = (of: typeof card) => of.active.get(line)?.kind === "flush";
+      const flushes = (of: typeof card) =>
+        of.active.size > 0 &&
+        [...of.active.values()].some((each) =>
+          each.kind === "flush" && each.line <= line && line < each.line + (each.lines ?? 1)
+        );
       const writes = (of: typeof card) => /^(MI|II)$/.test(farLine(of, line).state);
       const flush = index * 2 * lines + line, back = flush + lines;
-      const isFenced = was.life !== card.life;
+      const isFenced = was.life !== card.life || before.home.life !== after.home.life;
       if (isFenced) kept[flush] = kept[back] = 0;
       due(flush, flushes(card), flushes(was) && !isFenced, `card ${index} has flushed`);
       due(back, writes(card), writes(was) && !isFenced, `card ${index} has written back`);
@@ -327,6 +277,7 @@ function keepPromises(before: System, after: System, kept: number[]): void {
     const at = cards.length * 2 * lines + line;
     const isFlushing = ({ host }: System) =>
       host.waiting.some((each) => each.kind === "flush" && each.line === line);
+    if (after.outage === "host") kept[at] = 0;
     due(at, isFlushing(after), isFlushing(before), "home's core has flushed");
   }
 }

@@ -5,7 +5,7 @@
  */
 import { NEVER, type Time } from "../base/time.ts";
 import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
-import { beginLease, type FarLease, newFarLease, renewedBy, rideAt } from "./lease.ts";
+import { beginLease, type FarLease, isIdle, newFarLease, renewedBy, rideAt } from "./lease.ts";
 import type { LeaseTimes } from "./lease.ts";
 import {
   type Access,
@@ -113,6 +113,7 @@ export function needsLease({ lines, active, waiting }: FarCard): boolean {
 export function farAccess(card: FarCard, access: Access, out: Output): void {
   expire(card, out);
   const { lease, now } = card;
+  if (lease !== null) lease.idleRenewals = 0;
   if (lease !== null && !needsLease(card)) {
     if (card.isUp) beginLease(lease, now);
     else if (now >= lease.until) greet(card, out);
@@ -135,7 +136,8 @@ export function evict(card: FarCard, line: number, out: Output): void {
 }
 
 /**
- * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve.
+ * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve. The
+ * caller lets what waits for its place {@link begin}.
  * @returns whether the request has to be withdrawn.
  */
 export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
@@ -182,6 +184,12 @@ export function farReceive(card: FarCard, message: WireMessage, out: Output): vo
       resume(card, line, out);
   }
   begin(card, out);
+  if (card.lease !== null && isIdle(card.lease)) giveBackAll(card, out);
+}
+
+/** Evicts all lines that can be evicted now: no core has used them for long, and their lease costs messages. */
+export function giveBackAll(card: FarCard, out: Output): void {
+  for (const line of [...card.lines.keys()]) if (canEvict(card, line)) evict(card, line, out);
 }
 
 /**
@@ -253,7 +261,7 @@ function turn(
 }
 
 /** Begins what can begin, in order; an access waits for the ones before it on its line. */
-function begin(card: FarCard, out: Output): void {
+export function begin(card: FarCard, out: Output): void {
   if (!card.isUp) return;
   const held = new Set<number>();
   for (const access of [...card.waiting]) {

@@ -1,7 +1,7 @@
 /** What a far card does by time: renewals of its lease (decision 13), its end, and reports of counts (17). */
 import { NEVER, type Time } from "../base/time.ts";
-import { expire, expiresAt, type FarCard, messageOf, needsLease } from "./far_card.ts";
-import { renewAt } from "./lease.ts";
+import { expire, expiresAt, type FarCard, giveBackAll, messageOf, needsLease } from "./far_card.ts";
+import { isIdle, renewAt } from "./lease.ts";
 import type { Output } from "./output.ts";
 
 /** When {@link farWake} has something to do; NEVER for a card that holds nothing and has nothing to report. */
@@ -17,6 +17,8 @@ export function farWake(card: FarCard, out: Output): void {
     card.lease.renewedAt = card.lease.stampedAt = card.now;
     const { now: stamp } = card;
     out.wire.push({ ...messageOf(card, 0, "Renew"), stamp });
+    card.lease.idleRenewals++;
+    if (isIdle(card.lease)) giveBackAll(card, out);
   }
 }
 

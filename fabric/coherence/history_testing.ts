@@ -13,13 +13,13 @@ export interface ByteAccess {
 }
 
 /**
- * What is wrong with the accesses of one byte that held 0 in the beginning; null where there is an order of
+ * What is wrong with the accesses of one byte that held `initial` in the beginning; null where there is an order of
  * them, each between its begin and its end, in which every load returns the last store: the zones of Gibbons
  * and Korach, "Testing Shared Memories", SIAM J. Comput. 26(4), 1997, theorem 4.1.
  */
-export function judgeByte(accesses: readonly ByteAccess[]): string | null {
+export function judgeByte(accesses: readonly ByteAccess[], initial = 0): string | null {
   const clusters = new Map<number, ByteAccess[]>();
-  const first: ByteAccess = { kind: "store", value: 0, began: -2, ended: -1 };
+  const first: ByteAccess = { kind: "store", value: initial, began: -2, ended: -1 };
   for (const access of [first, ...accesses]) {
     const cluster = clusters.get(access.value);
     if (cluster === undefined) clusters.set(access.value, [access]);

@@ -9,8 +9,10 @@
  * - the local cache, agent 0: its messages cross nothing, and are handled at once;
  * - the placement's version (decision 18), and lives of far cards (decisions 13, 14).
  */
+import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 import {
+  begin,
   type CacheSize,
   canEvict,
   evict,
@@ -238,6 +240,8 @@ export function homeBus(card: HomeCard, { kind, line, data }: BusMessage, out: O
  * behind in it, and takes the line from all others.
  */
 export function homeAccess(card: HomeCard, access: Access, out: Output): void {
+  const { lines = 1 } = access;
+  assert(lines === 1, `Cannot access ${lines} lines at home's card: expected one`);
   const kind = access.kind === "load" ? "own" : access.kind;
   local(card, (its) => farAccess(card.local, { ...access, kind, passes: true }, its), out);
   pump(card, out);
@@ -246,6 +250,18 @@ export function homeAccess(card: HomeCard, access: Access, out: Output): void {
 /** Whether the local cache may give this line up now. */
 export function canEvictLocal(card: HomeCard, line: number): boolean {
   return canEvict(card.local, line);
+}
+
+/**
+ * What only the local cache has: under whole-system persistence it is written to memory when home's power fails;
+ * else it is lost (decision 12, `adr.ts`). What far cards have is lost in any case.
+ */
+export function dirtyInLocalCache(
+  { local: { lines } }: HomeCard,
+): { readonly line: number; readonly data: Data }[] {
+  return [...lines].flatMap(([line, { state, data }]) =>
+    (state === "M" || state === "MI") && data !== undefined ? [{ line, data }] : []
+  ).sort((a, b) => a.line - b.line);
 }
 
 /** The local cache gives a line up. */
@@ -274,6 +290,8 @@ export function move(
     if (wasAsked) card.own.splice(card.own.findIndex(isOwn), 1);
     retry(card, slot, out);
   }
+  // Verbs may have waited for a place that is free now.
+  local(card, (its) => begin(card.local, its), out);
   recallRegion(card, region, out);
 }
 
@@ -439,9 +457,13 @@ function emitToDead(
     case "RecS":
       answerFor(card, { line, agent }, out);
       break;
-    case "DataS":
+    case "DataS": {
+      // It is no sharer: an `Inv` would meet a next life that has not heard its `Welcome`.
+      const lent = homeLine(card, line);
+      keep(card, line, { ...lent, sharers: lent.sharers & ~(1 << agent) });
       apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
       break;
+    }
     case "DataE": {
       // It was never sent, so nothing is lost: it goes back, and a snoop that waits goes on waiting for that.
       const { snoop } = homeLine(card, line);

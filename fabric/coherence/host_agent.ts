@@ -11,14 +11,32 @@ import { rowOf } from "./table.ts";
 /** An access of a core of home's, which needs no card for ownership: its stores ask for it themselves. */
 export type HostAccess = Access & { readonly kind: Exclude<Access["kind"], "own"> };
 
+/** What has reached memory and the agent since the beginning. */
+export interface HostCounts {
+  /** Notices of the card that a line is written by it: E has become M there [0060, 0065]. */
+  notices: number;
+  /** Lines that home's card has written to memory: on SCM each is wear (decision 11). */
+  cardWrites: number;
+  /** Dirty lines that the LLC has written to memory. */
+  llcWrites: number;
+  /** Changes of a directory in memory which no content of the line took along (decision 7). */
+  directoryWrites: number;
+  /** Snoops of home's card. */
+  snoops: number;
+}
+
 export interface HostAgent {
   readonly table: HostTable;
   readonly contents: Contents;
   readonly lines: Map<number, HostLine>;
   /** In the order of their coming; the first of a line may wait for a snoop. */
   readonly waiting: HostAccess[];
-  /** Lines that the card has said are written by it: E has become M there [0060, 0065]. */
-  notices: number;
+  /**
+   * Where the record of what is lent is (decision 7): in the agent, or beside each line in memory, where it
+   * outlasts a power failure, and its changes are writes.
+   */
+  readonly directory: "agent" | "memory";
+  readonly counts: HostCounts;
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
   /** Told of each change of a line, by the node whose cache and memory it is. */
@@ -29,6 +47,16 @@ export interface HostAgent {
 export interface HostChange {
   readonly before: HostLine;
   readonly after: HostLine;
+}
+
+/** An agent that has lent nothing. */
+export function newHostAgent(
+  { directory = "agent", ...given }:
+    & Pick<HostAgent, "table" | "contents" | "initial">
+    & { readonly directory?: HostAgent["directory"] },
+): HostAgent {
+  const counts = { notices: 0, cardWrites: 0, llcWrites: 0, directoryWrites: 0, snoops: 0 };
+  return { ...given, directory, counts, lines: new Map(), waiting: [] };
 }
 
 /** The line as it is now. */
@@ -51,7 +79,7 @@ export function hostAccess(agent: HostAgent, access: HostAccess, out: Output): v
 export function hostReceive(agent: HostAgent, message: BusMessage, out: Output): void {
   const { line, kind, data } = message;
   // It changes nothing here: the line is lent exclusively, and counts as perhaps M (decision 10).
-  if (kind === "BusDirty") agent.notices++;
+  if (kind === "BusDirty") agent.counts.notices++;
   else apply(agent, { line, event: kind as HostEvent, data }, out);
 }
 
@@ -77,6 +105,19 @@ export function cardLost(agent: HostAgent, out: Output): void {
   }
 }
 
+/**
+ * The host has lost its power, and starts again when all leases are over: memory has what survived, and the LLC
+ * nothing. Where the directory is in memory (decision 7), it still says what was lent exclusively: that is
+ * poisoned and reported. Else such a line has the last content that home has received.
+ */
+export function restartHost(agent: HostAgent, out: Output): void {
+  for (const [line, { phase, memory }] of [...agent.lines].sort(([a], [b]) => a - b)) {
+    const isLost = agent.directory === "memory" && phase.endsWith("X");
+    if (isLost) out.lost.push(line);
+    agent.lines.set(line, newHostLine(isLost ? LOST : memory));
+  }
+}
+
 /** Gives the first waiting access of a line to the table, and the next ones while they are done at once. */
 function attempt(agent: HostAgent, line: number, out: Output): void {
   while (!isBusy(agent, line)) {
@@ -95,6 +136,7 @@ function apply(
   const who = `host agent, line ${line}`;
   const move = rowOf(agent.table, { state: before.phase, event, who })(before, { data });
   agent.lines.set(line, move.line);
+  count(agent, { before, after: move.line, isContent: data !== undefined });
   if (move.send !== undefined) {
     const { memory } = move.line;
     const carries = move.send === "GrantS" || move.send === "GrantE" ||
@@ -104,6 +146,25 @@ function apply(
   if (move.serves) serve(agent, { line, before }, out);
   agent.changed?.(line, { before, after: hostLine(agent, line) });
   if (move.resumes) resume(agent, line, out);
+}
+
+/** Counts what a row has done to memory. */
+function count(
+  { counts, directory }: HostAgent,
+  { before, after, isContent }: {
+    readonly before: HostLine;
+    readonly after: HostLine;
+    readonly isContent: boolean;
+  },
+): void {
+  const isCleaned = before.llc === "M" && after.llc !== "M";
+  if (isContent) counts.cardWrites++;
+  if (isCleaned) counts.llcWrites++;
+  const wasLent = before.phase.replace("busy ", ""), isLent = after.phase.replace("busy ", "");
+  if (directory === "memory" && wasLent !== isLent && !isContent && !isCleaned) {
+    counts.directoryWrites++;
+  }
+  if (!before.phase.startsWith("busy") && after.phase.startsWith("busy")) counts.snoops++;
 }
 
 /** The waiting access of a line is done on it; a core's store changes what the LLC has. */

@@ -7,8 +7,8 @@ import { farLine } from "./far_card.ts";
 import type { FarState } from "./far_card_table.ts";
 import { homeLine } from "./home_card.ts";
 import { hostLine } from "./host_agent.ts";
-import { type Contents, type Data, LOST } from "./messages.ts";
-import { isQuiet, type System } from "./system_testing.ts";
+import { type Contents, type Data, LOST, type WireMessage } from "./messages.ts";
+import { isQuiet, type System, type Wire } from "./system_testing.ts";
 
 export const STALE = 0, FRESH = 1;
 /** Just written: the step's end makes it fresh, and all else stale. */
@@ -42,6 +42,36 @@ export function settle(system: System): number[] {
   return written;
 }
 
+/** Home has lost its power: what its memory has is, from then on, what was written last. */
+export function rollBack({ host }: System): void {
+  for (const [line, now] of [...host.lines]) {
+    if (now.memory !== STALE) continue;
+    host.lines.set(line, { ...now, memory: FRESH, cached: FRESH });
+  }
+}
+
+/** C-10: a value is lost only where a card or the host agent says so. */
+export function checkReports(before: System, after: System, lost: readonly number[]): void {
+  for (let line = 0; line < after.size.lines; line++) {
+    const isNew = !isLostIn(before, line) && isLostIn(after, line);
+    if (isNew && !lost.includes(line)) throw new Violation(`${line} is lost without a report`);
+    for (const [at, card] of before.fars.entries()) {
+      const isOver = after.fars[at]?.life !== card.life;
+      if (isOver && /^MI?$/.test(farLine(card, line).state) && !lost.includes(line)) {
+        throw new Violation(`card ${card.agent} has dropped ${line}, and does not say so`);
+      }
+    }
+  }
+}
+
+function isLostIn(system: System, line: number): boolean {
+  if (hostLine(system.host, line).memory === LOST || has(system, line, LOST)) return true;
+  const { home, wires, toHost, toHome } = system;
+  return [home.own, toHost, toHome, ...wires.flatMap(queuesOf)].some((queue) =>
+    queue.some((message) => message.line === line && message.data === LOST)
+  ) || home.lines.get(line)?.data === LOST;
+}
+
 function has(system: System, line: number, token: Data): boolean {
   const { host, home, fars } = system;
   if (hostLine(host, line).cached === token) return true;
@@ -57,7 +87,7 @@ function replace(system: System, line: number, by: (data: Data) => Data): void {
     const copy = lines.get(line);
     if (copy?.data !== undefined) (lines as Map<number, unknown>).set(line, aged(copy, by));
   }
-  for (const queue of [home.own, toHost, toHome, ...wires.flatMap((wire) => Object.values(wire))]) {
+  for (const queue of [home.own, toHost, toHome, ...wires.flatMap(queuesOf)]) {
     for (const [index, message] of queue.entries()) {
       if (message.line !== line || message.kind === "Value") continue;
       if (message.data !== undefined) queue[index] = aged(message, by);
@@ -68,6 +98,10 @@ function replace(system: System, line: number, by: (data: Data) => Data): void {
     if (message.line !== line || message.data === undefined) continue;
     home.slots[index] = { ...slot, message: aged(message, by) };
   }
+}
+
+function queuesOf({ req, snp, up, down }: Wire): WireMessage[][] {
+  return [req, snp, up, down];
 }
 
 function aged<T extends { readonly data?: Data | undefined }>(

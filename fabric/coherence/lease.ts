@@ -8,7 +8,8 @@
  *
  * No clock is read on both sides, so the clocks need no agreement: only their rates do, within grace of a lease.
  * The renewal is a stamp that rides on a message that goes anyway; where none goes it has messages of its own,
- * `Renew` and `Renewed`. A far card that holds nothing renews nothing: an idle rack is quiet.
+ * `Renew` and `Renewed`. A far card that holds nothing renews nothing, and one that is not used gives back what it
+ * holds: an idle rack is quiet.
  */
 import { assert } from "../base/assert.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
@@ -32,6 +33,15 @@ export interface FarLease {
   stampedAt: Time;
   /** When the last `Renew` was sent. */
   renewedAt: Time;
+  /** `Renew`s since the last access. */
+  idleRenewals: number;
+}
+
+/** A card whose copies were not used for so many renewals gives them back, and renews no more. */
+const IDLE_RENEWALS = 4;
+
+export function isIdle({ idleRenewals }: FarLease): boolean {
+  return idleRenewals >= IDLE_RENEWALS;
 }
 
 /** Home's side, for one far card. */
@@ -51,7 +61,7 @@ export function newFarLease({ lease, grace }: LeaseTimes): FarLease {
     `Cannot make a lease of ${formatTime(lease)} with a grace of ${formatTime(grace)}: expected ` +
       `whole picoseconds, ${RIDES} or more, and a grace above 0`,
   );
-  return { lease, until: -NEVER, stampedAt: -NEVER, renewedAt: -NEVER };
+  return { lease, until: -NEVER, stampedAt: -NEVER, renewedAt: -NEVER, idleRenewals: 0 };
 }
 
 /** The stamp of a message that goes now, if it takes one along. */

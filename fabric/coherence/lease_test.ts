@@ -8,7 +8,7 @@ import { farNextAt, farWake } from "./far_lease.ts";
 import { type HomeCard, homeLine, homeReceive, newHomeCard } from "./home_card.ts";
 import { HOME_TABLE } from "./home_card_table.ts";
 import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
-import { type HostAgent, hostReceive } from "./host_agent.ts";
+import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE } from "./host_agent_table.ts";
 import { homeBus } from "./home_card.ts";
 import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
@@ -37,8 +37,8 @@ function pair(): Pair {
     times: TIMES,
   });
   const initial = () => new Uint8Array(64);
-  const host = { table: HOST_TABLE, contents: LINE_BYTES, lines: new Map(), waiting: [] };
-  return { far, home, host: { ...host, notices: 0, initial } };
+  const host = newHostAgent({ table: HOST_TABLE, contents: LINE_BYTES, initial });
+  return { far, home, host };
 }
 
 /** Lets both cards talk without delay at one time; `hears` says what arrives. @returns all that was sent. */

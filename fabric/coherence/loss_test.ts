@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { walk } from "./explore_testing.ts";
 import { farAccess } from "./far_card.ts";
-import { homeAccess, move } from "./home_card.ts";
+import { homeAccess, homePlacement, move } from "./home_card.ts";
 import { hostAccess } from "./host_agent.ts";
 import { LINE_BYTES, type LineChange, WHOLE_LINE } from "./line_bytes.ts";
 import { type Access, type Answer, LOST } from "./messages.ts";
@@ -90,6 +90,25 @@ describe("a path that once went wrong", () => {
     ];
     const { host } = walk({ size: smallest(2), with: ["losses"] }, path);
     assert.deepEqual(host.waiting, []);
+  });
+
+  it("C-09: a verb that waits for a place which a move has freed", () => {
+    const size = { ...smallest(2, 2), home: { ...smallest(2, 2).home, slots: 3 } };
+    const system = newSystem({ size, contents: LINE_BYTES, initial: () => new Uint8Array(64) });
+    const [first, second] = system.fars;
+    assert.ok(first !== undefined && second !== undefined);
+    act(system, 0, (out) => move(system.home, { region: 0, place: "local" }, out));
+    for (const card of system.fars) card.placements.set(0, homePlacement(system.home, 0));
+    // Line 1 is busy, so the local cache's request for it does not begin; it has the only place.
+    const flush: Access = { kind: "flush", line: 1, ticket: 0 };
+    act(system, 1, (out) => farAccess(first, flush, out));
+    deliver(system, { from: "req", agent: 1, index: 0 });
+    act(system, 2, (out) => farAccess(second, { ...LOAD, line: 1 }, out));
+    deliver(system, { from: "req", agent: 2, index: 0 });
+    act(system, 0, (out) => homeAccess(system.home, LOAD, out));
+    assert.equal(system.home.local.waiting.length, 1);
+    act(system, 0, (out) => move(system.home, { region: 0, place: "remote" }, out));
+    assert.equal(system.home.local.waiting.length, 0);
   });
 
   it("C-12: a write-back that crosses a snoop's recall is acknowledged when memory has the content", () => {

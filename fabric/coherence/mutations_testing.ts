@@ -12,7 +12,7 @@ import {
   type HomeState,
 } from "./home_card_table.ts";
 import { HOST_TABLE, type HostEvent, type HostPhase, type HostRow } from "./host_agent_table.ts";
-import { LOST, NONE } from "./messages.ts";
+import { LOST, NONE, WIRE_MESSAGES } from "./messages.ts";
 import { type Links, type SystemSize, TABLES, type Tables } from "./system_testing.ts";
 
 export interface Mutation {
@@ -142,6 +142,15 @@ const FAR_MUTATIONS: readonly Mutation[] = [
   withTables("a read's data give E", far("IS", "DataS", { next: "E", send: "Complete" })),
   withTables("the end of the lease leaves S", far("S", "fence", { next: "S" }), LOSSES),
   withTables("the end of the lease leaves M", far("M", "fence", { next: "M" }), LOSSES),
+  withTables("the end of the lease leaves E", far("E", "fence", { next: "E" }), {
+    with: ["own", "losses"],
+  }),
+  withTables("M is dropped without a report", far("M", "fence", { next: "I" }), LOSSES),
+  withTables(
+    "a write-back that is not acknowledged is dropped without a report",
+    far("MI", "fence", { next: "I" }),
+    LOSSES,
+  ),
 ];
 
 const HOME_MUTATIONS: readonly Mutation[] = [
@@ -368,6 +377,16 @@ const HOST_MUTATIONS: readonly Mutation[] = [
     FLUSH,
   ),
   withTables(
+    "a core that waits for a card that has died is not answered",
+    host("busy S", "cardLost", (line) => ({ line: { ...line, phase: "none", queued: null } })),
+    LOSSES,
+  ),
+  withTables(
+    "what a dead card had alone is not poisoned for a core that waits",
+    host("busy X", "cardLost", realHost("busy S", "cardLost")),
+    LOSSES,
+  ),
+  withTables(
     "what a dead card had alone is not poisoned",
     host("X", "cardLost", realHost("S", "cardLost")),
     LOSSES,
@@ -380,6 +399,16 @@ const LINK_MUTATIONS: readonly Mutation[] = [
   withLinks("an invalidation is lost on the wire", {
     wire: (message) => message.kind === "Inv" ? null : message,
   }),
+  {
+    name: "a flush of two lines ends with the first",
+    exploration: {
+      size: smallest(1, 2),
+      links: {
+        wire: (message) => message.kind === "FlushRange" ? { ...message, lines: 1 } : message,
+      },
+      with: ["range"],
+    },
+  },
   withLinks("an acknowledgement of a write-back is lost on the wire", {
     wire: (message) => message.kind === "WbAck" ? null : message,
   }),
@@ -396,7 +425,23 @@ const LINK_MUTATIONS: readonly Mutation[] = [
   withLinks("a lost line keeps its old content", {
     bus: (message) => message.data === LOST ? { ...message, data: undefined } : message,
   }, LOSSES),
-  withLinks("home's lease ends before the far card's", {}, { ...LOSSES, isEarly: true }),
+  withLinks("home's lease ends before the far card's", {}, { ...LOSSES, isEarly: "home's card" }),
+  withLinks("home starts again before leases are over", {}, { ...LOSSES, isEarly: "home's host" }),
+  withLinks("home's card takes messages of an earlier life", {
+    arriving: (message, { home }) =>
+      message.kind === "Hello"
+        ? message
+        : { ...message, life: home.lives.get(message.agent) ?? -1 },
+  }, LOSSES),
+  withLinks("a far card takes messages of an earlier life", {
+    arriving: (message, { fars, home }) => {
+      const card = fars[message.agent - 1];
+      const isDown = WIRE_MESSAGES[message.kind].class === "SNP" || /^(Data|Wb)/.test(message.kind);
+      return isDown && card !== undefined
+        ? { ...message, life: card.life, homeLife: home.life }
+        : message;
+    },
+  }, LOSSES),
 ];
 
 export const MUTATIONS: readonly Mutation[] = [

@@ -6,14 +6,14 @@
  * Its judges stand outside of the tables: {@link judgeByte} for values, {@link checkCopies} for copies at each
  * instant, and the count of answers.
  */
-import { canEvict, evict, farAccess, farLine, fence } from "./far_card.ts";
+import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
+import { faultsOf } from "./faults_testing.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
 import {
   canEvictLocal,
   evictLocal,
   homeAccess,
   homePlacement,
-  loseFarCard,
   move,
   recallRegion,
 } from "./home_card.ts";
@@ -63,6 +63,12 @@ interface Issued {
   answer: { readonly answer: Answer; readonly at: number } | null;
 }
 
+/** Time between two power failures of home: what memory had then is what was written last. */
+interface Epoch {
+  readonly from: number;
+  readonly memory: readonly Data[];
+}
+
 /** What was seen of a run; `wrong` is the first promise that it broke. */
 export interface RandomResult {
   readonly wrong: string | null;
@@ -88,6 +94,7 @@ class Run {
   readonly #issued: Issued[] = [];
   readonly #losses: boolean;
   readonly #slow: Delivery["from"] | undefined;
+  readonly #epochs: Epoch[] = [];
   #stores = 0;
 
   constructor({ size, losses, slow, ...rest }: RandomRun) {
@@ -95,6 +102,7 @@ class Run {
     this.#system = newSystem({ size, contents: LINE_BYTES, initial, ...rest });
     this.#losses = losses;
     this.#slow = slow;
+    this.#beginEpoch();
   }
 
   step(choice: number): void {
@@ -107,18 +115,21 @@ class Run {
     const isDelivery = next.length > 0 && (choice & 1) === 0;
     const index = choice >>> 1;
     const delivery = next[index % next.length];
-    if (isDelivery && delivery !== undefined) this.#note(deliver(this.#system, delivery));
-    else this.#note(may[index % may.length]?.() ?? { answers: [], lost: [] });
+    if (isDelivery && delivery !== undefined) this.#does(() => deliver(this.#system, delivery));
+    else this.#does(() => may[index % may.length]?.() ?? { answers: [], lost: [] });
   }
 
   drain(): void {
     for (let left = DRAIN_MAX; left > 0; left--) {
-      for (const { agent, life } of this.#system.fars) {
-        if ((this.#system.home.lives.get(agent) ?? life) < life) this.#note(this.#giveUp(agent));
-      }
       const [next] = deliveries(this.#system);
-      if (next === undefined) return;
-      this.#note(deliver(this.#system, next));
+      if (next !== undefined) {
+        this.#does(() => deliver(this.#system, next));
+        continue;
+      }
+      const due = faultsOf(this.#system, { mayFail: false })
+        .find(({ isProgress }) => isProgress);
+      if (due === undefined) return;
+      this.#does(() => due.act(this.#system));
     }
     throw new Error(`${DRAIN_MAX} deliveries, and it is not quiet`);
   }
@@ -131,13 +142,36 @@ class Run {
     if (!isQuiet(this.#system)) return "all is delivered, and it is not quiet";
     for (let line = 0; line < this.#system.size.lines; line++) {
       for (let byte = 0; byte < BYTES; byte++) {
-        const wrong = judgeByte(this.#bytesOf(line, byte));
+        const wrong = this.#judgeEpochs(line, byte);
         if (wrong !== null) return `line ${line}, byte ${byte}: ${wrong}`;
       }
       const wrong = this.#losses ? null : this.#judgeCounter(line) ?? this.#judgeShutdown(line);
       if (wrong !== null) return `line ${line}: ${wrong}`;
     }
     return null;
+  }
+
+  #does(step: () => Events): void {
+    const { outage } = this.#system;
+    this.#note(step());
+    if (outage === null && this.#system.outage !== null) this.#abandon();
+    if (outage === "host" && this.#system.outage === null) this.#beginEpoch();
+  }
+
+  /** Accesses of a card or a host that has died are over, done or not. */
+  #abandon(): void {
+    for (const issued of this.#issued) {
+      const { by, access } = issued;
+      const isDead = by === 0 || (by === HOST && this.#system.outage === "host");
+      if (!isDead || issued.answer !== null) continue;
+      issued.answer = { answer: { access, result: "fenced" }, at: this.now };
+    }
+  }
+
+  #beginEpoch(): void {
+    const { host, size } = this.#system;
+    const memory = Array.from({ length: size.lines }, (_, line) => hostLine(host, line).memory);
+    this.#epochs.push({ from: this.now, memory });
   }
 
   #note({ answers }: Events): void {
@@ -152,7 +186,7 @@ class Run {
   }
 
   #issue(by: number, choice: number): Events {
-    const access = this.#accessOf(choice);
+    const access = this.#accessOf(by, choice);
     this.#issued.push({ access, by, began: this.now, answer: null });
     const { host, home, fars } = this.#system;
     return act(this.#system, by, (out) => {
@@ -163,7 +197,7 @@ class Run {
     });
   }
 
-  #accessOf(choice: number): Access {
+  #accessOf(by: number, choice: number): Access {
     const ticket = this.#issued.length;
     const line = (choice >>> 8) % this.#system.size.lines;
     const kinds = ["load", "store", "store", "load", "add", "own", "flush", "whole"] as const;
@@ -188,6 +222,11 @@ class Run {
         };
       case "add":
         return { kind: "store", line, ticket, change: { kind, offset: COUNTER, operand: 1n } };
+      case "flush": {
+        // From this line to the last one, where a far card does it; others do one line at a time.
+        const isRange = by > 0 && (choice >>> 14) % 2 === 0;
+        return { kind, line, ticket, ...(isRange && { lines: this.#system.size.lines - line }) };
+      }
       default:
         return { kind, line, ticket };
     }
@@ -195,18 +234,18 @@ class Run {
 
   *#mayHappen(choice: number): Generator<() => Events> {
     const system = this.#system;
-    const { host, home, fars, size } = system;
+    const { host, home, fars, size, outage } = system;
     const underWay = (by: number) =>
       this.#issued.filter((issued) => issued.by === by && issued.answer === null).length;
     for (const by of [HOST, 0, ...fars.map(({ agent }) => agent)]) {
-      const isUp = by < 1 || fars[by - 1]?.isUp === true;
+      const isUp = outage === null || by > 0 || (by === HOST && outage === "card");
       if (isUp && underWay(by) < CORES) yield () => this.#issue(by, choice);
     }
     for (let line = 0; line < size.lines; line++) {
-      if (canEvictFromLlc(host, line)) {
+      if (outage !== "host" && canEvictFromLlc(host, line)) {
         yield () => act(system, HOST, (out) => evictFromLlc(host, line, out));
       }
-      if (canEvictLocal(home, line)) {
+      if (outage === null && canEvictLocal(home, line)) {
         yield () => act(system, 0, (out) => evictLocal(home, line, out));
       }
       for (const card of fars) {
@@ -214,25 +253,34 @@ class Run {
         yield () => act(system, card.agent, (out) => evict(card, line, out));
       }
     }
-    if (choice % 5 === 0) {
+    if (choice % 5 === 0 && outage === null) {
       const place = homePlacement(home, 0).place === "local" ? "remote" : "local";
       yield () => act(system, 0, (out) => move(home, { region: 0, place }, out));
     }
     if (!this.#losses || choice % 3 !== 0) return;
-    for (const card of fars) {
-      if (card.isUp) yield () => act(system, card.agent, (out) => fence(card, out));
-      const known = home.lives.get(card.agent);
-      if (known !== undefined && known < card.life) yield () => this.#giveUp(card.agent);
+    // Seldom enough that much is done between two faults.
+    const mayFail = (choice >>> 16) % 8 === 0;
+    for (const { act: fails } of faultsOf(system, { mayFail })) {
+      yield () => fails(system);
     }
   }
 
-  #giveUp(agent: number): Events {
-    return act(this.#system, 0, (out) => loseFarCard(this.#system.home, agent, out));
+  #judgeEpochs(line: number, byte: number): string | null {
+    for (const [index, { from, memory }] of this.#epochs.entries()) {
+      const to = this.#epochs[index + 1]?.from ?? Infinity;
+      const content = memory[line];
+      const initial = content instanceof Uint8Array ? content[byte] : undefined;
+      const wrong = judgeByte(this.#bytesOf(line, byte, { from, to }), initial ?? 0);
+      if (wrong !== null) return wrong;
+    }
+    return null;
   }
 
-  #bytesOf(line: number, byte: number): ByteAccess[] {
-    return this.#issued.flatMap(({ access, began, answer }): ByteAccess[] => {
+  #bytesOf(line: number, byte: number, { from, to }: { from: number; to: number }): ByteAccess[] {
+    return this.#issued.flatMap(({ access, began: issued, answer }): ByteAccess[] => {
       if (access.line !== line || answer === null || access.kind === "flush") return [];
+      if (answer.at <= from || answer.at > to) return [];
+      const began = Math.max(issued, from);
       const { result, data } = answer.answer;
       if (access.kind !== "store") {
         if (result !== "done" || !(data instanceof Uint8Array)) return [];

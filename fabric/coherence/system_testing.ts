@@ -11,8 +11,9 @@ import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
 import { type HomeCard, type HomeSize, newHomeCard } from "./home_card.ts";
 import { canTake, homeBus, homeReceive } from "./home_card.ts";
 import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
-import { type HostAgent, hostReceive } from "./host_agent.ts";
+import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE, type HostTable } from "./host_agent_table.ts";
+import type { LeaseTimes } from "./lease.ts";
 import {
   type Answer,
   BUS_MESSAGES,
@@ -42,6 +43,8 @@ export interface Links {
   readonly wire?: (message: WireMessage, system: System) => WireMessage | null;
   /** The same, on the bus. */
   readonly bus?: (message: BusMessage, system: System) => BusMessage | null;
+  /** Changes a message between cards when it arrives. */
+  readonly arriving?: (message: WireMessage, system: System) => WireMessage;
 }
 
 export interface SystemSize {
@@ -57,6 +60,10 @@ export interface Wire {
   readonly snp: WireMessage[];
   readonly up: WireMessage[];
   readonly down: WireMessage[];
+  /** Messages are lost. */
+  readonly isCut: boolean;
+  /** Some were, so the far card's life has to end (`faults_testing.ts`). */
+  readonly isDoomed: boolean;
 }
 
 export interface System {
@@ -70,6 +77,8 @@ export interface System {
   /** In the order in which they were sent. */
   readonly toHost: BusMessage[];
   readonly toHome: BusMessage[];
+  /** What of home has failed, and has not started again. */
+  outage: null | "card" | "host";
 }
 
 /** What has come out of a step besides messages. */
@@ -85,16 +94,25 @@ export const HOST = -1;
 const ONE_REGION = () => 0;
 
 export function newSystem(
-  { size, tables = TABLES, links = {}, contents, initial }: {
+  { size, tables = TABLES, links = {}, contents, initial, directory = "agent", times }: {
     readonly size: SystemSize;
     readonly tables?: Tables;
     readonly links?: Links;
     readonly contents: Contents;
     readonly initial: (line: number) => Data;
+    readonly directory?: HostAgent["directory"];
+    /** Of leases, which are events without. */
+    readonly times?: LeaseTimes;
   },
 ): System {
   const agents = Array.from({ length: size.fars }, (_, index) => index + 1);
-  const home = newHomeCard({ tables, size: size.home, contents, regionOf: ONE_REGION });
+  const home = newHomeCard({
+    tables,
+    size: size.home,
+    contents,
+    regionOf: ONE_REGION,
+    times: times ?? null,
+  });
   for (const agent of agents) {
     home.lives.set(agent, 0);
     home.lastLives.set(agent, 0);
@@ -102,7 +120,7 @@ export function newSystem(
   return {
     size,
     links,
-    host: { table: tables.host, contents, lines: new Map(), waiting: [], notices: 0, initial },
+    host: newHostAgent({ table: tables.host, contents, initial, directory }),
     home,
     fars: agents.map((agent) => ({
       ...newFarCard({
@@ -111,13 +129,22 @@ export function newSystem(
         contents,
         size: size.remoteCache,
         regionOf: ONE_REGION,
+        ...(times !== undefined && { lease: times }),
       }),
       homeLife: home.life,
       isUp: true,
     })),
-    wires: agents.map(() => ({ req: [], snp: [], up: [], down: [] })),
+    wires: agents.map(() => ({
+      req: [],
+      snp: [],
+      up: [],
+      down: [],
+      isCut: false,
+      isDoomed: false,
+    })),
     toHost: [],
     toHome: [],
+    outage: null,
   };
 }
 
@@ -137,7 +164,12 @@ export function fork(system: System): System {
   return {
     size: system.size,
     links: system.links,
-    host: { ...host, lines: new Map(host.lines), waiting: [...host.waiting] },
+    host: {
+      ...host,
+      lines: new Map(host.lines),
+      waiting: [...host.waiting],
+      counts: { ...host.counts },
+    },
     home: {
       ...home,
       lines: new Map(home.lines),
@@ -150,7 +182,9 @@ export function fork(system: System): System {
       lastLives: new Map(home.lastLives),
     },
     fars: system.fars.map(forkCard),
-    wires: system.wires.map(({ req, snp, up, down }) => ({
+    wires: system.wires.map(({ req, snp, up, down, isCut, isDoomed }) => ({
+      isCut,
+      isDoomed,
       req: [...req],
       snp: [...snp],
       up: [...up],
@@ -158,6 +192,7 @@ export function fork(system: System): System {
     })),
     toHost: [...system.toHost],
     toHome: [...system.toHome],
+    outage: system.outage,
   };
 }
 
@@ -175,7 +210,8 @@ export function deliveries(system: System): Delivery[] {
   for (const [at, wire] of system.wires.entries()) {
     const agent = at + 1;
     const request = wire.req[0];
-    if (request !== undefined && canTake(system.home, request)) {
+    const isTaken = request !== undefined && system.outage === null;
+    if (isTaken && canTake(system.home, request)) {
       found.push({ from: "req", agent, index: 0 });
     }
     if (wire.snp.length > 0) found.push({ from: "snp", agent, index: 0 });
@@ -226,8 +262,9 @@ export function deliver(system: System, { from, agent = 0, index }: Delivery): E
       : act(system, 0, (out) => homeBus(system.home, message, out));
   }
   const wire = system.wires[agent - 1], card = system.fars[agent - 1];
-  const [message] = wire?.[from].splice(index, 1) ?? [];
-  if (message === undefined || card === undefined) return { answers: [], lost: [] };
+  const [sent] = wire?.[from].splice(index, 1) ?? [];
+  if (sent === undefined || card === undefined) return { answers: [], lost: [] };
+  const message = system.links.arriving?.(sent, system) ?? sent;
   return from === "req" || from === "up"
     ? act(system, 0, (out) => homeReceive(system.home, message, out))
     : act(system, agent, (out) => farReceive(card, message, out));
@@ -237,8 +274,8 @@ export function deliver(system: System, { from, agent = 0, index }: Delivery): E
 export function act(system: System, by: number, does: (out: Output) => void): Events {
   const out = newOutput();
   does(out);
-  const { links } = system;
-  for (const sent of out.bus) {
+  const { links, outage } = system;
+  for (const sent of outage === null ? out.bus : []) {
     const message = links.bus === undefined ? sent : links.bus(sent, system);
     if (message === null) continue;
     // The notice changes no state, so nothing depends on its order.
@@ -247,9 +284,14 @@ export function act(system: System, by: number, does: (out: Output) => void): Ev
   }
   for (const sent of out.wire) {
     const message = links.wire === undefined ? sent : links.wire(sent, system);
-    if (message !== null) queueOf(system, by, message)?.push(message);
+    if (message !== null && arrives(system, message)) queueOf(system, by, message)?.push(message);
   }
   return { answers: out.answers.map((answer) => ({ by, answer })), lost: out.lost };
+}
+
+function arrives({ wires, outage }: System, { agent, kind }: WireMessage): boolean {
+  if (wires[agent - 1]?.isCut) return false;
+  return outage === null || kind === "Hello";
 }
 
 function queueOf(system: System, by: number, message: WireMessage): WireMessage[] | undefined {
@@ -261,18 +303,20 @@ function queueOf(system: System, by: number, message: WireMessage): WireMessage[
 }
 
 /** Nothing is on its way, and nothing waits. */
-export function isQuiet({ host, home, fars, wires, toHost, toHome }: System): boolean {
+export function isQuiet({ host, home, fars, wires, toHost, toHome, outage }: System): boolean {
+  if (outage !== null) return false;
   if (toHost.length + toHome.length + host.waiting.length + home.slots.length > 0) return false;
   if (home.own.length + home.purges.size > 0) return false;
-  for (const { req, snp, up, down } of wires) {
+  for (const [at, { req, snp, up, down, isDoomed }] of wires.entries()) {
     if (req.length + snp.length + up.length + down.length > 0) return false;
+    if (isDoomed && fars[at]?.isUp) return false;
   }
   for (const { phase, snoop } of home.lines.values()) {
     if (phase !== "idle" || snoop !== null) return false;
   }
   for (const { agent, waiting, active, lines, isUp } of [home.local, ...fars]) {
-    // One that is dead, and that home has given up.
-    if (!isUp && !home.lives.has(agent)) continue;
+    // One that cannot be reached, and that home has given up.
+    if (!isUp && !home.lives.has(agent) && wires[agent - 1]?.isCut) continue;
     if (waiting.length + active.size > 0 || !isUp) return false;
     for (const { state } of lines.values()) if (!/^[SEM]$/.test(state)) return false;
   }

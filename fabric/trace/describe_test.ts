@@ -82,7 +82,7 @@ describe("describeFrame", () => {
   it("C-02: names the message between cards", () => {
     const line = (opcode: OpcodeName, change: Partial<CoherenceEth>) =>
       describeFrame(frame(opcode, { coherenceEth: { ...OWN_LINE, ...change } }), naming).slice(4);
-    const rest = "line=0x7f0000000040 region=0x55aa agent=1 life=2 transaction=9";
+    const rest = "line=0x7f0000000040 region=0x55aa agent=1 life=2 homeLife=1 transaction=9";
     const plain = { placed: false, remote: false, placementVersion: 0 };
     assert.equal(
       line("VENDOR COHERENCE REQUEST", {}),
@@ -101,8 +101,8 @@ describe("describeFrame", () => {
       `VENDOR COHERENCE RESPONSE qp=0x22 psn=7 DataS lost state=shared ${rest}`,
     );
     assert.match(
-      line("VENDOR COHERENCE RESPONSE", { ...plain, command: 14, state: 0, lines: 4 }),
-      / FlushRangeAck line=0x7f0000000040 lines=4 region=/,
+      line("VENDOR COHERENCE RESPONSE", { ...plain, command: 3, state: 0, lines: 4 }),
+      / FlushAck line=0x7f0000000040 lines=4 region=/,
     );
     assert.match(
       line("VENDOR COHERENCE RESPONSE", { ...plain, command: 16, state: 0, lines: 0 }),

@@ -17,6 +17,7 @@ import { logFailureTable, logTable, measureLog, measureLogFailure } from "./repl
 import { measurePage } from "./page.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureQueues, queuesTable } from "./queues.ts";
+import { sharedTables } from "./shared.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -32,7 +33,24 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m", "n", "o", "p", "q", "r"] as const;
+const GROUPS = [
+  "a",
+  "b",
+  "c",
+  "d",
+  "e",
+  "g",
+  "h",
+  "i",
+  "l",
+  "m",
+  "n",
+  "o",
+  "p",
+  "q",
+  "r",
+  "s",
+] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -62,15 +80,17 @@ async function bench(flags: Flags): Promise<void> {
   const logFailure = wanted.has("l") ? measureLogFailure(seed) : [];
   const cliffs = wanted.has("p") ? measureCliffs({ seed, quick }) : [];
   const queues = wanted.has("q") ? measureQueues({ seed, quick }) : [];
+  const shared = wanted.has("s") ? sharedTables(seed) : [];
   const tables = [
     ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
     ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
     ...(wanted.has("p") ? [cliffsTable(cliffs)] : []),
     ...(wanted.has("q") ? [queuesTable(queues)] : []),
+    ...shared,
   ];
   if (flags.write) await writeTables(tables);
   if (flags.json) {
-    const exact = { methods, verified, log, logFailure, cliffs, queues };
+    const exact = { methods, verified, log, logFailure, cliffs, queues, shared };
     print(
       JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), ...exact }),
     );
@@ -117,11 +137,11 @@ const command = new Command("bench")
   .option("--seed <n>", "of every rack", "7")
   .option(
     "--write",
-    "put the tables of (l), (m), (p) and (q) into bench/RESULTS.md, with --only lmpq",
+    "put the tables of (l), (m), (p), (q) and (s) into bench/RESULTS.md, with --only lmpqs",
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

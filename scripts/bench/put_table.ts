@@ -100,7 +100,17 @@ export function putCells(figure: PerMessage, way: string, baseline: PerMessage):
 
 /** A table with the name of its place in `RESULTS.md`: header, then rows. */
 export interface PutTable {
-  readonly name: "methods" | "verified" | "log" | "log-failure" | "cliffs" | "queues";
+  readonly name:
+    | "methods"
+    | "verified"
+    | "log"
+    | "log-failure"
+    | "cliffs"
+    | "queues"
+    | "shared-costs"
+    | "shared-accesses"
+    | "shared-queue"
+    | "shared-lock";
   readonly header: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }

@@ -7,6 +7,16 @@
  */
 import { BTH_BYTES } from "../../fabric/wire/roce/bth.ts";
 import { type Field, sizeOf } from "../../fabric/base/fields.ts";
+import {
+  COHERENCE_CHANGES,
+  COHERENCE_COMMANDS,
+  COHERENCE_PAYLOAD_FIELDS,
+  COHERENCE_STATES,
+  COHERENCE_STATUS,
+  type CoherenceClass,
+  type CoherencePayload,
+  coherencePayloadName,
+} from "../../fabric/wire/roce/coherence_eth.ts";
 import { HINT_FORM_BITS, HINT_FORMS } from "../../fabric/wire/roce/hint.ts";
 import {
   HINT_ATOMICS,
@@ -19,6 +29,7 @@ import {
   HINT_PART_FIELDS,
   HINT_TRAILER_FIELDS,
 } from "../../fabric/wire/roce/hint_eth.ts";
+import { ETHERTYPE_ROCE_V1, GRH_BYTES, GRH_FIELDS } from "../../fabric/wire/roce/grh.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 import {
   EXTENSION_HEADERS,
@@ -35,7 +46,7 @@ type HintPart =
   | "hintObject"
   | "hintPart"
   | "hintTrailer";
-type Header = ExtensionHeader | HintPart;
+type Header = ExtensionHeader | HintPart | CoherencePayload;
 
 const EXTENSION_FIELDS = Object.fromEntries(
   Object.entries(EXTENSION_HEADERS).map(([name, { fields }]) => [name, fields]),
@@ -50,6 +61,7 @@ export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   hintObject: HINT_OBJECT_FIELDS,
   hintPart: HINT_PART_FIELDS,
   hintTrailer: HINT_TRAILER_FIELDS,
+  ...COHERENCE_PAYLOAD_FIELDS,
 };
 
 /** Standard opcodes that Wireshark 4.0 does not know (`rocev2.md` §6.1). */
@@ -99,9 +111,51 @@ local hint_forms = { ${forms.join(", ")} }
 local hint_form_count, hint_magic = ${1 << HINT_FORM_BITS}, 0x${HINT_MAGIC.toString(16)}
 local hint_atomics = { ${atomics.join(", ")} }
 local ud_send, rc_read, rc_write, uc_write = ${opcodes.join(", ")}
+${coherenceText()}
 local bth_bytes, icrc_bytes, roce_port = ${BTH_BYTES}, ${ICRC_BYTES}, ${ROCE_PORT}
+local grh_bytes, grh_length_at = ${GRH_BYTES}, ${PAYLOAD_LENGTH_AT}
+local roce_v1_ethertype = 0x${ETHERTYPE_ROCE_V1.toString(16)}
 `;
 }
+
+/** Names of a coherent card's messages, and what their payloads begin with: the rest is a line. */
+function coherenceText(): string {
+  const classes = OPCODE_ROWS.filter(({ operation }) => operation in COHERENCE_COMMANDS);
+  const commands = classes.map(({ code, operation }) => {
+    const names = COHERENCE_COMMANDS[operation as CoherenceClass].map((name, i) =>
+      `[${i}] = "${name}"`
+    );
+    return `  [${hexByte(code)}] = { ${names.join(", ")} },`;
+  });
+  const all = Object.values(COHERENCE_COMMANDS).flat();
+  const payloads = all.flatMap((name) => {
+    const parts = COHERENCE_CHANGES.map((_, change) => coherencePayloadName(name, change));
+    const given = parts.flatMap((part, i) => part === undefined ? [] : [`[${i}] = "${part}"`]);
+    return given.length === 0 ? [] : [`  ${name} = { ${given.join(", ")} },`];
+  });
+  const names = Object.entries({
+    state: COHERENCE_STATES,
+    change: COHERENCE_CHANGES,
+    status: COHERENCE_STATUS,
+  }).map(([field, texts]) => {
+    const list = texts.map((text, i) => `[${i}] = "${text}"`);
+    return `  ["coherenceEth.${field}"] = { ${list.join(", ")} },`;
+  });
+  return `-- Opcode: names of commands. Command: what its payload begins with, by change. Field: names of values.
+local coherence_commands = {
+${commands.join("\n")}
+}
+local coherence_payloads = {
+${payloads.join("\n")}
+}
+local value_names = {
+${names.join("\n")}
+}`;
+}
+/** Offset of the payload length in a global route header. */
+const PAYLOAD_LENGTH_AT = sizeOf(
+  GRH_FIELDS.slice(0, GRH_FIELDS.findIndex(([name]) => name === "payloadLength")),
+);
 
 function extensionBytes(): string {
   const cells = OPCODE_ROWS.map(({ code, headerBytes }) => `[${hexByte(code)}] = ${headerBytes}`);

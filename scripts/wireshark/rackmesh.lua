@@ -31,7 +31,12 @@ local rows = {
 -- Header: size in bytes, fields as name, first bit, bits.
 local headers = {
   aeth = { bytes = 4, fields = { { "syndrome", 0, 8 }, { "msn", 8, 24 } } },
+  coherenceAdd = { bytes = 8, fields = { { "operand", 0, 64 } } },
+  coherenceCounts = { bytes = 12, fields = { { "loads", 0, 32 }, { "stores", 32, 32 }, { "hits", 64, 32 } } },
   coherenceEth = { bytes = 44, fields = { { "version", 0, 8 }, { "command", 8, 8 }, { "state", 16, 3 }, { "placed", 19, 1 }, { "remote", 20, 1 }, { "change", 21, 2 }, { "stamped", 23, 1 }, { "status", 24, 8 }, { "region", 32, 32 }, { "transaction", 64, 32 }, { "life", 96, 32 }, { "homeLife", 128, 32 }, { "placementVersion", 160, 32 }, { "agent", 192, 8 }, { "offset", 200, 8 }, { "lines", 208, 16 }, { "address", 224, 64 }, { "stamp", 288, 64 } } },
+  coherenceMask = { bytes = 8, fields = { { "mask", 0, 64 } } },
+  coherenceRegion = { bytes = 8, fields = { { "bytes", 0, 64 } } },
+  coherenceSwap = { bytes = 16, fields = { { "compare", 0, 64 }, { "swap", 64, 64 } } },
   digestEth = { bytes = 4, fields = { { "crc", 0, 32 } } },
   feth = { bytes = 4, fields = { { "select", 26, 2 }, { "placement", 28, 4 } } },
   hintEntry = { bytes = 24, fields = { { "kinds", 0, 8 }, { "operands", 8, 1 }, { "operation", 9, 7 }, { "messages", 16, 16 }, { "objects", 32, 8 }, { "sequence", 40, 24 }, { "rkey", 64, 32 }, { "length", 96, 32 }, { "va", 128, 64 } } },
@@ -63,7 +68,26 @@ local hint_forms = { none = 0, header = 1, payload = 2, range = 3 }
 local hint_form_count, hint_magic = 4, 0x68696e74
 local hint_atomics = { [3] = true, [4] = true }
 local ud_send, rc_read, rc_write, uc_write = 0x64, 0xc, 0xa, 0x2a
+-- Opcode: names of commands. Command: what its payload begins with, by change. Field: names of values.
+local coherence_commands = {
+  [0xd0] = { [0] = "GetS", [1] = "GetM", [2] = "Put", [3] = "Flush", [4] = "Read", [5] = "Write", [6] = "Hello", [7] = "Register", [8] = "Deregister", [9] = "FlushRange" },
+  [0xd2] = { [0] = "Inv", [1] = "RecI", [2] = "RecS" },
+  [0xd3] = { [0] = "DataS", [1] = "DataE", [2] = "WbAck", [3] = "FlushAck", [4] = "Retry", [5] = "Value", [6] = "Welcome", [7] = "InvAck", [8] = "RecIData", [9] = "RecSData", [10] = "Complete", [11] = "Dirty", [12] = "Registered", [13] = "Deregistered", [14] = "Renew", [15] = "Renewed", [16] = "Counts" },
+}
+local coherence_payloads = {
+  Write = { [1] = "coherenceMask", [2] = "coherenceAdd", [3] = "coherenceSwap" },
+  Register = { [0] = "coherenceRegion", [1] = "coherenceRegion", [2] = "coherenceRegion", [3] = "coherenceRegion" },
+  Registered = { [0] = "coherenceRegion", [1] = "coherenceRegion", [2] = "coherenceRegion", [3] = "coherenceRegion" },
+  Counts = { [0] = "coherenceCounts", [1] = "coherenceCounts", [2] = "coherenceCounts", [3] = "coherenceCounts" },
+}
+local value_names = {
+  ["coherenceEth.state"] = { [0] = "none", [1] = "invalid", [2] = "shared", [3] = "exclusive", [4] = "modified" },
+  ["coherenceEth.change"] = { [0] = "none", [1] = "write", [2] = "add", [3] = "compare-swap" },
+  ["coherenceEth.status"] = { [0] = "ok", [1] = "lost", [2] = "refused" },
+}
 local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
+local grh_bytes, grh_length_at = 40, 4
+local roce_v1_ethertype = 0x8915
 -- tables end
 
 local names, hint_form_names = {}, {}
@@ -76,12 +100,14 @@ local fields = {
   icrc = ProtoField.uint32("rackmesh.icrc", "Invariant CRC", base.HEX),
   form = ProtoField.uint8("rackmesh.hint.form", "Hint form", base.DEC, hint_form_names),
   range = ProtoField.uint32("rackmesh.hint.range", "Hint at a range of bytes", base.DEC),
+  message = ProtoField.string("rackmesh.coherence.message", "Message between coherent cards"),
+  line = ProtoField.bytes("rackmesh.coherence.line", "Line"),
 }
 for name, header in pairs(headers) do
   for _, field in ipairs(header.fields) do
     local key = name .. "." .. field[1]
     local make = field[3] > 32 and ProtoField.uint64 or ProtoField.uint32
-    fields[key] = make("rackmesh." .. key, key, base.HEX_DEC)
+    fields[key] = make("rackmesh." .. key, key, base.HEX_DEC, value_names[key])
   end
 end
 rackmesh.fields = fields
@@ -158,11 +184,28 @@ local function dissect_carried(buffer, pinfo, tree, last)
   if subtree then subtree:add(fields.form, buffer(8, 1), form) end
 end
 
--- Wireshark's own dissector goes first: it knows everything up to the end of the BTH.
-local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
+-- A coherent card's message: its name, its payload's fields, its line. Returns its text for the list of packets.
+local function add_message(tree, buffer, at, last, values)
+  local name = coherence_commands[buffer(0, 1):uint()][values.command] or "unknown command " .. values.command
+  local state = value_names["coherenceEth.state"][values.state]
+  tree:add(fields.message, buffer(bth_bytes + 1, 1), name)
+  if last > at then
+    local payload = tree:add(fields.payload, buffer(at, last - at))
+    local part = coherence_payloads[name] and coherence_payloads[name][values.change]
+    if part then at = add_header(payload, buffer, at, last, part) end
+    if at and last > at then payload:add(fields.line, buffer(at, last - at)) end
+  end
+  local text = " " .. name
+  if values.change > 0 then text = text .. " " .. value_names["coherenceEth.change"][values.change] end
+  if values.status > 0 then text = text .. " " .. (value_names["coherenceEth.status"][values.status] or "?") end
+  if values.state > 0 then text = text .. " " .. (state or "?") end
+  if values.lines > 0 then text = text .. " line=0x" .. values.address:tohex():gsub("^0+(.)", "%1") end
+  if values.lines > 1 then text = text .. " lines=" .. values.lines end
+  return text
+end
 
-function rackmesh.dissector(buffer, pinfo, tree)
-  if roce then roce:call(buffer, pinfo, tree) end
+-- From the BTH on.
+local function dissect_transport(buffer, pinfo, tree)
   if buffer:len() < bth_bytes + icrc_bytes then return end
   local row = rows[buffer(0, 1):uint()]
   local padding = buffer(1, 1):bitfield(2, 2)
@@ -175,13 +218,38 @@ function rackmesh.dissector(buffer, pinfo, tree)
     at, values = add_header(subtree, buffer, at, last, name)
     if at == nil then return end
   end
-  if last > at then
+  local message = ""
+  if row.headers[1] == "coherenceEth" then
+    message = add_message(subtree, buffer, at, last, values)
+  elseif last > at then
     local payload = subtree:add(fields.payload, buffer(at, last - at))
     if row.headers[1] == "hintEth" then add_groups(payload, buffer, at, last, values.groups) end
   end
   subtree:add(fields.icrc, buffer(buffer:len() - icrc_bytes, icrc_bytes))
   local info = string.format("%s QP=0x%06x PSN=%d", row.name, buffer(5, 3):uint(), buffer(9, 3):uint())
-  pinfo.cols.info:set(info)
+  pinfo.cols.info:set(info .. message)
+end
+
+-- Wireshark's own dissectors go first: they know everything up to the end of the BTH.
+local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
+
+function rackmesh.dissector(buffer, pinfo, tree)
+  if roce then roce:call(buffer, pinfo, tree) end
+  dissect_transport(buffer, pinfo, tree)
 end
 
 DissectorTable.get("udp.port"):add(roce_port, rackmesh)
+
+-- RoCEv1: a global route header between Ethernet and BTH, which says where the packet ends.
+local rackmesh_v1 = Proto("rackmesh_v1", "Rackmesh in RoCEv1")
+local roce_v1 = DissectorTable.get("ethertype"):get_dissector(roce_v1_ethertype)
+
+function rackmesh_v1.dissector(buffer, pinfo, tree)
+  if roce_v1 then roce_v1:call(buffer, pinfo, tree) end
+  if buffer:len() < grh_bytes then return end
+  local length = buffer(grh_length_at, 2):uint()
+  if buffer:len() < grh_bytes + length then return end
+  dissect_transport(buffer(grh_bytes, length):tvb(), pinfo, tree)
+end
+
+DissectorTable.get("ethertype"):add(roce_v1_ethertype, rackmesh_v1)

@@ -9,6 +9,7 @@ import {
   measureLog,
   measureLogFailure,
 } from "../../scripts/bench/replicated_log.ts";
+import { sharedTables } from "../../scripts/bench/shared.ts";
 import { measureVerified, verifiedTable } from "../../scripts/bench/verified.ts";
 
 describe("The tables of RESULTS.md", () => {
@@ -20,6 +21,10 @@ describe("The tables of RESULTS.md", () => {
 
   it("V-10: that of verified writes is what a run gives, too", () => {
     assert.equal(results, withTable(results, verifiedTable(measureVerified(7))));
+  });
+
+  it("C-11: those of shared memory are what a run gives (deno task bench --only s --write)", () => {
+    assert.equal(results, sharedTables(7).reduce(withTable, results));
   });
 
   it("P-40: those of the replicated log are what a run gives (deno task bench --only l --write)", () => {

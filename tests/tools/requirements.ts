@@ -533,8 +533,19 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
 };
 
 /** The coherent RNIC. */
-const COHERENCE_NUMBERS = ["01", "02", "03", "04", "05", "06", "07", "08", "10", "11"];
+const COHERENCE_NUMBERS = ["02", "03", "04", "05", "06", "07", "08", "10", "11"];
 const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
+  "C-01": {
+    proof: [
+      "builds cards of RoCEv1 for a rack, or for a host, and says nothing of RoCEv2's",
+      "does all that RoCEv2 does, packet for packet, in frames that are 12 B longer",
+      "a card drops the other version's frames, and counts them; the sender gives up",
+      "leaves the same memory as RoCEv2 by every method, DDIO …",
+      "has one digest as a process per node, per machine and in all",
+      "tshark reads the same of RoCEv1, global route headers and tags",
+    ],
+    lacks: "the coherent attachment's layers, protocol conversion and caches on a rack",
+  },
   "C-09": {
     proof: [
       "two computers, one line: loads, stores, ownership, flushes, evictions",

@@ -210,5 +210,8 @@ export const EXPECTATIONS = [
   "answers-in-order",
   "ports-keep-their-rate",
   "objects-are-whole",
+  "loads-return-the-last-store",
+  "single-writer-or-readers",
+  "every-access-is-answered",
 ] as const;
 export type ExpectationName = typeof EXPECTATIONS[number];

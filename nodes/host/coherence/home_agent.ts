@@ -16,6 +16,7 @@ import {
   type HostAgent,
   type HostChange,
   hostReceive,
+  newHostAgent,
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import { type Answer, type Data, LOST } from "../../../fabric/coherence/messages.ts";
@@ -67,20 +68,16 @@ export class HomeAgent {
 
   constructor(parts: HomeAgentParts) {
     this.#parts = parts;
+    const initial = (line: number) => this.#fromMemory(line);
     this.#agent = {
-      table: HOST_TABLE,
-      contents: CONTENTS,
-      lines: new Map(),
-      waiting: [],
-      notices: 0,
-      initial: (line) => this.#fromMemory(line),
+      ...newHostAgent({ table: HOST_TABLE, contents: CONTENTS, initial }),
       changed: (line, change) => this.#changed(line, change),
     };
   }
 
   /** Notices that the card's E has become M [0060]. */
   get notices(): number {
-    return this.#agent.notices;
+    return this.#agent.counts.notices;
   }
 
   /** When {@link run} has something to do. */

@@ -32,6 +32,7 @@ import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type CardLink, type Coherence, countOne, type HomeEnd } from "../state/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
+import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -109,6 +110,15 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
   const isConverted = (from !== "bus" && out.bus.length > 0) ||
     (from === "bus" && out.wire.length > 0);
   if (isConverted) spendConversion(device);
+  if (device.out.auditing) {
+    const { regions } = home;
+    auditLines(device, coherence, {
+      cache: "local",
+      card: card.local,
+      regions,
+      changed: out.changed,
+    });
+  }
   if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, home }, message);
   for (const message of out.bus) sendOnBus(device, coherence, message);
@@ -319,11 +329,11 @@ export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): v
     actAtHome(device, { coherence, home, from: "card" }, homeWake);
     leave(device, coherence, home);
   }
-  if (device.now >= home.opensAt) openHome(device, coherence, home);
+  if (device.now >= home.opensAt) openHome(device, home);
 }
 
 /** Greetings that have waited are taken, where nothing more holds them up. */
-export function openHome(device: Device, coherence: Coherence, home: HomeEnd): void {
+export function openHome(device: Device, home: HomeEnd): void {
   if (home.greetings.size === 0 || home.exposed.size < home.regions.length) return;
   const waiting = [...home.greetings.values()];
   home.greetings.clear();

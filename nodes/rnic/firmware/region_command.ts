@@ -37,7 +37,7 @@ export function registerRegion(
   if (home !== undefined) {
     if (home.exposed.has(id)) return refusal("EBUSY", `Region ${id} is exposed already`);
     home.exposed.set(id, region);
-    if (device.now >= home.opensAt) openHome(device, coherence, home);
+    if (device.now >= home.opensAt) openHome(device, home);
     return DONE;
   }
   const refused = refuseFar(far, id);

@@ -3,7 +3,7 @@
  * remote cache of each other home's, and the queue pairs to the cards at the other ends. Modules of `coherence/`
  * act on it.
  */
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { FarCard } from "../../../fabric/coherence/far_card.ts";
 import type { HomeCard } from "../../../fabric/coherence/home_card.ts";
@@ -88,6 +88,8 @@ export interface FarEnd {
   credits: number;
   /** A greeting that is not answered: what is sent again, when, and how often still. */
   greeting: { readonly message: WireMessage; at: Time; left: number } | undefined;
+  /** When a queue pair of the link has failed: the card begins a new life in that step; else NEVER. */
+  renewAt: Time;
   /** Lines with content here, of which the host's cores may wait for a change (decision 19). */
   readonly readable: Set<number>;
 }
@@ -131,6 +133,8 @@ export interface Coherence {
   nextLink: number;
   /** States that the trace has shown, by track. */
   readonly shown: Map<string, string>;
+  /** States that audit records have told, by cache, region and line; absent: I. */
+  readonly noted: Map<string, string>;
   readonly counters: CoherenceCounters;
 }
 

@@ -10,9 +10,10 @@ import {
   hostAccess,
   type HostAgent,
   hostReceive,
+  newHostAgent,
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES, type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
-import { type Answer, LOST } from "../../../fabric/coherence/messages.ts";
+import type { Answer, LOST } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import {
   REGION_LINE_BYTES,
@@ -82,14 +83,11 @@ export class RegionRig {
       },
     });
     const { memory } = this.rig.a.host;
-    this.agent = {
+    this.agent = newHostAgent({
       table: HOST_TABLE,
       contents: LINE_BYTES,
-      lines: new Map(),
-      waiting: [],
-      notices: 0,
       initial: (line) => memory.slice(line * REGION_LINE_BYTES, (line + 1) * REGION_LINE_BYTES),
-    };
+    });
     this.rig.a.host.hear = (message) => {
       if (message.kind !== "line") return;
       const bus = { kind: message.op, line: lineOf(message.address), data: message.data };

@@ -1,0 +1,114 @@
+/** Accesses to shared regions, from the audit records of a run: see `fabric/audit.ts`. Read `line_order.ts` next. */
+import type {
+  AccessedRecord,
+  AccessRecord,
+  RegionLostRecord,
+  RegionRecord,
+  TimedRecord,
+} from "../../../fabric/audit.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { lifeAt, type Lives } from "../lives.ts";
+import type { Instant } from "../values.ts";
+
+/** An access of a program, from the record of its begin. */
+export interface Access {
+  /** `load 7 of a/0/queue#0`. */
+  readonly name: string;
+  readonly node: string;
+  readonly note: AccessRecord;
+  readonly began: Instant;
+  /** Undefined where its program was never told how it ended. */
+  ended: { readonly at: Instant; readonly note: AccessedRecord } | undefined;
+}
+
+export interface Lost {
+  readonly at: Instant;
+  readonly note: RegionLostRecord;
+}
+
+/** A region as the first record of its use has it, and what was done to it. */
+export interface Region {
+  readonly record: RegionRecord;
+  readonly accesses: Access[];
+  readonly losses: Lost[];
+}
+
+export interface SharedAccesses {
+  readonly regions: ReadonlyMap<string, Region>;
+  /** Records that contradict each other: an answer to nothing, two answers, an access outside its region. */
+  readonly wrong: readonly string[];
+}
+
+/** Whether the promises about shared regions are about this run. */
+export function usesRegions({ notes }: { readonly notes: readonly TimedRecord[] }): boolean {
+  return notes.some(({ note }) => note.kind === "region" || note.kind === "line-state");
+}
+
+/** All accesses of a run, in the order of their begins. */
+export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
+  const regions = new Map<string, Region>();
+  const open = new Map<string, Access>();
+  const wrong: string[] = [];
+  for (const [order, { time, node, by, note }] of notes.entries()) {
+    const at: Instant = { time, node, order };
+    switch (note.kind) {
+      case "region": {
+        const known = regions.get(note.region);
+        if (known === undefined) {
+          regions.set(note.region, { record: note, accesses: [], losses: [] });
+        } else if (!isSameRegion(known.record, note)) {
+          wrong.push(`${node}: region ${note.region} is not as other hosts have it`);
+        }
+        break;
+      }
+      case "access": {
+        const name = accessName(by, note);
+        const region = regions.get(note.region);
+        const access: Access = { name, node, note, began: at, ended: undefined };
+        if (region === undefined) wrong.push(`${name}: there is no region ${note.region}`);
+        else if (note.offset < 0 || note.offset + note.length > region.record.bytes) {
+          const range = `[${note.offset}, ${note.offset + note.length})`;
+          wrong.push(`${name}: ${range} is not within the region's ${region.record.bytes} B`);
+        } else region.accesses.push(access);
+        const key = `${by} ${note.id}`;
+        if (open.has(key)) wrong.push(`${name} begins twice`);
+        open.set(key, access);
+        break;
+      }
+      case "accessed": {
+        const access = open.get(`${by} ${note.id}`);
+        if (access === undefined) wrong.push(`${by}: an answer to no access, ${note.id}`);
+        else if (access.ended !== undefined) wrong.push(`${access.name} is answered twice`);
+        else access.ended = { at, note };
+        break;
+      }
+      case "region-lost": {
+        const region = regions.get(note.region);
+        if (region === undefined) {
+          wrong.push(`${node}: bytes of ${note.region}, which is no region, are lost`);
+        } else region.losses.push({ at, note });
+        break;
+      }
+    }
+  }
+  return { regions, wrong };
+}
+
+export function accessName(by: string, { op, id }: AccessRecord): string {
+  return `${op} ${id} of ${by}`;
+}
+
+function isSameRegion(x: RegionRecord, y: RegionRecord): boolean {
+  return x.home === y.home && x.bytes === y.bytes && x.at === y.at &&
+    x.answerWithinPs === y.answerWithinPs;
+}
+
+/** Whether the node had power at all instants [from, to]. */
+export function hadPower(run: Lives, { node, from, to }: {
+  readonly node: string;
+  readonly from: Time;
+  readonly to: Time;
+}): boolean {
+  const life = lifeAt(run, node, from);
+  return life >= 0 && lifeAt(run, node, to) === life;
+}

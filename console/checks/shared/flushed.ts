@@ -1,0 +1,88 @@
+/**
+ * Stores to regions in SCM as writes that the checker of persistence judges (P-41, decision 12): what a flush
+ * covered that began when the store was done is promised from the flush's end on, wherever the dirty copy was.
+ */
+import type { TimedRecord } from "../../../fabric/audit.ts";
+import { type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
+import { type Access, type Region, sharedAccesses } from "./accesses.ts";
+import { isEqual, sumOf } from "./line_order.ts";
+
+/** The writes, in the order of their begins. A loss that was reported takes its bytes' promises back. */
+export function flushedWrites(notes: readonly TimedRecord[]): NotedWrite[] {
+  if (!notes.some(({ note }) => note.kind === "region")) return [];
+  return [...sharedAccesses(notes).regions.values()].flatMap(writesOf)
+    .sort((x, y) => x.issued.order - y.issued.order);
+}
+
+function writesOf({ record: { home, at }, accesses }: Region): NotedWrite[] {
+  if (at === undefined) return [];
+  const writes: NotedWrite[] = [], offsets: number[] = [];
+  for (const access of accesses) {
+    const bytes = writtenBy(access);
+    if (bytes === undefined) continue;
+    const { name, began, ended, note: { offset } } = access;
+    const from = at + offset;
+    const visible = ended?.note.result === "done" ? ended.at : undefined;
+    const common = { name, on: home, from, to: from + bytes.length, bytes, line: undefined };
+    writes.push({ ...common, issued: began, visible, promised: undefined, after: [] });
+    offsets.push(offset);
+  }
+  const flushes = accesses.filter(({ note, ended }) =>
+    note.op === "flush" && ended?.note.result === "done"
+  ).sort((x, y) => x.ended!.at.order - y.ended!.at.order);
+  for (const [i, write] of writes.entries()) {
+    const from = offsets[i]!, to = from + write.bytes.length;
+    write.promised = coveredAt(flushes, { from, to, done: write.visible });
+  }
+  return writes;
+}
+
+/** When flushes that began after `done` have covered bytes [from, to), each line by one of them. */
+function coveredAt(
+  flushes: readonly Access[],
+  { from, to, done }: {
+    readonly from: number;
+    readonly to: number;
+    readonly done: Instant | undefined;
+  },
+): Instant | undefined {
+  if (done === undefined) return undefined;
+  let covered = from;
+  let last: Instant | undefined;
+  while (covered < to) {
+    const flush = flushes.find(({ note: { offset, length }, began }) =>
+      offset <= covered && offset + length > covered && isBefore(done, began)
+    );
+    if (flush === undefined) return undefined;
+    covered = flush.note.offset + flush.note.length;
+    const { at } = flush.ended!;
+    if (last === undefined || last.order < at.order) last = at;
+  }
+  return last;
+}
+
+/** What an access wrote, or may have written; undefined where it wrote nothing, or what is not known. */
+function writtenBy({ note, ended }: Access): Uint8Array | undefined {
+  const { op, bytes, compare } = note;
+  if (op === "store") return bytes;
+  // The sum of an atomic that was not answered is not known: see `hasUnknownBytes`.
+  const old = ended?.note.bytes;
+  if (op === "add") return old && bytes && sumOf(old, bytes);
+  if (op !== "compare-swap") return undefined;
+  return old !== undefined && !isEqual(old, compare) ? undefined : bytes;
+}
+
+/** Units of SCM that an access may have changed in a way that its record does not tell. */
+export function unknownUnits(notes: readonly TimedRecord[], host: string): Set<number> {
+  const units = new Set<number>();
+  if (!notes.some(({ note }) => note.kind === "region")) return units;
+  for (const { record: { home, at }, accesses } of sharedAccesses(notes).regions.values()) {
+    if (at === undefined || home !== host) continue;
+    for (const { note: { op, offset }, ended } of accesses) {
+      if (op !== "add" || ended?.note.bytes !== undefined) continue;
+      const from = at + offset;
+      units.add(from - from % UNIT_BYTES);
+    }
+  }
+  return units;
+}

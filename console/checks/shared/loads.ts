@@ -1,0 +1,190 @@
+/** C-09, C-10: a load of a shared region returns the last store; after a loss is reported, never what was before. */
+import type { Time } from "../../../fabric/base/time.ts";
+import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
+import type { Checker, RunRecord } from "../run_record.ts";
+import type { Instant } from "../values.ts";
+import { type Access, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
+import { accessesIn } from "./answered.ts";
+import { firstFault } from "./faults.ts";
+import {
+  judgeLine,
+  LINE_BYTES,
+  type LineEvent,
+  type LineOp,
+  type LineVerdict,
+} from "./line_order.ts";
+import { mayHaveOf } from "./persisted_lines.ts";
+
+export const loads: Checker = {
+  name: "loads-return-the-last-store",
+  promise:
+    "There is one order of all accesses to a line of a shared region, each between its begin and its end, in which " +
+    "every load and atomic returns what the last store left; after a loss is reported a load says so, or returns " +
+    "what was stored later.",
+  looked: (run) => countOf(accessesIn(run), "access", "accesses"),
+  subjects: accessesIn,
+  concerns: usesRegions,
+  without: "no program accessed a shared region",
+  check: checkLoads,
+};
+
+function checkLoads(run: RunRecord): Finding[] {
+  const findings: Finding[] = [];
+  for (const region of sharedAccesses(run.notes).regions.values()) {
+    for (const [line, events] of linesOf(run, region)) {
+      const text = textOf(judgeLine(events));
+      if (text === undefined) continue;
+      findings.push({ text: `line ${line} of ${region.record.region}: ${text}` });
+      if (findings.length >= FINDINGS_MAX) return findings;
+    }
+  }
+  return findings;
+}
+
+/** A line that is not judged to its end is no line that is right. */
+function textOf({ wrong, unchecked }: LineVerdict): string | undefined {
+  if (unchecked !== undefined) {
+    return `unchecked from ${unchecked.op.name} on: ${unchecked.why}`;
+  }
+  if (wrong === undefined) return undefined;
+  const { op, mayBe } = wrong;
+  const seen = op.isLost === true ? "lost" : op.seen?.toHex() ?? "";
+  const what = op.op === "lose" ? "this is no order of its loads" : `it found ${seen}`;
+  return `${op.name}, ${op.length} B at ${op.from} of the line: ${what}, where it may have ${
+    mayBe.join(" or ")
+  }`;
+}
+
+/** A begin or an end, where it is in the order of the line's events. */
+interface Placed {
+  readonly event: LineEvent;
+  readonly time: Time;
+  /** At one instant: a node's begins that follow an end of its own come after other nodes' begins. */
+  readonly phase: number;
+}
+
+/** What happens to each line, in time: begins before ends of the same instant, as they may have overlapped. */
+function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
+  const placed = new Map<number, Placed[]>();
+  const add = (line: number, event: LineEvent, { time, phase }: Omit<Placed, "event">) => {
+    const all = placed.get(line) ?? [];
+    placed.set(line, all);
+    all.push({ event, time, phase });
+  };
+  const phases = phasesOf(region.accesses);
+  for (const access of region.accesses) {
+    for (const [line, op, isSure] of piecesOf(access, region.accesses)) {
+      const { began, ended } = access;
+      add(line, { kind: "begin", op }, { time: began.time, phase: phases.get(began.order)! });
+      if (!isSure || ended === undefined) continue;
+      add(line, { kind: "end", op }, { time: ended.at.time, phase: phases.get(ended.at.order)! });
+    }
+  }
+  for (const { at, note } of region.losses) {
+    for (const { offset, length } of note.ranges) {
+      for (let line = lineOf(offset); line * LINE_BYTES < offset + length; line++) {
+        const name = `the loss that ${at.node} reported at ${at.time} ps`;
+        const op: LineOp = { name, op: "lose", from: 0, length: LINE_BYTES };
+        add(line, { kind: "begin", op }, { time: lossFrom(run, region, at.time), phase: 0 });
+        add(line, { kind: "end", op }, { time: at.time, phase: 0.5 });
+      }
+    }
+  }
+  const lives = run.lives.get(region.record.home) ?? [];
+  const failures = lives.filter(({ to }) => to !== Infinity);
+  const lines = new Map<number, LineEvent[]>();
+  for (const [line, all] of placed) {
+    for (const [i, { to }] of failures.entries()) {
+      const mayHave = mayHaveOf(run, region, { line, at: to });
+      const event: LineEvent = { kind: "restart", mayHave };
+      all.push({ event, time: to, phase: -1 });
+      // What was lost while home had no power is as it was persistent when home is back.
+      const back = lives[i + 1];
+      if (back !== undefined) all.push({ event, time: back.from, phase: -1 });
+    }
+    all.sort((x, y) => x.time - y.time || x.phase - y.phase);
+    lines.set(line, all.map(({ event }) => event));
+  }
+  return lines;
+}
+
+/** From when on bytes may have been lost that are reported at `at`: from the first fault on, in home's life. */
+function lossFrom(run: RunRecord, { record }: Region, at: Time): Time {
+  const { home, answerWithinPs } = record;
+  const life = run.lives.get(home)?.findLast(({ from }) => from + answerWithinPs < at);
+  return Math.min(Math.max(firstFault(run), life?.from ?? 0), at);
+}
+
+/** By the order of a note: whole numbers for begins, and half of one more for ends. */
+function phasesOf(accesses: readonly Access[]): Map<number, number> {
+  const ends = accesses.flatMap(({ began, ended }) => [
+    { ...began, isEnd: false },
+    ...ended === undefined ? [] : [{ ...ended.at, isEnd: true }],
+  ]).sort((x, y) => x.order - y.order);
+  const phases = new Map<number, number>();
+  const last = new Map<string, Instant & { phase: number }>();
+  for (const { isEnd, ...at } of ends) {
+    const before = last.get(at.node);
+    const known = before?.time === at.time ? before.phase : 0;
+    const phase = isEnd ? Math.floor(known) + 0.5 : Math.ceil(known);
+    phases.set(at.order, phase);
+    last.set(at.node, { ...at, phase });
+  }
+  return phases;
+}
+
+function lineOf(offset: number): number {
+  return Math.floor(offset / LINE_BYTES);
+}
+
+/**
+ * An access as what it does to each of its lines, and whether that is sure to be done by its end. One that has no
+ * effect and saw nothing is left out.
+ */
+function* piecesOf(
+  access: Access,
+  all: readonly Access[],
+): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
+  const { name, note: { op, offset, length, bytes, compare }, ended } = access;
+  if (op === "flush") return;
+  const result = ended?.note.result;
+  const seen = result === "done" ? ended?.note.bytes : undefined;
+  const first = lineOf(offset), last = lineOf(offset + length - 1);
+  // Of several lines, the answer does not say which one is lost, nor which stores were done.
+  const isLost = result === "lost" && first === last;
+  const isSure = result === "done" || isLost;
+  if (op === "load" && !isSure) return;
+  if (op === "store" && !isSure && !isEverSeen(access, all)) return;
+  for (let line = first; line <= last; line++) {
+    const begin = Math.max(offset, line * LINE_BYTES);
+    const end = Math.min(offset + length, (line + 1) * LINE_BYTES);
+    const part = (whole: Uint8Array | undefined) => whole?.subarray(begin - offset, end - offset);
+    const own: LineOp = {
+      name,
+      op,
+      from: begin - line * LINE_BYTES,
+      length: end - begin,
+      bytes: part(bytes),
+      compare,
+      seen: part(seen),
+      ...(isLost && { isLost }),
+    };
+    yield [line, own, isSure];
+  }
+}
+
+/** Whether an access has seen a byte of a store that may not have been done: else it makes no difference. */
+function isEverSeen({ note, began }: Access, all: readonly Access[]): boolean {
+  const { offset, bytes } = note;
+  if (bytes === undefined) return false;
+  return all.some(({ note: other, ended }) => {
+    const seen = ended?.note.bytes;
+    if (seen === undefined || ended!.at.time < began.time) return false;
+    const from = Math.max(offset, other.offset);
+    const to = Math.min(offset + bytes.length, other.offset + seen.length);
+    for (let at = from; at < to; at++) {
+      if (bytes[at - offset] === seen[at - other.offset]) return true;
+    }
+    return false;
+  });
+}

@@ -1,0 +1,387 @@
+/**
+ * What memory that computers share has cost (C-11): accesses by placement and by the far computer's share of them, with
+ * the shares at which another placement costs less; queues and locks. Of programs as those of
+ * `scripts/scenarios/coherent_*.yaml`: each computer tells its own part, a row is of all computers of a memory.
+ */
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { type Column, columnsOf, tableText } from "./table.ts";
+
+/** Latencies of operations, in ps. */
+export interface SharedLatency {
+  readonly count: number;
+  readonly median: Time;
+  readonly p99: Time;
+  readonly max: Time;
+  readonly mean: Time;
+}
+
+interface OfMemory {
+  readonly variant: string;
+  readonly card: string;
+  /** Of a region (C-04); `none` of PCIe cards. */
+  readonly placement: string;
+}
+
+/** Accesses of two computers, of which the far one makes so many of a hundred. */
+export interface AccessRow extends OfMemory {
+  readonly farPercent: number;
+  /** null where the computer has made none. */
+  readonly homeLoadPs: SharedLatency | null;
+  readonly homeStorePs: SharedLatency | null;
+  readonly farLoadPs: SharedLatency | null;
+  readonly farStorePs: SharedLatency | null;
+  /** Over the accesses of both. */
+  readonly accesses: number;
+  readonly meanPs: Time;
+  readonly busMessagesPerAccess: number;
+  readonly networkMessagesPerAccess: number;
+  /** Of the far computer's accesses, those that the cache of a card has served; null where cards keep none. */
+  readonly hitRate: number | null;
+}
+
+export interface SharedQueueRow extends OfMemory {
+  /** `far to home`, `home to far`. */
+  readonly way: string;
+  /** `paced`: each message alone; `at once`: as fast as there is room. */
+  readonly load: string;
+  readonly messages: number;
+  /** From the store to the load that has found it. */
+  readonly latencyPs: SharedLatency;
+  readonly messagesPerSecond: number;
+  /** Looks at memory for each message, of both computers. */
+  readonly looksPerMessage: number;
+  readonly busMessagesPerMessage: number;
+  readonly networkMessagesPerMessage: number;
+}
+
+export interface LockRow extends OfMemory {
+  /** One computer's sections. */
+  readonly node: string;
+  readonly side: string;
+  readonly sections: number;
+  /** From the request to the lock's grant. */
+  readonly latencyPs: SharedLatency;
+  readonly sectionsPerSecond: number;
+  readonly looksPerSection: number;
+  /** Of all of the lock's computers, over all of their sections. */
+  readonly busMessagesPerSection: number;
+  readonly networkMessagesPerSection: number;
+}
+
+/** One access to a line, alone. */
+export interface CostRow extends OfMemory {
+  /** `far load`, `home store` …: by whom, and what. */
+  readonly access: string;
+  /** What was done with the line before: `nothing`, `its own load`, `home's store` … */
+  readonly after: string;
+  readonly tookPs: Time;
+  /** Of both computers. */
+  readonly busMessages: number;
+  readonly networkMessages: number;
+}
+
+/** Where two placements' accesses cost the same: on either side of this share another one costs less. */
+export interface Crossover {
+  readonly variant: string;
+  readonly farPercent: number;
+  /** The placement that costs less below it, and the one above. */
+  readonly below: string;
+  readonly above: string;
+}
+
+export interface SharedReport {
+  readonly costs: readonly CostRow[];
+  readonly accesses: readonly AccessRow[];
+  readonly queues: readonly SharedQueueRow[];
+  readonly locks: readonly LockRow[];
+  readonly crossovers: readonly Crossover[];
+}
+
+/** What one computer tells of a workload. */
+interface Told {
+  readonly program: "shared";
+  readonly workload: "cost" | "access" | "queue" | "lock";
+  readonly card: string;
+  readonly placement: string;
+  readonly side: string;
+  readonly busMessages: number;
+  readonly networkMessages: number;
+  readonly access?: string;
+  readonly after?: string;
+  readonly tookPs?: Time;
+  readonly farPercent?: number;
+  readonly loadPs?: SharedLatency;
+  readonly storePs?: SharedLatency;
+  readonly hits?: number;
+  readonly asked?: number;
+  readonly way?: string;
+  readonly load?: string;
+  readonly messages?: number;
+  readonly sections?: number;
+  readonly looks?: number;
+  readonly latencyPs?: SharedLatency;
+  readonly messagesPerSecond?: number;
+  readonly sectionsPerSecond?: number;
+}
+
+interface Part {
+  readonly node: string;
+  readonly told: Told;
+}
+
+/** Whether a program's result stands in these tables. */
+export function isInSharedTable({ value }: { readonly value: unknown }): boolean {
+  return isMapping(value) && value["program"] === "shared" &&
+    typeof value["workload"] === "string" && typeof value["busMessages"] === "number";
+}
+
+/** The rows of one variant, from what its nodes have reported; undefined of a run without such programs. */
+export function sharedReport(
+  variant: string,
+  reports: readonly { readonly node: string; readonly topic: string; readonly value: unknown }[],
+): SharedReport | undefined {
+  const parts = reports.flatMap(({ node, topic, value }): Part[] =>
+    topic === "result" && isInSharedTable({ value }) ? [{ node, told: value as Told }] : []
+  );
+  if (parts.length === 0) return undefined;
+  const groups = (workload: Told["workload"], ...by: readonly (keyof Told)[]) => {
+    const own = parts.filter(({ told }) => told.workload === workload);
+    const key = ({ told }: Part) =>
+      ["card", "placement", ...by].map((name) => told[name as "card"]);
+    return [...Map.groupBy(own, (part) => key(part).join(" ")).values()];
+  };
+  const accesses = groups("access", "farPercent").map((group) => accessRow(variant, group))
+    .toSorted(byMemoryAndShare);
+  return {
+    costs: groups("cost", "access", "after").flatMap((group) => costRow(variant, group))
+      .toSorted(byAccess),
+    accesses,
+    queues: groups("queue", "way", "load").flatMap((group) => queueRow(variant, group)),
+    locks: groups("lock").flatMap((group) => lockRows(variant, group)),
+    crossovers: crossoversOf(accesses),
+  };
+}
+
+/** The reports of all variants as one; undefined of none. */
+export function joinedReport(reports: readonly SharedReport[]): SharedReport | undefined {
+  if (reports.length === 0) return undefined;
+  return {
+    costs: reports.flatMap(({ costs }) => costs),
+    accesses: reports.flatMap(({ accesses }) => accesses),
+    queues: reports.flatMap(({ queues }) => queues),
+    locks: reports.flatMap(({ locks }) => locks),
+    crossovers: reports.flatMap(({ crossovers }) => crossovers),
+  };
+}
+
+function memoryOf(variant: string, [{ told: { card, placement } }]: readonly [Part, ...Part[]]) {
+  return { variant, card, placement };
+}
+
+function sumOf(parts: readonly Part[], name: keyof Told): number {
+  return parts.reduce((sum, { told }) => sum + Number(told[name] ?? 0), 0);
+}
+
+function costRow(variant: string, parts: readonly Part[]): CostRow[] {
+  const { access = "", after = "", tookPs } =
+    parts.find(({ told }) => told.tookPs !== undefined)?.told ?? {};
+  if (tookPs === undefined) return [];
+  const busMessages = sumOf(parts, "busMessages"),
+    networkMessages = sumOf(parts, "networkMessages");
+  return [{
+    ...memoryOf(variant, parts as [Part]),
+    ...{ access, after, tookPs, busMessages, networkMessages },
+  }];
+}
+
+/** Rows that are to be compared stand together: the same access of different memories. */
+function byAccess(one: CostRow, other: CostRow): number {
+  const [first, second] = [one, other].map(({ access, after }) => `${access} ${after}`);
+  return first === second ? 0 : first! < second! ? -1 : 1;
+}
+
+function accessRow(variant: string, parts: readonly Part[]): AccessRow {
+  const of = (side: string, name: "loadPs" | "storePs") =>
+    parts.find(({ told }) => told.side === side && told[name] !== undefined)?.told[name] ?? null;
+  const latencies = {
+    homeLoadPs: of("home", "loadPs"),
+    homeStorePs: of("home", "storePs"),
+    farLoadPs: of("far", "loadPs"),
+    farStorePs: of("far", "storePs"),
+  };
+  const all = Object.values(latencies).filter((each) => each !== null);
+  const accesses = all.reduce((sum, { count }) => sum + count, 0);
+  const spentPs = all.reduce((sum, { count, mean }) => sum + count * mean, 0);
+  const asked = sumOf(parts, "asked");
+  return {
+    ...memoryOf(variant, parts as [Part]),
+    farPercent: parts[0]!.told.farPercent ?? 0,
+    ...latencies,
+    accesses,
+    meanPs: accesses === 0 ? 0 : Math.round(spentPs / accesses),
+    busMessagesPerAccess: over(sumOf(parts, "busMessages"), accesses),
+    networkMessagesPerAccess: over(sumOf(parts, "networkMessages"), accesses),
+    hitRate: asked === 0 ? null : over(sumOf(parts, "hits"), asked),
+  };
+}
+
+function byMemoryAndShare(one: AccessRow, other: AccessRow): number {
+  const [first, second] = [one, other].map(({ card, placement }) => `${card} ${placement}`);
+  if (first !== second) return first! < second! ? -1 : 1;
+  return one.farPercent - other.farPercent;
+}
+
+function queueRow(variant: string, parts: readonly Part[]): SharedQueueRow[] {
+  const { latencyPs, messagesPerSecond, way, load, messages } =
+    parts.find(({ told }) => told.latencyPs !== undefined)?.told ?? {};
+  if (latencyPs === undefined || !messages || messagesPerSecond === undefined) return [];
+  return [{
+    ...memoryOf(variant, parts as [Part]),
+    ...{ way: way ?? "", load: load ?? "", messages, latencyPs, messagesPerSecond },
+    looksPerMessage: over(sumOf(parts, "looks"), messages),
+    busMessagesPerMessage: over(sumOf(parts, "busMessages"), messages),
+    networkMessagesPerMessage: over(sumOf(parts, "networkMessages"), messages),
+  }];
+}
+
+function lockRows(variant: string, parts: readonly Part[]): LockRow[] {
+  const all = sumOf(parts, "sections");
+  return parts.flatMap(({ node, told }): LockRow[] => {
+    const { side, sections = 0, latencyPs, sectionsPerSecond, looks = 0 } = told;
+    if (latencyPs === undefined || sectionsPerSecond === undefined) return [];
+    return [{
+      ...memoryOf(variant, parts as [Part]),
+      ...{ node, side, sections, latencyPs, sectionsPerSecond },
+      looksPerSection: over(looks, sections),
+      busMessagesPerSection: over(sumOf(parts, "busMessages"), all),
+      networkMessagesPerSection: over(sumOf(parts, "networkMessages"), all),
+    }];
+  });
+}
+
+function over(count: number, of: number): number {
+  return of === 0 ? 0 : Math.round(1000 * count / of) / 1000;
+}
+
+/**
+ * The shares of far accesses at which `local` and `remote` cost the same (C-04), straight lines drawn between the shares
+ * that were measured. Several where they cross several times; none where one costs less throughout.
+ */
+export function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
+  const variants = new Set(rows.map(({ variant }) => variant));
+  return [...variants].flatMap((variant) => {
+    const of = (placement: string) =>
+      rows.filter((row) => row.variant === variant && row.placement === placement);
+    // What `remote` costs more, by share.
+    const more = of("local").flatMap(({ farPercent, meanPs }): [number, number][] => {
+      const other = of("remote").find((row) => row.farPercent === farPercent);
+      return other === undefined ? [] : [[farPercent, other.meanPs - meanPs]];
+    }).toSorted(([one], [other]) => one - other);
+    return more.flatMap(([share, ps], i): Crossover[] => {
+      const [next, then] = more[i + 1] ?? [share, ps];
+      if (ps === 0 || Math.sign(ps) === Math.sign(then)) return [];
+      const farPercent = Math.round(10 * (share + (next - share) * ps / (ps - then))) / 10;
+      const [below, above] = ps > 0 ? ["local", "remote"] : ["remote", "local"];
+      return [{ variant, farPercent, below, above }] as Crossover[];
+    });
+  });
+}
+
+/** A table of each workload, and a line for each crossover. */
+export function sharedTables(report: SharedReport): string[] {
+  const { costs, accesses, queues, locks, crossovers } = report;
+  return [
+    ...(costs.length > 0 ? [costTable(costs)] : []),
+    ...(accesses.length > 0 ? [accessTable(accesses)] : []),
+    ...crossovers.map(({ variant, farPercent, below, above }) =>
+      `${variant}: up to ${farPercent} % of far accesses placement ${below} costs less, beyond it ${above}`
+    ),
+    ...(queues.length > 0 ? [queueTable(queues)] : []),
+    ...(locks.length > 0 ? [lockTable(locks)] : []),
+  ];
+}
+
+function memoryColumns<Row extends OfMemory>(rows: readonly Row[]): readonly Column<Row>[] {
+  const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
+  return columnsOf<Row>(
+    hasVariants && { title: "run", value: ({ variant }) => variant },
+    { title: "card", value: ({ card }) => card },
+    { title: "copy", value: ({ placement }) => placement },
+  );
+}
+
+function time<Row>(
+  title: string,
+  ps: (row: Row) => Time | undefined,
+): Column<Row> {
+  const text = (row: Row) => {
+    const found = ps(row);
+    return found === undefined ? "" : formatTime(found);
+  };
+  return { title, value: ps, text };
+}
+
+function count<Row>(title: string, value: (row: Row) => number): Column<Row> {
+  return { title, value, text: (row) => value(row).toFixed(2) };
+}
+
+function costTable(rows: readonly CostRow[]): string {
+  const columns = columnsOf<CostRow>(
+    { title: "access", value: ({ access }) => access },
+    { title: "after", value: ({ after }) => after },
+    ...memoryColumns(rows),
+    time("took", ({ tookPs }) => tookPs),
+    { title: "bus", value: ({ busMessages }) => busMessages },
+    { title: "network", value: ({ networkMessages }) => networkMessages },
+  );
+  return tableText(columns, rows);
+}
+
+/** Medians; the mean is of all accesses. */
+function accessTable(rows: readonly AccessRow[]): string {
+  const hasHits = rows.some(({ hitRate }) => hitRate !== null);
+  const hits = ({ hitRate }: AccessRow) =>
+    hitRate === null ? "" : `${(100 * hitRate).toFixed(1)} %`;
+  const columns = columnsOf<AccessRow>(
+    { title: "far", value: (row) => row.farPercent, text: (row) => `${row.farPercent} %` },
+    time("home load", ({ homeLoadPs }) => homeLoadPs?.median),
+    time("home store", ({ homeStorePs }) => homeStorePs?.median),
+    time("far load", ({ farLoadPs }) => farLoadPs?.median),
+    time("far store", ({ farStorePs }) => farStorePs?.median),
+    time("mean", ({ meanPs }) => meanPs),
+    count("bus", (row) => row.busMessagesPerAccess),
+    count("network", (row) => row.networkMessagesPerAccess),
+    hasHits && { title: "hits", value: hits, text: hits },
+  );
+  return tableText([...memoryColumns(rows), ...columns], rows);
+}
+
+function queueTable(rows: readonly SharedQueueRow[]): string {
+  const columns = columnsOf<SharedQueueRow>(
+    { title: "way", value: ({ way }) => way },
+    { title: "load", value: ({ load }) => load },
+    { title: "messages", value: ({ messages }) => messages },
+    time("median", ({ latencyPs }) => latencyPs.median),
+    time("p99", ({ latencyPs }) => latencyPs.p99),
+    count("M/s", (row) => row.messagesPerSecond / 1e6),
+    count("looks", (row) => row.looksPerMessage),
+    count("bus", (row) => row.busMessagesPerMessage),
+    count("network", (row) => row.networkMessagesPerMessage),
+  );
+  return tableText([...memoryColumns(rows), ...columns], rows);
+}
+
+function lockTable(rows: readonly LockRow[]): string {
+  const columns = columnsOf<LockRow>(
+    { title: "by", value: ({ node }) => node },
+    { title: "sections", value: ({ sections }) => sections },
+    time("median", ({ latencyPs }) => latencyPs.median),
+    time("p99", ({ latencyPs }) => latencyPs.p99),
+    count("k/s", (row) => row.sectionsPerSecond / 1e3),
+    count("looks", (row) => row.looksPerSection),
+    count("bus", (row) => row.busMessagesPerSection),
+    count("network", (row) => row.networkMessagesPerSection),
+  );
+  return tableText([...memoryColumns(rows), ...columns], rows);
+}

@@ -1,0 +1,173 @@
+/**
+ * For tests only: what can fail in a {@link System}, and what goes on by itself afterwards (C-10, decisions 13 and
+ * 14). A step is a fault, or the end of a time that a fault has started: so its order is all that times would
+ * say. Explorer and random tester do the same steps.
+ */
+import { type FarCard, fence } from "./far_card.ts";
+import { loseFarCard, newHomeCard } from "./home_card.ts";
+import { cardLost, restartHost } from "./host_agent.ts";
+import { act, type Events, HOST, type System, type Wire } from "./system_testing.ts";
+
+export interface FaultStep {
+  readonly name: string;
+  /** What follows of a fault by itself: a time has passed. */
+  readonly isProgress: boolean;
+  readonly isFault: boolean;
+  readonly act: (system: System) => Events;
+}
+
+const NOTHING: Events = { answers: [], lost: [] };
+
+/** All faults that may be now, and all that follows of earlier ones. */
+export function* faultsOf(
+  system: System,
+  { mayFail, isEarly }: {
+    readonly mayFail: boolean;
+    /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
+    readonly isEarly?: "home's card" | "home's host" | undefined;
+  },
+): Generator<FaultStep> {
+  for (const [at, card] of system.fars.entries()) yield* farFaults(system, { at, card, mayFail });
+  yield* leaseEnds(system, isEarly);
+  if (mayFail && system.outage === null) {
+    yield step("home's card dies", (next) => homeDies(next, "card"));
+    yield step("home's host dies", (next) => homeDies(next, "host"));
+  }
+}
+
+function step(
+  name: string,
+  does: FaultStep["act"],
+  as: "fault" | "progress" | "repair" = "fault",
+): FaultStep {
+  return { name, isProgress: as === "progress", isFault: as === "fault", act: does };
+}
+
+function* farFaults(
+  { wires }: System,
+  { at, card, mayFail }: {
+    readonly at: number;
+    readonly card: FarCard;
+    readonly mayFail: boolean;
+  },
+): Generator<FaultStep> {
+  const { agent } = card;
+  const wire = wires[at];
+  if (wire === undefined) return;
+  if (mayFail && card.isUp && !wire.isCut) {
+    yield step(`card ${agent}'s lease ends`, (next) => farEnds(next, at));
+    // Its memory is gone at once, and its host's with it: what it says is said by its next life.
+    yield step(`card ${agent} dies`, (next) => {
+      cut(next, at);
+      return farEnds(next, at);
+    });
+    yield step(`card ${agent} starts again`, (next) => {
+      lose(next.wires[at]);
+      return farEnds(next, at);
+    });
+    yield step(`the cable to card ${agent} is cut`, (next) => {
+      cut(next, at);
+      return NOTHING;
+    });
+  }
+  if (wire.isCut) {
+    yield step(`the cable to card ${agent} heals`, (next) => {
+      setWire(next, at, { isCut: false });
+      return NOTHING;
+    }, "repair");
+  }
+}
+
+function* leaseEnds(system: System, isEarly: string | undefined): Generator<FaultStep> {
+  const { home, fars, wires, outage } = system;
+  let areFenced = true;
+  for (const [at, card] of fars.entries()) {
+    const { agent, life, isUp } = card;
+    const wire = wires[at];
+    if (wire === undefined) continue;
+    if (wire.isDoomed && isUp) {
+      yield step(`card ${agent}'s lease ends`, (next) => farEnds(next, at), "progress");
+    }
+    if (isUp && card.homeLife === home.life) areFenced = false;
+    const known = home.lives.get(agent);
+    if (outage === null && known !== undefined && (known < life || isEarly === "home's card")) {
+      const does = (next: System) => act(next, 0, (out) => loseFarCard(next.home, agent, out));
+      yield step(`home gives card ${agent} up`, does, "progress");
+    }
+    // Accesses of a card that is down are answered with the end of the life that it has asked for.
+    if (!isUp && (wire.isCut || outage !== null) && card.waiting.length > 0) {
+      yield step(`card ${agent} waits no longer`, (next) => farEnds(next, at), "progress");
+    }
+    // Its `Hello` was lost: there is none, and no `Welcome`, on its way.
+    const asks = wire.req.some(({ kind }) => kind === "Hello") ||
+      wire.down.some((message) => message.kind === "Welcome" && message.life === life);
+    if (!isUp && !wire.isCut && !asks && outage === null) {
+      yield step(`card ${agent} says Hello again`, (next) => farEnds(next, at), "progress");
+    }
+  }
+  if (outage !== null && (areFenced || isEarly === "home's host")) {
+    yield step(`home's ${outage} starts again`, (next) => homeStarts(next, outage), "progress");
+  }
+}
+
+/** Stops serving, and asks for another life. */
+function farEnds(system: System, at: number): Events {
+  const card = system.fars[at];
+  if (card === undefined) return NOTHING;
+  setWire(system, at, { isDoomed: false });
+  return act(system, at + 1, (out) => fence(card, out));
+}
+
+/** Messages on their way are lost, so the life has to end: the queue pairs have failed. */
+function cut(system: System, at: number): void {
+  lose(system.wires[at]);
+  setWire(system, at, { isCut: true, isDoomed: true });
+}
+
+function lose(wire: Wire | undefined): void {
+  if (wire === undefined) return;
+  for (const queue of [wire.req, wire.snp, wire.up, wire.down]) queue.length = 0;
+}
+
+function setWire(
+  system: System,
+  at: number,
+  change: Partial<Pick<Wire, "isCut" | "isDoomed">>,
+): void {
+  const wire = system.wires[at];
+  if (wire !== undefined) Object.assign(wire, change);
+}
+
+/** Its messages are lost, and nothing renews leases. */
+function homeDies(system: System, outage: "card" | "host"): Events {
+  system.outage = outage;
+  system.toHome.length = system.toHost.length = 0;
+  for (const [at, wire] of system.wires.entries()) {
+    // A `Hello` is sent again by its queue pair until home's card is there.
+    const hellos = wire.req.filter(({ kind }) => kind === "Hello");
+    lose(wire);
+    wire.req.push(...hellos);
+    setWire(system, at, { isDoomed: true });
+  }
+  // Its cores die with it, and hear nothing.
+  if (outage === "host") system.host.waiting.length = 0;
+  return NOTHING;
+}
+
+/** Decision 14: all leases are over. The host agent's record poisons, or has started anew with its host. */
+function homeStarts(system: System, outage: "card" | "host"): Events {
+  const { home, host, size } = system;
+  const fresh = newHomeCard({
+    tables: { home: home.table, far: home.local.table },
+    size: size.home,
+    contents: host.contents,
+    regionOf: home.regionOf,
+    life: home.life + 1,
+  });
+  // The card's next life begins where software has put the region.
+  for (const [region, placement] of home.placements) fresh.placements.set(region, placement);
+  Object.assign(home as { -readonly [K in keyof typeof home]: (typeof home)[K] }, fresh);
+  system.outage = null;
+  if (outage === "card") return act(system, HOST, (out) => cardLost(host, out));
+  return act(system, HOST, (out) => restartHost(host, out));
+}

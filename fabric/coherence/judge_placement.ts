@@ -1,0 +1,75 @@
+/**
+ * Where a region's copy is kept (C-04), as home's core judges it from counts of accesses (decision 17; the
+ * document's [0026, 0075]). A program calls it at the end of each window, with what its own cores have counted and
+ * what far cards have reported.
+ *
+ * - The rule: home accesses it more often than far → `local`; else, also for a tie, → `remote`.
+ * - A fresh region follows the rule at its first window with an access.
+ * - A move has to be worth it: the rule holds by a margin, for some windows one after the other (hysteresis).
+ * - A window without an access says nothing: it neither moves a copy nor breaks such a row of windows.
+ */
+import { assert } from "../base/assert.ts";
+import type { Placement } from "./messages.ts";
+
+export interface WindowCounts {
+  /** Accesses of home's cores. */
+  readonly home: number;
+  /** Accesses of all far cores. */
+  readonly far: number;
+}
+
+export interface JudgeRules {
+  /** By how many percent the more frequent side has to exceed the other one for a move; whole, 0 or more. */
+  readonly marginPercent: number;
+  /** For how many windows with accesses, one after the other; whole, 1 or more. */
+  readonly windows: number;
+}
+
+export const JUDGE_RULES: JudgeRules = { marginPercent: 25, windows: 2 };
+
+/** What the judge remembers of a region. */
+export interface Judgement {
+  readonly place: Placement["place"];
+  /** No window with an access has ended. */
+  readonly isFresh: boolean;
+  /** Windows, one after the other, that were for a move. */
+  readonly forMove: number;
+}
+
+/** Of a region that was registered now: nothing was counted, and a tie goes to `remote`. */
+export const FRESH_JUDGEMENT: Judgement = { place: "remote", isFresh: true, forMove: 0 };
+
+/** The rule (C-04): "if the local computer's access frequency is higher than the far one's". */
+export function placeFor({ home, far }: WindowCounts): Placement["place"] {
+  return home > far ? "local" : "remote";
+}
+
+/** Whether the rule is for the other place by a margin. */
+function isForMove({ place }: Judgement, counts: WindowCounts, marginPercent: number): boolean {
+  const scaled = (count: number) => count * (100 + marginPercent);
+  const { home, far } = counts;
+  return place === "remote" ? home * 100 > scaled(far) : far * 100 >= scaled(home);
+}
+
+/**
+ * The judgement after a window. The copy has to be moved where `place` has changed.
+ * @throws AssertionError for rules or counts that are none.
+ */
+export function judgePlacement(
+  before: Judgement,
+  counts: WindowCounts,
+  { marginPercent, windows }: JudgeRules = JUDGE_RULES,
+): Judgement {
+  const { home, far } = counts;
+  assert(
+    [home, far, marginPercent].every((each) => Number.isSafeInteger(each) && each >= 0) &&
+      Number.isSafeInteger(windows) && windows >= 1,
+    `Cannot judge ${home} and ${far} accesses by a margin of ${marginPercent} % for ${windows} ` +
+      "windows: expected whole numbers, 0 or more, and at least one window",
+  );
+  if (home + far === 0) return before;
+  if (before.isFresh) return { place: placeFor(counts), isFresh: false, forMove: 0 };
+  const forMove = isForMove(before, counts, marginPercent) ? before.forMove + 1 : 0;
+  if (forMove < windows) return { ...before, forMove };
+  return { place: before.place === "local" ? "remote" : "local", isFresh: false, forMove: 0 };
+}

@@ -1,0 +1,224 @@
+/**
+ * What accesses to shared memory cost two computers, by how many of them the far one makes (C-04, C-11): one after
+ * the other they load and store lines drawn at random, in phases, of which each has its share of far accesses.
+ * `coherent_placement.yaml` has a pair of hosts for each placement, and one with PCIe cards. What is wrong ends the program: a line that is
+ * not one store's, or older than one seen before; `check` compares what both computers find at the end of each phase.
+ *
+ *   rack run scripts/scenarios/coherent_placement.yaml
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { timeOption } from "../../nodes/host/own_options.ts";
+import {
+  countMessages,
+  latencyOf,
+  LINE_BYTES,
+  openShared,
+  type Part,
+  partOf,
+  type Shared,
+  type Side,
+  WORD_BYTES,
+  wordIn,
+  wordOf,
+} from "./shared_memory.ts";
+
+interface AccessOptions {
+  /** Lines that both computers use; each drawn with the same probability. */
+  readonly lines: number;
+  /** Accesses of both computers together in a phase: first those of the warm-up, then those that count. */
+  readonly warmUp: number;
+  readonly accesses: number;
+  /** Of a hundred accesses those that are stores. */
+  readonly stores: number;
+  /** Of a hundred accesses those of the far computer, for each phase: `0 50 100`. */
+  readonly shares: string;
+}
+
+/** One phase, as both computers know it. */
+interface Phase {
+  readonly number: number;
+  readonly farPercent: number;
+  readonly begin: Time;
+  readonly everyPs: Time;
+}
+
+/** Ahead of the accesses that count, behind them, and for the comparison: accesses and looks have ended by then. */
+const QUIET_PS = 100e6;
+
+export default function* coherentAccess(context: ProgramContext): Steps<void> {
+  const { cpu } = context, options = context.options as unknown as AccessOptions;
+  const shared = yield* openShared(context);
+  const everyPs = timeOption(context.options, "every");
+  let begin = timeOption(context.options, "begin");
+  const access = new Accesses(context, shared, options);
+  for (const [number, share] of String(options.shares).split(" ").entries()) {
+    if (begin < cpu.now) throw new Error(`Phase ${number} begins at ${begin}, it is ${cpu.now}`);
+    const phase = { number, farPercent: Number(share), begin, everyPs };
+    yield* access.run(phase);
+    begin += (options.warmUp + options.accesses) * everyPs + 4 * QUIET_PS;
+  }
+}
+
+/** The accesses of one computer. */
+class Accesses {
+  readonly #context: ProgramContext;
+  readonly #shared: Shared;
+  readonly #options: AccessOptions;
+  readonly #part: Part;
+  /** By line: the newest stamp seen of each computer. */
+  readonly #seen: Record<Side, bigint[]>;
+  #stamp = 0n;
+
+  constructor(context: ProgramContext, shared: Shared, options: AccessOptions) {
+    this.#context = context;
+    this.#shared = shared;
+    this.#options = options;
+    this.#part = partOf(context.cpu.host);
+    const none = () => new Array<bigint>(options.lines).fill(0n);
+    this.#seen = { home: none(), far: none() };
+  }
+
+  *run(phase: Phase): Steps<void> {
+    const { cpu } = this.#context, { warmUp, accesses } = this.#options;
+    const { side } = this.#part;
+    const { begin, everyPs, farPercent } = phase;
+    const loads: number[] = [], stores: number[] = [];
+    const isMine = (i: number) => (farOf(i, farPercent) ? "far" : "home") === side;
+    for (let i = 0; i < warmUp; i++) {
+      if (isMine(i)) yield* this.#access(phase, i, begin + i * everyPs);
+    }
+    // Both computers look at counters while no access is due.
+    yield* this.#until(begin + warmUp * everyPs + QUIET_PS / 2);
+    const messages = yield* countMessages(cpu);
+    const late = begin + warmUp * everyPs + QUIET_PS;
+    for (let i = warmUp; i < warmUp + accesses; i++) {
+      if (!isMine(i)) continue;
+      const { kind, tookPs } = yield* this.#access(phase, i, late + (i - warmUp) * everyPs);
+      (kind === "load" ? loads : stores).push(tookPs);
+    }
+    const end = late + accesses * everyPs + QUIET_PS;
+    yield* this.#until(end);
+    const { bus, network, asked, hits } = yield* messages();
+    const load = latencyOf(loads), store = latencyOf(stores);
+    cpu.report("result", {
+      program: "shared",
+      workload: "access",
+      ...this.#part,
+      farPercent,
+      ...(load && { loadPs: load }),
+      ...(store && { storePs: store }),
+      ...{ busMessages: bus, networkMessages: network, asked, hits },
+    });
+    yield* this.#until(end + QUIET_PS);
+    yield* this.#tellLines(phase);
+  }
+
+  /** One access, not before it is due: of the same line in all memories, whoever makes it. */
+  *#access(
+    { number }: Phase,
+    i: number,
+    due: Time,
+  ): Steps<{ readonly kind: "load" | "store"; readonly tookPs: Time }> {
+    const { cpu } = this.#context, { lines, stores } = this.#options;
+    yield* this.#until(due);
+    const line = drawn(number, 2 * i) % lines;
+    const kind = drawn(number, 2 * i + 1) % 100 < stores ? "store" : "load";
+    const from = cpu.now;
+    if (kind === "store") yield* this.#store(line);
+    else this.#examine(line, yield* this.#shared.load(line * LINE_BYTES, LINE_BYTES));
+    return { kind, tookPs: cpu.now - from };
+  }
+
+  *#until(time: Time): Steps<void> {
+    const { cpu } = this.#context;
+    if (time > cpu.now) yield* cpu.sleep(time - cpu.now);
+  }
+
+  /** Eight times the same word: who stores, and which of its stores it is. */
+  *#store(line: number): Steps<void> {
+    const { side } = this.#part;
+    this.#stamp++;
+    const word = wordOf(this.#stamp << 1n | (side === "far" ? 1n : 0n));
+    const bytes = new Uint8Array(LINE_BYTES);
+    for (let at = 0; at < LINE_BYTES; at += WORD_BYTES) bytes.set(word, at);
+    yield* this.#shared.store(line * LINE_BYTES, bytes);
+    this.#seen[side][line] = this.#stamp;
+  }
+
+  /** @returns the line's word. @throws Error for a line that no store has made, or an old one. */
+  #examine(line: number, bytes: Uint8Array): bigint {
+    const word = wordIn(bytes);
+    for (let at = WORD_BYTES; at < LINE_BYTES; at += WORD_BYTES) {
+      if (wordIn(bytes, at) !== word) {
+        throw new Error(`Line ${line} is of several stores: ${bytes.toHex()}`);
+      }
+    }
+    const by = (word & 1n) === 1n ? "far" : "home", stamp = word >> 1n;
+    const seen = this.#seen[by][line]!;
+    if (stamp < seen) {
+      throw new Error(`Line ${line} has store ${stamp} of ${by}, and had store ${seen} before`);
+    }
+    this.#seen[by][line] = stamp;
+    return word;
+  }
+
+  /** What this computer finds in each line, and its own newest store there. */
+  *#tellLines({ number }: Phase): Steps<void> {
+    const { cpu } = this.#context, { lines } = this.#options;
+    const { card, placement, side } = this.#part;
+    const found: bigint[] = [];
+    for (let line = 0; line < lines; line++) {
+      found.push(this.#examine(line, yield* this.#shared.load(line * LINE_BYTES, LINE_BYTES)));
+    }
+    const stored = [...this.#seen[side]];
+    cpu.report("lines", { memory: `${card} ${placement}`, phase: number, side, found, stored });
+  }
+}
+
+/** Whether an access of a phase is the far computer's: so many of a hundred, evenly between the others. */
+function farOf(i: number, percent: number): boolean {
+  return Math.floor((i + 1) * percent / 100) > Math.floor(i * percent / 100);
+}
+
+/** A number below 2^32 for each place in a phase (the mixer of splitmix32). */
+function drawn(phase: number, place: number): number {
+  let mixed = Math.imul(1 + phase, 0x9e37_79b9) + Math.imul(1 + place, 0x85eb_ca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0_aaad);
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a_2d97);
+  return (mixed ^ (mixed >>> 15)) >>> 0;
+}
+
+interface Lines {
+  readonly memory: string;
+  readonly phase: number;
+  readonly side: Side;
+  readonly found: readonly bigint[];
+  readonly stored: readonly bigint[];
+}
+
+/** Both computers must find the same at the end of a phase, and the newest store of one of them. */
+export function check({ reports }: CrashView): readonly string[] {
+  const all = reports.filter(({ topic }) => topic === "lines").map(({ value }) => value as Lines);
+  const wrong: string[] = [];
+  for (const home of all.filter(({ side }) => side === "home")) {
+    const { memory, phase } = home, at = `${memory}, phase ${phase}`;
+    const far = all.find((each) =>
+      each.side === "far" && each.memory === memory && each.phase === phase
+    );
+    if (far === undefined) {
+      wrong.push(`${at}: the far computer has not said what it finds`);
+      continue;
+    }
+    for (const [line, word] of home.found.entries()) {
+      if (far.found[line] !== word) wrong.push(`${at}: line ${line} differs between the computers`);
+      const newest = [BigInt(home.stored[line]!) << 1n, BigInt(far.stored[line]!) << 1n | 1n];
+      if (word !== 0n && !newest.includes(word)) {
+        wrong.push(`${at}: line ${line} has ${word}, which is the newest store of none`);
+      }
+    }
+  }
+  return wrong;
+}

@@ -1,0 +1,101 @@
+/**
+ * A lock that computers share (C-11): each takes a ticket by FETCH & ADD, waits until it is served, adds one to a
+ * counter by a load and a store, and serves the next ticket. That no addition is lost proves that the lock excludes.
+ * With coherent cards the two computers are the region's home and a far one. With PCIe cards two computers lock a
+ * word of a third: the atomics of a PCIe card do not exclude its own processor (`atomic_cap`: HCA).
+ *
+ *   rack run scripts/scenarios/coherent_lock.yaml
+ */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { timeOption } from "../../nodes/host/own_options.ts";
+import {
+  countMessages,
+  latencyOf,
+  LINE_BYTES,
+  openShared,
+  partOf,
+  type Shared,
+  waitWord,
+  WORD_BYTES,
+  wordIn,
+  wordOf,
+} from "./shared_memory.ts";
+
+interface LockOptions {
+  /** Sections of each computer that locks: of home not behind a PCIe card. */
+  readonly sections: number;
+  /** Sections of all computers. */
+  readonly tickets: number;
+}
+
+/** The ticket that is next and the one that is served have a line each, and so has the counter. */
+const NEXT_AT = 0, SERVED_AT = LINE_BYTES, COUNTER_AT = 2 * LINE_BYTES;
+const QUIET_PS = 50e6;
+
+export default function* coherentLock(context: ProgramContext): Steps<void> {
+  const { cpu } = context, options = context.options as unknown as LockOptions;
+  const part = partOf(cpu.host);
+  const sections = part.card === "pcie" && part.side === "home" ? 0 : options.sections;
+  const shared = yield* openShared(context);
+  const begin = timeOption(context.options, "begin");
+  if (begin < cpu.now) throw new Error(`Locking begins at ${begin} ps, it is ${cpu.now} ps`);
+  yield* cpu.sleep(begin - cpu.now);
+  const messages = yield* countMessages(cpu);
+  yield* cpu.sleep(begin + QUIET_PS - cpu.now);
+  const figures = sections === 0 ? {} : yield* lockOften(context, shared);
+  // All have ended where all of the tickets have been served.
+  const tickets = BigInt(options.tickets);
+  yield* waitWord(shared, { line: SERVED_AT, offset: 0, is: (word) => word === tickets });
+  yield* cpu.sleep(QUIET_PS);
+  const { bus, network } = yield* messages();
+  const counter = Number(wordIn(yield* shared.load(COUNTER_AT, WORD_BYTES)));
+  cpu.report("result", {
+    program: "shared",
+    workload: "lock",
+    ...part,
+    ...{ sections, counter, ...figures },
+    ...{ busMessages: bus, networkMessages: network },
+  });
+}
+
+function* lockOften(context: ProgramContext, shared: Shared) {
+  const { cpu } = context, { sections } = context.options as unknown as LockOptions;
+  const holdPs = timeOption(context.options, "hold"),
+    pausePs = timeOption(context.options, "pause");
+  const latencies: number[] = [];
+  let looks = 0;
+  const from = cpu.now;
+  for (let i = 0; i < sections; i++) {
+    const asked = cpu.now;
+    const ticket = yield* shared.fetchAdd(NEXT_AT, 1n);
+    const is = (word: bigint) => word === ticket;
+    looks += (yield* waitWord(shared, { line: SERVED_AT, offset: 0, is })).looks;
+    latencies.push(cpu.now - asked);
+    const counter = wordIn(yield* shared.load(COUNTER_AT, WORD_BYTES));
+    yield* cpu.sleep(holdPs);
+    yield* shared.store(COUNTER_AT, wordOf(counter + 1n));
+    yield* shared.store(SERVED_AT, wordOf(ticket + 1n));
+    yield* cpu.sleep(Math.floor(cpu.random() * 2 * pausePs));
+  }
+  const perSecond = Math.round(sections / (cpu.now - from) * 1e12);
+  return { latencyPs: latencyOf(latencies)!, looks, sectionsPerSecond: perSecond };
+}
+
+/** Of each lock's computers: the counter is the sum of all sections. */
+export function check({ reports }: CrashView): readonly string[] {
+  interface Told {
+    readonly card: string;
+    readonly placement: string;
+    readonly sections: number;
+    readonly counter: number;
+  }
+  const told = reports.filter(({ topic }) => topic === "result").map(({ value }) => value as Told);
+  return told.flatMap(({ card, placement, counter }) => {
+    const sum = told.filter((each) => each.card === card && each.placement === placement)
+      .reduce((all, { sections }) => all + sections, 0);
+    if (counter === sum) return [];
+    return [`${card}, ${placement}: the counter is ${counter} after ${sum} sections`];
+  });
+}

@@ -1,0 +1,251 @@
+/**
+ * Memory that computers share, as the programs of `coherent_*.yaml` use it: one protocol runs on a region of coherent
+ * cards and, for comparison (C-11), on memory behind PCIe cards, where the home computer uses its own memory and the
+ * others send it READs, WRITEs and atomics and wait for each.
+ */
+import type { Region } from "../../nodes/host/cpu/region.ts";
+import type { Connection } from "../../nodes/host/cm/connection.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import { NEVER } from "../../fabric/base/time.ts";
+import { sizeOption } from "../../nodes/host/own_options.ts";
+import type { Buffer } from "../../nodes/host/memory/address_map.ts";
+import { type LatencySummary, summarize } from "../../nodes/host/programs/common/summary.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
+
+export const LINE_BYTES = 64;
+export const WORD_BYTES = 8;
+const SERVICE = "shared";
+/** Home waits for connections by then. */
+const LISTENS_PS = 100e6;
+
+/** Memory that several computers load from and store to. Each call returns when the access is done. */
+export interface Shared {
+  load(offset: number, length: number): Steps<Uint8Array>;
+  store(offset: number, bytes: Uint8Array): Steps<void>;
+  /**
+   * Adds to a word, and returns what it was. @throws Error at the home computer of a PCIe card, whose
+   * atomics are none to its processor's accesses (`atomic_cap`: HCA).
+   */
+  fetchAdd(offset: number, operand: bigint): Steps<bigint>;
+  /**
+   * Returns when the bytes may be others than those loaded last: another look is due. A far computer with a PCIe
+   * card is told nothing, and looks again at once.
+   */
+  waitChange(offset: number, length: number): Steps<void>;
+}
+
+/** Where an access is made: at the computer whose memory it is, or at another. */
+export type Side = "home" | "far";
+
+/** A host's part in a memory, as its name says: `home-local`, `far-pcie`, `far2-pcie`. */
+export interface Part {
+  readonly side: Side;
+  readonly card: "coherent" | "pcie";
+  /** The region's name, which is that of its placement (C-04); `none` of PCIe cards. */
+  readonly placement: string;
+}
+
+/** @throws TypeError for a host whose name says none. */
+export function partOf(host: string): Part {
+  const [, side, memory] = /^(home|far)\d*-(\w+)$/.exec(host) ?? [];
+  if (side === undefined) throw new TypeError(`Host ${host} must be called home-… or far-…`);
+  const card = memory === "pcie" ? "pcie" : "coherent";
+  return { side: side as Side, card, placement: card === "pcie" ? "none" : memory! };
+}
+
+/**
+ * The memory that this host has a part in. Options for PCIe cards: its `bytes`, and `clients`, far hosts for all of
+ * which home waits.
+ */
+export function* openShared(context: ProgramContext): Steps<Shared> {
+  const { side, card, placement } = partOf(context.cpu.host);
+  if (card === "coherent") return regionMemory(yield* context.cpu.region(placement));
+  return yield* side === "home" ? serveMemory(context) : reachMemory(context);
+}
+
+function regionMemory(region: Region): Shared {
+  return {
+    load: (offset, length) => region.load(offset, length),
+    store: (offset, bytes) => region.store(offset, bytes),
+    fetchAdd: (offset, operand) => region.fetchAdd(offset, operand),
+    *waitChange(offset, length) {
+      yield* region.waitChange(offset, length, NEVER);
+    },
+  };
+}
+
+/** The host's own memory, which its PCIe card lets others reach. */
+function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(sizeOption(options, "bytes"));
+  const access = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
+  const mr = v.must(yield* v.regMr(pd, buffer, { access }));
+  const listener = v.must(v.listen(device, SERVICE));
+  for (let left = Number(options.clients ?? 1); left > 0; left--) {
+    const request = yield* nextRequest(device, listener);
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+    yield* admit({ device, listener }, request, { qp, mr });
+  }
+  return ownMemory(cpu, buffer);
+}
+
+function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
+  return {
+    *load(offset, length) {
+      const bytes = cpu.load(address + offset, length);
+      yield* cpu.settle();
+      return bytes;
+    },
+    *store(offset, bytes) {
+      cpu.store(address + offset, bytes);
+      yield* cpu.settle();
+    },
+    // deno-lint-ignore require-yield -- it refuses
+    *fetchAdd() {
+      throw new Error("Cannot add: a PCIe card's atomics do not exclude its processor's (HCA)");
+    },
+    *waitChange(offset, length) {
+      yield* cpu.waitMemory(address + offset, length, NEVER);
+    },
+  };
+}
+
+/** What a far access by a PCIe card needs: one work request at a time, and the line that it reads into. */
+interface Reach {
+  readonly device: ProgramContext["device"];
+  readonly cpu: ProgramContext["cpu"];
+  readonly connection: Connection;
+  readonly cq: Cq;
+  readonly mr: Mr;
+}
+
+function* reachMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+  const bytes = sizeOption(options, "bytes");
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  yield* cpu.sleep(LISTENS_PS);
+  const to = cpu.host.replace(/^far\d*/, "home");
+  const connection = yield* connectTo(device, { to, service: SERVICE, qp });
+  return farMemory({ device, cpu, connection, cq, mr });
+}
+
+function farMemory(reach: Reach): Shared {
+  const { cpu, device: { verbs: v }, mr, connection } = reach;
+  return {
+    *load(offset, length) {
+      const sges = [v.sge(mr, 0, length)];
+      yield* request(reach, { opcode: "read", sges, remote: remoteOf(connection, offset) });
+      return cpu.load(mr.address, length);
+    },
+    *store(offset, bytes) {
+      cpu.store(mr.address, bytes);
+      const sges = [v.sge(mr, 0, bytes.length)];
+      yield* request(reach, { opcode: "write", sges, remote: remoteOf(connection, offset) });
+    },
+    *fetchAdd(offset, operand) {
+      const sges = [v.sge(mr, 0, WORD_BYTES)], remote = remoteOf(connection, offset);
+      const atomic = { swapAdd: operand, compare: 0n };
+      yield* request(reach, { opcode: "fetch-add", sges, remote, atomic });
+      return wordIn(cpu.load(mr.address, WORD_BYTES));
+    },
+    *waitChange() {},
+  };
+}
+
+function* request({ device: { verbs: v }, connection, cq }: Reach, what: SendRequest): Steps<void> {
+  v.must(yield* v.postSend(connection.qp, what));
+  const [done] = yield* v.waitCompletion(cq);
+  if (done!.status !== "SUCCESS") throw new Error(`A ${what.opcode} ended with ${done!.status}`);
+}
+
+/** A word of memory: 8 bytes, little-endian as processors and atomics have it. */
+export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(WORD_BYTES);
+  new DataView(bytes.buffer).setBigUint64(0, value, true);
+  return bytes;
+}
+
+export function wordIn({ buffer, byteOffset }: Uint8Array, offset = 0): bigint {
+  return new DataView(buffer, byteOffset).getBigUint64(offset, true);
+}
+
+/** Waits until a word of a line is a value, looking whenever it may have changed. @returns the line, and the looks. */
+export function* waitWord(
+  shared: Shared,
+  { line, offset, is }: {
+    /** Of the line in the memory, in bytes, and of the word in the line. */
+    readonly line: number;
+    readonly offset: number;
+    readonly is: (word: bigint) => boolean;
+  },
+): Steps<{ readonly bytes: Uint8Array; readonly looks: number }> {
+  for (let looks = 1;; looks++) {
+    const bytes = yield* shared.load(line, LINE_BYTES);
+    if (is(wordIn(bytes, offset))) return { bytes, looks };
+    yield* shared.waitChange(line, LINE_BYTES);
+  }
+}
+
+/** What a card has sent and answered between two looks, in messages (C-11). */
+export interface Messages {
+  /**
+   * On the host's bus, in both directions: doorbells, DMA writes, and DMA reads with their answers; of regions lines'
+   * messages at home, and elsewhere accesses with their answers.
+   */
+  readonly bus: number;
+  /** Frames that the card has sent. */
+  readonly network: number;
+  /** Accesses of a far computer's cores to regions, and accesses that a cache of this card has served. */
+  readonly asked: number;
+  readonly hits: number;
+}
+
+/** Looks at the card's counters, and says at each further call what has been counted since; a look counts nothing. */
+export function* countMessages(cpu: ProgramContext["cpu"]): Steps<() => Steps<Messages>> {
+  const first = messagesOf(yield* countersOf(cpu));
+  let before = messagesOf(yield* countersOf(cpu));
+  const ofLook = since(first, before);
+  return function* () {
+    const now = messagesOf(yield* countersOf(cpu));
+    const counted = since(ofLook, since(before, now));
+    before = now;
+    return counted;
+  };
+}
+
+function since(before: Messages, now: Messages): Messages {
+  return {
+    bus: now.bus - before.bus,
+    network: now.network - before.network,
+    asked: now.asked - before.asked,
+    hits: now.hits - before.hits,
+  };
+}
+
+function messagesOf(counters: Counts): Messages {
+  const { doorbells = 0, dmaReads = 0, dmaWrites = 0, framesOut: network = 0 } = counters;
+  const { remoteCacheHits = 0, remoteCacheMisses = 0, localCacheHits = 0 } = counters;
+  const asked = remoteCacheHits + remoteCacheMisses;
+  let bus = doorbells + 2 * dmaReads + dmaWrites + 2 * asked;
+  for (const [name, count] of Object.entries(counters)) {
+    if (/^line(Sent|Received)[A-Z]/.test(name)) bus += count;
+  }
+  return { bus, network, asked, hits: remoteCacheHits + localCacheHits };
+}
+
+export type Latency = Pick<LatencySummary, "count" | "median" | "p99" | "max" | "mean">;
+
+/** Latencies of operations, in ps; undefined of none. */
+export function latencyOf(samples: readonly number[]): Latency | undefined {
+  const all = summarize(Float64Array.from(samples));
+  if (all === undefined) return undefined;
+  const { count, median, p99, max, mean } = all;
+  return { count, median, p99, max, mean };
+}

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { TimedRecord } from "../../../fabric/audit.ts";
+import {
+  fill,
+  findingsOf,
+  noted,
+  planOf,
+  recordOf,
+} from "../../../console/checks/record_testing.ts";
+import { answered } from "../../../console/checks/shared/answered.ts";
+import {
+  BOUND_PS,
+  lostAt,
+  type Told,
+  told,
+  used,
+} from "../../../console/checks/shared/shared_testing.ts";
+
+type Parts = Parameters<typeof findingsOf>[1];
+
+function found(accesses: readonly Told[], parts: Parts = {}, more: TimedRecord[] = []): string[] {
+  return findingsOf(answered, { ...parts, notes: [...used(), ...told(accesses), ...more] });
+}
+
+const OPEN: Told = { from: 10, on: "b", bytes: fill(1) };
+
+describe("C-10: an access to a shared region", () => {
+  it("ends within the bound, to the picosecond", () => {
+    const of = (to: number) => found([{ from: 10, to, found: fill(0) }]);
+    assert.deepEqual(of(10 + BOUND_PS), []);
+    assert.match(of(11 + BOUND_PS)[0]!, /took 1001 ps, and the bound is 1000 ps/);
+  });
+
+  it("that never ends is named", () => {
+    assert.deepEqual(found([OPEN]), [
+      "store 0 of b/0/put#0 at 0x0 of s began at 10 ps and was not answered by 1010 ps",
+    ]);
+  });
+
+  it("need not end where its own host fails, or the run, before the bound", () => {
+    const kill = (node: string, at: number): Parts => ({ power: [{ at, action: "kill", node }] });
+    assert.deepEqual(found([OPEN], kill("b", 500)), []);
+    assert.equal(found([OPEN], kill("b", 1_011)).length, 1);
+    // What fails elsewhere is no excuse: neither home, nor the own card.
+    for (const node of ["a", "a-rnic", "b-rnic"]) {
+      assert.equal(found([OPEN], kill(node, 500)).length, 1, node);
+    }
+    assert.deepEqual(found([OPEN], { until: 1_010 }), []);
+    assert.equal(found([OPEN], { until: 1_011 }).length, 1);
+  });
+
+  it("is answered once, and lies in a region", () => {
+    const [begin, end] = told([{ from: 10, to: 20, found: fill(0) }]);
+    const of = (...notes: TimedRecord[]) => findingsOf(answered, { notes: [...used(), ...notes] });
+    assert.deepEqual(of(begin!, end!), []);
+    assert.match(of(begin!, end!, end!)[0]!, /is answered twice/);
+    assert.match(of(begin!, begin!, end!)[0]!, /begins twice/);
+    assert.match(of(end!)[0]!, /an answer to no access/);
+    assert.match(found([{ from: 10, to: 20, at: 250, found: fill(0) }])[0]!, /is not within/);
+    const other = { ...used()[1]!.note, home: "b" } as TimedRecord["note"];
+    assert.match(of(noted(0, other, { node: "b" }))[0]!, /is not as other hosts have it/);
+    assert.match(findingsOf(answered, { notes: [begin!] })[0]!, /there is no region s/);
+  });
+
+  it("is counted: with none there is nothing that it looks at", () => {
+    assert.equal(answered.subjects(recordOf({ notes: [...used(), ...told([OPEN])] })), 1);
+    assert.equal(answered.subjects(recordOf({ notes: used() })), 0);
+    assert.equal(answered.concerns!(recordOf({ notes: used() })), true);
+    assert.equal(answered.concerns!(recordOf({})), false);
+  });
+});
+
+describe("C-10: what is lost", () => {
+  const lost: Told = { from: 100, to: 200, on: "a", result: "lost", length: 8 };
+  const power: Parts = { power: [{ at: 50, action: "kill", node: "b-rnic" }] };
+
+  it("is reported by a range that has it", () => {
+    assert.deepEqual(found([lost], power, [lostAt(250)]), []);
+    assert.match(
+      found([lost], power)[0]!,
+      /was told that bytes of s at 0x0 are lost, and no report/,
+    );
+    assert.equal(found([lost], power, [lostAt(250, 64)]).length, 1);
+  });
+
+  it("is lost by a fault of power or cables only (C-09)", () => {
+    const [one, two] = found([lost], {}, [lostAt(250)]);
+    assert.match(one!, /ended as lost at 200 ps, before any fault/);
+    assert.match(two!, /are lost at 250 ps, before any fault/);
+    const plan = planOf(["{ at: 90ps, cut: b }"]);
+    assert.deepEqual(found([lost], { plan }, [lostAt(250)]), []);
+    assert.equal(found([{ ...lost, result: "fenced" }]).length, 1);
+    assert.deepEqual(found([{ ...lost, result: "fenced" }], power), []);
+  });
+});

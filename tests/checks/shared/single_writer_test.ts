@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { findingsOf, recordOf } from "../../../console/checks/record_testing.ts";
+import { singleWriter } from "../../../console/checks/shared/single_writer.ts";
+import { stateAt } from "../../../console/checks/shared/shared_testing.ts";
+
+type State = "M" | "E" | "S" | "I";
+
+/** Findings where home's card and the far one have these states of a line, the far one first. */
+function both(far: State, near: State): string[] {
+  const notes = [
+    stateAt(10, "b-rnic", { cache: "remote", state: far }),
+    stateAt(20, "a-rnic", { cache: "local", state: near }),
+  ];
+  return findingsOf(singleWriter, { notes });
+}
+
+describe("C-09: a single writer or many readers", () => {
+  it("is judged for each pair of states", () => {
+    const states = ["M", "E", "S", "I"] as const;
+    const right = states.flatMap((x) =>
+      states.flatMap((y) => both(x, y).length === 0 ? [`${x}${y}`] : [])
+    );
+    assert.deepEqual(right, ["MI", "EI", "SS", "SI", "IM", "IE", "IS", "II"]);
+    assert.deepEqual(both("E", "S"), [
+      "line 0 of s is E in b-rnic remote and S in a-rnic local at 20 ps",
+    ]);
+  });
+
+  it("includes the processor's cache, and the two caches of one card", () => {
+    const of = (node: string, cache: "llc" | "local") => {
+      const notes = [
+        stateAt(10, node, { cache, state: "M" }),
+        stateAt(20, "a-rnic", { cache: "remote", state: "S" }),
+      ];
+      return findingsOf(singleWriter, { notes }).length;
+    };
+    assert.equal(of("a", "llc"), 1);
+    assert.equal(of("a-rnic", "local"), 1);
+  });
+
+  it("is about each line alone, and about each instant", () => {
+    const other = [
+      stateAt(10, "b-rnic", { cache: "remote", state: "M" }),
+      stateAt(20, "a-rnic", { cache: "local", state: "M", line: 1 }),
+    ];
+    assert.deepEqual(findingsOf(singleWriter, { notes: other }), []);
+    const handover = [
+      stateAt(10, "b-rnic", { cache: "remote", state: "M" }),
+      stateAt(20, "a-rnic", { cache: "local", state: "E" }),
+      stateAt(20, "b-rnic", { cache: "remote", state: "I" }),
+    ];
+    assert.deepEqual(findingsOf(singleWriter, { notes: handover }), []);
+    const late = handover.with(2, stateAt(21, "b-rnic", { cache: "remote", state: "I" }));
+    assert.equal(findingsOf(singleWriter, { notes: late }).length, 1);
+  });
+
+  it("has no cache of a card without power (C-10)", () => {
+    const notes = [
+      stateAt(10, "b-rnic", { cache: "remote", state: "M" }),
+      stateAt(20, "a-rnic", { cache: "local", state: "E" }),
+    ];
+    const power = [{ at: 15, action: "kill", node: "b-rnic" }] as const;
+    assert.deepEqual(findingsOf(singleWriter, { notes, power }), []);
+    // The host's own failure takes no line out of its card.
+    const host = [{ at: 15, action: "kill", node: "b" }] as const;
+    assert.equal(findingsOf(singleWriter, { notes, power: host }).length, 1);
+    assert.equal(singleWriter.subjects(recordOf({ notes })), 2);
+  });
+});

@@ -1,0 +1,134 @@
+/** Programs on memory that computers share, of `scripts/scenarios/coherent_*.yaml`: what they find, and what is compared. */
+import { deepEqual as same, equal, match, ok } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
+import access, { check as checkAccess } from "../../scripts/scenarios/coherent_access.ts";
+import lock, { check as checkLock } from "../../scripts/scenarios/coherent_lock.ts";
+import queue, { check as checkQueue } from "../../scripts/scenarios/coherent_queue.ts";
+import { type Reported, SimulatedRack } from "../support/simulated_rack.ts";
+
+const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
+const PROGRAMS: Readonly<Record<string, Program>> = {
+  "./coherent_access.ts": access,
+  "./coherent_queue.ts": queue,
+  "./coherent_lock.ts": lock,
+};
+
+/** A shipped scenario with some of its numbers made smaller. */
+async function run(file: string, smaller: Readonly<Record<string, string>>) {
+  let text = await Deno.readTextFile(new URL(file, SHIPPED));
+  for (const [words, others] of Object.entries(smaller)) {
+    ok(text.includes(words), `${file} has no ${words}`);
+    text = text.replaceAll(words, others);
+  }
+  return new SimulatedRack(text, { programs: PROGRAMS }).run();
+}
+
+function viewOf(
+  { plan }: SimulatedRack,
+  reports: readonly Reported[],
+): CrashView {
+  const hosts = plan.nodes.flatMap((node) => {
+    if (node.kind !== "host") return [];
+    const options = node.config.programs.find(({ run }) => run.startsWith("./"))?.options ?? {};
+    return [[node.name, { options }] as const];
+  });
+  const view: Pick<CrashView, "cut" | "at" | "notes" | "reports"> = {
+    cut: [],
+    at: 0,
+    notes: [],
+    reports,
+  };
+  return { ...view, hosts: Object.fromEntries(hosts) as unknown as CrashView["hosts"] };
+}
+
+/** The reports, of which those of a topic are changed. */
+function changed(
+  reports: readonly Reported[],
+  topic: string,
+  change: (value: Reported["value"]) => Reported["value"],
+): Reported[] {
+  return reports.map((each) =>
+    each.topic === topic ? { ...each, value: change(each.value) } : each
+  );
+}
+
+interface Latency {
+  readonly median: number;
+}
+
+describe("coherent_placement.yaml", () => {
+  const SMALLER = {
+    "warmUp: 200": "warmUp: 20",
+    "accesses: 400": "accesses: 60",
+    "shares: 0 10 25 50 75 90 100": "shares: 0 50 100",
+  };
+
+  it("C-11: behind PCIe cards a far access is a message each way, and home's meet no other computer", async () => {
+    const rack = await run("coherent_placement.yaml", SMALLER);
+    same(checkAccess(viewOf(rack, rack.reports)), []);
+    const results = (host: string) => rack.reported("result", host);
+    same(results("far-pcie").map((row) => row!.farPercent), [0, 50, 100]);
+    for (const row of results("home-pcie").slice(0, 2)) {
+      ok((row!.loadPs as Latency).median < 100e3, "a load of the own cache");
+    }
+    for (const row of results("far-pcie").slice(1)) {
+      ok((row!.loadPs as Latency).median > 1e6, "a round trip");
+      // A request and its answer each.
+      equal(row!.networkMessages, (row!.farPercent as number) * 60 / 100);
+    }
+  });
+
+  it("C-09: its check finds a line that the computers see differently, and one that neither stored last", async () => {
+    const rack = await run("coherent_placement.yaml", SMALLER);
+    interface Lines {
+      readonly side: string;
+      readonly found: readonly bigint[];
+    }
+    const other = (sides: readonly string[]) =>
+      changed(rack.reports, "lines", (value) => {
+        const { side, found } = value as unknown as Lines;
+        return sides.includes(side) ? { ...value, found: [999n, ...found.slice(1)] } : value;
+      });
+    match(checkAccess(viewOf(rack, other(["far"])))[0]!, /line 0 differs/);
+    match(checkAccess(viewOf(rack, other(["home", "far"])))[0]!, /line 0 has 999, .* of none/);
+    const silent = rack.reports.filter(({ topic, node }) =>
+      topic !== "lines" || node !== "far-pcie"
+    );
+    match(checkAccess(viewOf(rack, silent))[0]!, /far computer has not said/);
+  });
+});
+
+describe("coherent_queue.yaml", () => {
+  it("C-11: every message comes in order, soon where its consumer has the memory, late where it polls", async () => {
+    const rack = await run("coherent_queue.yaml", { "messages: 200": "messages: 40" });
+    same(checkQueue(viewOf(rack, rack.reports)), []);
+    const paced = (way: string) =>
+      rack.reported("result").find((row) =>
+        row!.way === way && row!.load === "paced" && row!.latencyPs !== undefined
+      )!;
+    const [there, back] = [paced("far to home"), paced("home to far")];
+    ok((there.latencyPs as Latency).median < (back.latencyPs as Latency).median);
+    ok((back.looks as number) > 2 * (back.messages as number), "the far consumer polls");
+    const short = changed(rack.reports, "result", (value) => ({ ...value, taken: 39 }));
+    equal(checkQueue(viewOf(rack, short)).length, 2);
+  });
+});
+
+describe("coherent_lock.yaml", () => {
+  it("C-11: no section's addition is lost, and its check finds one that is", async () => {
+    const rack = await run("coherent_lock.yaml", {
+      "sections: 100": "sections: 20",
+      "tickets: 200": "tickets: 40",
+    });
+    same(checkLock(viewOf(rack, rack.reports)), []);
+    for (const host of ["far-pcie", "far2-pcie"]) {
+      const [row] = rack.reported("result", host);
+      equal(row!.counter, 40);
+      ok((row!.latencyPs as Latency).median > 2e6, "an atomic and a look at least");
+    }
+    const lost = changed(rack.reports, "result", (value) => ({ ...value, counter: 39 }));
+    match(checkLock(viewOf(rack, lost))[0]!, /the counter is 39 after 40 sections/);
+  });
+});
