@@ -23,7 +23,7 @@ import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Answer, WireMessage } from "../../../fabric/coherence/messages.ts";
 import { WIRE_MESSAGES } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
-import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { JUDGE_WINDOW_PS, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { FarAccess } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -82,6 +82,8 @@ export function newFarEnd(
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     lease: { lease, grace },
     life,
+    // Home judges nothing where the scenario says the place.
+    window: regions.some(({ placement }) => placement === "auto") ? JUDGE_WINDOW_PS : NEVER,
   });
   return {
     home,

@@ -6,14 +6,12 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
+import { canTake, homeBus, homeReceive } from "../../../fabric/coherence/home_card.ts";
 import {
-  canTake,
-  homeBus,
   type HomeCard,
   homePlacement,
-  homeReceive,
   newHomeCard,
-} from "../../../fabric/coherence/home_card.ts";
+} from "../../../fabric/coherence/home_card_state.ts";
 import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
 import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";

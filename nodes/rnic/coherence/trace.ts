@@ -1,6 +1,6 @@
 /** A coherent card's lines in a trace: the state of each line that changes, in both caches and in the directory. */
 import { farLine } from "../../../fabric/coherence/far_card.ts";
-import { homeLine } from "../../../fabric/coherence/home_card.ts";
+import { homeLine } from "../../../fabric/coherence/home_card_state.ts";
 import { agentsOf, type HomeLine } from "../../../fabric/coherence/home_card_table.ts";
 import { NONE } from "../../../fabric/coherence/messages.ts";
 import type { Coherence, FarEnd, HomeEnd } from "../state/coherence_state.ts";
