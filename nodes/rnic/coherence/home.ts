@@ -33,7 +33,7 @@ import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./l
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
-import { showHome } from "./trace.ts";
+import { showHome, showToHost } from "./trace.ts";
 import { endAccesses, endWriteBacks } from "./verb_ends.ts";
 
 /**
@@ -186,10 +186,13 @@ function send(
 
 function sendOnBus(
   device: Device,
-  { counters }: Coherence,
+  { counters, regions }: Coherence,
   { kind, line, data }: BusMessage,
 ): void {
   countOne(counters.busSent, kind);
+  if (device.out.tracing) {
+    showToHost(device, regions, { step: `bus-${kind}`, text: `sends ${kind}`, line, data });
+  }
   const message: LineMessage = {
     kind: "line",
     op: kind,
