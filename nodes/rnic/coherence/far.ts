@@ -45,6 +45,7 @@ import {
   numbersOf,
   sendMessage,
 } from "./link.ts";
+import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -122,6 +123,9 @@ function act(
   if (far.asked.size > 0) evictLeaving(far, out);
   if (from === "bus" && out.wire.length > 0) spendConversion(device);
   if (from === "wire" && out.answers.length > 0) spendConversion(device);
+  if (device.out.auditing) {
+    auditLines(device, coherence, { cache: "remote", ...far, changed: out.changed });
+  }
   if (device.out.tracing) showFar(device, { coherence, far, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, far }, message);
   sendRequests(device, coherence, far);

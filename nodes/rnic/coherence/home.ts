@@ -30,6 +30,7 @@ import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type CardLink, type Coherence, countOne, type HomeEnd } from "../state/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
+import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -108,6 +109,15 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
   const isConverted = (from === "wire" && out.bus.length > 0) ||
     (from !== "wire" && out.wire.length > 0);
   if (isConverted) spendConversion(device);
+  if (device.out.auditing) {
+    const { regions } = home;
+    auditLines(device, coherence, {
+      cache: "local",
+      card: card.local,
+      regions,
+      changed: out.changed,
+    });
+  }
   if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, home }, message);
   for (const message of out.bus) sendOnBus(device, coherence, message);

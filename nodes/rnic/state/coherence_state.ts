@@ -133,6 +133,8 @@ export interface Coherence {
   nextLink: number;
   /** States that the trace has shown, by track. */
   readonly shown: Map<string, string>;
+  /** States that audit records have told, by cache, region and line; absent: I. */
+  readonly noted: Map<string, string>;
   readonly counters: CoherenceCounters;
 }
 
