@@ -63,6 +63,7 @@ import { takeLineMessage } from "./coherence/home.ts";
 import { snoopLine } from "./state/hints/words.ts";
 import { hintsWakeAt } from "./hints/hold.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
+import { auditReset } from "./coherence/audit.ts";
 import { takeLine } from "./paging/translation_cache.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
@@ -85,6 +86,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   device.memory = memory;
   function step(now: Time, input: Input, out: Outputs): void {
     if (input.kind === "link" && input.port === PORTS.rnicBus) {
+      auditReset(device, out);
       device = createDevice(name, plan, options);
       device.startedAt = now;
       device.journal = journal;
