@@ -2,6 +2,7 @@
 import type { LineStateRecord } from "../../../fabric/audit.ts";
 import { type FarCard, farLine } from "../../../fabric/coherence/far_card.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
+import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "../state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
@@ -37,14 +38,20 @@ export function auditLines(
     const line = number - firstLine(region);
     const state = STATES[farLine(card, number).state];
     const key = `${cache} ${region.id} ${line}`;
-    if ((noted.get(key) ?? "I") === state) continue;
-    noted.set(key, state);
-    device.out.audit?.(device.name, {
-      kind: "line-state",
-      region: region.name,
-      line,
-      cache,
-      state,
-    });
+    if ((noted.get(key)?.state ?? "I") === state) continue;
+    const note = { kind: "line-state", region: region.name, line, cache, state } as const;
+    noted.set(key, note);
+    device.out.audit?.(device.name, note);
+  }
+}
+
+/** The card is reset, as its host has lost its power: its caches have nothing any more. */
+export function auditReset(
+  { name, coherence }: Pick<Device, "name" | "coherence">,
+  out: Outputs,
+): void {
+  if (coherence === undefined || out.auditing !== true) return;
+  for (const note of coherence.noted.values()) {
+    if (note.state !== "I") out.audit?.(name, { ...note, state: "I" });
   }
 }
