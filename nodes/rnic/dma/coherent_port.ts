@@ -26,7 +26,7 @@ import {
 import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import type { JournalWrite, ReadRequest } from "../state/dma_state.ts";
-import type { CoherentPort, LineAsk, PortLine, PortWrite } from "../state/coherent_port_state.ts";
+import type { CoherentPort, LineAsk, PortLine, PortWrite } from "../state/coherence/port_state.ts";
 
 const NOTHING = new Uint8Array(0);
 
