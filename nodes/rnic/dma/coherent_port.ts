@@ -52,6 +52,7 @@ export function writeLines(
       data: length === data.length ? data : data.subarray(done, done + length),
       toMemory,
       wireBytes: FLIT_BYTES * writeFlits(address + done, length),
+      takenAt: device.now,
       entry: isLast ? entry : undefined,
     };
     port.writes.push(piece);
@@ -151,7 +152,7 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
 
 /** One message for consecutive lines that are all kept, or all given back. @returns when the bus is free. */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
-  const { address, data, toMemory, number } = write;
+  const { address, data, toMemory, number, takenAt } = write;
   const mayKeep = port.asking.length === 0;
   const end = address + data.length;
   let from = address, keeps = false, freeAt: Time = 0;
@@ -169,8 +170,9 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
       if (keeps) port.counters.busLinesKept += lines;
       const first = from - from % LINE_BYTES;
       port.away.push({ address: first, lines, keeps, isLast: isEnd });
-      const message = { kind: "coherent", op, tag: number, address: from, data: bytes, toMemory };
-      freeAt = device.out.send(PORTS.rnicBus, message as CoherentMessage, device.stageAt);
+      const place = { tag: number, address: from, data: bytes, toMemory, takenAt };
+      const message = { kind: "coherent", op, ...place } as const;
+      freeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
       from = at;
     }
     if (isEnd) return freeAt;

@@ -53,6 +53,7 @@ export interface PortWrite {
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
   readonly wireBytes: number;
+  readonly takenAt: Time;
   /** Of the write's last piece: what is to be told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
 }
