@@ -436,7 +436,7 @@ export function queueAtomic(
   const { address } = atomic;
   const task = newTask({ kind: "atomic", ...atomic });
   const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
-  port.writes.push({ number: port.asked++, address, ...nothing, task });
+  port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
   pushOwned(device, port);
 }
 
