@@ -79,6 +79,16 @@ describe("HomeAgent", () => {
     assert.equal(survivors()[0], 9);
     assert.equal(firstByte(bench.access("far", "load", LINE)), 9);
     assert.equal(firstByte(bench.access("home", "load", LINE)), 9);
+    assert.deepEqual(bench.states, [`${LINE} M`, `${LINE} I`, `${LINE} S`]);
+  });
+
+  it("decision 7: keeps no record of a line that memory alone has", () => {
+    const { bench } = benchOf();
+    const whole = { kind: "write", mask: (1n << 64n) - 1n, bytes: new Uint8Array(64) } as const;
+    // The far card's cache has four lines: what it takes in after them it writes back for.
+    for (let line = 0; line < 20; line++) bench.access("far", "store", LINE + line, whole);
+    bench.runAll();
+    assert.equal(bench.agent.records, 4);
   });
 
   it("decision 12: what the card brings waits for room in the iMC, and is durable then", () => {
