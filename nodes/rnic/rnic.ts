@@ -31,7 +31,7 @@ import {
   writeLines,
 } from "./dma/coherent_port.ts";
 import type { CoherentMessage } from "../../fabric/wire/host_bus/coherent.ts";
-import type { CoherentPort } from "./state/coherent_port_state.ts";
+import type { CoherentPort } from "./state/coherence/port_state.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";

@@ -10,7 +10,7 @@
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
-import type { CoherentPort, LineTask, PortWrite } from "../state/coherent_port_state.ts";
+import type { CoherentPort, LineTask, PortWrite } from "../state/coherence/port_state.ts";
 import type { Device } from "../state/device.ts";
 
 /** Whether an address of host memory is in a shared region of this host. */

@@ -35,7 +35,7 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
-import { type CoherentPort, sendBehindWrites } from "./coherent_port_state.ts";
+import { type CoherentPort, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence_state.ts";
 import type { Access } from "../../../fabric/coherence/messages.ts";
