@@ -1,4 +1,5 @@
 /** Messages on the cables of a run: for each direction, when each was on it, and its first bytes. */
+import { peekBth } from "../../fabric/capture/bth_peek.ts";
 import type { CutOffSeen, MessageSeen } from "../../fabric/capture/observation.ts";
 import type { CablePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -8,7 +9,7 @@ import { formatAddress } from "../../fabric/trace/describe.ts";
 import { Numbers } from "./log_arrays.ts";
 import type { CableState, InFlight } from "./types.ts";
 
-/** Kept of a frame: all headers of RoCEv2. */
+/** Kept of a frame: all its headers. */
 export const HEAD_BYTES = 128;
 const HEADS_OF_CHUNK = 8_192;
 /** A message is looked for among so many that were sent before it. */
@@ -41,7 +42,7 @@ export class WireRecord {
   readonly #byPort = new Map<string, Direction>();
   readonly directions: Direction[] = [];
   readonly #names: ReadonlyMap<string, string>;
-  readonly #chunks: (Uint8Array | undefined)[] = [];
+  readonly #chunks: (Uint8Array<ArrayBuffer> | undefined)[] = [];
   #headsForgotten = 0;
   readonly #heads = new WeakMap<Uint8Array, number>();
   #headCount = 0;
@@ -144,7 +145,7 @@ export class WireRecord {
   }
 
   /** The first bytes of a frame. */
-  head(direction: Direction, index: number): Uint8Array {
+  head(direction: Direction, index: number): Uint8Array<ArrayBuffer> {
     const number = direction.what.at(index);
     const at = number % HEADS_OF_CHUNK * HEAD_BYTES;
     const chunk = this.#chunks[Math.floor(number / HEADS_OF_CHUNK)]!;
@@ -229,27 +230,19 @@ export class WireRecord {
 
 export type WireSeen = MessageSeen | CutOffSeen;
 
-const IP_AT = 14, BTH_AT = 42, ETHERTYPE_IPV4 = 0x0800;
-
-/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; of what is no RoCEv2, its length. */
+/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; of what is no RoCE, its length. */
 function frameText(
-  head: Uint8Array,
+  head: Uint8Array<ArrayBuffer>,
   { bytes, names }: { readonly bytes: number; readonly names: ReadonlyMap<string, string> },
 ): string {
-  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
-  const isRoce = head.length >= BTH_AT + 12 && view.getUint16(12) === ETHERTYPE_IPV4 &&
-    view.getUint8(IP_AT + 9) === 17 && view.getUint16(BTH_AT - 6) === 4791;
-  if (!isRoce) return `${bytes} B`;
-  const name = (at: number) => {
-    const address = formatAddress(view.getUint32(at));
-    return names.get(address) ?? address;
-  };
-  const row = opcodeRow(view.getUint8(BTH_AT));
+  const bth = peekBth(head);
+  if (bth === undefined) return `${bytes} B`;
+  const name = (of: number) => names.get(formatAddress(of)) ?? formatAddress(of);
   const words = [
-    `${name(IP_AT + 12)}→${name(IP_AT + 16)}`,
-    row === undefined ? `opcode ${view.getUint8(BTH_AT)}` : row.name,
-    `qp=0x${(view.getUint32(BTH_AT + 4) & 0xff_ffff).toString(16)}`,
-    `psn=${view.getUint32(BTH_AT + 8) & 0xff_ffff},`,
+    `${name(bth.source)}→${name(bth.destination)}`,
+    opcodeRow(bth.opcode)?.name ?? `opcode ${bth.opcode}`,
+    `qp=0x${bth.destQpn.toString(16)}`,
+    `psn=${bth.psn},`,
     `${bytes} B`,
   ];
   return words.join(" ");

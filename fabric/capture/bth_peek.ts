@@ -1,19 +1,16 @@
-/** Reads the fields of a RoCEv2 frame that a capture needs, without decoding the frame. */
+/** Reads the fields of a RoCE frame that a capture needs, without decoding the frame. */
 import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
-import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
-import { IPV4_BYTES, PROTOCOL_UDP } from "../wire/roce/ipv4.ts";
+import { frameBth } from "../wire/roce/frame_peek.ts";
 import { OPCODE } from "../wire/roce/opcode.ts";
 import { viewOf } from "../base/slab.ts";
-import { ROCE_PORT, UDP_BYTES } from "../wire/roce/udp.ts";
+import { BTH_AT } from "../wire/roce/packet.ts";
 
-const UDP_AT = ETHERNET_BYTES + IPV4_BYTES;
-const BTH_AT = UDP_AT + UDP_BYTES;
-const AETH_AT = BTH_AT + BTH_BYTES;
-const DESTINATION_AT = ETHERNET_BYTES + 16;
-/** IPv4 with a header of five words. */
-const VERSION_AND_WORDS = 0x45;
+/** From the BTH to the addresses before it: of IPv4, and in the low 32 bits of a GRH's GIDs. */
+const IPV4_BEFORE = { source: 16, destination: 12 } as const;
+const GIDS_BEFORE = { source: 20, destination: 4 } as const;
 
 export interface BthPeek {
+  readonly source: number;
   readonly destination: number;
   readonly opcode: number;
   readonly destQpn: number;
@@ -22,17 +19,16 @@ export interface BthPeek {
   readonly syndrome: number | undefined;
 }
 
-/** Undefined for a frame that is not RoCEv2 over IPv4. Ignores the ICRC. */
+/** Undefined for a frame that is not RoCE. Ignores the ICRC. */
 export function peekBth(frame: Uint8Array<ArrayBuffer>): BthPeek | undefined {
-  if (frame.length < BTH_AT + BTH_BYTES) return undefined;
+  const at = frameBth(frame);
+  if (at < 0 || frame.length < at + BTH_BYTES) return undefined;
   const view = viewOf(frame);
-  const isRoce = view.getUint16(12) === ETHERTYPE_IPV4 &&
-    view.getUint8(ETHERNET_BYTES) === VERSION_AND_WORDS &&
-    view.getUint8(ETHERNET_BYTES + 9) === PROTOCOL_UDP &&
-    view.getUint16(UDP_AT + 2) === ROCE_PORT;
-  if (!isRoce) return undefined;
-  const { opcode, destQpn, psn } = readBth(view, BTH_AT);
-  const isAck = opcode === OPCODE["RC ACKNOWLEDGE"] && frame.length > AETH_AT;
-  const syndrome = isAck ? view.getUint8(AETH_AT) : undefined;
-  return { destination: view.getUint32(DESTINATION_AT), opcode, destQpn, psn, syndrome };
+  const { opcode, destQpn, psn } = readBth(view, at);
+  const isAck = opcode === OPCODE["RC ACKNOWLEDGE"] && frame.length > at + BTH_BYTES;
+  const syndrome = isAck ? view.getUint8(at + BTH_BYTES) : undefined;
+  const before = at === BTH_AT ? IPV4_BEFORE : GIDS_BEFORE;
+  const source = view.getUint32(at - before.source);
+  const destination = view.getUint32(at - before.destination);
+  return { source, destination, opcode, destQpn, psn, syndrome };
 }

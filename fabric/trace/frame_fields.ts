@@ -6,7 +6,7 @@
 import { type Field, readFields, sizeOf } from "../base/fields.ts";
 import { viewOf } from "../base/slab.ts";
 import { ackText, nakText } from "../wire/roce/aeth.ts";
-import { BTH_FIELDS, DEFAULT_PKEY, GSI_QPN, MULTICAST_QPN } from "../wire/roce/bth.ts";
+import { BTH_BYTES, BTH_FIELDS, DEFAULT_PKEY, GSI_QPN, MULTICAST_QPN } from "../wire/roce/bth.ts";
 import {
   COHERENCE_CHANGES,
   COHERENCE_PAYLOAD_FIELDS,
@@ -18,7 +18,15 @@ import {
 import { ETHERNET_FIELDS, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../wire/roce/feth.ts";
-import { ICRC_BYTES, icrcHolds } from "../wire/roce/icrc.ts";
+import {
+  ETHERTYPE_ROCE_V1,
+  ETHERTYPE_VLAN,
+  findGrh,
+  GRH_FIELDS,
+  NEXT_HEADER_IBA,
+  VLAN_FIELDS,
+} from "../wire/roce/grh.ts";
+import { grhIcrcHolds, ICRC_BYTES, icrcHolds } from "../wire/roce/icrc.ts";
 import { IPV4_BYTES, IPV4_FIELDS, ipv4Checksum, PROTOCOL_UDP } from "../wire/roce/ipv4.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { ROCE_PORT, UDP_FIELDS } from "../wire/roce/udp.ts";
@@ -27,7 +35,7 @@ import { formatAddress, formatMac, type Naming } from "./describe.ts";
 
 /** One field of a frame, or a run of its bytes (`payload`, `pad`, `filling`). */
 export interface FrameField {
-  /** `Ethernet`, `IPv4`, `UDP`, `BTH`, an extension header such as `RETH`, or `Frame`. */
+  /** `Ethernet`, `IPv4`, `UDP`, or `802.1Q`, `GRH` of RoCEv1, `BTH`, an extension header such as `RETH`, or `Frame`. */
   readonly header: string;
   /** As in the field table; "" for reserved bits without a name. */
   readonly name: string;
@@ -61,6 +69,7 @@ export function frameFields(
 ): FrameField[] {
   const reader = new FieldReader(bytes, length);
   const ethernet = reader.read("Ethernet", ETHERNET_FIELDS, meaningOfEthernet);
+  if (findGrh(viewOf(bytes)) !== undefined) return grhFields(reader, { bytes, naming, length });
   const isIpv4 = ethernet?.["etherType"] === ETHERTYPE_IPV4;
   const ipAt = reader.at;
   const ip = isIpv4
@@ -71,8 +80,27 @@ export function frameFields(
   const isUdp = ip?.["protocol"] === PROTOCOL_UDP && ip["headerWords"] === IPV4_BYTES / 4;
   const udp = isUdp ? reader.read("UDP", UDP_FIELDS, meaningOfUdp) : undefined;
   const isRoce = udp?.["destinationPort"] === ROCE_PORT;
-  const bth = isRoce ? reader.read("BTH", BTH_FIELDS, meaningOfBth) : undefined;
-  if (bth === undefined || ip === undefined) return reader.rest("payload");
+  if (!isRoce || ip === undefined) return reader.rest("payload");
+  const packetEnd = ipAt + Number(ip["totalLength"]) - ICRC_BYTES;
+  const holds = () => icrcHolds(viewOf(bytes), { from: ipAt, end: packetEnd });
+  return transportFields(reader, { bytes, length, packetEnd, holds });
+}
+
+interface Transport {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly length: number;
+  /** Offset of the ICRC, as the network header has it. */
+  readonly packetEnd: number;
+  readonly holds: () => boolean;
+}
+
+/** From the BTH on. */
+function transportFields(
+  reader: FieldReader,
+  { bytes, length, packetEnd, holds }: Transport,
+): FrameField[] {
+  const bth = reader.read("BTH", BTH_FIELDS, meaningOfBth);
+  if (bth === undefined) return reader.rest("payload");
   const row = opcodeRow(Number(bth["opcode"]));
   let last: Values | undefined;
   for (const name of row?.headers ?? []) {
@@ -82,7 +110,6 @@ export function frameFields(
     if (read === undefined) return reader.rest("payload");
     last = read;
   }
-  const packetEnd = ipAt + Number(ip["totalLength"]) - ICRC_BYTES;
   if (packetEnd < reader.at || packetEnd + ICRC_BYTES > length) return reader.rest("payload");
   const pad = Math.min(Number(bth["padCount"]), packetEnd - reader.at);
   const part = last && messagePart(row!.operation, last);
@@ -93,11 +120,28 @@ export function frameFields(
   reader.run("pad", packetEnd, "to a whole number of 4 bytes");
   const icrc = packetEnd + ICRC_BYTES > bytes.length
     ? ""
-    : icrcHolds(viewOf(bytes), { from: ipAt, end: packetEnd })
+    : holds()
     ? "holds"
     : "does not hold: it is dropped";
   reader.run("ICRC", packetEnd + ICRC_BYTES, icrc);
   return reader.rest("filling", "to the least size of a frame");
+}
+
+/** RoCEv1, behind the MAC addresses: a tag where there is one, the GRH, the transport. */
+function grhFields(
+  reader: FieldReader,
+  { bytes, naming, length }: Pick<Transport, "bytes" | "length"> & { readonly naming: Naming },
+): FrameField[] {
+  const view = viewOf(bytes), from = findGrh(view)!;
+  if (from > reader.at) reader.read("802.1Q", VLAN_FIELDS, meaningOfTag);
+  const grh = reader.read("GRH", GRH_FIELDS, (name, value) => meaningOfGrh(name, value, naming));
+  if (grh === undefined) return reader.rest("payload");
+  const packetEnd = reader.at + Number(grh["payloadLength"]) - ICRC_BYTES;
+  const holds = () => grhIcrcHolds(view, { from, end: packetEnd });
+  const isWhole = packetEnd >= reader.at + BTH_BYTES;
+  return isWhole
+    ? transportFields(reader, { bytes, length, packetEnd, holds })
+    : reader.rest("payload");
 }
 
 /** What the payload of a message between coherent cards begins with: the rest is a line. */
@@ -164,6 +208,7 @@ class FieldReader {
 function textOf(name: string, value: Value, bits: number): string {
   if (typeof value === "boolean") return value ? "1" : "0";
   if (bits === 48) return formatMac(Number(value));
+  if (bits === 128) return formatGid(BigInt(value));
   if ((name === "source" || name === "destination") && bits === 32) {
     return formatAddress(Number(value));
   }
@@ -202,7 +247,42 @@ const TITLES: Readonly<Record<string, string>> = {
 };
 
 function meaningOfEthernet(name: string, value: Value): string {
-  return name === "etherType" && value === ETHERTYPE_IPV4 ? "IPv4" : "";
+  return name === "etherType" ? ETHERTYPES.get(Number(value)) ?? "" : "";
+}
+
+const ETHERTYPES: ReadonlyMap<number, string> = new Map([
+  [ETHERTYPE_IPV4, "IPv4"],
+  [ETHERTYPE_VLAN, "802.1Q tag"],
+  [ETHERTYPE_ROCE_V1, "RoCEv1"],
+]);
+
+function meaningOfTag(name: string, value: Value): string {
+  if (name === "vlan" && value === 0) return "none: a tag for its priority alone";
+  return meaningOfEthernet(name, value);
+}
+
+/** `::ffff:10.0.0.1`: groups of 16 bits as they are, the low 32 as an IPv4 address. */
+function formatGid(gid: bigint): string {
+  const high = (gid >> 32n).toString(16).padStart(24, "0").match(/..../g)!
+    .map((word) => word.replace(/^0+(?=.)/, ""));
+  const address = formatAddress(Number(gid & 0xffff_ffffn));
+  return `${high.join(":")}:${address}`.replace(/(^|:)0(:0)+:/, "::");
+}
+
+function meaningOfGrh(name: string, value: Value, naming: Naming): string {
+  switch (name) {
+    case "payloadLength":
+      return "behind this header, to the ICRC";
+    case "nextHeader":
+      return value === NEXT_HEADER_IBA ? "InfiniBand's transport" : "";
+    case "sourceGid":
+    case "destinationGid": {
+      const address = Number(BigInt(value) & 0xffff_ffffn), named = naming(address);
+      return named === formatAddress(address) ? "" : named;
+    }
+    default:
+      return "";
+  }
 }
 
 const ECN_TEXTS = ["not ECN-capable", "ECN-capable", "ECN-capable", "congestion experienced"];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { makeBth } from "../wire/roce/packet_testing.ts";
+import { inGrh, makeBth } from "../wire/roce/packet_testing.ts";
 import { encodeCardMessage } from "../wire/roce/card_message.ts";
 import { OPCODE, OPCODE_ROWS, opcodeFor } from "../wire/roce/opcode.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
@@ -34,6 +34,13 @@ function persistentWrite(): Uint8Array<ArrayBuffer> {
     persistEth: PERSIST_ETH,
     payload: new Uint8Array(13),
   });
+}
+
+const RETH = { va: 0x7f00_1234_5000n, rkey: 0x12a5c, length: 13 };
+const IN_GRH = inGrh({} as RocePacket, { priority: 3, flowLabel: 0xabcde });
+
+function priorityWrite(): Uint8Array<ArrayBuffer> {
+  return packet({ ...IN_GRH, reth: RETH, payload: new Uint8Array(13) });
 }
 
 function field(fields: readonly FrameField[], header: string, name: string): FrameField {
@@ -151,11 +158,33 @@ describe("frameFields", () => {
     }
   });
 
+  it("C-01 (in part): gives tag and global route header of RoCEv1 with their places and meanings", () => {
+    const naming = (address: number) => "?ab"[address & 3]!;
+    const bytes = priorityWrite(), fields = frameFields(bytes, naming);
+    assertGapless(fields, bytes);
+    const at = (header: string, name: string) => {
+      const { bit, value, meaning } = field(fields, header, name);
+      return [bit / 8, value, meaning];
+    };
+    assert.deepEqual(at("Ethernet", "etherType"), [12, "0x8100", "802.1Q tag"]);
+    assert.deepEqual(at("802.1Q", "priority"), [14, "3", ""]);
+    assert.deepEqual(at("802.1Q", "etherType"), [16, "0x8915", "RoCEv1"]);
+    assert.deepEqual(at("GRH", "nextHeader"), [24, "27", "InfiniBand's transport"]);
+    assert.deepEqual(at("GRH", "sourceGid"), [26, "::ffff:10.0.0.1", "a"]);
+    assert.deepEqual(at("GRH", "destinationGid"), [42, "::ffff:10.0.0.2", "b"]);
+    assert.deepEqual(at("BTH", "opcode")[0], 58);
+    assert.deepEqual(at("Frame", "ICRC").slice(2), ["holds"]);
+    const group = frameFields(packet({ ...IN_GRH, destinationAddress: 0xef01_0203, reth: RETH }));
+    assert.equal(field(group, "GRH", "destinationGid").value, "ff0e::ffff:239.1.2.3");
+    bytes[80]! ^= 1;
+    assert.match(field(frameFields(bytes), "Frame", "ICRC").meaning, /^does not hold/);
+  });
+
   it("takes any bytes, cut anywhere, and leaves no gap", () => {
     const any = fc.uint8Array({ maxLength: 120 });
-    const write = persistentWrite();
+    const writes = fc.constantFrom(persistentWrite(), priorityWrite());
     fc.assert(
-      fc.property(fc.nat(write.length), any, (cut, tail) => {
+      fc.property(writes, fc.nat(120), any, (write, cut, tail) => {
         const bytes = new Uint8Array([...write.subarray(0, cut), ...tail]);
         assertGapless(frameFields(bytes), bytes);
       }),

@@ -23,6 +23,12 @@ describe("hostile frames", () => {
       checkHostileFrames(seed, FRAMES);
     });
   }
+
+  for (const seed of [1, 2]) {
+    it(`C-01 (in part): do no more to cards of RoCEv1 (seed ${seed})`, () => {
+      checkHostileFrames(seed, FRAMES, "v1");
+    });
+  }
 });
 
 describe("a damaged frame", () => {

@@ -31,6 +31,10 @@ export function receiveFrame(device: Device, frame: Frame): void {
   if (isOverrun(device)) return drop(device, "receive-overrun");
   const packet = frame.packet ?? decodePacket(frame.bytes);
   if (isRefusal(packet)) return drop(device, "undecodable");
+  // C-01: a card knows the version that it was built for.
+  if ((packet.grh === undefined) !== (device.plan.roce === undefined)) {
+    return drop(device, "roce-version");
+  }
   const row = opcodeRow(packet.bth.opcode)!;
   if (row.operation === "congestion-notification") return receiveNotice(device, packet);
   if (isGroupAddress(packet.destinationAddress)) {

@@ -29,8 +29,9 @@ interface Sender {
  * Queue pairs that always have messages of one size to send.
  * @returns each one's share of what was sent, and the part of the line that all of it was.
  */
-function shares(senders: readonly Sender[], idle = 0) {
-  const rig = new Rig();
+function shares(senders: readonly Sender[], idle = 0, roce?: "v1") {
+  const plan = roce === undefined ? {} : { roce };
+  const rig = new Rig({ plans: { a: plan, b: plan } });
   const from = rig.register(rig.a, { length: 65_536 });
   const to = rig.register(rig.b, { length: 65_536 });
   const pairs = senders.map(({ weight }) =>
@@ -81,8 +82,12 @@ function writeOf(from: RigMr, to: RigMr, bytes: number) {
   } as const;
 }
 
-function assertShares(senders: readonly Sender[], expected: readonly number[]): void {
-  const found = shares(senders);
+function assertShares(
+  senders: readonly Sender[],
+  expected: readonly number[],
+  roce?: "v1",
+): void {
+  const found = shares(senders, 0, roce);
   const text = found.shares.map((each) => each.toFixed(3)).join(", ");
   for (const [i, share] of expected.entries()) {
     assert.ok(Math.abs(found.shares[i]! - share) < 0.02 * share, `found ${text} at ${i}`);
@@ -95,6 +100,10 @@ describe("turns", () => {
     assertShares([{ bytes: 4096 }, { bytes: 4096 }], [1 / 2, 1 / 2]);
     assertShares([{ bytes: 65_536 }, { bytes: 1500 }], [1 / 2, 1 / 2]);
     assertShares([{ bytes: 65_536 }, { bytes: 4096 }, { bytes: 1000 }], [1 / 3, 1 / 3, 1 / 3]);
+  });
+
+  it("C-01 (in part): have them in RoCEv1, too, whose longer headers count", () => {
+    assertShares([{ bytes: 128, weight: 1 }, { bytes: 4096, weight: 9 }], [1 / 10, 9 / 10], "v1");
   });
 
   it("Q-11: one of weight 1 loses nothing beside 64 others that have nothing to send", () => {

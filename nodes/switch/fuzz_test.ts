@@ -8,12 +8,12 @@ import { describe, it } from "@std/testing/bdd";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
+import { inGrh, makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import { encodeReport } from "../../fabric/wire/roce/igmp.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";
 import { mutate } from "../../fabric/wire/roce/mutation_testing.ts";
 import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
-import { encodePacket } from "../../fabric/wire/roce/packet.ts";
+import { decodePacket, encodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
 import { decodePfc, encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { Bench, FRAME_PS, macOf, planWith, PORTS, RATE } from "./switch_testing.ts";
 
@@ -28,6 +28,10 @@ function realFrames(): Bytes[] {
     for (const [dscp, payload] of [[0, 64], [26, 1024], [48, 8]] as const) {
       frames.push(packetTo({ mac: macOf(port), address: 0x0a00_0001 + port, dscp, payload }));
     }
+    const v1 = packetTo({ mac: macOf(port), address: 0x0a00_0001 + port, dscp: 0, payload: 64 });
+    const packet = decodePacket(v1);
+    if (isRefusal(packet)) throw new Error(packet);
+    for (const priority of [undefined, 3]) frames.push(encodePacket(inGrh(packet, { priority })));
     frames.push(encodePfc({ sourceMac: macOf(port), priorities: 1 << 3, quanta: port * 100 }));
   }
   const group = 0xef01_0203;

@@ -26,12 +26,12 @@ import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { ETHERNET_BYTES } from "../../fabric/wire/roce/ethernet.ts";
 import {
   frameDestination,
-  frameDscp,
   frameEcn,
+  framePriority,
   markCongestion,
 } from "../../fabric/wire/roce/frame_peek.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";
-import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/roce/pfc.ts";
+import { decodePfc, isMacControl, PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 import { createCounters } from "./counters.ts";
 import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
 import { FLOOD, lookUp, RESERVED, UNKNOWN } from "./forwarding.ts";
@@ -247,7 +247,7 @@ class Switch implements Node {
       this.#counters.droppedLinkDown++;
       return;
     }
-    const priority = this.#hasPriorities ? priorityOfDscp(frameDscp(frame.bytes)) : 0;
+    const priority = this.#hasPriorities ? framePriority(frame.bytes) : 0;
     if (this.#isFree(queue, priority)) return this.#send({ port: to, frame });
     const passage: Passage = { from, to, priority, bytes: frame.bytes.length };
     if (!hasRoom(this.#buffer, passage)) {

@@ -29,6 +29,7 @@ import {
   HINT_PART_FIELDS,
   HINT_TRAILER_FIELDS,
 } from "../../fabric/wire/roce/hint_eth.ts";
+import { ETHERTYPE_ROCE_V1, GRH_BYTES, GRH_FIELDS } from "../../fabric/wire/roce/grh.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 import {
   EXTENSION_HEADERS,
@@ -112,6 +113,8 @@ local hint_atomics = { ${atomics.join(", ")} }
 local ud_send, rc_read, rc_write, uc_write = ${opcodes.join(", ")}
 ${coherenceText()}
 local bth_bytes, icrc_bytes, roce_port = ${BTH_BYTES}, ${ICRC_BYTES}, ${ROCE_PORT}
+local grh_bytes, grh_length_at = ${GRH_BYTES}, ${PAYLOAD_LENGTH_AT}
+local roce_v1_ethertype = 0x${ETHERTYPE_ROCE_V1.toString(16)}
 `;
 }
 
@@ -149,6 +152,10 @@ local value_names = {
 ${names.join("\n")}
 }`;
 }
+/** Offset of the payload length in a global route header. */
+const PAYLOAD_LENGTH_AT = sizeOf(
+  GRH_FIELDS.slice(0, GRH_FIELDS.findIndex(([name]) => name === "payloadLength")),
+);
 
 function extensionBytes(): string {
   const cells = OPCODE_ROWS.map(({ code, headerBytes }) => `[${hexByte(code)}] = ${headerBytes}`);

@@ -86,6 +86,8 @@ local value_names = {
   ["coherenceEth.status"] = { [0] = "ok", [1] = "lost", [2] = "refused" },
 }
 local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
+local grh_bytes, grh_length_at = 40, 4
+local roce_v1_ethertype = 0x8915
 -- tables end
 
 local names, hint_form_names = {}, {}
@@ -202,11 +204,8 @@ local function add_message(tree, buffer, at, last, values)
   return text
 end
 
--- Wireshark's own dissector goes first: it knows everything up to the end of the BTH.
-local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
-
-function rackmesh.dissector(buffer, pinfo, tree)
-  if roce then roce:call(buffer, pinfo, tree) end
+-- From the BTH on.
+local function dissect_transport(buffer, pinfo, tree)
   if buffer:len() < bth_bytes + icrc_bytes then return end
   local row = rows[buffer(0, 1):uint()]
   local padding = buffer(1, 1):bitfield(2, 2)
@@ -231,4 +230,26 @@ function rackmesh.dissector(buffer, pinfo, tree)
   pinfo.cols.info:set(info .. message)
 end
 
+-- Wireshark's own dissectors go first: they know everything up to the end of the BTH.
+local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
+
+function rackmesh.dissector(buffer, pinfo, tree)
+  if roce then roce:call(buffer, pinfo, tree) end
+  dissect_transport(buffer, pinfo, tree)
+end
+
 DissectorTable.get("udp.port"):add(roce_port, rackmesh)
+
+-- RoCEv1: a global route header between Ethernet and BTH, which says where the packet ends.
+local rackmesh_v1 = Proto("rackmesh_v1", "Rackmesh in RoCEv1")
+local roce_v1 = DissectorTable.get("ethertype"):get_dissector(roce_v1_ethertype)
+
+function rackmesh_v1.dissector(buffer, pinfo, tree)
+  if roce_v1 then roce_v1:call(buffer, pinfo, tree) end
+  if buffer:len() < grh_bytes then return end
+  local length = buffer(grh_length_at, 2):uint()
+  if buffer:len() < grh_bytes + length then return end
+  dissect_transport(buffer(grh_bytes, length):tvb(), pinfo, tree)
+end
+
+DissectorTable.get("ethertype"):add(roce_v1_ethertype, rackmesh_v1)

@@ -12,5 +12,9 @@ describe("many hostile frames", () => {
     it(`crash no RNIC, change nothing that was not granted, are counted (seed ${seed})`, () => {
       checkHostileFrames(seed, FRAMES);
     });
+
+    it(`do no more to cards of RoCEv1 (seed ${seed})`, () => {
+      checkHostileFrames(seed, FRAMES, "v1");
+    });
   }
 });

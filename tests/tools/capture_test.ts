@@ -5,7 +5,9 @@
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { formatAddress } from "../../fabric/trace/describe.ts";
 import { documentText, type Figure, stepsOf } from "../../fabric/trace/trace_figures.ts";
+import { ETHERTYPE_IPV4 } from "../../fabric/wire/roce/ethernet.ts";
 import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { writeCaptures } from "../../console/captures/captures.ts";
@@ -82,10 +84,39 @@ const FIGURES: ReadonlyArray<
   ["persist-opcode", "on", 10],
 ];
 
+/** The same of what is before the BTH. */
+function outerFieldsOf(packet: RocePacket): Record<string, string> {
+  const { grh, dscp, ecn, ttl } = packet;
+  const source = formatAddress(packet.sourceAddress);
+  const destination = formatAddress(packet.destinationAddress);
+  if (grh === undefined) {
+    return {
+      "ip.src": source,
+      "ip.dst": destination,
+      "ip.ttl": String(ttl),
+      "udp.srcport": String(packet.udpSourcePort),
+      "infiniband.grh": "",
+    };
+  }
+  return {
+    "ip.src": "",
+    "udp.srcport": "",
+    "vlan.priority": grh.priority === undefined ? "" : String(grh.priority),
+    "infiniband.grh.ipver": "6",
+    "infiniband.grh.tclass": String((dscp << 2) | ecn),
+    "infiniband.grh.flowlabel": String(grh.flowLabel),
+    "infiniband.grh.nxthdr": "27",
+    "infiniband.grh.hoplmt": String(ttl),
+    "infiniband.grh.sgid": `::ffff:${source}`,
+    "infiniband.grh.dgid": `::ffff:${destination}`,
+  };
+}
+
 /** What Wireshark calls a field of ours, and what it has to say. */
 function fieldsOf(packet: RocePacket): Record<string, string> {
   const { bth, reth, aeth, deth, immdt } = packet;
   return {
+    ...outerFieldsOf(packet),
     "infiniband.bth.opcode": String(bth.opcode),
     "infiniband.bth.psn": String(bth.psn),
     "infiniband.bth.destqp": hex(bth.destQpn, 6),
@@ -110,6 +141,19 @@ function isKnown(opcode: number): boolean {
 }
 
 const READ_FIELDS = [
+  "ip.src",
+  "ip.dst",
+  "ip.ttl",
+  "udp.srcport",
+  "vlan.priority",
+  "infiniband.grh",
+  "infiniband.grh.ipver",
+  "infiniband.grh.tclass",
+  "infiniband.grh.flowlabel",
+  "infiniband.grh.nxthdr",
+  "infiniband.grh.hoplmt",
+  "infiniband.grh.sgid",
+  "infiniband.grh.dgid",
   "infiniband.bth.opcode",
   "infiniband.bth.psn",
   "infiniband.bth.destqp",
@@ -165,11 +209,18 @@ describe("A rack's capture", () => {
 
   // All in one capture, as it is tshark's start that takes long.
   withTshark("§7 #90: every method, in both flows, is read by tshark as we mean it", async () => {
-    const { path, read, ran } = await captureOf({
-      scenario: EVERY_METHOD,
-      observe: "frames",
-      packing: "all",
-    });
+    await assertRead(EVERY_METHOD);
+  });
+
+  withTshark("C-01: tshark reads the same of RoCEv1, global route headers and tags", async () => {
+    const fabric = (words: string) =>
+      EVERY_METHOD.replace("hosts:", `fabric: { ${words} }\nhosts:`);
+    await assertRead(fabric("roce: v1"));
+    await assertRead(fabric("roce: v1, pfc: on"));
+  });
+
+  async function assertRead(scenario: string): Promise<void> {
+    const { path, read, ran } = await captureOf({ scenario, observe: "frames", packing: "all" });
     assert.deepEqual(ran.puts.map(({ status }) => status), EVERY_PUT.map(() => "done"));
     const seen = new Set(read.frames.map(({ bytes }) => decoded(bytes).bth.opcode));
     const names = Object.entries(OPCODE).filter(([, code]) => seen.has(code)).map(([name]) => name);
@@ -192,7 +243,7 @@ describe("A rack's capture", () => {
         assert.equal(row["infiniband.invariant.crc"], hex(icrcOf(frame.bytes), 8));
       }
     }
-  });
+  }
 
   for (const [method, ddio, figure] of FIGURES) {
     it(`has figure ${figure}'s numbers as comments, in the document's words`, async () => {
@@ -355,7 +406,9 @@ function syndromeOf(frame: Uint8Array): number | undefined {
 /** As a big-endian number, which is how Wireshark prints it. */
 function icrcOf(frame: Uint8Array<ArrayBuffer>): number {
   const view = new DataView(frame.buffer, frame.byteOffset);
-  const end = 14 + view.getUint16(16);
+  // Ethernet fills no frame of RoCEv1.
+  const isIpv4 = view.getUint16(12) === ETHERTYPE_IPV4;
+  const end = isIpv4 ? 14 + view.getUint16(16) : frame.length;
   return view.getUint32(end - 4);
 }
 

@@ -191,6 +191,18 @@ programs:
 `;
 }
 
+describe("eight to one in RoCEv1", () => {
+  it("C-01: with PFC, by the priority of tags: nothing is dropped, the cable is full", () => {
+    const v1 = scenario({ pfc: true, ecn: false }).replace("fabric:\n", "fabric:\n  roce: v1\n");
+    const seen = run(v1.replaceAll("time: 3ms", "time: 1500us"));
+    for (const { status } of [...seen.flows, seen.victim]) assert.equal(status, "done");
+    assert.equal(drops(seen), 0);
+    assert.equal(seen.total("retransmissions"), 0);
+    assert.ok(seen.statistics["tor"]!["pausesOut"]! > 200);
+    assert.ok(sumBps(seen) > 94e9, `${sumBps(seen)}`);
+  });
+});
+
 describe("lossless means that nothing is dropped for lack of room", () => {
   const fabrics = [
     "rate: 100Gbps, latency: 25ns",

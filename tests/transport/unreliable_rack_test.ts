@@ -217,6 +217,11 @@ function isOfGroup(frame: Uint8Array): boolean {
   return frame[0] === 0x01 && frame[23] === 17;
 }
 
+/** RoCEv1's: 33:33, EtherType 0x8915. */
+function isOfGid(frame: Uint8Array): boolean {
+  return frame[0] === 0x33 && frame[12] === 0x89 && frame[13] === 0x15;
+}
+
 function groupScenario(fabric: string): string {
   return `
 name: groups
@@ -238,6 +243,26 @@ const FABRICS = {
 };
 
 describe("multicast", () => {
+  for (const [name, fabric] of Object.entries(FABRICS)) {
+    it(`C-01: in RoCEv1 over ${name}: switches flood what no port reports, cards take what is theirs`, () => {
+      const scenario = groupScenario(fabric.replace("{", "{ roce: v1,"));
+      const { rack, arrived } = run(scenario);
+      same(rack.reported("program-failed"), []);
+      const heard = (host: string) => rack.reported("heard", host);
+      same(heard("a"), [[55, 56]]);
+      same(heard("b"), [[50, 51, 56, 120]]);
+      same(heard("c"), [[50, 51, 55, 56]], "it has left before the last one");
+      same([heard("d"), heard("e")], [[[]], [[]]]);
+      const all = rack.plan.nodes.flatMap((node) => arrived(node.name));
+      ok(all.every((frame) => decodeReport(frame) === undefined), "no port reports");
+      const statistics = rack.simulator.statistics();
+      for (const [host, sent] of [["d", 4], ["e", 5]] as const) {
+        equal(arrived(`${host}-rnic`).filter(isOfGid).length, sent, host);
+        equal(statistics[`${host}-rnic`]!["drop-foreign-group"], sent, host);
+      }
+    });
+  }
+
   for (const [name, fabric] of Object.entries(FABRICS)) {
     it(`§7 #82 #83 #84 over ${name}: every member hears every number of the others once`, () => {
       const { rack, arrived } = run(groupScenario(fabric));
@@ -280,6 +305,15 @@ programs:
 `;
 
 describe("UC", () => {
+  it("C-01: the same two programs do so in RoCEv1, by the GRH in their receive buffers", () => {
+    const { rack } = run(`${UC_SCENARIO}fabric: { roce: v1 }\n`);
+    same(rack.reported("program-failed"), []);
+    same(rack.reported("sent"), ["SUCCESS"]);
+    same(rack.reported("written"), [
+      { opcode: "recv-write-immediate", immediate: 4711, good: true },
+    ]);
+  });
+
   it("two programs find each other by a group, and one writes to the other without an ACK", () => {
     const { rack, arrived } = run(UC_SCENARIO);
     same(rack.reported("program-failed"), []);

@@ -163,6 +163,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     timing: host.timing.rnic,
     ...flipsOf(at.variant.deviceFaults, host.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),
+    ...(host.roce && { roce: host.roce }),
     ...(host.domain === "wsp" && { flushOnFail: flushOnFail(host, fabric) }),
   };
 }

@@ -28,6 +28,22 @@ function node<K extends NodePlan["kind"]>(plan: RackPlan, name: string, kind: K)
 const DIRECT = planOf("name: x\nfabric: { topology: direct }\nhosts: { a: {}, b: {} }");
 
 describe("makePlan", () => {
+  it("C-01: builds cards of RoCEv1 for a rack, or for a host, and says nothing of RoCEv2's", () => {
+    const builds = (more: string, b = "") => {
+      const plan = planOf(`name: x\n${more}\nhosts: { a: {}, b: {${b}}, c: {} }`);
+      return ["a", "b", "c"].map((host) => node(plan, `${host}-rnic`, "rnic").config.roce);
+    };
+    assert.deepEqual(builds("fabric: { roce: v1 }"), ["v1", "v1", "v1"]);
+    assert.deepEqual(builds("", " roce: v1 "), [undefined, "v1", undefined]);
+    assert.deepEqual(builds("fabric: { roce: v1 }", " roce: v2 "), ["v1", undefined, "v1"]);
+    assert.deepEqual(builds("defaults: { roce: v1 }", " roce: v2 "), ["v1", undefined, "v1"]);
+    for (
+      const v2 of [star(2), planOf("name: x\nfabric: { roce: v2 }\nhosts: { h1: {}, h2: {} }")]
+    ) {
+      assert.ok(!("roce" in node(v2, "h1-rnic", "rnic").config));
+    }
+  });
+
   it("makes a host, an RNIC and a bus each, and a switch with a cable to every RNIC", () => {
     const plan = star(3);
     assert.deepEqual(plan.nodes.map(({ name, kind }) => `${kind} ${name}`), [

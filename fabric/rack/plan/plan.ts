@@ -186,6 +186,8 @@ export interface RnicPlan {
   readonly verifyHistory?: VerifyHistoryPlan;
   /** As its host's. */
   readonly shared?: readonly SharedRegion[];
+  /** C-01: the card's build: InfiniBand's network layer, not UDP and IP. Absent: RoCEv2. */
+  readonly roce?: "v1";
 }
 
 /**

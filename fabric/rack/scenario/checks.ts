@@ -62,6 +62,7 @@ function checkFabric(draft: Draft, report: Report): void {
   const { fabric, hasSwitchOptions } = draft;
   checkLeafSpine(draft, report);
   checkAttachments(draft, report);
+  checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
   if (fabric.topology === "direct") {
     if (!hasSwitchOptions) return;
@@ -82,6 +83,23 @@ function checkAttachments({ hosts, hasCoherentBusOptions }: Draft, report: Repor
   const found = "a coherent bus, and no host on it";
   const expected = "at least one host with attach: coherent";
   report(["fabric", "coherentBus"], { found, expected, key: true });
+}
+
+/** C-01: what RoCEv1 has not, and that a cable's two cards speak one version. */
+function checkRoce({ fabric, hosts, hostPaths }: Draft, report: Report): void {
+  const old = hosts.find(({ roce }) => roce === "v1");
+  if (old === undefined) return;
+  for (const key of ["ecn", "dcqcn"] as const) {
+    if (!fabric.congestion?.[key]) continue;
+    const reason = `as the card of ${old.name} speaks RoCEv1, which has no IP header to mark`;
+    report(["fabric", key], { found: "on", expected: `off, ${reason}: use pfc`, key: true });
+  }
+  if (fabric.topology !== "direct") return;
+  for (const { name, roce = "v2" } of hosts) {
+    if (roce === "v1") continue;
+    const expected = `v1, as the card of ${old.name} at the other end of the cable`;
+    report(hostPaths.get(name)!, { found: `RoCE${roce} at ${name}`, expected, key: true });
+  }
 }
 
 function checkLeafSpine(draft: Draft, report: Report): void {
@@ -201,7 +219,9 @@ function checkProgram(
     const peers: readonly unknown[] = Array.isArray(given) ? given : [given];
     for (const [i, peer] of peers.entries()) {
       const at = Array.isArray(given) ? [...path, key, i] : [...path, key];
-      if (typeof peer === "string") checkPeer({ path: at, peer, on, hostNames }, report);
+      if (typeof peer !== "string") continue;
+      checkPeer({ path: at, peer, on, hostNames }, report);
+      checkVersions({ path: at, peer, on, draft }, report);
     }
   }
   if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
@@ -218,6 +238,27 @@ function checkQuorum({ options }: DraftProgram, path: Path, report: Report): voi
   const right = least === length ? `${least}` : `${least} to ${length}`;
   const expected = `${right}, more than half of the ${length} hosts`;
   report([...path, "quorum"], { found: String(quorum), expected });
+}
+
+/** C-01: cards of two versions drop each other's frames, so no program can connect them. */
+function checkVersions(
+  { path, peer, on, draft }: {
+    readonly path: Path;
+    readonly peer: string;
+    readonly on: readonly string[];
+    readonly draft: Draft;
+  },
+  report: Report,
+): void {
+  const versions = new Map(draft.hosts.map(({ name, roce = "v2" }) => [name, roce]));
+  const names = draft.hostNames.toSorted();
+  for (const name of on[0] === "all" ? names : on) {
+    const other = peer === "next" ? names[(names.indexOf(name) + 1) % names.length]! : peer;
+    const own = versions.get(name), theirs = versions.get(other);
+    if (own === undefined || theirs === undefined || own === theirs) continue;
+    const found = `${showFound(peer)}: the card of ${other} speaks RoCE${theirs}`;
+    report(path, { found, expected: `a host whose card speaks RoCE${own}, as that of ${name}` });
+  }
 }
 
 /** Checks the other host that a program names. */

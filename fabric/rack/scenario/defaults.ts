@@ -56,6 +56,8 @@ export function resolveHost(
     readonly profile: Profile;
     readonly defaults: HostSection;
     readonly own: HostSection;
+    /** The fabric's version. */
+    readonly roce: FabricSection["roce"];
   },
 ): HostScenario {
   const { profile, defaults, own } = from;
@@ -65,6 +67,7 @@ export function resolveHost(
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
   const isCoherent = (own.attach ?? defaults.attach) === "coherent";
+  const roce = own.roce ?? defaults.roce ?? from.roce;
   const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
   const pressure = own.pressure ?? defaults.pressure;
   const hints = own.hints === undefined ? defaults.hints : own.hints;
@@ -100,6 +103,7 @@ export function resolveHost(
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
+    ...(roce === "v1" && { roce }),
     timing: {
       host: {
         ...profile.host,

@@ -34,6 +34,8 @@ const RIGHT: readonly string[] = [
   hostWith("{ verifyHistory: { threshold: 99.9%, samples: 64 }, services: none }"),
   hostWith("{ timing: { host: { iio: 110ns, scmWriteRate: 100Gbps }, rnic: { receive: 0 } } }"),
   hostWith("{ queues: 64 }"),
+  withLines("fabric: { roce: v1, pfc: on }"),
+  hostWith("{ roce: v1 }"),
   hostWith("{ queues: { scheme: classic, doorbell: { form: message } } }"),
   hostWith("{ queues: { count: 64, placement: both-in-3, layout: record, cache: none } }"),
   hostWith("{ queues: { placement: { depth: 1 }, cache: { entries: 4, evict: { random: 2 } } } }"),
@@ -64,6 +66,8 @@ const RIGHT: readonly string[] = [
 ];
 
 const WRONG: readonly string[] = [
+  withLines("fabric: { roce: 1 }"),
+  hostWith("{ roce: v3 }"),
   "hosts: { a: {}, b: {} }",
   "name: x",
   "name: x\nhosts: {}",

@@ -16,6 +16,7 @@ import {
 } from "./reading.ts";
 import {
   expectationSchema,
+  type FabricSection,
   hostSchema,
   type HostSection,
   OPTION_SCHEMAS,
@@ -56,7 +57,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
   const fabricSection = read(reading, ["fabric"], SECTIONS.fabric) ?? {};
   const fabric = resolveFabric(PROFILES[profile], fabricSection);
   const until = read(reading, ["until"], SECTIONS.until) ?? null;
-  const { paths, hosts } = readHosts(reading, profile);
+  const { paths, hosts } = readHosts(reading, profile, fabricSection.roce);
   const names = [...paths.keys()];
   const draft: Draft = {
     hostNames: names,
@@ -97,6 +98,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
 function readHosts(
   reading: Reading,
   profile: ProfileName,
+  roce: FabricSection["roce"],
 ): { paths: Map<string, Path>; hosts: HostScenario[] } {
   const defaults: HostSection = read(reading, ["defaults"], SECTIONS.defaults) ?? {};
   const paths = new Map<string, Path>();
@@ -119,7 +121,8 @@ function readHosts(
       }
       paths.set(name, path);
       if (wrong) continue;
-      hosts.push(resolveHost(name, { profile: PROFILES[profile], defaults, own: own ?? {} }));
+      const from = { profile: PROFILES[profile], defaults, own: own ?? {}, roce };
+      hosts.push(resolveHost(name, from));
     }
   }
   return { paths, hosts };

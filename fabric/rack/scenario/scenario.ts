@@ -58,7 +58,10 @@ export interface FabricScenario {
 export interface HostScenario
   extends
     Omit<HostPlan, "rnic" | "ddio" | "timing" | "stuckBits" | "programs">,
-    Pick<RnicPlan, "hints" | "queueCache" | "translations" | "pageFault" | "verifyHistory"> {
+    Pick<
+      RnicPlan,
+      "hints" | "queueCache" | "translations" | "pageFault" | "verifyHistory" | "roce"
+    > {
   readonly name: string;
   readonly ddio: "on" | "off" | "both";
   /** Which memory holds the receive buffers of `persistd`. */

@@ -15,6 +15,39 @@ const WRONG: readonly Refusal[] = [
     "4: hosts.b.dido: found an unknown key, expected ddio",
   ],
   [
+    "C-01: a version of RoCE that there is not",
+    withLines("fabric: { roce: v3 }"),
+    '3: fabric.roce: found "v3", expected v1 or v2',
+  ],
+  [
+    "C-01: marks of congestion without an IP header, once for each that asks for them",
+    withLines("fabric: { roce: v1, ecn: on, dcqcn: on, pfc: on }"),
+    "3: fabric.ecn: found on, expected off, as the card of a speaks RoCEv1, which has no IP header to mark: use pfc",
+    "3: fabric.dcqcn: found on, expected off, as the card of a speaks RoCEv1, which has no IP header to mark: use pfc",
+  ],
+  [
+    "C-01: marks of congestion with one such card",
+    "name: x\nhosts:\n  a: {}\n  b: { roce: v1 }\nfabric: { ecn: on }\n",
+    "5: fabric.ecn: found on, expected off, as the card of b speaks RoCEv1, which has no IP header to mark: use pfc",
+  ],
+  [
+    "C-01: two versions on one cable",
+    "name: x\nfabric: { topology: direct }\nhosts:\n  a: { roce: v1 }\n  b: {}\n",
+    "5: hosts.b: found RoCEv2 at b, expected v1, as the card of a at the other end of the cable",
+  ],
+  [
+    "C-01: a program between cards of two versions",
+    hostWith("{ roce: v1 }") + "programs: [{ on: a, run: put, to: b, bytes: 64 }]",
+    '5: programs[0].to: found "b": the card of b speaks RoCEv1, expected a host whose card speaks RoCEv2, as that of a',
+  ],
+  [
+    "C-01: each host's next one, of which two speak another version",
+    "name: x\nfabric: { roce: v1 }\nhosts: { a: {}, b: {}, c: { roce: v2 } }\n" +
+    "programs: [{ on: all, run: put, to: next, bytes: 64 }]",
+    '4: programs[0].to: found "next": the card of c speaks RoCEv2, expected a host whose card speaks RoCEv1, as that of b',
+    '4: programs[0].to: found "next": the card of a speaks RoCEv1, expected a host whose card speaks RoCEv2, as that of c',
+  ],
+  [
     "H-04: a kind of hint that there is not",
     hostWith("{ hints: { kinds: [prefetch, postfetch] } }"),
     "4: hosts.b.hints.kinds: found a list, expected a list of prefetch, warm-up, receive or atomic, each once",

@@ -83,6 +83,8 @@ const scmMapping = mapping({
     .describe("named places, which programs of your own find in options.regions"),
 });
 
+const roceVersion = oneOf(["v1", "v2"]);
+
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
   attach: oneOf(ATTACHMENTS).optional().describe(
@@ -148,6 +150,7 @@ export const hostSchema = mapping({
   services: oneOf([...SERVICES, "none"]).optional().describe(
     "what runs on the host besides its programs",
   ),
+  roce: roceVersion.optional().describe("what its card speaks; else as the fabric says"),
   leaf: integer(1, 64).optional().describe(
     "its switch in a leaf-spine network; else where the fewest hosts are",
   ),
@@ -177,6 +180,9 @@ const fabricSchema = mapping({
   cables: integer(1, 16).optional().describe("cables between each leaf and each spine"),
   convergence: duration.optional().describe(
     "until switches leave out one that has lost its last cable to a leaf",
+  ),
+  roce: roceVersion.optional().describe(
+    "what cards speak: v2, over UDP and IP, or v1, over Ethernet alone",
   ),
   rate: rate.optional().describe("of every network cable, like 100Gbps"),
   latency: latency.optional().describe("of every network cable, > 0, like 25ns"),

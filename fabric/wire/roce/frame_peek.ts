@@ -1,13 +1,16 @@
 /**
  * Reads the fields of a frame that a switch needs, without decoding it: destination, priority,
- * congestion bits. Accepts arbitrary bytes; a frame that is not IPv4 has DSCP 0 and ECN 0.
+ * congestion bits. Accepts arbitrary bytes; a frame that is not IPv4, RoCEv1's among them, has DSCP 0
+ * and ECN 0, and the priority of its 802.1Q tag.
  */
 import { assert } from "../../base/assert.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
 import { ECN, IPV4_BYTES } from "./ipv4.ts";
 import { BTH_BYTES } from "./bth.ts";
-import { ICRC_BYTES, writeIcrc } from "./icrc.ts";
+import { ETHERTYPE_VLAN, findGrh, GRH_BYTES } from "./grh.ts";
+import { ICRC_BYTES, writeGrhIcrc, writeIcrc } from "./icrc.ts";
 import { opcodeRow } from "./opcode.ts";
+import { priorityOfDscp } from "./pfc.ts";
 import { copyOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
@@ -51,6 +54,13 @@ export function frameDscp(bytes: Uint8Array): number {
   return trafficClass(bytes) >> 2;
 }
 
+/** Priority in a switch, 0 to 7: of a tag where the frame has one (IEEE 802.1Q), else of its DSCP. */
+export function framePriority(bytes: Uint8Array): number {
+  const isTagged = bytes.length > ETHERNET_BYTES && bytes[12] === ETHERTYPE_VLAN >> 8 &&
+    bytes[13] === (ETHERTYPE_VLAN & 255);
+  return isTagged ? bytes[ETHERNET_BYTES]! >> 5 : priorityOfDscp(frameDscp(bytes));
+}
+
 /**
  * A copy of the frame marked "congestion experienced" (RFC 3168). The ICRC does not cover the bits,
  * so it stays valid. The IPv4 checksum is updated, not recomputed (RFC 1624, equation 3), so that a
@@ -69,37 +79,54 @@ export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<Array
   return marked;
 }
 
-/** Range of the payload of a RoCEv2 frame with a known opcode; undefined for other frames. */
+/** Range of the payload of a RoCE frame with a known opcode; undefined for other frames. */
 export function framePayload(
   bytes: Uint8Array,
 ): { readonly from: number; readonly to: number } | undefined {
-  const code = frameOpcode(bytes);
-  const row = code < 0 ? undefined : opcodeRow(code);
+  const at = frameBth(bytes);
+  const row = at < 0 ? undefined : opcodeRow(bytes[at]!);
   if (row === undefined) return undefined;
-  const pad = (bytes[OPCODE_AT + 1]! >> 4) & 3;
-  const from = OPCODE_AT + BTH_BYTES + row.headerBytes;
-  const to = frameEnd(bytes) - pad;
+  const pad = (bytes[at + 1]! >> 4) & 3;
+  const from = at + BTH_BYTES + row.headerBytes;
+  const to = frameEnd(bytes, at) - pad;
   return to > from && to <= bytes.length - ICRC_BYTES ? { from, to } : undefined;
 }
 
-/** Recomputes the ICRC of a RoCEv2 frame. */
+/** Recomputes the ICRC of a RoCE frame. */
 export function sealFrame(bytes: Uint8Array): void {
-  writeIcrc(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), {
-    from: IP_AT,
-    end: frameEnd(bytes),
-  });
+  const view = viewOfAny(bytes), at = frameBth(bytes), end = frameEnd(bytes, at);
+  if (at === OPCODE_AT) writeIcrc(view, { from: IP_AT, end });
+  else writeGrhIcrc(view, { from: at - GRH_BYTES, end });
 }
 
-/** Offset of the ICRC, from the length in the IPv4 header. */
-function frameEnd(bytes: Uint8Array): number {
-  return IP_AT + ((bytes[IP_AT + 2]! << 8) | bytes[IP_AT + 3]!) - ICRC_BYTES;
+/** Offset of the ICRC, from the length in the IPv4 header or the GRH; `bthAt`: {@link frameBth}. */
+function frameEnd(bytes: Uint8Array, bthAt: number): number {
+  const isIpv4 = bthAt === OPCODE_AT;
+  const lengthAt = isIpv4 ? IP_AT + 2 : bthAt - GRH_BYTES + 4;
+  const length = (bytes[lengthAt]! << 8) | bytes[lengthAt + 1]!;
+  return (isIpv4 ? IP_AT : bthAt) + length - ICRC_BYTES;
 }
 
-/** Opcode byte of a RoCEv2 frame (`rocev2.md` §1.1); −1 for other frames. */
+/** Opcode byte of a RoCE frame (`rocev2.md` §1.1); −1 for other frames. */
 export function frameOpcode(bytes: Uint8Array): number {
+  const at = frameBth(bytes);
+  return at < 0 ? at : bytes[at]!;
+}
+
+/** Offset of the base transport header of a frame of either version; −1 for other frames. */
+export function frameBth(bytes: Uint8Array): number {
   if (bytes.length <= OPCODE_AT) return -1;
-  if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return -1;
+  if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return bthBehindGrh(bytes);
   if (bytes[IP_AT] !== IPV4_NO_OPTIONS || bytes[IP_AT + 9] !== PROTOCOL_UDP) return -1;
   const udp = IP_AT + IPV4_BYTES;
-  return ((bytes[udp + 2]! << 8) | bytes[udp + 3]!) === ROCE_PORT ? bytes[OPCODE_AT]! : -1;
+  return ((bytes[udp + 2]! << 8) | bytes[udp + 3]!) === ROCE_PORT ? OPCODE_AT : -1;
+}
+
+function bthBehindGrh(bytes: Uint8Array): number {
+  const at = findGrh(viewOfAny(bytes));
+  return at === undefined || bytes.length <= at + GRH_BYTES ? -1 : at + GRH_BYTES;
+}
+
+function viewOfAny(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -6,6 +6,7 @@ import { AETH_FIELDS } from "./aeth.ts";
 import { BTH_FIELDS, readBth, writeBth } from "./bth.ts";
 import { ETHERNET_FIELDS } from "./ethernet.ts";
 import { EXTENSION_HEADERS } from "./extension_headers.ts";
+import { GRH_FIELDS, VLAN_FIELDS } from "./grh.ts";
 import { IPV4_FIELDS, ipv4Checksum } from "./ipv4.ts";
 import { macOfAddress } from "./neighbour.ts";
 import { flowLabel, sourcePortOfFlow, UDP_FIELDS, udpSourcePort } from "./udp.ts";
@@ -22,6 +23,8 @@ const SIZES: Readonly<Record<string, readonly [fields: readonly Field[], bytes: 
   "Ethernet": [ETHERNET_FIELDS, 14],
   "IPv4": [IPV4_FIELDS, 20],
   "UDP": [UDP_FIELDS, 8],
+  "C-01 (in part): 802.1Q tag": [VLAN_FIELDS, 4],
+  "C-01 (in part): GRH": [GRH_FIELDS, 40],
   "BTH": [BTH_FIELDS, 12],
   "RETH": [EXTENSION_HEADERS.reth.fields, 16],
   "AETH": [EXTENSION_HEADERS.aeth.fields, 4],

@@ -1,10 +1,11 @@
 /**
- * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5): Ethernet's CRC-32 over eight bytes of
+ * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5) and of RoCEv1: Ethernet's CRC-32 over eight bytes of
  * ones and the packet, with every field that a switch or router may change replaced by ones.
  * Sixteen bytes per step ("slicing by 16"), without a copy of the packet: the masks are or-ed into
  * the words of the fixed headers as they are read.
  */
 import { BTH_BYTES } from "./bth.ts";
+import { GRH_BYTES } from "./grh.ts";
 import { IPV4_BYTES } from "./ipv4.ts";
 import { UDP_BYTES } from "./udp.ts";
 
@@ -105,6 +106,36 @@ export function computeIcrc(view: DataView, range: ByteRange): number {
   crc = step(crc, view.getInt32(bth + 4, true) | MASK_CONGESTION);
   crc = step(crc, view.getInt32(bth + 8, true));
   return ~crcUpdate(crc, view, { from: ip + MASKED_BYTES, end: range.end }) >>> 0;
+}
+
+/** GRH bytes 0 to 3: traffic class and flow label, all but the version. */
+const MASK_GRH_FIRST = 0xffff_ff0f | 0;
+/** GRH byte 7: hop limit. */
+const MASK_HOP_LIMIT = 0xff00_0000 | 0;
+
+/**
+ * The ICRC of a RoCEv1 packet from its GRH at `from` to the end of its pad (annex A16): InfiniBand's
+ * own (volume 1, §7.8.1), the absent local route header taken as ones.
+ */
+function computeGrhIcrc(view: DataView, { from, end }: ByteRange): number {
+  const gids = from + 8, bth = from + GRH_BYTES;
+  let crc = step(ICRC_SEED, view.getInt32(from, true) | MASK_GRH_FIRST);
+  crc = step(crc, view.getInt32(from + 4, true) | MASK_HOP_LIMIT);
+  crc = crcUpdate(crc, view, { from: gids, end: bth });
+  crc = step(crc, view.getInt32(bth, true));
+  crc = step(crc, view.getInt32(bth + 4, true) | MASK_CONGESTION);
+  crc = step(crc, view.getInt32(bth + 8, true));
+  return ~crcUpdate(crc, view, { from: bth + BTH_BYTES, end }) >>> 0;
+}
+
+/** As {@link writeIcrc}, of a RoCEv1 packet from its GRH on. */
+export function writeGrhIcrc(view: DataView, range: ByteRange): void {
+  view.setUint32(range.end, computeGrhIcrc(view, range), true);
+}
+
+/** As {@link icrcHolds}, of a RoCEv1 packet from its GRH on. */
+export function grhIcrcHolds(view: DataView, range: ByteRange): boolean {
+  return view.getUint32(range.end, true) === computeGrhIcrc(view, range);
 }
 
 /** Stores the ICRC of the packet `from` … `end` right behind it. */

@@ -17,3 +17,11 @@ export function macOfAddress(address: number): number {
   if (isGroupAddress(address)) return 0x0100_5e00_0000 + (address & 0x7f_ffff);
   return 0x0200_0000_0000 + (address & 0xff_ffff);
 }
+
+/**
+ * The same of RoCEv1, whose neighbours have GIDs: a group's are 33:33 and the GID's low 32 bits, as of
+ * any IPv6 group (RFC 2464 §7; Linux: `rdma_get_mcast_mac`).
+ */
+export function macOfGid(address: number): number {
+  return isGroupAddress(address) ? 0x3333_0000_0000 + (address >>> 0) : macOfAddress(address);
+}

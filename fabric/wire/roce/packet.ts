@@ -1,7 +1,7 @@
 /**
- * A RoCEv2 packet as a value, and the Ethernet frame that carries it (`rocev2.md` §1). Encoding
- * computes lengths and checksums; decoding validates them once: a decoded packet encodes to the
- * same bytes.
+ * A RoCE packet as a value, and the Ethernet frame that carries it: RoCEv2 (`rocev2.md` §1), or
+ * RoCEv1 (`grh.ts`). Encoding computes lengths and checksums; decoding validates them once: a decoded
+ * packet encodes to the same bytes.
  */
 import { fail } from "../../base/assert.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
@@ -12,25 +12,32 @@ import {
   readMac,
   writeMac,
 } from "./ethernet.ts";
-import { ICRC_BYTES, icrcHolds, writeIcrc } from "./icrc.ts";
+import { checkGrh, findGrh, type Grh, GRH_BYTES, grhAt, readGrh, writeGrh } from "./grh.ts";
+import { grhIcrcHolds, ICRC_BYTES, icrcHolds, writeGrhIcrc, writeIcrc } from "./icrc.ts";
 import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
 import { EXTENSION_ROWS, type ExtensionHeader, type Extensions } from "./extension_headers.ts";
 import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
-/** A RoCEv2 packet over IPv4, without the fields that follow from others. */
+/** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without the fields that follow from others. */
 export interface RocePacket extends Extensions {
   readonly destinationMac: number;
   readonly sourceMac: number;
+  /** IPv4 addresses; RoCEv1 has the GIDs that stand for them. */
   readonly sourceAddress: number;
   readonly destinationAddress: number;
+  /** Upper six bits of the traffic class. */
   readonly dscp: number;
-  /** Values of `ECN` in `ipv4.ts`. */
+  /** Values of `ECN` in `ipv4.ts`. RoCEv1 has the two bits, and no device that sets or obeys them. */
   readonly ecn: number;
+  /** Hop limit of a GRH. */
   readonly ttl: number;
+  /** 0 in RoCEv1, as is the source port. */
   readonly identification: number;
   readonly udpSourcePort: number;
+  /** Of a RoCEv1 packet; absent: RoCEv2. */
+  readonly grh?: Grh;
   /** Encoding computes `padCount` from the payload. */
   readonly bth: Bth;
   /** A view of the frame's bytes, without the pad. */
@@ -44,6 +51,10 @@ export type RefusalReason =
   | "bad-ip-header"
   | "bad-ip-checksum"
   | "bad-udp-checksum"
+  /** Of RoCEv1: the priority tag, the global route header, a GID of no IPv4 address. */
+  | "bad-tag"
+  | "bad-grh"
+  | "bad-gid"
   | "bad-length"
   | "bad-icrc"
   | "bad-tver"
@@ -57,7 +68,8 @@ export function isRefusal(answer: RocePacket | RefusalReason): answer is Refusal
 
 const IP_AT = ETHERNET_BYTES;
 const UDP_AT = IP_AT + IPV4_BYTES;
-const BTH_AT = UDP_AT + UDP_BYTES;
+/** Offset of the BTH in a frame of RoCEv2. */
+export const BTH_AT = UDP_AT + UDP_BYTES;
 const EXTENSIONS_AT = BTH_AT + BTH_BYTES;
 /** Bytes of a frame besides extension headers, payload, pad and filling. */
 const FRAME_OVERHEAD_BYTES = EXTENSIONS_AT + ICRC_BYTES;
@@ -67,10 +79,19 @@ const VERSION_AND_WORDS = 0x45;
 /** Don't fragment, no fragment. */
 const FRAGMENT_WORD = 0x4000;
 
-/** Size of the frame of a packet with this opcode and payload, without preamble and FCS. */
-export function frameBytes(row: OpcodeRow, payloadBytes: number): number {
-  const bytes = FRAME_OVERHEAD_BYTES + row.headerBytes + payloadBytes + (-payloadBytes & 3);
+/**
+ * Size of the frame of a packet with this opcode and payload, without preamble and FCS.
+ * @param bthAt {@link BTH_AT}, or {@link bthBehind} of RoCEv1.
+ */
+export function frameBytes(row: OpcodeRow, payloadBytes: number, bthAt: number = BTH_AT): number {
+  const bytes = bthAt + BTH_BYTES + row.headerBytes + payloadBytes + (-payloadBytes & 3) +
+    ICRC_BYTES;
   return Math.max(LEAST_FRAME_BYTES, bytes);
+}
+
+/** Offset of the BTH in a frame of RoCEv1. */
+export function bthBehind(grh: Grh): number {
+  return grhAt(grh) + GRH_BYTES;
 }
 
 /** The Ethernet frame of a packet. The packet must have the extension headers of its opcode. */
@@ -78,24 +99,28 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const row = opcodeRow(packet.bth.opcode);
   if (row === undefined) fail(`Cannot encode opcode ${packet.bth.opcode}: it has no row`);
   const payloadBytes = packet.payload.length, pad = -payloadBytes & 3;
-  const end = EXTENSIONS_AT + row.headerBytes + payloadBytes + pad;
+  const { grh } = packet;
+  const headersEnd = (grh === undefined ? BTH_AT : bthBehind(grh)) + BTH_BYTES;
+  const end = headersEnd + row.headerBytes + payloadBytes + pad;
   const ipBytes = end + ICRC_BYTES - IP_AT;
-  if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit an IPv4 packet`);
+  if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit a RoCE packet`);
   const bytes = allocate(Math.max(LEAST_FRAME_BYTES, end + ICRC_BYTES));
   // Shares a view: a new view for each frame would cost as much as writing the headers.
   const view = bufferViewOf(bytes), base = bytes.byteOffset;
-  writeOuterHeaders(view, base, { packet, ipBytes });
-  const bthAt = base + BTH_AT;
+  if (grh === undefined) writeOuterHeaders(view, base, { packet, ipBytes });
+  else writeGrhHeaders(view, base, { packet, grh, length: end + ICRC_BYTES });
+  const bthAt = base + headersEnd - BTH_BYTES;
   writeBth(view, bthAt, packet.bth);
   view.setUint8(bthAt + 1, (view.getUint8(bthAt + 1) & ~0x30) | (pad << 4));
-  let at = base + EXTENSIONS_AT;
+  let at = base + headersEnd;
   for (let i = 0; i < row.headers.length; i++) {
     const name = row.headers[i]!, { write, bytes: size } = EXTENSION_ROWS[name];
     write(view, at, required(packet[name], name));
     at += size;
   }
   if (payloadBytes > 0) bytes.set(packet.payload, at - base);
-  writeIcrc(view, { from: base + IP_AT, end: base + end });
+  if (grh === undefined) writeIcrc(view, { from: base + IP_AT, end: base + end });
+  else writeGrhIcrc(view, { from: base + grhAt(grh), end: base + end });
   return bytes;
 }
 
@@ -124,6 +149,28 @@ function writeOuterHeaders(
   view.setUint16(udp + 4, ipBytes - IPV4_BYTES);
 }
 
+/** Ethernet and the headers of `grh.ts`, of a frame of `length` bytes. */
+function writeGrhHeaders(
+  view: DataView,
+  base: number,
+  { packet, grh, length }: {
+    readonly packet: RocePacket;
+    readonly grh: Grh;
+    readonly length: number;
+  },
+): void {
+  writeMac(view, base, packet.destinationMac);
+  writeMac(view, base + 6, packet.sourceMac);
+  writeGrh(view, base, {
+    ...grh,
+    sourceAddress: packet.sourceAddress,
+    destinationAddress: packet.destinationAddress,
+    trafficClass: (packet.dscp << 2) | packet.ecn,
+    hopLimit: packet.ttl,
+    payloadLength: length - bthBehind(grh),
+  });
+}
+
 function required<Header>(value: Header | undefined, header: ExtensionHeader): Header {
   if (value === undefined) fail(`The packet's opcode asks for ${header}, which it does not have`);
   return value;
@@ -131,23 +178,45 @@ function required<Header>(value: Header | undefined, header: ExtensionHeader): H
 
 /**
  * The packet in a frame, or the reason of its refusal. Never throws, whatever the bytes. Validates
- * the ICRC before it reads anything behind UDP. It does not check a request's payload against its
- * opcode's rule: that is the responder's check, which sends a NAK (`payloadFits`).
+ * the ICRC before it reads anything behind UDP or the GRH. It does not check a request's payload
+ * against its opcode's rule: that is the responder's check, which sends a NAK (`payloadFits`).
  */
 export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | RefusalReason {
   const view = viewOf(bytes);
   const outer = checkOuterHeaders(view);
-  if (outer !== undefined) return outer;
-  const end = IP_AT + view.getUint16(IP_AT + 2) - ICRC_BYTES;
-  if (!icrcHolds(view, { from: IP_AT, end })) return "bad-icrc";
-  const bth = readBth(view, BTH_AT);
+  if (outer !== undefined && outer !== "grh") return outer;
+  const isV2 = outer === undefined;
+  const from = isV2 ? IP_AT : findGrh(view)!;
+  const bthAt = isV2 ? BTH_AT : from + GRH_BYTES;
+  const end = (isV2 ? IP_AT + view.getUint16(IP_AT + 2) : view.byteLength) - ICRC_BYTES;
+  if (!(isV2 ? icrcHolds(view, { from, end }) : grhIcrcHolds(view, { from, end }))) {
+    return "bad-icrc";
+  }
+  const bth = readBth(view, bthAt);
   if (bth.tver !== 0) return "bad-tver";
   const row = opcodeRow(bth.opcode);
   if (row === undefined) return "unknown-opcode";
-  const payloadAt = EXTENSIONS_AT + row.headerBytes, payloadEnd = end - bth.padCount;
+  let at = bthAt + BTH_BYTES;
+  const payloadAt = at + row.headerBytes, payloadEnd = end - bth.padCount;
   const inner = checkInner(view, { row, payloadAt, payloadEnd, end });
   if (inner !== undefined) return inner;
-  const packet: RocePacket = {
+  const payload = new Uint8Array(
+    bytes.buffer,
+    bytes.byteOffset + payloadAt,
+    payloadEnd - payloadAt,
+  );
+  const packet = isV2 ? readOuter(view, bth, payload) : readGrhOuter(view, from, { bth, payload });
+  const extensions: Partial<Record<ExtensionHeader, Extensions[ExtensionHeader]>> = packet;
+  for (let i = 0; i < row.headers.length; i++) {
+    const name = row.headers[i]!, { read, bytes: size } = EXTENSION_ROWS[name];
+    extensions[name] = read(view, at);
+    at += size;
+  }
+  return packet;
+}
+
+function readOuter(view: DataView, bth: Bth, payload: Uint8Array<ArrayBuffer>): RocePacket {
+  return {
     destinationMac: readMac(view, 0),
     sourceMac: readMac(view, 6),
     sourceAddress: view.getUint32(IP_AT + 12),
@@ -158,23 +227,41 @@ export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refus
     identification: view.getUint16(IP_AT + 4),
     udpSourcePort: view.getUint16(UDP_AT),
     bth,
-    payload: new Uint8Array(bytes.buffer, bytes.byteOffset + payloadAt, payloadEnd - payloadAt),
+    payload,
   };
-  const extensions: Partial<Record<ExtensionHeader, Extensions[ExtensionHeader]>> = packet;
-  let at = EXTENSIONS_AT;
-  for (let i = 0; i < row.headers.length; i++) {
-    const name = row.headers[i]!, { read, bytes: size } = EXTENSION_ROWS[name];
-    extensions[name] = read(view, at);
-    at += size;
-  }
-  return packet;
 }
 
-/** Validates Ethernet, IPv4, UDP and the frame's length; undefined where they are valid. */
-function checkOuterHeaders(view: DataView): RefusalReason | undefined {
+function readGrhOuter(
+  view: DataView,
+  from: number,
+  { bth, payload }: Pick<RocePacket, "bth" | "payload">,
+): RocePacket {
+  const values = readGrh(view, from);
+  const { sourceAddress, destinationAddress, trafficClass, flowLabel, priority } = values;
+  return {
+    destinationMac: readMac(view, 0),
+    sourceMac: readMac(view, 6),
+    sourceAddress,
+    destinationAddress,
+    dscp: trafficClass >> 2,
+    ecn: trafficClass & 3,
+    ttl: values.hopLimit,
+    identification: 0,
+    udpSourcePort: 0,
+    bth,
+    payload,
+    grh: { flowLabel, priority },
+  };
+}
+
+/**
+ * Validates Ethernet, IPv4, UDP and the frame's length; undefined where they are valid, "grh" where
+ * those of RoCEv1 are.
+ */
+function checkOuterHeaders(view: DataView): RefusalReason | "grh" | undefined {
   const length = view.byteLength;
   if (length < LEAST_FRAME_BYTES) return "too-short";
-  if (view.getUint16(12) !== ETHERTYPE_IPV4) return "not-roce";
+  if (view.getUint16(12) !== ETHERTYPE_IPV4) return checkGrhHeaders(view);
   if (view.getUint8(IP_AT) !== VERSION_AND_WORDS) return "bad-ip-header";
   // A valid checksum has two representations; senders never write 0xFFFF (RFC 1624).
   if (ipv4Checksum(view, IP_AT) !== 0 || view.getUint16(IP_AT + 10) === 0xffff) {
@@ -193,6 +280,13 @@ function checkOuterHeaders(view: DataView): RefusalReason | undefined {
     if (view.getUint8(at) !== 0) return "bad-padding";
   }
   return undefined;
+}
+
+function checkGrhHeaders(view: DataView): RefusalReason | "grh" {
+  const from = findGrh(view);
+  if (from === undefined) return "not-roce";
+  const isShort = view.byteLength < from + GRH_BYTES + BTH_BYTES + ICRC_BYTES;
+  return isShort ? "bad-length" : checkGrh(view, from) ?? "grh";
 }
 
 interface InnerLayout {

@@ -2,6 +2,7 @@
 import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts";
 import fc from "fast-check";
 import { type Bth, DEFAULT_PKEY } from "./bth.ts";
+import type { Grh } from "./grh.ts";
 import { OPCODE_ROWS } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
 
@@ -63,6 +64,23 @@ export const anyPacket: fc.Arbitrary<RocePacket> = fc.constantFrom(...OPCODE_ROW
     bth: { ...header, padCount: -outer.payload.length & 3 },
   }));
 });
+
+/** The same packets in RoCEv1, some with a priority tag. */
+export const anyGrhPacket: fc.Arbitrary<RocePacket> = fc.tuple(
+  anyPacket,
+  fc.nat(0xf_ffff),
+  fc.option(fc.nat(7), { nil: undefined }),
+).map(([packet, flowLabel, priority]) => inGrh(packet, { flowLabel, priority }));
+
+/** A packet as a card of RoCEv1 sends it. */
+export function inGrh(packet: RocePacket, grh: Partial<Grh> = {}): RocePacket {
+  return {
+    ...packet,
+    identification: 0,
+    udpSourcePort: 0,
+    grh: { flowLabel: 0, priority: undefined, ...grh },
+  };
+}
 
 /** A header with default values, except for the given fields. */
 export function makeBth(given: Partial<Bth> & Pick<Bth, "opcode" | "destQpn" | "psn">): Bth {

@@ -29,6 +29,7 @@ import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { FarPort } from "./far_port.ts";
 import { HomeAgent } from "./home_agent.ts";
+import { PlacementJudge } from "./placement_judge.ts";
 import { type RegionAccess, RegionHandle } from "./region_handle.ts";
 import { traceBegin, traceEnd, traceLineMessage, traceState } from "./region_trace.ts";
 
@@ -86,6 +87,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   invalidations = 0;
   lostLines = 0;
   fenced = 0;
+  /** Of regions at home with `placement: auto`; absent without one. */
+  readonly judge: PlacementJudge | undefined;
   readonly #parts: RegionParts;
   readonly #home: HomeAgent;
   readonly #far: FarPort;
@@ -110,6 +113,12 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const { host, plan } = parts;
     this.#places = this.regions.filter((region) => partIn(region, host.name) === "home")
       .map((region) => placeOf(host.map, region));
+    const judged = this.#places.map(({ region }) => region).filter(({ placement }) =>
+      placement === "auto"
+    );
+    this.judge = judged.length === 0
+      ? undefined
+      : new PlacementJudge(judged, (signal) => host.signal(signal));
     this.#home = new HomeAgent({
       memory: host.memory,
       timing: plan.timing,
@@ -191,6 +200,12 @@ export class HostRegions implements SharedRegions, RegionAccess {
         this.#wakeAll(region);
         return true;
       }
+      case "REGION_COUNTS": {
+        const { region, agent, loads, stores } = event;
+        const report = { agent, accesses: loads + stores, at: this.#parts.host.now };
+        this.judge?.reported(region, report);
+        return true;
+      }
       default:
         return false;
     }
@@ -260,6 +275,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       return ticket;
     }
     const at = region.address / LINE_BYTES + line;
+    if (op !== "flush") this.judge?.accessed(region, host.now);
     this.#home.access({ kind: op, line: at, change, ticket }, host.now);
     return ticket;
   }
@@ -334,6 +350,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
+        ...(this.judge && { regionMoves: this.judge.moves }),
       }),
     };
   }

@@ -3,6 +3,7 @@
  * send, created once and referenced by each send. They exist in the driver only (mlx5). For
  * connected queue pairs the UDP source port can be set: `mlx5dv_modify_qp_udp_sport`.
  */
+import { GRH_BYTES, GRH_VERSION } from "../../../fabric/wire/roce/grh.ts";
 import { sourcePortOfFlow } from "../../../fabric/wire/roce/udp.ts";
 import { refusePd, verbError } from "./device.ts";
 import type { Ah, Pd, VerbError } from "./objects.ts";
@@ -15,7 +16,10 @@ export interface AhOptions {
   readonly trafficClass?: number;
   /** Time to live; 64 by default. */
   readonly hopLimit?: number;
-  /** 20 bits for the UDP source port; 0, the default: by the two QPNs (`rocev2.md` §1.1). */
+  /**
+   * 20 bits for the UDP source port, or RoCEv1's flow label, of which a WQE carries 16; 0, the default:
+   * by the two QPNs (`rocev2.md` §1.1), in RoCEv1 none.
+   */
   readonly flowLabel?: number;
 }
 
@@ -38,25 +42,39 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
   return { pd, address, trafficClass, hopLimit, udpSourcePort, uses: { alive: true } };
 }
 
-/** A UD receive buffer begins with 40 B; the last 20 hold the IPv4 header (`rocev2.md` §3.8). */
-export const GRH_BYTES = 40;
+/**
+ * A UD receive buffer begins with 40 B: RoCEv1's GRH, or the IPv4 header in the last 20 behind zeros
+ * (`rocev2.md` §3.8). Their first byte says which (Linux: `ib_get_rdma_header_version`).
+ */
+export { GRH_BYTES };
 const IPV4_AT = GRH_BYTES - 20;
+/** The low 32 bits of a GRH's source GID. */
+const SOURCE_AT = 20;
+
+function isGrh(area: Uint8Array): boolean {
+  return area[0]! >> 4 === GRH_VERSION;
+}
 
 /** Source IPv4 address of a datagram, from the first {@link GRH_BYTES} bytes of its buffer. */
-export function sourceInGrh(grh: Uint8Array): number {
-  return new DataView(grh.buffer, grh.byteOffset, grh.length).getUint32(IPV4_AT + 12);
+export function sourceInGrh(area: Uint8Array): number {
+  const view = new DataView(area.buffer, area.byteOffset, area.length);
+  return view.getUint32(isGrh(area) ? SOURCE_AT : IPV4_AT + 12);
+}
+
+function trafficClassOf(area: Uint8Array): number {
+  return isGrh(area) ? ((area[0]! << 4) | (area[1]! >> 4)) & 0xff : area[IPV4_AT + 1]!;
 }
 
 /**
  * ibv_create_ah_from_wc: the handle for a reply to a received datagram, from its buffer's first
  * {@link GRH_BYTES} bytes. Its completion's `srcQp` is the destination queue pair.
  */
-export function createAhFromWc(pd: Pd, grh: Uint8Array): Ah | VerbError {
-  if (grh.length < GRH_BYTES || grh[IPV4_AT] !== 0x45) {
+export function createAhFromWc(pd: Pd, area: Uint8Array): Ah | VerbError {
+  if (area.length < GRH_BYTES || !(isGrh(area) || area[IPV4_AT] === 0x45)) {
     return verbError("EINVAL", "The buffer does not begin with the area of a received datagram");
   }
   // A switch may have set the ECN bits; they are not copied.
-  return createAh(pd, { address: sourceInGrh(grh), trafficClass: grh[IPV4_AT + 1]! & 0xfc });
+  return createAh(pd, { address: sourceInGrh(area), trafficClass: trafficClassOf(area) & 0xfc });
 }
 
 /** EINVAL the second time. Posted sends are not affected: they contain a copy. */

@@ -126,6 +126,12 @@ describe("createAhFromWc", () => {
     grh.set([10, 0, 0, 2], 32);
     const ah = must(createAhFromWc(pd, grh));
     same([ah.address, ah.trafficClass], [B, 0xb8]);
+    // C-01: RoCEv1 leaves the GRH: version, traffic class, flow label, …, source GID.
+    const v1 = new Uint8Array(40);
+    v1.set([0x6b, 0xba, 0xbc, 0xde]);
+    v1.set([0xff, 0xff, 10, 0, 0, 2], 18);
+    const back = must(createAhFromWc(pd, v1));
+    same([back.address, back.trafficClass], [B, 0xb8]);
     const wrong = createAhFromWc(pd, new Uint8Array(40));
     ok("errno" in wrong && wrong.errno === "EINVAL");
   });

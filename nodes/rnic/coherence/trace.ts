@@ -4,7 +4,7 @@
  */
 import { CONTROL_MESSAGES } from "../../../fabric/coherence/control_messages.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
-import { homeLine } from "../../../fabric/coherence/home_card.ts";
+import { homeLine } from "../../../fabric/coherence/home_card_state.ts";
 import { agentsOf, type HomeLine } from "../../../fabric/coherence/home_card_table.ts";
 import { LOST, NONE } from "../../../fabric/coherence/messages.ts";
 import type { Coherence, FarEnd, HomeEnd } from "../state/coherence_state.ts";

@@ -1,8 +1,9 @@
 /**
  * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes,
- * then the payload (`rocev2.md` §3.8). Nothing is ever answered.
+ * or with RoCEv1's GRH, then the payload (`rocev2.md` §3.8). Nothing is ever answered.
  */
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
+import { GRH_BYTES, grhAt } from "../../../fabric/wire/roce/grh.ts";
 import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { type Device, drop } from "../state/device.ts";
@@ -16,9 +17,6 @@ import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { findMemory } from "./memory_gate.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
-
-/** Area before the payload of a received datagram, for a global route header. */
-export const GRH_BYTES = 40;
 
 /** Why a datagram is dropped; undefined where it is taken. */
 export function refuseDatagram(
@@ -58,7 +56,12 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   if (memory === "miss") return;
   takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);
-  grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
+  if (packet.grh === undefined) {
+    grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
+  } else {
+    const from = grhAt(packet.grh);
+    grh.set(frame.subarray(from, from + GRH_BYTES));
+  }
   placePayload(device, grh, { segments, offset: 0 });
   if (packet.payload.length > 0) {
     placePayload(device, packet.payload, { segments, offset: GRH_BYTES });

@@ -9,6 +9,7 @@
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import { GRH_BYTES } from "../../../fabric/wire/roce/grh.ts";
 import { answer } from "../answers/answers.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
 import { recvSegments } from "../dma/place_payload.ts";
@@ -143,9 +144,6 @@ function ofSend(device: Device, qp: QueuePair, input: RequestIn): MemoryAccess |
   const grh = qp.type === "ud" ? GRH_BYTES : 0;
   return { segments, offset: 0, length: grh + length, write: true, ahead: true };
 }
-
-/** `rocev2.md` §3.8, as `datagram.ts` has it. */
-const GRH_BYTES = 40;
 
 function takeFault(
   device: Device,

@@ -10,7 +10,7 @@ import {
   REPORT_RECORDS_MAX,
   ROBUSTNESS,
 } from "../../../fabric/wire/roce/igmp.ts";
-import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
+import { macOfAddress, macOfGid } from "../../../fabric/wire/roce/neighbour.ts";
 import { receiveGroupHint } from "../hints/receive_hint.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
 import { receiveRequest } from "./stalled_packets.ts";
@@ -24,7 +24,8 @@ import type { PacketIn } from "../state/responder_state.ts";
 export function receiveGroup(device: Device, input: PacketIn): void {
   const { packet } = input;
   const group = packet.destinationAddress;
-  if (packet.destinationMac !== macOfAddress(group)) return drop(device, "foreign-mac");
+  const mac = packet.grh === undefined ? macOfAddress(group) : macOfGid(group);
+  if (packet.destinationMac !== mac) return drop(device, "foreign-mac");
   const members = device.multicast.get(group);
   if (members === undefined) return drop(device, "foreign-group");
   if (packet.bth.destQpn !== MULTICAST_QPN) return drop(device, "group-qpn");
@@ -64,9 +65,14 @@ export function reportAll(device: Device): void {
   report(device, Array.from(device.multicast.keys(), (group) => ({ group, member: true })));
 }
 
-/** Sends membership reports, as often as each must be sent, between the frames that wait. */
+/**
+ * Sends membership reports, as often as each must be sent, between the frames that wait. RoCEv1 has
+ * none (Linux reports the groups of RoCEv2 alone: `cma_iboe_join_multicast`), and no subnet manager to
+ * ask: switches flood its groups, and each port takes what it is attached to.
+ */
 export function report(device: Device, changes: readonly MembershipChange[]): void {
   const { plan, transmitter, counters, timing } = device;
+  if (plan.roce !== undefined) return;
   for (let from = 0; from < changes.length; from += REPORT_RECORDS_MAX) {
     const part = changes.slice(from, from + REPORT_RECORDS_MAX);
     for (let i = 0; i < ROBUSTNESS; i++) {

@@ -109,6 +109,7 @@ export type DropReason =
   | "held-off"
   | "receive-overrun"
   | "undecodable"
+  | "roce-version"
   | "foreign-mac"
   | "foreign-address"
   | "foreign-group"

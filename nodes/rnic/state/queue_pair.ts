@@ -184,6 +184,8 @@ export interface Path {
   readonly dscp: number;
   readonly ttl: number;
   readonly udpSourcePort: number;
+  /** Of a GRH (RoCEv1). */
+  readonly flowLabel: number;
 }
 
 /** The path of a connected queue pair: its own source port, else its flow label's, else the QPNs'. */
@@ -195,6 +197,7 @@ function pathOf(qpn: number, attributes: Attributes): Path {
     dscp: trafficClass >> 2,
     ttl: hopLimit,
     udpSourcePort: attributes.udpSourcePort || udpSourcePort(qpn, destQpn, flowLabel),
+    flowLabel,
   };
 }
 

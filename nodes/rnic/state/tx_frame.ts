@@ -83,9 +83,9 @@ export function createLine(): TxOrder {
 /** FCS, preamble and gap: what a frame takes of the line beyond its captured bytes. */
 const WIRE_OVERHEAD_BYTES = 24;
 
-/** What the frame takes of the line. */
-export function lineBytes({ row, payloadBytes, hint }: TxFrame): number {
-  return frameBytes(row, payloadBytes + (hint?.bytes ?? 0)) + WIRE_OVERHEAD_BYTES;
+/** What the frame takes of the line. @param bthAt as of {@link frameBytes}. */
+export function lineBytes({ row, payloadBytes, hint }: TxFrame, bthAt?: number): number {
+  return frameBytes(row, payloadBytes + (hint?.bytes ?? 0), bthAt) + WIRE_OVERHEAD_BYTES;
 }
 
 /** Whether the frame was overtaken by a reset or a restart. */

@@ -4,13 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
-import { makeBth } from "../../../fabric/wire/roce/packet_testing.ts";
+import { inGrh, makeBth } from "../../../fabric/wire/roce/packet_testing.ts";
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import { mutate } from "../../../fabric/wire/roce/mutation_testing.ts";
 import { OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";
-import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
+import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { SPACE1_BYTES, SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { VENDOR_EXTENSIONS } from "../../../fabric/wire/roce/vendor_testing.ts";
@@ -58,10 +58,10 @@ const RC_PATH = {
   rnrRetry: 1,
 } as const;
 
-export function createWorld(seed: number): World {
+export function createWorld(seed: number, roce?: "v1"): World {
   const rng = rngFor(seed, "fuzz");
   // Every other one has congestion control, so that it can be told of congestion.
-  const plan = seed % 2 === 0 ? { congestion: CONGESTION } : {};
+  const plan = { ...(seed % 2 === 0 && { congestion: CONGESTION }), ...(roce && { roce }) };
   const rig = new Rig({ seed, plans: { a: plan, b: plan } });
   const rc = rig.connect({ attributes: RC_PATH });
   const uc = connectUc(rig);
@@ -172,7 +172,9 @@ function randomFrame({ rng, homes }: World, to: 0 | 1): Uint8Array<ArrayBuffer> 
   const { open: mr } = home;
   const payload = new Uint8Array(rng.below(2) === 0 ? 256 : rng.below(1100)).fill(0xab);
   const qp = row.service === "ud" ? home.ud : row.service === "uc" ? home.uc : home.rc;
-  return encodePacket({
+  // RoCEv1's card gets a frame of RoCEv2 now and then; the other way round nothing is drawn.
+  const isV1 = home.side.plan.roce === "v1" && rng.below(8) > 0;
+  const packet: RocePacket = {
     destinationMac: home.side.plan.mac,
     sourceMac: peer.side.plan.mac,
     sourceAddress: peer.side.plan.address,
@@ -216,7 +218,10 @@ function randomFrame({ rng, homes }: World, to: 0 | 1): Uint8Array<ArrayBuffer> 
     ieth: { rkey: mr.key },
     feth: { reserved: 0, select: rng.below(3), placement: rng.below(4) },
     payload,
-  });
+  };
+  if (!isV1) return encodePacket(packet);
+  const priority = rng.below(2) === 0 ? undefined : rng.below(8);
+  return encodePacket(inGrh(packet, { flowLabel: rng.below(2 ** 20), priority }));
 }
 
 /** Puts hostile frames on the wire, a few at once, while the queue pairs work. */
@@ -260,6 +265,7 @@ const TAKEN = [
 ];
 const REFUSED = [
   "undecodable",
+  "roce-version",
   "foreign-mac",
   "foreign-address",
   "foreign-group",
@@ -288,8 +294,8 @@ function checkCounters({ homes }: World): void {
  * Attacks both ends with so many frames of a seed. Throws where a frame crashes an RNIC, changes what was not
  * granted, is not counted, or leaves a queue pair that does not work.
  */
-export function checkHostileFrames(seed: number, framesMax: number): void {
-  const world = createWorld(seed);
+export function checkHostileFrames(seed: number, framesMax: number, roce?: "v1"): void {
+  const world = createWorld(seed, roce);
   const { rig, homes } = world;
   for (let frames = 0; frames < framesMax; frames += ROUND_FRAMES) {
     restart(world);

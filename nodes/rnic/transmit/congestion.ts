@@ -67,6 +67,8 @@ export function noteMark(
 ): void {
   const { congestion, now } = device;
   if (congestion === undefined || packet.ecn !== ECN.congestion) return;
+  // In RoCEv1 these bits are the sender's own.
+  if (packet.grh !== undefined) return;
   congestion.counters.ecnMarkedIn++;
   const { dcqcn } = congestion.plan;
   if (dcqcn === null || qp.type === "ud") return;

@@ -2,9 +2,10 @@
 import { DEFAULT_PKEY } from "../../../fabric/wire/roce/bth.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
 import { attachHint, attachRange } from "../../../fabric/wire/roce/hint.ts";
-import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
+import { macOfAddress, macOfGid } from "../../../fabric/wire/roce/neighbour.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { bthBehind, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { priorityOfDscp } from "../../../fabric/wire/roce/pfc.ts";
 import { PERSIST_ETH } from "../../../fabric/wire/roce/persist_eth.ts";
 import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -75,6 +76,8 @@ function datagramPath(qp: QueuePair, ud: UdAddress): Path {
     dscp: ud.trafficClass >> 2,
     ttl: ud.hopLimit,
     udpSourcePort: ud.udpSourcePort || udpSourcePort(qp.qpn, ud.qpn),
+    // A datagram's WQE has 16 bits for its flow.
+    flowLabel: ud.udpSourcePort,
   };
 }
 
@@ -83,7 +86,7 @@ export function makePacket(device: Device, frame: Outgoing): Packet {
   const { plan } = device;
   const { path } = frame;
   device.identification = (device.identification + 1) & 0xffff;
-  return {
+  const packet: Packet = {
     destinationMac: macOfAddress(path.address),
     sourceMac: plan.mac,
     sourceAddress: plan.address >>> 0,
@@ -110,6 +113,23 @@ export function makePacket(device: Device, frame: Outgoing): Packet {
     },
     payload: frame.payload,
   };
+  if (plan.roce !== undefined) putInGrh(device, packet, path);
+  return packet;
+}
+
+/** C-01: the packet is RoCEv1's: no IPv4, no UDP; the tag where a frame's priority has an effect. */
+function putInGrh({ congestion }: Device, packet: Packet, { address, flowLabel }: Path): void {
+  packet.destinationMac = macOfGid(address);
+  packet.identification = 0;
+  packet.udpSourcePort = 0;
+  const priority = congestion === undefined ? undefined : priorityOfDscp(packet.dscp);
+  packet.grh = { flowLabel, priority };
+}
+
+/** Offset of the BTH in this card's frames, where it is not RoCEv2's (`frameBytes`). */
+export function ownBthAt({ plan, congestion }: Device): number | undefined {
+  if (plan.roce === undefined) return undefined;
+  return bthBehind({ flowLabel: 0, priority: congestion === undefined ? undefined : 0 });
 }
 
 /**

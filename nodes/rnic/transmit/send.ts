@@ -27,7 +27,7 @@ import {
   type TxOrder,
 } from "../state/tx_frame.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
-import { makePacket, packetOfJob } from "./make_packet.ts";
+import { makePacket, ownBthAt, packetOfJob } from "./make_packet.ts";
 import { traceNak } from "../trace/responder_trace.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
 import type { MemorySegment } from "../state/memory.ts";
@@ -50,12 +50,13 @@ export function fetchPayload(
   const { line, read } = jobs[0]!;
   // Memory that has been deregistered since its key was checked is not read any more.
   const failed = !isLive(segments);
+  const bthAt = ownBthAt(device);
   let bytes = 0;
   for (const job of jobs) {
     line.jobs.push(job);
     job.failed = failed;
     bytes += job.payloadBytes;
-    job.qp.surplus -= lineBytes(job);
+    job.qp.surplus -= lineBytes(job, bthAt);
     if (device.congestion !== undefined) countFrame(device, device.congestion, job);
   }
   device.transmitter.bufferedBytes += bytes;
@@ -248,7 +249,7 @@ function sendData(device: Device, job: TxFrame): void {
   const frame = sendPacket(device, packet, job.readyAt);
   // A greeting between cards: nothing waits for it.
   if (qp.card !== undefined && work === undefined) return;
-  if (hints !== undefined && countHint(hints, job, frame)) return;
+  if (hints !== undefined && countHint(hints, job, { frame, bthAt: ownBthAt(device) })) return;
   device.up.frameSent(device, job, { packet, row, frame });
 }
 
@@ -256,10 +257,10 @@ function sendData(device: Device, job: TxFrame): void {
 function countHint(
   { counters }: Hints,
   { work, read, hint, row, payloadBytes }: TxFrame,
-  { length }: Uint8Array,
+  { frame: { length }, bthAt }: { readonly frame: Uint8Array; readonly bthAt: number | undefined },
 ): boolean {
   if (work !== undefined || read !== undefined) {
-    if (hint !== undefined) counters.hintBytesOut += length - frameBytes(row, payloadBytes);
+    if (hint !== undefined) counters.hintBytesOut += length - frameBytes(row, payloadBytes, bthAt);
     return false;
   }
   counters.hintFramesOut++;
