@@ -222,6 +222,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       );
     }
     yield* this.ready(region, cpu);
+    if (!this.isHome(region) && !this.#isRegistered(region)) yield* this.#register(region, cpu);
     this.#declare(region, cpu);
     return new RegionHandle(this, { region, isHome: this.isHome(region), cpu });
   }
@@ -230,14 +231,22 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return partIn(region, this.#parts.host.name) === "home";
   }
 
-  /** Returns when the region can be accessed: a far host's is registered (C-03). @throws RegionRefused */
+  /**
+   * Returns when the region can be accessed: a far host's is registered (C-03). Without a card it returns at once:
+   * an access ends as fenced then. @throws RegionRefused
+   */
   *ready(region: SharedRegion, cpu: Cpu): Steps<void> {
     if (this.isHome(region)) {
       if (cpu.now < this.#homeFrom) yield* cpu.sleep(this.#homeFrom - cpu.now);
       return;
     }
-    if (this.#registered.get(region.id) === cpu.card && cpu.card !== undefined) return;
+    if (cpu.card === undefined || this.#isRegistered(region)) return;
     yield* this.#register(region, cpu);
+  }
+
+  #isRegistered({ id }: SharedRegion): boolean {
+    const { card } = this.#parts.host.bus;
+    return card !== undefined && this.#registered.get(id) === card;
   }
 
   /**
