@@ -252,6 +252,18 @@ export function canEvictLocal(card: HomeCard, line: number): boolean {
   return canEvict(card.local, line);
 }
 
+/**
+ * What only the local cache has: under whole-system persistence it is written to memory when home's power fails;
+ * else it is lost (decision 12, `adr.ts`). What far cards have is lost in any case.
+ */
+export function dirtyInLocalCache(
+  { local: { lines } }: HomeCard,
+): { readonly line: number; readonly data: Data }[] {
+  return [...lines].flatMap(([line, { state, data }]) =>
+    (state === "M" || state === "MI") && data !== undefined ? [{ line, data }] : []
+  ).sort((a, b) => a.line - b.line);
+}
+
 /** The local cache gives a line up. */
 export function evictLocal(card: HomeCard, line: number, out: Output): void {
   local(card, (its) => evict(card.local, line, its), out);

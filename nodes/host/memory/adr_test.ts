@@ -6,9 +6,12 @@ import { PLACES, survives } from "./adr.ts";
 const DOMAINS = ["adr", "eadr", "wsp"] as const;
 
 describe("survives", () => {
-  it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way", () => {
+  it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way in this host", () => {
     const expected = {
       rnic: [false, false, true],
+      // C-10, decision 12: a coherent card's caches.
+      remoteCache: [false, false, false],
+      localCache: [false, false, true],
       bus: [false, false, true],
       iio: [false, false, true],
       llc: [false, true, true],

@@ -99,6 +99,7 @@ export function newFarEnd(
     outbox: new Fifo(),
     credits: 0,
     greeting: undefined,
+    renewAt: NEVER,
     readable: new Set(),
   };
 }
@@ -338,6 +339,7 @@ export function wantLife(device: Device, coherence: Coherence, far: FarEnd): voi
 
 /** Begins a new life. What the card held is dropped: the caller knows that it holds nothing. */
 export function renewLife(device: Device, coherence: Coherence, far: FarEnd): void {
+  far.renewAt = NEVER;
   act(device, { coherence, far, from: "card" }, fence);
 }
 
@@ -386,12 +388,13 @@ export function askHome(
 
 // ── time ─────────────────────────────────────────────────────────────────────────────────────────
 
-export function farWakeAt({ card, greeting }: FarEnd): Time {
-  return Math.min(farNextAt(card), greeting?.at ?? NEVER);
+export function farWakeAt({ card, greeting, renewAt }: FarEnd): Time {
+  return Math.min(farNextAt(card), greeting?.at ?? NEVER, renewAt);
 }
 
 /** Does what is due. */
 export function wakeFar(device: Device, coherence: Coherence, far: FarEnd): void {
+  if (device.now >= far.renewAt) renewLife(device, coherence, far);
   if (device.now >= farNextAt(far.card)) {
     act(device, { coherence, far, from: "card" }, farWake);
   }

@@ -88,6 +88,8 @@ export interface FarEnd {
   credits: number;
   /** A greeting that is not answered: what is sent again, when, and how often still. */
   greeting: { readonly message: WireMessage; at: Time; left: number } | undefined;
+  /** When a queue pair of the link has failed: the card begins a new life in that step; else NEVER. */
+  renewAt: Time;
   /** Lines with content here, of which the host's cores may wait for a change (decision 19). */
   readonly readable: Set<number>;
 }
