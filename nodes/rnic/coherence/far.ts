@@ -45,10 +45,11 @@ import {
   numbersOf,
   sendMessage,
 } from "./link.ts";
+import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
-import { showFar } from "./trace.ts";
+import { showFar, showToHost } from "./trace.ts";
 
 /** Requests that are answered, each by one message, which gives its credit back. */
 const ANSWERS: ReadonlySet<string> = new Set([
@@ -122,6 +123,9 @@ function act(
   if (far.asked.size > 0) evictLeaving(far, out);
   if (from === "bus" && out.wire.length > 0) spendConversion(device);
   if (from === "wire" && out.answers.length > 0) spendConversion(device);
+  if (device.out.auditing) {
+    auditLines(device, coherence, { cache: "remote", ...far, changed: out.changed });
+  }
   if (device.out.tracing) showFar(device, { coherence, far, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, far }, message);
   sendRequests(device, coherence, far);
@@ -210,6 +214,10 @@ function answerCore(device: Device, far: FarEnd, { access, result, data }: Answe
   const bytes = result === "done" && data instanceof Uint8Array
     ? data as Uint8Array<ArrayBuffer>
     : undefined;
+  if (device.out.tracing) {
+    const text = `answers its core: ${access.kind} ${result}`;
+    showToHost(device, far.regions, { step: "core-answer", text, line: access.line, data: bytes });
+  }
   answerTo(device, asked.tag, { result, ...(bytes && { data: bytes }) });
 }
 

@@ -44,6 +44,7 @@ export function createCoherence(device: Device): Coherence | undefined {
     control: createControl(device),
     nextLink: life & 0xf_ffff,
     shown: new Map(),
+    noted: new Map(),
     counters: newCoherenceCounters(),
   };
 }
