@@ -200,7 +200,7 @@ describe("AnswerOrder", () => {
   it("C-01 (in part): tells RoCEv1's connections apart by their flow labels", () => {
     const one = { flowLabel: 7 }, two = { flowLabel: 8 };
     const other = { qpn: 0x23, ...two }, answer = { qpn: 0x12, ...two };
-    const begun = [write(0, one), write(0, other), write(1, other)];
+    const begun = [write(0, one), write(0, other), ack(0, 1, answer), write(1, other)];
     assert.deepEqual(wrong(...begun, ack(1, 2, answer), ack(0, 1, one)), []);
     const back = [...begun, ack(1, 2, answer), ack(0, 2, answer), ack(0, 1, one)];
     assert.equal(wrong(...back).length, 1);
