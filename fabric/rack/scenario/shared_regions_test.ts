@@ -65,7 +65,7 @@ describe("shared", () => {
     assert.equal(its[1]!.address, SCM_BASE + 2 ** 20 - 4096);
     assert.deepEqual(its[1]!.far.map(({ agent }) => agent), [2]);
     assert.equal(configOf(plan, "d").shared, undefined);
-    assert.equal(configOf(plan, "a-rnic").attach, "coherent");
+    assert.deepEqual(configOf(plan, "a-rnic").attach, { bitsPerSecond: 192e9 });
     assert.equal(configOf(plan, "d-rnic").attach, undefined);
   });
 });
