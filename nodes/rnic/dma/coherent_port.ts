@@ -62,7 +62,6 @@ export function writeLines(
       data: piece(data, done, length),
       toMemory,
       wireBytes: FLIT_BYTES * writeFlits(address + done, length),
-      takenAt: device.now,
       entry: isLast ? entry : undefined,
       task: isShared(port, at)
         ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
@@ -180,7 +179,7 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
 
 /** One message for consecutive lines that are all kept, or all given back. @returns when the bus is free. */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
-  const { address, data, toMemory, number, takenAt } = write;
+  const { address, data, toMemory, number } = write;
   const mayKeep = port.asking.length === 0;
   const end = address + data.length;
   let from = address, keeps = false, freeAt: Time = 0;
@@ -198,9 +197,8 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
       if (keeps) port.counters.busLinesKept += lines;
       const first = from - from % LINE_BYTES;
       port.away.push({ address: first, lines, keeps, isLast: isEnd });
-      const place = { tag: number, address: from, data: bytes, toMemory, takenAt };
-      const message = { kind: "coherent", op, ...place } as const;
-      freeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
+      const message = { kind: "coherent", op, tag: number, address: from, data: bytes, toMemory };
+      freeAt = device.out.send(PORTS.rnicBus, message as CoherentMessage, device.stageAt);
       from = at;
     }
     if (isEnd) return freeAt;
