@@ -26,6 +26,7 @@ export interface SharedScenario extends RegionSizes {
   readonly bytes: number;
   readonly placement: RegionPlacement;
   readonly leasePs: Time;
+  readonly directory?: "card" | "memory";
 }
 
 export interface DraftShared {
@@ -82,6 +83,9 @@ export const sharedSchema = mapping({
   slots: integer(1, 4096).optional().describe("requests that home's card works on at a time"),
   entries: entries.optional().describe("lines that are lent at a time"),
   writeBacks: integer(1, 4096).optional().describe("lines that a cache writes back at a time"),
+  directory: oneOf(["card", "memory"]).optional().describe(
+    "where the record of lent lines is: home's card, or its memory as well, which costs writes",
+  ),
 });
 export type SharedSection = z.infer<typeof sharedSchema>;
 

@@ -123,6 +123,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
+      directoryOf: (line) => this.#regionAt(line)?.directory ?? "card",
       send: (message) => {
         if (host.out.tracing) this.#traceSent(message);
         host.bus.send(message);
@@ -359,6 +360,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
+        ...(this.#places.some(({ region: { directory } }) => directory === "memory") && {
+          regionDirectoryWrites: this.#home.directoryWrites,
+        }),
         ...(this.judge && { regionMoves: this.judge.moves }),
       }),
     };
