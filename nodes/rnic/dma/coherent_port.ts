@@ -435,14 +435,8 @@ export function queueAtomic(
 ): void {
   const { address } = atomic;
   const task = newTask({ kind: "atomic", ...atomic });
-  const nothing = {
-    data: NOTHING,
-    toMemory: true,
-    wireBytes: 0,
-    takenAt: device.now,
-    entry: undefined,
-  };
-  port.writes.push({ number: port.asked++, address, ...nothing, task });
+  const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
+  port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
   pushOwned(device, port);
 }
 
