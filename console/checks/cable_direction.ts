@@ -69,6 +69,7 @@ export function send(direction: Direction, { frame, time, startPs, endPs }: Fram
 export function receive(direction: Direction, { frame, time }: FrameSeen): string[] {
   const { onItsWay } = direction;
   let place = onItsWay.findIndex((each) => isSame(each.bytes, frame));
+  if (place >= 0 && onItsWay[place]!.received > 0) place = laterAlike(direction, place, time);
   if (place < 0 && direction.corrupts > 0) place = damagedPlace(direction, frame);
   const found = onItsWay[place];
   const isUndated = direction.lastInstants.includes(time);
@@ -92,6 +93,23 @@ export function receive(direction: Direction, { frame, time }: FrameSeen): strin
   // A duplicate arrives soon or not at all.
   if (direction.copies > 1) direction.onItsWay = withoutOld(onItsWay);
   return wrong;
+}
+
+/**
+ * The frame at `place` has arrived, and what arrives at `time` with the same bytes is its duplicate, or a
+ * later one: without IPv4's identification RoCEv1 sends again the very bytes. It is the later one where
+ * that can be there, and passes no other on the way.
+ */
+function laterAlike(direction: Direction, place: number, time: Time): number {
+  const { onItsWay, cable, reorders } = direction;
+  const { bytes } = onItsWay[place]!;
+  for (let i = place + 1; i < onItsWay.length; i++) {
+    const each = onItsWay[i]!;
+    if (each.received > 0) continue;
+    if (isSame(each.bytes, bytes)) return time < each.sentAt + cable.latencyPs ? place : i;
+    if (!reorders && !mayBeLost(direction, each)) return place;
+  }
+  return place;
 }
 
 /** Frames that did not arrive, though nothing may have taken them, with the time they are due. */

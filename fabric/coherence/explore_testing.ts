@@ -9,7 +9,8 @@
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { keyOf } from "./encode_testing.ts";
 import { faultsOf } from "./faults_testing.ts";
-import { canEvictLocal, evictLocal, homeAccess, homePlacement, move } from "./home_card.ts";
+import { canEvictLocal, evictLocal, homeAccess, move } from "./home_card.ts";
+import { homePlacement } from "./home_card_state.ts";
 import {
   canEvictFromLlc,
   evictFromLlc,

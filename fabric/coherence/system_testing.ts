@@ -8,7 +8,7 @@
  */
 import { type CacheSize, type FarCard, farReceive, newFarCard } from "./far_card.ts";
 import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
-import { type HomeCard, type HomeSize, newHomeCard } from "./home_card.ts";
+import { type HomeCard, type HomeSize, newHomeCard } from "./home_card_state.ts";
 import { canTake, homeBus, homeReceive } from "./home_card.ts";
 import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";

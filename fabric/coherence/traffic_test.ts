@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { farAccess } from "./far_card.ts";
-import { move } from "./home_card.ts";
+import { dirtyInLocalCache, move } from "./home_card.ts";
 import { hostAccess, hostLine, restartHost } from "./host_agent.ts";
 import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
 import { type Access, type Answer, LOST } from "./messages.ts";
@@ -157,6 +157,20 @@ describe("a directory in memory", () => {
     restartHost(agent.host, forgets);
     assert.deepEqual(forgets.lost, []);
     assert.deepEqual(hostLine(agent.host, 0).memory, new Uint8Array(64));
+  });
+});
+
+describe("a power failure of home", () => {
+  it("C-10, decision 12: finds what the local cache alone has, and nothing of clean lines", () => {
+    const system = rack();
+    does(system, 0, (out) => move(system.home, { region: 0, place: "local" }, out));
+    access(system, 1, store(2, 9));
+    access(system, 1, load(1));
+    assert.deepEqual(dirtyInLocalCache(system.home), [
+      { line: 2, data: new Uint8Array(64).fill(9) },
+    ]);
+    access(system, 1, flush(2));
+    assert.deepEqual(dirtyInLocalCache(system.home), []);
   });
 });
 

@@ -7,6 +7,14 @@ import { type Field, readFields, sizeOf } from "../base/fields.ts";
 import { viewOf } from "../base/slab.ts";
 import { ackText, nakText } from "../wire/roce/aeth.ts";
 import { BTH_BYTES, BTH_FIELDS, DEFAULT_PKEY, GSI_QPN, MULTICAST_QPN } from "../wire/roce/bth.ts";
+import {
+  COHERENCE_CHANGES,
+  COHERENCE_PAYLOAD_FIELDS,
+  COHERENCE_STATES,
+  COHERENCE_STATUS,
+  coherenceCommand,
+  coherencePayloadName,
+} from "../wire/roce/coherence_eth.ts";
 import { ETHERNET_FIELDS, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../wire/roce/feth.ts";
@@ -46,7 +54,7 @@ type Values = Readonly<Record<string, Value>>;
 /** Fields whose values are patterns rather than amounts. */
 const IN_HEX = new Set([
   ..."etherType opcode pKey destQpn sourceQpn qKey va rkey immediate crc checksum flags".split(" "),
-  ..."address region magic original syndrome".split(" "),
+  ..."address region magic original syndrome mask operand compare swap".split(" "),
 ]);
 
 /**
@@ -94,14 +102,20 @@ function transportFields(
   const bth = reader.read("BTH", BTH_FIELDS, meaningOfBth);
   if (bth === undefined) return reader.rest("payload");
   const row = opcodeRow(Number(bth["opcode"]));
+  let last: Values | undefined;
   for (const name of row?.headers ?? []) {
     const meaning = (field: string, value: Value, values: Values) =>
       meaningOfExtension(name, field, { value, values, operation: row!.operation });
     const read = reader.read(titleOf(name), EXTENSION_ROWS[name].fields, meaning);
     if (read === undefined) return reader.rest("payload");
+    last = read;
   }
   if (packetEnd < reader.at || packetEnd + ICRC_BYTES > length) return reader.rest("payload");
   const pad = Math.min(Number(bth["padCount"]), packetEnd - reader.at);
+  const part = last && messagePart(row!.operation, last);
+  if (part !== undefined && reader.at + sizeOf(part.fields) <= packetEnd - pad) {
+    reader.read(part.title, part.fields, () => "");
+  }
   reader.run("payload", packetEnd - pad, "");
   reader.run("pad", packetEnd, "to a whole number of 4 bytes");
   const icrc = packetEnd + ICRC_BYTES > bytes.length
@@ -128,6 +142,16 @@ function grhFields(
   return isWhole
     ? transportFields(reader, { bytes, length, packetEnd, holds })
     : reader.rest("payload");
+}
+
+/** What the payload of a message between coherent cards begins with: the rest is a line. */
+function messagePart(
+  operation: string,
+  header: Values,
+): { readonly title: string; readonly fields: readonly Field[] } | undefined {
+  const command = coherenceCommand(operation, Number(header["command"]));
+  const name = command && coherencePayloadName(command, Number(header["change"]));
+  return name && { title: titleOf(name), fields: COHERENCE_PAYLOAD_FIELDS[name] };
 }
 
 /** Reads headers one behind the other. */
@@ -208,6 +232,11 @@ const TITLES: Readonly<Record<string, string>> = {
   digestEth: "DigestETH",
   hintEth: "HintETH",
   coherenceEth: "CoherenceETH",
+  coherenceMask: "Mask",
+  coherenceAdd: "Add",
+  coherenceSwap: "CompareSwap",
+  coherenceRegion: "Region",
+  coherenceCounts: "Counts",
   aeth: "AETH",
   deth: "DETH",
   atomicEth: "AtomicETH",
@@ -354,6 +383,22 @@ function meaningOfExtension(
       return "the key to invalidate";
     case "coherenceEth.command":
       return EXTENSION_ROWS.coherenceEth.describe(values as never, operation);
+    case "coherenceEth.state":
+      return COHERENCE_STATES[Number(value)] ?? "unknown";
+    case "coherenceEth.change":
+      return COHERENCE_CHANGES[Number(value)]!;
+    case "coherenceEth.status":
+      return COHERENCE_STATUS[Number(value)] ?? "unknown";
+    case "coherenceEth.remote":
+      return !values["placed"] ? "" : value ? "in the remote cache" : "in the local cache";
+    case "coherenceEth.life":
+      return "of the far card";
+    case "coherenceEth.homeLife":
+      return "of home's card";
+    case "coherenceEth.address":
+      return "the line's, in home's memory";
+    case "coherenceEth.stamp":
+      return values["stamped"] ? "ps, by the far card's clock: the lease's renewal" : "";
     default:
       return field === "reserved" ? "reserved" : "";
   }

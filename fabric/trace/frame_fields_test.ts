@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { inGrh, makeBth } from "../wire/roce/packet_testing.ts";
-import { OPCODE, OPCODE_ROWS } from "../wire/roce/opcode.ts";
+import { encodeCardMessage } from "../wire/roce/card_message.ts";
+import { OPCODE, OPCODE_ROWS, opcodeFor } from "../wire/roce/opcode.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { encodePacket, type RocePacket } from "../wire/roce/packet.ts";
 import { PERSIST_ETH } from "../wire/roce/persist_eth.ts";
@@ -93,6 +94,32 @@ describe("frameFields", () => {
     assert.equal(meaning(0x1f), "ACK");
     assert.equal(meaning(0x05), "ACK, 6 credits");
     assert.equal(meaning(0x60), "NAK PSN sequence error");
+  });
+
+  it("C-02, C-05: names message, state, change and place of a coherent card's Write, and shows its mask", () => {
+    const change = { kind: "write", mask: 0xff00n, bytes: new Uint8Array(64) };
+    const placement = { place: "local", version: 3 } as const;
+    const { operation, header, payload } = encodeCardMessage(
+      { kind: "Write", line: 5, agent: 1, life: 2, homeLife: 1, placement, change },
+      { region: 7, transaction: 9 },
+    );
+    const { code } = opcodeFor({ service: "rc", operation }, "only");
+    const bth = makeBth({ opcode: code, destQpn: 0x22, psn: 7 });
+    const bytes = packet({ bth, coherenceEth: header, payload });
+    const fields = frameFields(bytes);
+    assertGapless(fields, bytes);
+    const at = (name: string) => field(fields, "CoherenceETH", name);
+    assert.match(at("command").meaning, /^Write write local v3 line=0x140 /);
+    assert.equal(at("state").meaning, "none");
+    assert.equal(at("change").meaning, "write");
+    assert.equal(at("remote").meaning, "in the local cache");
+    assert.equal(at("address").value, "0x00000140");
+    assert.equal(field(fields, "Mask", "mask").value, "0x0000ff00");
+    assert.equal(field(fields, "Frame", "payload").bits, 64 * 8);
+    // A mask that the payload has no room for is no mask.
+    const cut = packet({ bth, coherenceEth: header, payload: payload.slice(0, 4) });
+    assertGapless(frameFields(cut), cut);
+    assert.ok(!frameFields(cut).some((each) => each.header === "Mask"));
   });
 
   it("says that a damaged frame's ICRC does not hold", () => {

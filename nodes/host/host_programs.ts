@@ -155,6 +155,8 @@ export class HostPrograms {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, machine.now);
     }
     this.#exposeRegions();
+    const judge = machine.regions?.judge;
+    if (judge !== undefined) this.#drive("judge", (cpu) => judge.run(cpu), { serves: true });
     this.#scheduleEarly();
     this.reopen();
   }

@@ -87,14 +87,16 @@ class Accesses {
     const { begin, everyPs, farPercent } = phase;
     const loads: number[] = [], stores: number[] = [];
     const isMine = (i: number) => (farOf(i, farPercent) ? "far" : "home") === side;
-    for (let i = 0; i < warmUp; i++) if (isMine(i)) yield* this.#access(begin + i * everyPs);
+    for (let i = 0; i < warmUp; i++) {
+      if (isMine(i)) yield* this.#access(phase, i, begin + i * everyPs);
+    }
     // Both computers look at counters while no access is due.
     yield* this.#until(begin + warmUp * everyPs + QUIET_PS / 2);
     const messages = yield* countMessages(cpu);
     const late = begin + warmUp * everyPs + QUIET_PS;
     for (let i = warmUp; i < warmUp + accesses; i++) {
       if (!isMine(i)) continue;
-      const { kind, tookPs } = yield* this.#access(late + (i - warmUp) * everyPs);
+      const { kind, tookPs } = yield* this.#access(phase, i, late + (i - warmUp) * everyPs);
       (kind === "load" ? loads : stores).push(tookPs);
     }
     const end = late + accesses * everyPs + QUIET_PS;
@@ -114,12 +116,16 @@ class Accesses {
     yield* this.#tellLines(phase);
   }
 
-  /** One access of a line at random, not before it is due. */
-  *#access(due: Time): Steps<{ readonly kind: "load" | "store"; readonly tookPs: Time }> {
+  /** One access, not before it is due: of the same line in all memories, whoever makes it. */
+  *#access(
+    { number }: Phase,
+    i: number,
+    due: Time,
+  ): Steps<{ readonly kind: "load" | "store"; readonly tookPs: Time }> {
     const { cpu } = this.#context, { lines, stores } = this.#options;
     yield* this.#until(due);
-    const line = Math.floor(cpu.random() * lines);
-    const kind = cpu.random() * 100 < stores ? "store" : "load";
+    const line = drawn(number, 2 * i) % lines;
+    const kind = drawn(number, 2 * i + 1) % 100 < stores ? "store" : "load";
     const from = cpu.now;
     if (kind === "store") yield* this.#store(line);
     else this.#examine(line, yield* this.#shared.load(line * LINE_BYTES, LINE_BYTES));
@@ -175,6 +181,14 @@ class Accesses {
 /** Whether an access of a phase is the far computer's: so many of a hundred, evenly between the others. */
 function farOf(i: number, percent: number): boolean {
   return Math.floor((i + 1) * percent / 100) > Math.floor(i * percent / 100);
+}
+
+/** A number below 2^32 for each place in a phase (the mixer of splitmix32). */
+function drawn(phase: number, place: number): number {
+  let mixed = Math.imul(1 + phase, 0x9e37_79b9) + Math.imul(1 + place, 0x85eb_ca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0_aaad);
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a_2d97);
+  return (mixed ^ (mixed >>> 15)) >>> 0;
 }
 
 interface Lines {

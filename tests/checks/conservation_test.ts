@@ -125,6 +125,20 @@ describe("P-41: frames on a cable", () => {
     }
   });
 
+  it("C-01 (in part): may be sent again with the very bytes where the cable doubles", () => {
+    const plan = planOf(["{ link: a, duplicate: 1% }"]);
+    const again = [sent(0, A), received(0, A), sent(9e5, A), received(9e5, A)];
+    assert.deepEqual(find(again, { plan }), [], "no frame is doubled");
+    assert.deepEqual(find([...again, received(9e5 + 10, A)], { plan }), [], "the second is");
+    const both = [...again.slice(0, 2), received(10, A), ...again.slice(2), received(9e5 + 10, A)];
+    assert.deepEqual(find(both, { plan }), [], "both are");
+    assert.equal(find([...both, received(9e5 + 20, A)], { plan }).length, 1, "one too often");
+    assert.equal(find([...again, sent(2e6, A)], { plan }).length, 1, "the third is missing");
+    // A duplicate that arrives before a frame which is on its way is not the one behind that.
+    const doubled = [sent(0, A), sent(10, B), sent(20, A), received(0, A), received(40, A)];
+    assert.deepEqual(find([...doubled, received(50, B), received(60, A)], { plan }), []);
+  });
+
   it("are lost with a process that was killed, whenever it had sent them", () => {
     const wire = new WireLedger(PLAN, livesOf(PLAN, [{ at: 9e6, action: "kill", node: "a-rnic" }]));
     for (const each of [sent(0, A), sent(20, B), received(20, B)]) wire.see(each);

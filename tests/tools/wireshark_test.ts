@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
 import { MULTICAST_QPN } from "../../fabric/wire/roce/bth.ts";
-import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
+import { inGrh, makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import { describeFrame } from "../../fabric/trace/describe.ts";
 import { markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
 import {
@@ -119,6 +119,16 @@ function frameOf(row: OpcodeRow): Uint8Array<ArrayBuffer> {
     payload: TEXT.slice(0, bytes),
     ...extensions,
   });
+}
+
+/** The same packet in RoCEv1. */
+function inRoceV1(
+  frame: Uint8Array<ArrayBuffer>,
+  priority: number | undefined,
+): Uint8Array<ArrayBuffer> {
+  const packet = decodePacket(frame);
+  if (isRefusal(packet)) assert.fail(packet);
+  return encodePacket(inGrh(packet, { priority }));
 }
 
 /** A number as Wireshark prints it: with as many digits as the text that is to be equal has. */
@@ -300,8 +310,15 @@ describe("Wireshark", () => {
 
   withTshark("reads every field of every header of ours by its name", async () => {
     const known = dissectedRows();
-    const path = written("headers", known.map(frameOf));
-    const cells = known.flatMap(({ headers }, row) =>
+    // C-01: in RoCEv2, in RoCEv1, and there with a tag.
+    const frames = [
+      ...known.map(frameOf),
+      ...[undefined, 3].flatMap((priority) => known.map((row) => inRoceV1(frameOf(row), priority))),
+    ];
+    const path = written("headers", frames);
+    assert.deepEqual(await complaints(path), []);
+    assert.deepEqual(await complaints(path, true), []);
+    const cells = [...known, ...known, ...known].flatMap(({ headers }, row) =>
       headers.flatMap((header) =>
         HEADERS[header].filter(([name]) => name !== "reserved").map(([name]) => {
           const values = EXTENSIONS[header] as unknown as Record<string, bigint | number | boolean>;
@@ -314,7 +331,7 @@ describe("Wireshark", () => {
     for (const { row, field, value } of cells) {
       assert.equal(rows[row]![field], hexText(value, rows[row]![field]!), field);
     }
-    assert.ok(cells.length > 40, `${cells.length} fields`);
+    assert.ok(cells.length > 120, `${cells.length} fields`);
   });
 
   withTshark(

@@ -2,7 +2,7 @@
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
 import type { Checker, RunRecord } from "../run_record.ts";
-import { type Instant } from "../values.ts";
+import type { Instant } from "../values.ts";
 import { type Access, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
 import { accessesIn } from "./answered.ts";
 import { firstFault } from "./faults.ts";

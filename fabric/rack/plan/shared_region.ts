@@ -12,6 +12,11 @@ export const REGION_LINE_BYTES = 64;
 /** C-04: where a region's copies are kept; `auto`: home's judge moves them by the frequency of accesses. */
 export const PLACEMENTS = ["local", "remote", "auto"] as const;
 export type RegionPlacement = typeof PLACEMENTS[number];
+/**
+ * Decision 17: for so long a far card counts accesses before it reports them to home's judge, of regions with
+ * `placement: auto`. A choice: some tens of accesses over the network.
+ */
+export const JUDGE_WINDOW_PS: Time = 100_000_000;
 
 /** A far host of a region. */
 export interface FarHost {

@@ -65,7 +65,7 @@ describe("shared", () => {
     assert.equal(its[1]!.address, SCM_BASE + 2 ** 20 - 4096);
     assert.deepEqual(its[1]!.far.map(({ agent }) => agent), [2]);
     assert.equal(configOf(plan, "d").shared, undefined);
-    assert.equal(configOf(plan, "a-rnic").attach, "coherent");
+    assert.deepEqual(configOf(plan, "a-rnic").attach, { bitsPerSecond: 192e9 });
     assert.equal(configOf(plan, "d-rnic").attach, undefined);
   });
 });
@@ -80,6 +80,11 @@ const WRONG: readonly Refusal[] = [
     "home among the far ones",
     sharing("{ name: s, home: a, far: [b, a], bytes: 64 }"),
     "5: shared[0].far[1]: found a, expected a host other than home, which has the memory",
+  ],
+  [
+    "C-01, decision 8: a card of another version of RoCE",
+    sharing("{ name: s, home: a, far: [c, b], bytes: 64 }").replace("b: {}", "b: { roce: v1 }"),
+    "5: shared[0].far[1]: found b, whose card speaks RoCEv1, expected a host whose card speaks RoCEv2, as that of a",
   ],
   [
     "C-01: a card that is attached by PCIe",

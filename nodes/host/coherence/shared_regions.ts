@@ -29,7 +29,9 @@ import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { FarPort } from "./far_port.ts";
 import { HomeAgent } from "./home_agent.ts";
+import { PlacementJudge } from "./placement_judge.ts";
 import { type RegionAccess, RegionHandle } from "./region_handle.ts";
+import { traceBegin, traceEnd, traceLineMessage, traceState } from "./region_trace.ts";
 
 /** The parts of a host that shared regions work with. */
 export interface RegionHost {
@@ -85,6 +87,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   invalidations = 0;
   lostLines = 0;
   fenced = 0;
+  /** Of regions at home with `placement: auto`; absent without one. */
+  readonly judge: PlacementJudge | undefined;
   readonly #parts: RegionParts;
   readonly #home: HomeAgent;
   readonly #far: FarPort;
@@ -109,11 +113,20 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const { host, plan } = parts;
     this.#places = this.regions.filter((region) => partIn(region, host.name) === "home")
       .map((region) => placeOf(host.map, region));
+    const judged = this.#places.map(({ region }) => region).filter(({ placement }) =>
+      placement === "auto"
+    );
+    this.judge = judged.length === 0
+      ? undefined
+      : new PlacementJudge(judged, (signal) => host.signal(signal));
     this.#home = new HomeAgent({
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
-      send: (message) => host.bus.send(message),
+      send: (message) => {
+        if (host.out.tracing) this.#traceSent(message);
+        host.bus.send(message);
+      },
       ended: (answer, costPs) => this.#endedAtHome(answer, costPs),
       changed: (line) => this.#changedAtHome(line),
       state: (line, state) => this.#state(line, state),
@@ -187,6 +200,12 @@ export class HostRegions implements SharedRegions, RegionAccess {
         this.#wakeAll(region);
         return true;
       }
+      case "REGION_COUNTS": {
+        const { region, agent, loads, stores } = event;
+        const report = { agent, accesses: loads + stores, at: this.#parts.host.now };
+        this.judge?.reported(region, report);
+        return true;
+      }
       default:
         return false;
     }
@@ -203,6 +222,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       );
     }
     yield* this.ready(region, cpu);
+    if (!this.isHome(region) && !this.#isRegistered(region)) yield* this.#register(region, cpu);
     this.#declare(region, cpu);
     return new RegionHandle(this, { region, isHome: this.isHome(region), cpu });
   }
@@ -211,14 +231,22 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return partIn(region, this.#parts.host.name) === "home";
   }
 
-  /** Returns when the region can be accessed: a far host's is registered (C-03). @throws RegionRefused */
+  /**
+   * Returns when the region can be accessed: a far host's is registered (C-03). Without a card it returns at once:
+   * an access ends as fenced then. @throws RegionRefused
+   */
   *ready(region: SharedRegion, cpu: Cpu): Steps<void> {
     if (this.isHome(region)) {
       if (cpu.now < this.#homeFrom) yield* cpu.sleep(this.#homeFrom - cpu.now);
       return;
     }
-    if (this.#registered.get(region.id) === cpu.card && cpu.card !== undefined) return;
+    if (cpu.card === undefined || this.#isRegistered(region)) return;
     yield* this.#register(region, cpu);
+  }
+
+  #isRegistered({ id }: SharedRegion): boolean {
+    const { card } = this.#parts.host.bus;
+    return card !== undefined && this.#registered.get(id) === card;
   }
 
   /**
@@ -248,12 +276,15 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const { host } = this.#parts, { op, line, change, lines } = request;
     const ticket = this.#tickets++;
     this.#count(op, change);
-    if (!this.isHome(region)) {
+    const isHome = this.isHome(region);
+    if (host.out.tracing) traceBegin(host.out, { region, isHome, request, ticket });
+    if (!isHome) {
       if (host.bus.card === undefined) this.#end(ticket, { result: "fenced", costPs: 0 });
       else this.#far.request(ticket, { region: region.id, line, op, change, lines });
       return ticket;
     }
     const at = region.address / LINE_BYTES + line;
+    if (op !== "flush") this.judge?.accessed(region, host.now);
     this.#home.access({ kind: op, line: at, change, ticket }, host.now);
     return ticket;
   }
@@ -328,6 +359,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
+        ...(this.judge && { regionMoves: this.judge.moves }),
       }),
     };
   }
@@ -341,6 +373,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   #end(ticket: number, outcome: Outcome): void {
     if (outcome.result === "fenced") this.fenced++;
+    const { out } = this.#parts.host;
+    if (out.tracing) traceEnd(out, { ticket, result: outcome.result });
     this.#outcomes.set(ticket, outcome);
     this.#parts.ended(ticket);
   }
@@ -366,6 +400,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#home.take(message, this.#parts.host.now);
   }
 
+  #traceSent({ op, address, data }: LineMessage): void {
+    const line = address / LINE_BYTES, region = this.#regionAt(line);
+    if (region === undefined) return;
+    const index = line - region.address / LINE_BYTES;
+    traceLineMessage(this.#parts.host.out, { region, line: index, op, data });
+  }
+
   #invalidated({ region, line }: FarInvalidate): void {
     this.invalidations++;
     this.#wake(lineSignal(this.#regionOf(region), line));
@@ -389,8 +430,10 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   #state(line: number, state: "M" | "E" | "S" | "I"): void {
     const { host } = this.#parts, region = this.#regionAt(line);
-    if (!host.out.auditing || region === undefined) return;
+    if (region === undefined) return;
     const index = line - region.address / LINE_BYTES;
+    if (host.out.tracing) traceState(host.out, { region, line: index, state });
+    if (!host.out.auditing) return;
     host.out.audit?.(host.name, {
       kind: "line-state",
       region: region.name,

@@ -79,6 +79,8 @@ export interface Region {
 
 /** What a core needs of the host's shared regions. */
 export interface SharedRegions {
+  /** C-04: what moves the copies of this home's regions with `placement: auto`; absent without one. */
+  readonly judge: { run(cpu: Cpu): Steps<void> } | undefined;
   /** Whether this host is home of one. */
   readonly hasHomes: boolean;
   /** Lets far hosts register them. */

@@ -5,7 +5,18 @@
 import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
 
 /** The places of a byte on its way to memory, in order. */
-export const PLACES = ["rnic", "bus", "iio", "llc", "wcb", "wpq", "scm", "dram"] as const;
+export const PLACES = [
+  "rnic",
+  "remoteCache",
+  "localCache",
+  "bus",
+  "iio",
+  "llc",
+  "wcb",
+  "wpq",
+  "scm",
+  "dram",
+] as const;
 export type Place = typeof PLACES[number];
 
 export type Fate = "survives" | "lost";
@@ -15,6 +26,10 @@ export type Fate = "survives" | "lost";
  *   current machines (P-05). `wsp`, whole-system persistence (Narayanan and Hodson, ASPLOS'12),
  *   powers everything long enough to finish pending work: the card keeps such writes and replays them
  *   to the host.
+ * - `remoteCache`, `localCache`: dirty lines of this host's shared regions (C-05) in a coherent card's cache,
+ *   the far computer's and its own (decision 12 of `coherence_protocol.md`). Their only copy is volatile:
+ *   neither ADR nor eADR powers a card. `wsp` powers this host's card until its local cache is written back;
+ *   no stored energy of this host brings a line home from another one, which may be down as well.
  * - `iio`: posted writes in the root complex: neither ADR nor eADR drains PCIe. A device's write
  *   that was not accepted is lost, whatever the device assumes (P-03, P-05). `wsp` drains them.
  * - `llc`: ADR powers the memory controllers only, so a dirty line is lost (P-04). eADR stores
@@ -29,6 +44,8 @@ export type Fate = "survives" | "lost";
  */
 const FATES: Readonly<Record<Place, Readonly<Record<PersistenceDomain, Fate>>>> = {
   rnic: { adr: "lost", eadr: "lost", wsp: "survives" },
+  remoteCache: { adr: "lost", eadr: "lost", wsp: "lost" },
+  localCache: { adr: "lost", eadr: "lost", wsp: "survives" },
   bus: { adr: "lost", eadr: "lost", wsp: "survives" },
   iio: { adr: "lost", eadr: "lost", wsp: "survives" },
   llc: { adr: "lost", eadr: "survives", wsp: "survives" },

@@ -9,6 +9,9 @@ describe("survives", () => {
   it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way", () => {
     const expected = {
       rnic: [false, false, true],
+      // C-10, decision 12: a coherent card's caches.
+      remoteCache: [false, false, false],
+      localCache: [false, false, true],
       bus: [false, false, true],
       iio: [false, false, true],
       llc: [false, true, true],

@@ -23,7 +23,7 @@ import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Answer, WireMessage } from "../../../fabric/coherence/messages.ts";
 import { WIRE_MESSAGES } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
-import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { JUDGE_WINDOW_PS, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { FarAccess } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -45,10 +45,11 @@ import {
   numbersOf,
   sendMessage,
 } from "./link.ts";
+import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
-import { showFar } from "./trace.ts";
+import { showFar, showToHost } from "./trace.ts";
 
 /** Requests that are answered, each by one message, which gives its credit back. */
 const ANSWERS: ReadonlySet<string> = new Set([
@@ -82,6 +83,8 @@ export function newFarEnd(
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     lease: { lease, grace },
     life,
+    // Home judges nothing where the scenario says the place.
+    window: regions.some(({ placement }) => placement === "auto") ? JUDGE_WINDOW_PS : NEVER,
   });
   return {
     home,
@@ -97,6 +100,7 @@ export function newFarEnd(
     outbox: new Fifo(),
     credits: 0,
     greeting: undefined,
+    renewAt: NEVER,
     readable: new Set(),
   };
 }
@@ -119,6 +123,9 @@ function act(
   if (far.asked.size > 0) evictLeaving(far, out);
   if (from === "bus" && out.wire.length > 0) spendConversion(device);
   if (from === "wire" && out.answers.length > 0) spendConversion(device);
+  if (device.out.auditing) {
+    auditLines(device, coherence, { cache: "remote", ...far, changed: out.changed });
+  }
   if (device.out.tracing) showFar(device, { coherence, far, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, far }, message);
   sendRequests(device, coherence, far);
@@ -207,6 +214,10 @@ function answerCore(device: Device, far: FarEnd, { access, result, data }: Answe
   const bytes = result === "done" && data instanceof Uint8Array
     ? data as Uint8Array<ArrayBuffer>
     : undefined;
+  if (device.out.tracing) {
+    const text = `answers its core: ${access.kind} ${result}`;
+    showToHost(device, far.regions, { step: "core-answer", text, line: access.line, data: bytes });
+  }
   answerTo(device, asked.tag, { result, ...(bytes && { data: bytes }) });
 }
 
@@ -336,6 +347,7 @@ export function wantLife(device: Device, coherence: Coherence, far: FarEnd): voi
 
 /** Begins a new life. What the card held is dropped: the caller knows that it holds nothing. */
 export function renewLife(device: Device, coherence: Coherence, far: FarEnd): void {
+  far.renewAt = NEVER;
   act(device, { coherence, far, from: "card" }, fence);
 }
 
@@ -384,12 +396,13 @@ export function askHome(
 
 // ── time ─────────────────────────────────────────────────────────────────────────────────────────
 
-export function farWakeAt({ card, greeting }: FarEnd): Time {
-  return Math.min(farNextAt(card), greeting?.at ?? NEVER);
+export function farWakeAt({ card, greeting, renewAt }: FarEnd): Time {
+  return Math.min(farNextAt(card), greeting?.at ?? NEVER, renewAt);
 }
 
 /** Does what is due. */
 export function wakeFar(device: Device, coherence: Coherence, far: FarEnd): void {
+  if (device.now >= far.renewAt) renewLife(device, coherence, far);
   if (device.now >= farNextAt(far.card)) {
     act(device, { coherence, far, from: "card" }, farWake);
   }

@@ -2,11 +2,10 @@
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import { stopRenewing } from "../../../fabric/coherence/home_lease.ts";
-import { needsLease } from "../../../fabric/coherence/far_card.ts";
 import { type Coherence, newCoherenceCounters } from "../state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { farWakeAt, newFarEnd, renewLife, wakeFar } from "./far.ts";
+import { farWakeAt, newFarEnd, wakeFar } from "./far.ts";
 import { homeWakeAt, newHomeEnd, wakeHome } from "./home.ts";
 import { createControl, linkSlots } from "./link.ts";
 
@@ -45,6 +44,7 @@ export function createCoherence(device: Device): Coherence | undefined {
     control: createControl(device),
     nextLink: life & 0xf_ffff,
     shown: new Map(),
+    noted: new Map(),
     counters: newCoherenceCounters(),
   };
 }
@@ -67,8 +67,9 @@ export function serveCoherence(device: Device, coherence: Coherence): void {
 }
 
 /**
- * A queue pair of a link has failed. That alone proves nothing of the other card (decision 13): the link is silent
- * from now on, so the lease ends, on the far side first. A far card that holds nothing may begin anew at once.
+ * A queue pair of a link has failed. That alone proves nothing of the other card (decision 13): at home nothing
+ * follows but that the lease is not renewed any more, and ends. The far card may stop serving whenever it likes, and
+ * does so at the end of this step: what it held alone has no way home, and what waits is answered.
  */
 export function cardQueuePairFailed(device: Device, qp: QueuePair): void {
   const { coherence } = device;
@@ -80,7 +81,5 @@ export function cardQueuePairFailed(device: Device, qp: QueuePair): void {
     return;
   }
   const far = coherence.fars.get(link.peer);
-  if (far?.link === link && far.asked.size > 0 && !needsLease(far.card)) {
-    renewLife(device, coherence, far);
-  }
+  if (far?.link === link) far.renewAt = device.now;
 }

@@ -4,9 +4,10 @@
  * act on it.
  */
 import type { Fifo } from "../../../fabric/base/fifo.ts";
+import type { LineStateRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { FarCard } from "../../../fabric/coherence/far_card.ts";
-import type { HomeCard } from "../../../fabric/coherence/home_card.ts";
+import type { HomeCard } from "../../../fabric/coherence/home_card_state.ts";
 import type { Agent, WireKind, WireMessage } from "../../../fabric/coherence/messages.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CoherenceClass } from "../../../fabric/wire/roce/coherence_eth.ts";
@@ -88,6 +89,8 @@ export interface FarEnd {
   credits: number;
   /** A greeting that is not answered: what is sent again, when, and how often still. */
   greeting: { readonly message: WireMessage; at: Time; left: number } | undefined;
+  /** When a queue pair of the link has failed: the card begins a new life in that step; else NEVER. */
+  renewAt: Time;
   /** Lines with content here, of which the host's cores may wait for a change (decision 19). */
   readonly readable: Set<number>;
 }
@@ -131,6 +134,8 @@ export interface Coherence {
   nextLink: number;
   /** States that the trace has shown, by track. */
   readonly shown: Map<string, string>;
+  /** What audit records have told of lines, by cache, region and line; absent: I. */
+  readonly noted: Map<string, LineStateRecord>;
   readonly counters: CoherenceCounters;
 }
 
