@@ -87,6 +87,12 @@ export interface TraceStep {
   readonly scm?: readonly [from: number, to: number];
   /** PCIe tag of the DMA read that leaves (RNIC) or has arrived (host). */
   readonly tag?: number;
+  /** Line of a shared region that the line is about: the region's number in the scenario, the line's in it. */
+  readonly shared?: readonly [region: number, line: number];
+  /** The host's number of the access to a shared region that begins or has ended. */
+  readonly access?: number;
+  /** The state of the shared line in a cache, or of its entry in a directory, from now on (C-05). */
+  readonly cached?: { readonly cache: string; readonly state: string; readonly before?: string };
   /** How long a part of the device is busy: for a timeline, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }

@@ -1,6 +1,8 @@
 /** One operation as a ladder: from a scenario that runs in this process, or from a traced run. */
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { accessesOf, accessLadderOf } from "../../fabric/trace/access_ladder.ts";
+import { accessText } from "../../fabric/trace/access_steps.ts";
 import {
   type Ladder,
   ladderOf,
@@ -109,9 +111,16 @@ export function operationIn(
     throw refusal("--on", { found: `"${on}"`, expected: oneOf(hosts, on) });
   }
   const traced = readTrace(lines, plan);
-  const all = operationsOf(traced).filter(({ node }) => (on ?? node) === node);
+  const all = [...operationsOf(traced), ...accessesOf(traced)]
+    .filter(({ node }) => (on ?? node) === node)
+    .sort((x, y) => x.startPs - y.startPs);
   const operation = all[index];
-  if (operation !== undefined) return { ladder: ladderOf(traced, operation), count: all.length };
+  if (operation !== undefined) {
+    const ladder = operation.shared === undefined
+      ? ladderOf(traced, operation)
+      : accessLadderOf(traced, operation);
+    return { ladder, count: all.length };
+  }
   const by = on === undefined ? "" : ` of ${on}`;
   throw all.length === 0
     ? refusal("", { found: `The trace has no operation${by}` })
@@ -132,7 +141,7 @@ export function ladderDocument({ plan, label }: Trace, ladder: Ladder) {
     rows: rows.map((row) => ({
       ...row,
       sincePs: row.time - startPs,
-      document: documentText(row.step) ?? null,
+      document: documentText(row.step) ?? accessText(row.step) ?? null,
     })),
     conclusion: { ...conclusion, sincePs: conclusion.time - startPs },
   };

@@ -10,14 +10,8 @@ import { CONTROL_MESSAGES } from "./control_messages.ts";
 import { explore } from "./explore_testing.ts";
 import { canEvict, evict, farAccess, fence } from "./far_card.ts";
 import type { FarRow } from "./far_card_table.ts";
-import {
-  canEvictLocal,
-  evictLocal,
-  homeAccess,
-  homePlacement,
-  loseFarCard,
-  move,
-} from "./home_card.ts";
+import { canEvictLocal, evictLocal, homeAccess, loseFarCard, move } from "./home_card.ts";
+import { homePlacement } from "./home_card_state.ts";
 import type { HomeInput, HomeLine, HomeRow, HomeTable } from "./home_card_table.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess } from "./host_agent.ts";
 import { type Access, BUS_MESSAGES, WIRE_MESSAGES } from "./messages.ts";

@@ -7,7 +7,7 @@
  */
 import { hashBytes } from "../base/hash.ts";
 import type { FarCard, FarLine } from "./far_card.ts";
-import { homePlacement } from "./home_card.ts";
+import { homePlacement } from "./home_card_state.ts";
 import { homeState } from "./home_card_table.ts";
 import { hostLine } from "./host_agent.ts";
 import {

@@ -9,7 +9,8 @@
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { keyOf } from "./encode_testing.ts";
 import { faultsOf } from "./faults_testing.ts";
-import { canEvictLocal, evictLocal, homeAccess, homePlacement, move } from "./home_card.ts";
+import { canEvictLocal, evictLocal, homeAccess, move } from "./home_card.ts";
+import { homePlacement } from "./home_card_state.ts";
 import {
   canEvictFromLlc,
   evictFromLlc,
@@ -53,7 +54,7 @@ export interface Exploration {
   readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
   /** Faults at most, else one. */
   readonly lossesMax?: number;
-  readonly directory?: "agent" | "memory";
+  readonly directory?: "card" | "memory";
   /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
   readonly isEarly?: "home's card" | "home's host";
   /** States at most: beyond, the exploration says that it is not whole. */

@@ -4,7 +4,8 @@
  * say. Explorer and random tester do the same steps.
  */
 import { type FarCard, fence } from "./far_card.ts";
-import { loseFarCard, newHomeCard } from "./home_card.ts";
+import { loseFarCard } from "./home_card.ts";
+import { newHomeCard } from "./home_card_state.ts";
 import { cardLost, restartHost } from "./host_agent.ts";
 import { act, type Events, HOST, type System, type Wire } from "./system_testing.ts";
 

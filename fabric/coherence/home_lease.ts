@@ -1,6 +1,7 @@
 /** What home's card does by time: it gives stamps back, and gives away what a far card held (decision 13). */
 import { NEVER, type Time } from "../base/time.ts";
-import { type HomeCard, homeLine, loseFarCard, sayRenewed, unshare } from "./home_card.ts";
+import { loseFarCard, sayRenewed, unshare } from "./home_card.ts";
+import { type HomeCard, homeLine } from "./home_card_state.ts";
 import type { Agent } from "./messages.ts";
 import type { Output } from "./output.ts";
 

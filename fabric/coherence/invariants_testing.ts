@@ -5,7 +5,7 @@
  */
 import { farLine } from "./far_card.ts";
 import type { FarState } from "./far_card_table.ts";
-import { homeLine } from "./home_card.ts";
+import { homeLine } from "./home_card_state.ts";
 import { hostLine } from "./host_agent.ts";
 import { type Contents, type Data, LOST, type WireMessage } from "./messages.ts";
 import { isQuiet, type System, type Wire } from "./system_testing.ts";

@@ -9,14 +9,8 @@
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { faultsOf } from "./faults_testing.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
-import {
-  canEvictLocal,
-  evictLocal,
-  homeAccess,
-  homePlacement,
-  move,
-  recallRegion,
-} from "./home_card.ts";
+import { canEvictLocal, evictLocal, homeAccess, move, recallRegion } from "./home_card.ts";
+import { homePlacement } from "./home_card_state.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess, hostLine } from "./host_agent.ts";
 import { LINE_BYTES, type LineChange, WHOLE_LINE } from "./line_bytes.ts";
 import { type Access, type Answer, type Data, LOST } from "./messages.ts";

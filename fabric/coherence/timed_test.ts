@@ -25,7 +25,7 @@ function wrongOf(results: readonly TimedResult[]): string[] {
 }
 
 describe("a rack of coherent cards with times", () => {
-  it("C-10: cables, cards on either side: never old data, no second writer, each access answered in time", () => {
+  it("C-10, C-12: cables, cards on either side: never old data, no second writer, each access answered in time", () => {
     const results = runs(100);
     assert.deepEqual(wrongOf(results), []);
     // One lease for what is cut off, one for home's card, and the messages of an access.

@@ -10,7 +10,7 @@ import { NEVER, type Time } from "../base/time.ts";
 import { canEvict, evict, expiresAt, farAccess, type FarCard, farLine, fence } from "./far_card.ts";
 import { farNextAt, farWake } from "./far_lease.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
-import { newHomeCard } from "./home_card.ts";
+import { newHomeCard } from "./home_card_state.ts";
 import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
 import { cardLost, hostAccess, hostLine } from "./host_agent.ts";
 import { cardLostAt, type LeaseTimes } from "./lease.ts";

@@ -5,8 +5,8 @@
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
-import { coherentWireBytes, LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
-import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
+import { LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
+import { coherentBusBytes, LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
 /** Bytes on the wire beyond the captured frame: FCS, then preamble and gap. */
 const FCS_BYTES = 4;
@@ -53,7 +53,7 @@ export function createLink(options: LinkOptions): Link {
 /** Bytes of the message on its cable. */
 export function wireBytes(message: Message, attach?: "coherent"): number {
   if (message.kind !== "frame") {
-    return attach === undefined ? pcieWireBytes(message) : coherentWireBytes(message);
+    return attach === undefined ? pcieWireBytes(message) : coherentBusBytes(message);
   }
   const frameBytes = Math.max(message.bytes.length + FCS_BYTES, LEAST_FRAME_BYTES);
   return frameBytes + PREAMBLE_AND_GAP_BYTES;

@@ -23,7 +23,7 @@ export interface TraceLine extends TraceStep {
 }
 
 /** A line whose connection names hosts, whichever device has written it. */
-interface Line extends TraceLine {
+export interface Line extends TraceLine {
   /** The host of the device's machine; undefined for a switch. */
   readonly host: string | undefined;
   /** The host at the connection's other end. */
@@ -48,6 +48,8 @@ export interface Operation {
   /** Index of its first line, and of the first line of a later operation with that number. */
   readonly from: number;
   readonly until: number;
+  /** Of an access to a shared region: its line. Its `connection` is the line, in words. */
+  readonly shared?: readonly [region: number, line: number];
 }
 
 export interface LadderRow {

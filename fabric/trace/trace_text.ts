@@ -1,6 +1,7 @@
 /** A ladder as text: a column for each device, a line for each step, arrows for messages. */
 import { formatTime, type Time } from "../base/time.ts";
 import type { Ladder, LadderRow } from "./trace.ts";
+import { accessText } from "./access_steps.ts";
 import { documentText } from "./trace_figures.ts";
 
 const GAP = 3;
@@ -43,7 +44,7 @@ function sinceText(ps: Time): string {
 }
 
 function textOf({ step, text }: LadderRow): string {
-  const words = documentText(step);
+  const words = documentText(step) ?? accessText(step);
   return words === undefined ? text : `${words}: ${text}`;
 }
 

@@ -6,7 +6,7 @@ import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
-import { createCoherentPort } from "./state/coherent_port_state.ts";
+import { createCoherentPort } from "./state/coherence/port_state.ts";
 import { RUN_LINES } from "../../fabric/wire/host_bus/coherent.ts";
 import { createDma } from "./dma/dma.ts";
 import { createRegionTable } from "./dma/memory_region.ts";

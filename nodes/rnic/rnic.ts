@@ -8,7 +8,7 @@ import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import { rnicProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { Completion, PcieMessage } from "../../fabric/wire/host_bus/pcie.ts";
-import { takePreload, takeWord } from "./responder/atomic.ts";
+import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
 import { takeAts } from "./firmware/ats.ts";
 import { takeCommand } from "./firmware/command.ts";
 import { requesterTimer } from "./requester/completer.ts";
@@ -23,9 +23,15 @@ import { reportAll } from "./responder/multicast.ts";
 import { forgetPauses, servePauses } from "./transmit/flow_control.ts";
 import { lsbReadDone } from "./persistence/pm_module.ts";
 import type { Continuation, JournalWrite } from "./state/dma_state.ts";
-import { takeFinished, takeLineAnswer, takeLineData, writeLines } from "./dma/coherent_port.ts";
+import {
+  takeEnded,
+  takeFinished,
+  takeLineAnswer,
+  takeLineData,
+  writeLines,
+} from "./dma/coherent_port.ts";
 import type { CoherentMessage } from "../../fabric/wire/host_bus/coherent.ts";
-import type { CoherentPort } from "./state/coherent_port_state.ts";
+import type { CoherentPort } from "./state/coherence/port_state.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
@@ -103,7 +109,10 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     runStaged(device);
     do {
       finishCardReads(device);
-      if (device.port !== undefined) finishLsbReads(device);
+      if (device.port !== undefined) {
+        finishLines(device, device.port);
+        finishLsbReads(device);
+      }
       runSchedule(device);
       runTransmitter(device);
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
@@ -266,7 +275,15 @@ function finishLsbReads(device: Device): void {
 }
 
 function hasFinished({ port }: Device): boolean {
-  return port !== undefined && port.finished.length > 0;
+  return port !== undefined && (port.finished.length > 0 || port.ended.length > 0);
+}
+
+/** Accesses of agent 0 to shared regions that are over (decision 6). */
+function finishLines(device: Device, port: CoherentPort): void {
+  for (let end = takeEnded(device, port); end !== undefined; end = takeEnded(device, port)) {
+    endRead(device, end.completion);
+    if (end.atomic?.kind === "atomic") takeSharedWord(device, end.atomic.turn, end.atomic.answer);
+  }
 }
 
 /** A DMA read has completed. Where the RNIC is done with it, too, what it was for goes on. */

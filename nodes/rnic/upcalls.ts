@@ -30,7 +30,7 @@ import { loopBack } from "./responder/multicast.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { cardQueuePairFailed } from "./coherence/serve.ts";
 import { takeGreeting } from "./coherence/receive_message.ts";
-import { verbAnswered } from "./coherence/verbs.ts";
+import { accessLine } from "./coherence/verbs.ts";
 import { resumeLooks } from "./verify/read_back.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
@@ -52,7 +52,7 @@ export const UPCALLS: Upcalls = {
   verifiedUnproven,
   cardQueuePairFailed,
   takeGreeting,
-  verbAnswered,
+  accessLine,
 };
 
 /** Gives a receive WQE to the waiter. */

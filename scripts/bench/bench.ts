@@ -17,7 +17,7 @@ import { logFailureTable, logTable, measureLog, measureLogFailure } from "./repl
 import { measurePage } from "./page.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureQueues, queuesTable } from "./queues.ts";
-import { sharedTables } from "./shared.ts";
+import { measureSharedRate, sharedTables } from "./shared.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -74,6 +74,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
+  if (wanted.has("s")) figures.push(...measureSharedRate({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];

@@ -9,13 +9,17 @@ import {
   type SharedReport,
   sharedReport,
 } from "../../console/reports/shared_report.ts";
-import type { Program } from "../../nodes/host/program_context.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
+import { LINE_BYTES } from "../scenarios/shared_memory.ts";
 import access from "../scenarios/coherent_access.ts";
 import cost from "../scenarios/coherent_cost.ts";
 import lock from "../scenarios/coherent_lock.ts";
 import queue from "../scenarios/coherent_queue.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
+import { type Figure, type Measured, repeat } from "./figure.ts";
 import type { PutTable } from "./put_table.ts";
+import { cpuMs } from "./traffic_rack.ts";
 
 /** A shipped scenario, and the program that it runs. */
 const SHIPPED: Readonly<Record<string, Program>> = {
@@ -40,6 +44,51 @@ export function measureShared(workload: SharedWorkload, seed: number): SharedRep
   const report = sharedReport(plan.scenario, reports);
   if (report === undefined) throw new Error(`${plan.scenario} has reported nothing`);
   return report;
+}
+
+/** Random loads and stores of a region's lines, one after the other. */
+function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
+  const region = yield* cpu.region("s");
+  const line = new Uint8Array(LINE_BYTES).fill(7);
+  cpu.report("began", {});
+  for (let i = 0; i < Number(options.accesses); i++) {
+    const offset = LINE_BYTES * Math.floor(cpu.random() * region.bytes / LINE_BYTES);
+    if (cpu.random() < 0.3) yield* region.store(offset, line);
+    else yield* region.load(offset, LINE_BYTES);
+  }
+}
+
+/** Events of coherent cards for each second of processor time, while two computers access a region. */
+export function measureSharedRate({ seed, quick }: Measured): Figure[] {
+  return (["local", "remote"] as const).map((placement): Figure => {
+    const accesses = quick ? 5_000 : 40_000;
+    const plan = planOf(`
+name: rate
+seed: ${seed}
+profile: clx-optane-cx5
+defaults: { services: none, attach: coherent }
+hosts: { a: {}, b: {} }
+shared: [{ name: s, home: a, far: [b], memory: dram, bytes: 4KiB, placement: ${placement} }]
+programs: [{ on: all, program: ./often.ts, accesses: ${accesses} }]
+`);
+    const runs = repeat(quick ? 3 : 7, () => {
+      let beganMs = 0, began = 0;
+      const simulator = simulatorOf(plan, (_time, _node, topic) => {
+        if (topic !== "began") return;
+        beganMs = cpuMs();
+        began = simulator.events;
+      }, { own: { "./often.ts": () => ({ program: accessOften }) } });
+      simulator.run();
+      return (simulator.events - began) / (cpuMs() - beganMs) / 1_000;
+    });
+    return {
+      group: "s",
+      what: `one process: events of coherent cards, copies ${placement}`,
+      unit: "M/s",
+      values: runs,
+      target: { is: "at least", value: 0.5 },
+    };
+  });
 }
 
 /** All tables of (s). */

@@ -4,13 +4,16 @@ import { describe, it } from "@std/testing/bdd";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import access, { check as checkAccess } from "../../scripts/scenarios/coherent_access.ts";
+import cost, { check as checkCost } from "../../scripts/scenarios/coherent_cost.ts";
 import lock, { check as checkLock } from "../../scripts/scenarios/coherent_lock.ts";
 import queue, { check as checkQueue } from "../../scripts/scenarios/coherent_queue.ts";
+import { sharedReport } from "../../console/reports/shared_report.ts";
 import { type Reported, SimulatedRack } from "../support/simulated_rack.ts";
 
 const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
 const PROGRAMS: Readonly<Record<string, Program>> = {
   "./coherent_access.ts": access,
+  "./coherent_cost.ts": cost,
   "./coherent_queue.ts": queue,
   "./coherent_lock.ts": lock,
 };
@@ -58,6 +61,42 @@ interface Latency {
   readonly median: number;
 }
 
+function sharedOf(rack: SimulatedRack) {
+  return sharedReport("x", rack.reports)!;
+}
+
+describe("coherent_cost.yaml", () => {
+  it("C-06, C-07, C-11: who keeps a copy serves it alone; others ask over the network", async () => {
+    const rack = await run("coherent_cost.yaml", {});
+    same(checkCost(viewOf(rack, rack.reports)), []);
+    const { costs } = sharedOf(rack);
+    const of = (placement: string, access: string, after: string) =>
+      costs.find((row) =>
+        row.placement === placement && row.access === access && row.after === after
+      )!;
+    for (const access of ["far load", "far store"]) {
+      const after = access === "far load" ? "its own load" : "its own store";
+      const [remote, local, pcie] = ["remote", "local", "none"].map((each) =>
+        of(each, access, after)
+      );
+      // C-07: the far card serves it, and says nothing; C-06: home's card does, a frame and its ACK each way.
+      equal(remote!.networkMessages, 0);
+      equal(local!.networkMessages, 4);
+      ok(remote!.tookPs < 0.25 * local!.tookPs && local!.tookPs < pcie!.tookPs, access);
+    }
+    for (const access of ["home load", "home store"]) {
+      const [remote, local] = ["remote", "local"].map((each) => of(each, access, "far's store"));
+      // C-08: home's core has the line back from where it is kept.
+      equal(local!.networkMessages, 0);
+      ok(local!.busMessages > 0 && remote!.networkMessages > 0);
+      ok(local!.tookPs < 0.5 * remote!.tookPs, access);
+    }
+    ok(of("remote", "far load", "nothing").tookPs < of("none", "far load", "nothing").tookPs);
+    const lines = rack.reports.filter(({ topic }, i) => topic !== "result" || i % 2 === 0);
+    ok(checkCost(viewOf(rack, lines)).length > 0, "a host that does not tell all is found");
+  });
+});
+
 describe("coherent_placement.yaml", () => {
   const SMALLER = {
     "warmUp: 200": "warmUp: 20",
@@ -100,19 +139,43 @@ describe("coherent_placement.yaml", () => {
   });
 });
 
+describe("coherent_placement.yaml, its placements", () => {
+  it("C-04: local costs less below the crossover, remote above, and auto is moved to what does", async () => {
+    const rack = await run("coherent_placement.yaml", {
+      "warmUp: 200": "warmUp: 120",
+      "accesses: 400": "accesses: 80",
+      "shares: 0 10 25 50 75 90 100": "shares: 10 100",
+    });
+    same(checkAccess(viewOf(rack, rack.reports)), []);
+    const { accesses, crossovers } = sharedOf(rack);
+    const mean = (placement: string, farPercent: number) =>
+      accesses.find((row) => row.placement === placement && row.farPercent === farPercent)!.meanPs;
+    ok(mean("local", 10) < mean("remote", 10) && mean("remote", 100) < mean("local", 100));
+    equal(crossovers.length, 1);
+    equal(crossovers[0]!.below, "local");
+    equal(mean("auto", 10), mean("local", 10));
+    equal(mean("auto", 100), mean("remote", 100));
+    const { regionMoves } = rack.simulator.statistics()["home-auto"]!;
+    equal(regionMoves, 2, "to local for the first phase, and back for the second");
+  });
+});
+
 describe("coherent_queue.yaml", () => {
   it("C-11: every message comes in order, soon where its consumer has the memory, late where it polls", async () => {
     const rack = await run("coherent_queue.yaml", { "messages: 200": "messages: 40" });
     same(checkQueue(viewOf(rack, rack.reports)), []);
-    const paced = (way: string) =>
-      rack.reported("result").find((row) =>
-        row!.way === way && row!.load === "paced" && row!.latencyPs !== undefined
+    const paced = (placement: string, way: string) =>
+      sharedOf(rack).queues.find((row) =>
+        row.placement === placement && row.way === way && row.load === "paced"
       )!;
-    const [there, back] = [paced("far to home"), paced("home to far")];
-    ok((there.latencyPs as Latency).median < (back.latencyPs as Latency).median);
-    ok((back.looks as number) > 2 * (back.messages as number), "the far consumer polls");
+    const [there, back] = [paced("none", "far to home"), paced("none", "home to far")];
+    ok(there.latencyPs.median < back.latencyPs.median);
+    ok(back.looksPerMessage > 3, "the far consumer polls");
+    // Decision 19: told that its copy is gone, it looks twice for a message, before it waits and when it wakes.
+    const told = paced("remote", "home to far");
+    ok(told.latencyPs.median < back.latencyPs.median && told.looksPerMessage < 2.2);
     const short = changed(rack.reports, "result", (value) => ({ ...value, taken: 39 }));
-    equal(checkQueue(viewOf(rack, short)).length, 2);
+    equal(checkQueue(viewOf(rack, short)).length, rack.plan.nodes.length / 2 | 0);
   });
 });
 
@@ -123,6 +186,9 @@ describe("coherent_lock.yaml", () => {
       "tickets: 200": "tickets: 40",
     });
     same(checkLock(viewOf(rack, rack.reports)), []);
+    for (const host of ["home-local", "far-local", "home-remote", "far-remote"]) {
+      equal(rack.reported("result", host)[0]!.counter, 40, host);
+    }
     for (const host of ["far-pcie", "far2-pcie"]) {
       const [row] = rack.reported("result", host);
       equal(row!.counter, 40);

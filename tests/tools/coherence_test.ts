@@ -9,8 +9,10 @@ import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { newCoverage } from "../../fabric/coherence/coverage_testing.ts";
 import { type Exploration, explore } from "../../fabric/coherence/explore_testing.ts";
+import { reachedOutcomes, sequentialOutcomes } from "../../fabric/coherence/litmus_testing.ts";
 import { smallest } from "../../fabric/coherence/mutations_testing.ts";
 import { type RandomRun, runRandomly } from "../../fabric/coherence/random_testing.ts";
+import { HOST } from "../../fabric/coherence/system_testing.ts";
 import { checkModel, rumurMissing } from "../support/rumur.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -76,19 +78,47 @@ const EXPLORATIONS: readonly (Exploration & { readonly states: number })[] = [
   { size: sized(1), with: ["own", "flush", "moves"], states: 69_185 },
   { size: sized(1), with: ["verbs", "moves"], states: 194_834 },
   { size: sized(1, 2), with: ["flush"], states: 56_579 },
+  { size: sized(1, 2), with: ["range"], states: 42_203 },
   { size: sized(2, 1, 2), with: ["flush"], states: 221_500 },
+  // C-10: faults of cards, hosts and cables.
+  { size: sized(1), with: ["own", "losses"], lossesMax: 2, states: 331_709 },
+  { size: sized(1), with: ["flush", "losses"], directory: "memory", states: 62_175 },
+  { size: sized(1), with: ["verbs", "losses"], states: 364_861 },
+  { size: sized(1), with: ["moves", "losses"], statesMax: 200_000, states: 216_849 },
+  { size: sized(2), with: ["losses"], statesMax: 200_000, states: 232_844 },
 ];
 
 describe("every state of the coherent card's protocol, in minutes", () => {
   for (const { states, ...given } of EXPLORATIONS) {
-    const { size: { fars, lines, home: { slots } }, with: also = [] } = given;
-    const what = ["loads, stores", ...also].join(", ");
-    whole(`C-12: ${fars + 1} computers, lines: ${lines}, slots: ${slots}: ${what}`, () => {
-      const found = explore(given);
-      assert.equal(found.violation, null, JSON.stringify(found.violation, null, 1));
-      assert.equal(found.states, states);
-    });
+    const { size: { fars, lines, home: { slots } }, with: also = [], lossesMax, directory } = given;
+    const more = [lossesMax && `${lossesMax} faults`, directory && `directory: ${directory}`];
+    const what = ["loads, stores", ...also, ...more.filter(Boolean)].join(", ");
+    whole(
+      `${also.includes("losses") ? "C-10, C-12" : "C-12"}: ${
+        fars + 1
+      } computers, lines: ${lines}, slots: ${slots}: ${what}`,
+      () => {
+        const found = explore(given);
+        assert.equal(found.violation, null, JSON.stringify(found.violation, null, 1));
+        assert.equal(found.states, states);
+        assert.equal(found.isWhole, given.statesMax === undefined);
+      },
+    );
   }
+
+  whole("C-09: independent reads of independent writes: both readers see one order", () => {
+    const [x, y] = [0, 1];
+    const threads = [
+      { by: HOST, accesses: [{ line: x, store: 1 }] },
+      { by: 1, accesses: [{ line: y, store: 1 }] },
+      { by: 2, accesses: [{ line: x }, { line: y }] },
+      { by: 3, accesses: [{ line: y }, { line: x }] },
+    ];
+    for (const slots of [1, 2]) {
+      const { outcomes } = reachedOutcomes({ size: sized(3, 2, slots), threads });
+      assert.deepEqual([...outcomes].sort(), [...sequentialOutcomes(threads)].sort());
+    }
+  });
 
   whole(
     "C-05 (in part), C-12: three computers use every row of the tables but those of a loss",

@@ -2,36 +2,12 @@
 import type { z } from "zod";
 import { formatSize } from "../plan/units.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
-import {
-  PLACEMENTS,
-  REGION_LINE_BYTES,
-  REGION_SIZES,
-  type RegionPlacement,
-  type RegionSizes,
-} from "../plan/shared_region.ts";
-import { PS_PER_US, type Time } from "../../base/time.ts";
-import type { HostScenario } from "./scenario.ts";
+import { PLACEMENTS, REGION_LINE_BYTES, REGION_SIZES } from "../plan/shared_region.ts";
+import { PS_PER_US } from "../../base/time.ts";
+import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
 import { read, type Reading, readList, type Report } from "./reading.ts";
 import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
 import type { Path } from "./yaml_source.ts";
-
-/** A region that hosts share, as in the file (C-03). Plain data. */
-export interface SharedScenario extends RegionSizes {
-  readonly name: string;
-  readonly home: string;
-  readonly far: readonly string[];
-  readonly memory: "scm" | "dram";
-  /** Where it begins in home's SCM; absent: behind the others, from the end of the memory downwards. */
-  readonly at?: number;
-  readonly bytes: number;
-  readonly placement: RegionPlacement;
-  readonly leasePs: Time;
-}
-
-export interface DraftShared {
-  readonly path: Path;
-  readonly region: SharedScenario;
-}
 
 const GIB = 2 ** 30;
 /** An agent of a home's card is a bit of a mask, and the local cache is one. */
@@ -82,6 +58,9 @@ export const sharedSchema = mapping({
   slots: integer(1, 4096).optional().describe("requests that home's card works on at a time"),
   entries: entries.optional().describe("lines that are lent at a time"),
   writeBacks: integer(1, 4096).optional().describe("lines that a cache writes back at a time"),
+  directory: oneOf(["card", "memory"]).optional().describe(
+    "where the record of lent lines is: home's card, or its memory as well, which costs writes",
+  ),
 });
 export type SharedSection = z.infer<typeof sharedSchema>;
 
@@ -133,6 +112,7 @@ export function checkShared(draft: Checked, report: Report): void {
       ...region.far.map((each, i) => [[...path, "far", i], each] as const),
     ];
     for (const [at, host] of hosts) checkHost(draft, { path: at, host }, report);
+    checkVersions(draft, { path, region }, report);
     const own = region.far.indexOf(region.home);
     if (own >= 0) {
       const expected = "a host other than home, which has the memory";
@@ -163,6 +143,22 @@ function checkHost(
   if (scenario === undefined || scenario.attach === "coherent") return;
   const expected = "a host with attach: coherent, which shared regions need";
   report(path, { found: `${host}, whose card is attached by PCIe`, expected });
+}
+
+/** Decision 8: cards of two versions of RoCE drop each other's frames. */
+function checkVersions({ hosts }: Checked, { path, region }: DraftShared, report: Report): void {
+  const versionOf = (host: string) => {
+    const scenario = hosts.find(({ name }) => name === host);
+    return scenario && (scenario.roce ?? "v2");
+  };
+  const own = versionOf(region.home);
+  for (const [i, host] of region.far.entries()) {
+    const theirs = versionOf(host);
+    if (own === undefined || theirs === undefined || own === theirs) continue;
+    const found = `${host}, whose card speaks RoCE${theirs}`;
+    const expected = `a host whose card speaks RoCE${own}, as that of ${region.home}`;
+    report([...path, "far", i], { found, expected });
+  }
 }
 
 /** What a home's regions take of its memories: those with a place must fit it, and not meet. */

@@ -10,9 +10,8 @@
  * Lines of a shared region are the business of `fabric/coherence`; these are about ordinary DMA, which
  * leaves nothing in the card's caches (decision 4).
  */
-import type { PcieMessage } from "./pcie.ts";
+import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
-import { isRegionMessage, type RegionMessage, regionWireBytes } from "./region_messages.ts";
 
 export const LINE_BYTES = 64;
 /** Lines of one message: as much as one read request of PCIe, so that both buses have as many events. */
@@ -56,6 +55,8 @@ export interface LineWrite {
   readonly address: number;
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
+  /** Not on the bus: when the card's port took the write, for who observes the card. In no digest. */
+  readonly takenAt?: Time;
 }
 
 /**
@@ -132,13 +133,14 @@ const HEADER_FLITS = 1, MASKED_HEADER_FLITS = 3;
 export const LEAST_COHERENT_BYTES = FLIT_BYTES * HEADER_FLITS;
 
 /** Bytes on the bus, CRC included. */
-export function coherentWireBytes(message: PcieMessage): number {
-  return isRegionMessage(message) ? regionWireBytes(message) : FLIT_BYTES * flitsOf(message);
+export function coherentWireBytes(message: CoherentMessage): number {
+  return FLIT_BYTES * flitsOf(message);
 }
 
-/** Messages that are PCIe's as well, as commands, are non-coherent messages with a line of content. */
-function flitsOf(message: Exclude<PcieMessage, RegionMessage>): number {
-  if (message.kind !== "coherent") return MASKED_HEADER_FLITS + DATA_FLITS;
+/** Messages that are PCIe's as well, as commands, are non-coherent ones with a line of content. */
+export const COHERENT_CONTROL_BYTES = FLIT_BYTES * (MASKED_HEADER_FLITS + DATA_FLITS);
+
+function flitsOf(message: CoherentMessage): number {
   switch (message.op) {
     case "RdCur":
     case "RdCode":
@@ -175,6 +177,12 @@ export function writeFlits(address: number, length: number): number {
     ? Number(length < LINE_BYTES)
     : Number(first !== 0) + Number(last !== 0);
   return lines * (HEADER_FLITS + DATA_FLITS) + parts * (MASKED_HEADER_FLITS - HEADER_FLITS);
+}
+
+/** Whether the message has bytes of a DMA write. */
+export function isLineWrite(message: { readonly kind: string }): message is LineWrite {
+  const { kind, op } = message as { readonly kind: string; readonly op?: unknown };
+  return kind === "coherent" && (op === "WbMtoI" || op === "WbMtoE");
 }
 
 /** Lines that hold these bytes. */

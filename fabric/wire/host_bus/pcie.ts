@@ -4,8 +4,8 @@
  * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO. On the
  * processor's coherent bus the messages of `coherent.ts` take the place of those for data.
  */
-import { type CoherentMessage, coherentWireBytes } from "./coherent.ts";
-import { type RegionMessage, regionWireBytes } from "./region_messages.ts";
+import { COHERENT_CONTROL_BYTES, type CoherentMessage, coherentWireBytes } from "./coherent.ts";
+import { isRegionMessage, type RegionMessage, regionWireBytes } from "./region_messages.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
 /** Posted write by the device. `noSnoop` is the NS bit (P-02). */
@@ -175,6 +175,12 @@ const PASID_BYTES = 4;
 /** Number of read requests on the bus for a read of `length` bytes. */
 export function readRequests(length: number): number {
   return length <= MAX_READ_REQUEST_BYTES ? 1 : Math.ceil(length / MAX_READ_REQUEST_BYTES);
+}
+
+/** Bytes of any message between an RNIC and its host on the coherent bus. */
+export function coherentBusBytes(message: PcieMessage): number {
+  if (message.kind === "coherent") return coherentWireBytes(message);
+  return isRegionMessage(message) ? regionWireBytes(message) : COHERENT_CONTROL_BYTES;
 }
 
 /** Bytes of the message on the bus, with TLP overhead. */

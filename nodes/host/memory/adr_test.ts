@@ -6,7 +6,7 @@ import { PLACES, survives } from "./adr.ts";
 const DOMAINS = ["adr", "eadr", "wsp"] as const;
 
 describe("survives", () => {
-  it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way in this host", () => {
+  it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way", () => {
     const expected = {
       rnic: [false, false, true],
       // C-10, decision 12: a coherent card's caches.

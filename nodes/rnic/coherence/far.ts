@@ -49,7 +49,7 @@ import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
-import { showFar } from "./trace.ts";
+import { showFar, showToHost } from "./trace.ts";
 
 /** Requests that are answered, each by one message, which gives its credit back. */
 const ANSWERS: ReadonlySet<string> = new Set([
@@ -214,6 +214,10 @@ function answerCore(device: Device, far: FarEnd, { access, result, data }: Answe
   const bytes = result === "done" && data instanceof Uint8Array
     ? data as Uint8Array<ArrayBuffer>
     : undefined;
+  if (device.out.tracing) {
+    const text = `answers its core: ${access.kind} ${result}`;
+    showToHost(device, far.regions, { step: "core-answer", text, line: access.line, data: bytes });
+  }
   answerTo(device, asked.tag, { result, ...(bytes && { data: bytes }) });
 }
 

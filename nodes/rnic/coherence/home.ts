@@ -6,14 +6,12 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
+import { canTake, homeBus, homeReceive } from "../../../fabric/coherence/home_card.ts";
 import {
-  canTake,
-  homeBus,
   type HomeCard,
   homePlacement,
-  homeReceive,
   newHomeCard,
-} from "../../../fabric/coherence/home_card.ts";
+} from "../../../fabric/coherence/home_card_state.ts";
 import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
 import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
@@ -36,7 +34,8 @@ import { auditLines } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
-import { showHome } from "./trace.ts";
+import { showHome, showToHost } from "./trace.ts";
+import { endAccesses, endWriteBacks } from "./verb_ends.ts";
 
 /**
  * The end of the card's own regions. @param life of this start of the card, above all before.
@@ -107,8 +106,8 @@ export function actAtHome(
 
 function passOn(device: Device, { coherence, home, from }: Place, out: Output): void {
   const { card } = home;
-  const isConverted = (from !== "bus" && out.bus.length > 0) ||
-    (from === "bus" && out.wire.length > 0);
+  const isConverted = (from === "wire" && out.bus.length > 0) ||
+    (from !== "wire" && out.wire.length > 0);
   if (isConverted) spendConversion(device);
   if (device.out.auditing) {
     const { regions } = home;
@@ -122,7 +121,8 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
   if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, home }, message);
   for (const message of out.bus) sendOnBus(device, coherence, message);
-  if (out.answers.length > 0) device.up.verbAnswered(device, out.answers);
+  endAccesses(device, out.answers);
+  endWriteBacks(device, home);
   reportLost(device, coherence, { regions: home.regions, lost: out.lost });
   for (const { agent, region, counts: { loads, stores } } of out.counts) {
     raiseEvent(device, { type: "REGION_COUNTS", region, agent, loads, stores });
@@ -196,10 +196,13 @@ function send(
 
 function sendOnBus(
   device: Device,
-  { counters }: Coherence,
+  { counters, regions }: Coherence,
   { kind, line, data }: BusMessage,
 ): void {
   countOne(counters.busSent, kind);
+  if (device.out.tracing) {
+    showToHost(device, regions, { step: `bus-${kind}`, text: `sends ${kind}`, line, data });
+  }
   const message: LineMessage = {
     kind: "line",
     op: kind,

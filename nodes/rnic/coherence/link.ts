@@ -33,6 +33,7 @@ import {
 } from "../state/queue_pair.ts";
 import { addWork } from "../state/requester_changes.ts";
 import { createLine } from "../state/tx_frame.ts";
+import { showSent } from "./trace.ts";
 import { fetchPayload } from "../transmit/send.ts";
 
 /** Where greetings go to: the last number but one of a queue pair's; the last one is that of multicast. */
@@ -155,6 +156,9 @@ export function sendMessage(
   const packet = encodeCardMessage(message, { region, transaction });
   const qp = link.queuePairs[CARD_CLASSES.indexOf(packet.operation)];
   if (qp === undefined) return;
+  if (device.out.tracing && device.coherence !== undefined) {
+    showSent(device, qp, { coherence: device.coherence, message });
+  }
   addWork(qp, createCardWork(qp.qpn, packet));
   schedule(device, qp);
 }

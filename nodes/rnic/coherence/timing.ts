@@ -7,15 +7,12 @@ import type { Device } from "../state/device.ts";
  * CCI-P's soft caches and Enzian's directory are given as tens of nanoseconds with all that is around them.
  */
 const LOOK_UP_PS: Time = 30 * PS_PER_NS;
-/** [choice] The protocol conversion (C-01, C-02) of a bus message to one of the network, or back: as long as a look-up. */
-const CONVERT_PS: Time = 30 * PS_PER_NS;
-
 /** A message or access has come: it is looked up. What it causes departs later by that. */
 export function spendLookUp(device: Device): void {
   device.stageAt += LOOK_UP_PS;
 }
 
-/** What has come from one side goes on to the other. */
+/** What has come from one side goes on to the other: the protocol conversion (C-01, C-02). */
 export function spendConversion(device: Device): void {
-  device.stageAt += CONVERT_PS;
+  device.stageAt += device.timing.convertPs;
 }

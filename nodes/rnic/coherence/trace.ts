@@ -1,13 +1,69 @@
-/** A coherent card's lines in a trace: the state of each line that changes, in both caches and in the directory. */
+/**
+ * A coherent card's lines in a trace: messages that it sends on the bus and between cards, and the state of each
+ * line that changes, in both caches and in the directory. `fabric/trace/access_ladder.ts` makes ladders of them.
+ */
+import { CONTROL_MESSAGES } from "../../../fabric/coherence/control_messages.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
-import { homeLine } from "../../../fabric/coherence/home_card.ts";
+import { homeLine } from "../../../fabric/coherence/home_card_state.ts";
 import { agentsOf, type HomeLine } from "../../../fabric/coherence/home_card_table.ts";
-import { NONE } from "../../../fabric/coherence/messages.ts";
+import { LOST, NONE } from "../../../fabric/coherence/messages.ts";
 import type { Coherence, FarEnd, HomeEnd } from "../state/coherence_state.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import type { CardMessage } from "../../../fabric/wire/roce/card_message.ts";
 import type { Device } from "../state/device.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { trace } from "../trace/trace.ts";
 import { firstLine, regionAt } from "./report.ts";
 
 type Track = "remote-cache" | "local-cache" | "directory";
+
+/** A message leaves for another card, by this queue pair. */
+export function showSent(
+  device: Device,
+  qp: QueuePair,
+  { coherence, message }: {
+    readonly coherence: Coherence;
+    readonly message: CardMessage;
+  },
+): void {
+  const { kind } = message;
+  const region = "line" in message && !(kind in CONTROL_MESSAGES)
+    ? regionAt(coherence.regions, message.line)
+    : undefined;
+  const line = region === undefined || !("line" in message)
+    ? undefined
+    : message.line - firstLine(region);
+  const about = line === undefined ? "" : ` of ${region!.name} line ${line}`;
+  const { data, placement } = { data: undefined, placement: undefined, ...message };
+  const where = placement === undefined ? "" : `, ${placement.place} v${placement.version}`;
+  trace(device, qp, {
+    step: `wire-${kind}`,
+    text: `sends ${kind}${about}${contentText(data)}${where}`,
+    ...(line !== undefined && { shared: [region!.id, line] }),
+  });
+}
+
+/** A message leaves for the host, of this line. `step`: `bus-` and its name, or `core-answer`. */
+export function showToHost(
+  device: Device,
+  regions: readonly SharedRegion[],
+  { step, text, line, data }: {
+    readonly step: string;
+    readonly text: string;
+    readonly line: number;
+    readonly data?: unknown;
+  },
+): void {
+  const region = regionAt(regions, line);
+  if (region === undefined) return;
+  const index = line - firstLine(region);
+  const about = `${text} of ${region.name} line ${index}${contentText(data)}`;
+  device.out.trace({ step, text: about, shared: [region.id, index] });
+}
+
+function contentText(data: unknown): string {
+  return data === LOST ? ", lost" : data === undefined ? "" : " with its data";
+}
 
 /** Lines of the remote cache that have changed. */
 export function showFar(
@@ -68,5 +124,7 @@ function show(
   device.out.trace({
     step: "state",
     text: `${track}: ${name} line ${index}: ${before} → ${state}`,
+    ...(region !== undefined && { shared: [region.id, index] }),
+    cached: { cache: track, state, before },
   });
 }

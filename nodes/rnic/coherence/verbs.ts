@@ -1,5 +1,17 @@
 /** Ordinary RDMA and DMA on lines of a shared region: accesses of agent 0, home's local cache (decision 6). */
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import { homeAccess } from "../../../fabric/coherence/home_card.ts";
+import type { Access } from "../../../fabric/coherence/messages.ts";
 import type { Device } from "../state/device.ts";
+import { actAtHome } from "./home.ts";
 
-export function verbAnswered(_device: Device, _answers: readonly Answer[]): void {}
+/** Begins an access to a line of this host's regions. */
+export function accessLine(device: Device, access: Access): void {
+  const { coherence } = device;
+  if (coherence?.home === undefined) return;
+  const { home } = coherence;
+  actAtHome(
+    device,
+    { coherence, home, from: "card" },
+    (card, out) => homeAccess(card, access, out),
+  );
+}

@@ -24,9 +24,18 @@ import {
   writeFlits,
 } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
+import { beginTask, changeOf, isShared, runLineWrite, untilShared } from "./region_lines.ts";
+import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { AtomicTurn } from "../state/responder_state.ts";
 import type { Device } from "../state/device.ts";
 import type { JournalWrite, ReadRequest } from "../state/dma_state.ts";
-import type { CoherentPort, LineAsk, PortLine, PortWrite } from "../state/coherent_port_state.ts";
+import type {
+  CoherentPort,
+  LineAsk,
+  LineTask,
+  PortLine,
+  PortWrite,
+} from "../state/coherence/port_state.ts";
 
 const NOTHING = new Uint8Array(0);
 
@@ -44,19 +53,24 @@ export function writeLines(
   const { address, data, toMemory, entry } = write;
   const departAt = device.stageAt + device.timing.convertPs;
   for (let done = 0; done < data.length;) {
-    const length = Math.min(pieceBytes(port, address + done), data.length - done);
+    const at = address + done;
+    const length = untilShared(port, at, Math.min(pieceBytes(port, at), data.length - done));
     const isLast = done + length === data.length;
-    const piece: PortWrite = {
+    const write: PortWrite = {
       number: port.asked++,
       address: address + done,
-      data: length === data.length ? data : data.subarray(done, done + length),
+      data: piece(data, done, length),
       toMemory,
       wireBytes: FLIT_BYTES * writeFlits(address + done, length),
+      takenAt: device.now,
       entry: isLast ? entry : undefined,
+      task: isShared(port, at)
+        ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
+        : undefined,
     };
-    port.writes.push(piece);
-    port.queuedBytes += piece.wireBytes;
-    askFor(port, piece, departAt);
+    port.writes.push(write);
+    port.queuedBytes += write.wireBytes;
+    if (write.task === undefined) askFor(port, write, departAt);
     done += length;
   }
   giveCredits(device, port);
@@ -65,6 +79,14 @@ export function writeLines(
   const freeAt = Math.max(device.dma.busFreeAt, departAt);
   device.dma.busFreeAt = Math.max(freeAt, departAt + queuePs(port));
   return device.dma.busFreeAt;
+}
+
+function piece(
+  data: Uint8Array<ArrayBuffer>,
+  from: number,
+  length: number,
+): Uint8Array<ArrayBuffer> {
+  return length === data.length ? data : data.subarray(from, from + length);
 }
 
 /** Bytes from `address` on that one message can be about. */
@@ -127,9 +149,16 @@ function giveCredits(device: Device, port: CoherentPort): void {
 function pushOwned(device: Device, port: CoherentPort): void {
   let freeAt = -1;
   for (let write = port.writes.peek(); write !== undefined; write = port.writes.peek()) {
-    if (!isOwned(port, write)) break;
+    const isLine = write.task !== undefined;
+    if (!(isLine ? runLineWrite(device, port, write) : isOwned(port, write))) break;
     port.writes.shift();
     port.queuedBytes -= write.wireBytes;
+    if (isLine) {
+      if (write.entry !== undefined) write.entry.arrivesAt = device.now;
+      port.done++;
+      release(device, port);
+      continue;
+    }
     freeAt = push(device, port, write);
     const { entry } = write;
     if (entry !== undefined) entry.arrivesAt = freeAt + device.journal!.busLatencyPs;
@@ -151,7 +180,7 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
 
 /** One message for consecutive lines that are all kept, or all given back. @returns when the bus is free. */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
-  const { address, data, toMemory, number } = write;
+  const { address, data, toMemory, number, takenAt } = write;
   const mayKeep = port.asking.length === 0;
   const end = address + data.length;
   let from = address, keeps = false, freeAt: Time = 0;
@@ -169,8 +198,9 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
       if (keeps) port.counters.busLinesKept += lines;
       const first = from - from % LINE_BYTES;
       port.away.push({ address: first, lines, keeps, isLast: isEnd });
-      const message = { kind: "coherent", op, tag: number, address: from, data: bytes, toMemory };
-      freeAt = device.out.send(PORTS.rnicBus, message as CoherentMessage, device.stageAt);
+      const place = { tag: number, address: from, data: bytes, toMemory, takenAt };
+      const message = { kind: "coherent", op, ...place } as const;
+      freeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
       from = at;
     }
     if (isEnd) return freeAt;
@@ -239,7 +269,9 @@ export function readLines(
 ): void {
   const { tag, request, departAt, isForPeer } = read;
   const { done, asked } = port;
-  const mustWait = done < asked && (isForPeer || isUnderWay(port, request.address, request.length));
+  const mustWait = done < asked &&
+    (isForPeer || isShared(port, request.address) ||
+      isUnderWay(port, request.address, request.length));
   if (!mustWait) return issueRead(device, port, { tag, request, departAt });
   port.counters.busHeld++;
   port.held.push({ after: asked, departAt, what: { kind: "read", tag, request } });
@@ -261,9 +293,17 @@ function issueRead(
   port.reads.set(tag, { address, length, data: undefined, failed: false, left });
   const op = tracked ? "RdCode" : "RdCur";
   for (let at = first; at < end;) {
-    const lines = Math.min(
-      Math.floor(pieceBytes(port, at) / LINE_BYTES),
-      linesOf(at, end - at),
+    // What looks at the medium's cells has had the line brought there (V-03).
+    if (!medium && isShared(port, at)) {
+      port.readCredits--;
+      beginTask(device, port, newTask({ kind: "read", address: at, tag }));
+      at += LINE_BYTES;
+      continue;
+    }
+    const most = untilShared(port, at, Math.min(pieceBytes(port, at), end - at));
+    const lines = Math.max(
+      1,
+      Math.min(Math.floor(pieceBytes(port, at) / LINE_BYTES), linesOf(at, most)),
     );
     port.parts.push({
       op,
@@ -332,6 +372,8 @@ function completePush(device: Device, port: CoherentPort, { address }: LineAnswe
   if (!isLast) return;
   port.done++;
   release(device, port);
+  // A line of a shared region begins when all before it is complete.
+  if (port.away.length === 0) pushOwned(device, port);
 }
 
 /** What has waited for the writes that are complete now. */
@@ -383,6 +425,45 @@ function takePart(
   port.reads.delete(tag);
   const status = read.failed ? "unsupported-request" : "success";
   return { kind: "completion", tag, status, data: read.failed ? NOTHING : read.data! };
+}
+
+/** An atomic on a word of a shared region: done by agent 0 in the order of the writes (decision 15). */
+export function queueAtomic(
+  device: Device,
+  port: CoherentPort,
+  atomic: { readonly address: number; readonly change: LineChange; readonly turn: AtomicTurn },
+): void {
+  const { address } = atomic;
+  const task = newTask({ kind: "atomic", ...atomic });
+  const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
+  port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
+  pushOwned(device, port);
+}
+
+function newTask<
+  Given extends
+    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "tag">
+    | Pick<Extract<LineTask, { kind: "write" }>, "kind" | "address" | "change">
+    | Pick<Extract<LineTask, { kind: "atomic" }>, "kind" | "address" | "change" | "turn">,
+>(given: Given): LineTask {
+  return { ...given, state: "waits", answer: undefined, isGood: false } as LineTask;
+}
+
+/** Takes an access of agent 0 that is over. @returns a read that ends with it, an atomic that is done, or neither. */
+export function takeEnded(
+  device: Device,
+  port: CoherentPort,
+): { readonly completion?: Completion | undefined; readonly atomic?: LineTask } | undefined {
+  const task = port.ended.shift();
+  if (task === undefined) return undefined;
+  task.state = "over";
+  if (task.kind === "read") {
+    const { tag, address, answer: data } = task;
+    return { completion: takePart(device, port, { tag, address, data, lines: 1 }) };
+  }
+  if (!task.isGood) device.counters.dmaErrors++;
+  pushOwned(device, port);
+  return task.kind === "atomic" ? { atomic: task } : {};
 }
 
 /** Takes an LSB read whose time has come, as a read of `length` bytes without meaning (P-24). */

@@ -198,7 +198,10 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
   switch (continuation.kind) {
     case "lsb":
       for (const { firstPsn: psn } of continuation.records) {
-        const lsb = { step: "S906", text: "DMA LSB read to the host", psn, tag } as const;
+        const what = device.port === undefined
+          ? "DMA LSB read to the host"
+          : "no LSB read: waits until the coherent bus has completed the writes so far";
+        const lsb = { step: "S906", text: what, psn, tag } as const;
         trace(device, continuation.qp, { ...lsb, inbound: true });
       }
       return;

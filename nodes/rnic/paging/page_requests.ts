@@ -5,7 +5,7 @@
  * WQE has the driver bring in all of the WQE's memory (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { sendBehindWrites } from "../state/coherent_port_state.ts";
+import { sendBehindWrites } from "../state/coherence/port_state.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";

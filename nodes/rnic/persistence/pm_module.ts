@@ -133,7 +133,8 @@ export function flushMessage(
 function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record } = message;
   if (device.out.tracing) {
-    const text = `LSB read queued behind ${record.length} B`;
+    const how = device.port === undefined ? "LSB read queued" : "completion awaited";
+    const text = `${how} behind ${record.length} B`;
     trace(device, qp, { step: "S905", text, psn: record.firstPsn, inbound: true });
   }
   const waiting = waitingLsbRead(device.dma, qp);

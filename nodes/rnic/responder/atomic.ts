@@ -9,6 +9,10 @@ import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { queueAtomic } from "../dma/coherent_port.ts";
+import { changeOf, isShared } from "../dma/region_lines.ts";
+import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Device } from "../state/device.ts";
 import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
 import { dmaRead, dmaWrite, readWord } from "../dma/dma.ts";
@@ -125,6 +129,15 @@ export function startAtomic(device: Device, qp: QueuePair, service: SingleServic
  */
 function runTurn(device: Device, turn: AtomicTurn): boolean {
   const { task } = turn;
+  const { port } = device;
+  if (port !== undefined && isShared(port, task.address)) {
+    if (turn.service.region?.alive === false) {
+      turn.service.state = "failed";
+      return true;
+    }
+    queueAtomic(device, port, { address: task.address, change: changeOfTask(task), turn });
+    return false;
+  }
   if (task.kind === "atomic-write") {
     if (turn.service.region?.alive === false) {
       turn.service.state = "failed";
@@ -151,6 +164,38 @@ function runTurn(device: Device, turn: AtomicTurn): boolean {
     continuation: { kind: "atomic", turn },
   });
   return false;
+}
+
+/** The atomic as a change of its line in host order, done where the line is (decision 15). */
+function changeOfTask(task: AtomicTask): LineChange {
+  const offset = task.address % LINE_BYTES;
+  switch (task.kind) {
+    case "fetch-add":
+      return { kind: "add", offset, operand: task.add };
+    case "compare-swap":
+      return { kind: "compare-swap", offset, compare: task.compare, swap: task.swap };
+    case "atomic-write":
+      return changeOf(task.address, task.data);
+  }
+}
+
+/** An atomic on a line of a shared region is done: what it found is the line, undefined where that is lost. */
+export function takeSharedWord(
+  device: Device,
+  turn: AtomicTurn,
+  line: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { qp, task, service } = turn;
+  if (isWanted(turn)) {
+    const offset = task.address % LINE_BYTES;
+    if (line === undefined) service.state = "failed";
+    else {
+      const original = viewOf(line.subarray(offset, offset + ATOMIC_BYTES)).getBigUint64(0, true);
+      finish(device, turn, { original, readyAt: device.stageAt });
+    }
+  }
+  release(device, task.address);
+  passAnswers(device, qp);
 }
 
 function wordOnChip({ hints }: Device, { address }: AtomicWord): Word | undefined {

@@ -35,10 +35,10 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
-import { type CoherentPort, sendBehindWrites } from "./coherent_port_state.ts";
+import { type CoherentPort, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence_state.ts";
-import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Access } from "../../../fabric/coherence/messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
@@ -90,8 +90,8 @@ export interface Upcalls {
   readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
   /** A greeting that has waited is taken now. */
   readonly takeGreeting: (device: Device, packet: RocePacket) => void;
-  /** Accesses of verbs or DMA to lines of a shared region have ended. */
-  readonly verbAnswered: (device: Device, answers: readonly Answer[]) => void;
+  /** An access of a verb or DMA to a line of a shared region: it begins. */
+  readonly accessLine: (device: Device, access: Access) => void;
 }
 
 export interface Device {

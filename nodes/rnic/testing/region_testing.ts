@@ -26,6 +26,8 @@ import {
   lineOf,
 } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { CoherentMessage } from "../../../fabric/wire/host_bus/coherent.ts";
+import { EVERY_ACCESS } from "./pair_testing.ts";
 import type { RigOptions, Side } from "./rig_parts_testing.ts";
 import { Rig } from "./rnic_testing.ts";
 
@@ -89,6 +91,7 @@ export class RegionRig {
       initial: (line) => memory.slice(line * REGION_LINE_BYTES, (line + 1) * REGION_LINE_BYTES),
     });
     this.rig.a.host.hear = (message) => {
+      if (message.kind === "coherent") return this.#answerCoherent(message);
       if (message.kind !== "line") return;
       const bus = { kind: message.op, line: lineOf(message.address), data: message.data };
       this.#act((out) => hostReceive(this.agent, bus, out));
@@ -99,6 +102,41 @@ export class RegionRig {
       const { tag, result, data } = message;
       this.done.set(tag, { core: "far", result, data, at: this.rig.now });
     };
+  }
+
+  /** What the card's ordinary DMA gets of a host that has no caches. */
+  #answerCoherent(message: CoherentMessage): void {
+    const { rig } = this;
+    const { memory } = rig.a.host;
+    const answer = (answer: CoherentMessage) => rig.toRnic(rig.a, answer);
+    if (message.op === "InvItoE") {
+      const { tag, address, lines } = message;
+      answer({ kind: "coherent", op: "GntE", tag, address, lines });
+    } else if (message.op === "RdCur" || message.op === "RdCode") {
+      const { tag, address, lines } = message;
+      const data = memory.slice(address, address + lines * REGION_LINE_BYTES);
+      answer({ kind: "coherent", op: "DataC", tag, address, state: "I", data });
+    } else if (message.op === "WbMtoI" || message.op === "WbMtoE") {
+      const { tag, address, data } = message;
+      memory.set(data, address);
+      const first = address - address % REGION_LINE_BYTES;
+      const lines = Math.ceil((address + data.length - first) / REGION_LINE_BYTES);
+      answer({ kind: "coherent", op: "Cmp", tag, address: first, lines });
+    }
+  }
+
+  /** A key for the region's memory at home, with all rights. */
+  registerMemory(): number {
+    const { address, bytes } = this.region;
+    return this.rig.registerPlan(this.rig.a, {
+      pd: 1,
+      va: address,
+      length: bytes,
+      access: EVERY_ACCESS,
+      pageBytes: 4096,
+      pages: [address],
+      persistent: true,
+    });
   }
 
   #act(does: (out: Output) => void): void {

@@ -2,12 +2,14 @@
  * State of a card's port to the coherent bus (`dma/coherent_port.ts`), and the messages to the host that wait
  * behind the card's writes: the bus keeps no order between them, unlike PCIe (decision 5).
  */
-import { Fifo } from "../../../fabric/base/fifo.ts";
-import { type Outputs, PORTS } from "../../../fabric/node.ts";
-import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
-import type { Time } from "../../../fabric/base/time.ts";
-import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
-import type { JournalWrite, ReadRequest } from "./dma_state.ts";
+import { Fifo } from "../../../../fabric/base/fifo.ts";
+import { type Outputs, PORTS } from "../../../../fabric/node.ts";
+import type { RnicPlan } from "../../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { PcieMessage } from "../../../../fabric/wire/host_bus/pcie.ts";
+import type { JournalWrite, ReadRequest } from "../dma_state.ts";
+import type { LineChange } from "../../../../fabric/coherence/line_bytes.ts";
+import type { AtomicTurn } from "../responder_state.ts";
 
 export interface CoherentPort {
   /** Of the bus: what queued bytes take. */
@@ -33,6 +35,13 @@ export interface CoherentPort {
   readonly parts: Fifo<ReadPart>;
   /** Reads without data whose time has come, by tag: LSB reads (P-24). */
   readonly finished: Fifo<number>;
+  /** Shared regions of this host, whose lines are accessed by agent 0 (`dma/region_lines.ts`). */
+  readonly shared: readonly { readonly from: number; readonly to: number }[];
+  /** Accesses of agent 0 under way by number, those whose line is on its way to memory, and those that are over. */
+  readonly tasks: Map<number, LineTask>;
+  readonly writingBack: LineTask[];
+  readonly ended: Fifo<LineTask>;
+  nextTask: number;
   readCredits: number;
   writeCredits: number;
   readonly counters: {
@@ -53,9 +62,30 @@ export interface PortWrite {
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
   readonly wireBytes: number;
+  /** When the card took the write on. */
+  readonly takenAt: Time;
   /** Of the write's last piece: what is to be told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
+  /** Of a line of a shared region: what agent 0 does. */
+  readonly task: LineTask | undefined;
 }
+
+/** An access of agent 0 to a line of a shared region. */
+export type LineTask =
+  & {
+    /** Of the first byte. */
+    readonly address: number;
+    state: "waits" | "runs" | "over";
+    /** What was found, where it was done. */
+    answer: Uint8Array<ArrayBuffer> | undefined;
+    isGood: boolean;
+  }
+  & (
+    | { readonly kind: "read"; readonly tag: number }
+    | { readonly kind: "write"; readonly change: LineChange }
+    /** Done where the line is (decision 15), in the order of the writes. */
+    | { readonly kind: "atomic"; readonly change: LineChange; readonly turn: AtomicTurn }
+  );
 
 export interface PortLine {
   state: "none" | "asked" | "owned";
@@ -110,7 +140,7 @@ export interface HeldBehind {
 
 /** Of a card that is attached there; else undefined. */
 export function createCoherentPort(
-  { attach, timing: { busLinesMax } }: RnicPlan,
+  { attach, timing: { busLinesMax }, shared = [], address }: RnicPlan,
   mostLines: number,
 ): CoherentPort | undefined {
   return attach && {
@@ -127,6 +157,14 @@ export function createCoherentPort(
     reads: new Map(),
     parts: new Fifo(),
     finished: new Fifo(),
+    shared: shared.filter((region) => region.home.address === address).map((region) => ({
+      from: region.address,
+      to: region.address + region.bytes,
+    })),
+    tasks: new Map(),
+    writingBack: [],
+    ended: new Fifo(),
+    nextTask: 1,
     readCredits: busLinesMax,
     writeCredits: busLinesMax,
     counters: {

@@ -1,0 +1,164 @@
+/**
+ * HC: what home's card knows: slots, the directory's entries, the local cache, placements, lives, leases. What it
+ * does is in `home_card.ts`.
+ */
+import type { Time } from "../base/time.ts";
+import { type CacheSize, type FarCard, newFarCard } from "./far_card.ts";
+import type { FarTable } from "./far_card_table.ts";
+import { type HomeLine, type HomeTable, NEW_HOME_LINE } from "./home_card_table.ts";
+import type { HomeLease, LeaseTimes } from "./lease.ts";
+import {
+  type Access,
+  type Agent,
+  type Contents,
+  LOCAL_CACHE,
+  type Placement,
+  type WireKind,
+  type WireMessage,
+} from "./messages.ts";
+import type { Output } from "./output.ts";
+
+export interface HomeSize {
+  /** Requests of far cards that are taken and not finished. */
+  readonly slots: number;
+  /** Lines that are lent at a time. */
+  readonly entries: number;
+  readonly localCache: CacheSize;
+}
+
+/** A far card's request, which holds its slot until it is finished. */
+export interface Slot {
+  readonly message: WireMessage;
+  readonly isBegun: boolean;
+  /** Of `Read` and `Write` that have begun: what the local cache does for it. */
+  readonly access: Access | null;
+  /** Of a `FlushRange`. */
+  readonly range?: FlushedRange | undefined;
+}
+
+/** The lines of a `FlushRange`, each of which has a transaction of its own. */
+export interface FlushedRange {
+  /** Not begun. */
+  readonly left: readonly number[];
+  /** In a transaction. */
+  readonly open: readonly number[];
+  readonly isLost: boolean;
+}
+
+export interface HomeCard {
+  readonly table: HomeTable;
+  readonly size: HomeSize;
+  readonly regionOf: (line: number) => number;
+  /** The directory: lines that are lent, or in a transaction; the one that came first in front. */
+  readonly lines: Map<number, HomeLine>;
+  readonly local: FarCard;
+  /** Requests of the local cache that have not begun. */
+  readonly own: WireMessage[];
+  readonly slots: Slot[];
+  readonly placements: Map<number, Placement>;
+  /** Lines to be purged for a migration, before any other request of theirs. */
+  readonly purges: Set<number>;
+  /** Far cards that may hold lines, each with its life. */
+  readonly lives: Map<Agent, number>;
+  /** The last life of each far card that has ever had one: another one's `Hello` is late, and no life begins. */
+  readonly lastLives: Map<Agent, number>;
+  /** The card's own, from 1 on: a far card that knows another one's lines is a stranger to this one. */
+  readonly life: number;
+  /** The time of this step, in ps: the caller sets it before it calls a function of the card. */
+  now: Time;
+  /** Null without times, as in an exploration. */
+  readonly times: LeaseTimes | null;
+  /** Of far cards that were heard within lease and grace. */
+  readonly leases: Map<Agent, HomeLease>;
+}
+
+/** A card that has lent nothing and knows no far card. */
+export function newHomeCard(
+  { tables, size, contents, regionOf, life = 1, times = null }: {
+    readonly tables: { readonly home: HomeTable; readonly far: FarTable };
+    readonly size: HomeSize;
+    readonly contents: Contents;
+    readonly regionOf: (line: number) => number;
+    /** Above all that the card has had. */
+    readonly life?: number;
+    readonly times?: LeaseTimes | null;
+  },
+): HomeCard {
+  const cache = {
+    agent: LOCAL_CACHE,
+    table: tables.far,
+    contents,
+    size: size.localCache,
+    regionOf,
+  };
+  const local: FarCard = { ...newFarCard(cache), homeLife: life, isUp: true };
+  return {
+    table: tables.home,
+    size,
+    regionOf,
+    lines: new Map(),
+    local,
+    own: [],
+    slots: [],
+    placements: new Map(),
+    purges: new Set(),
+    lives: new Map([[LOCAL_CACHE, 0]]),
+    lastLives: new Map(),
+    life,
+    now: 0,
+    times,
+    leases: new Map(),
+  };
+}
+
+/** Of a region that was never moved. */
+export const FIRST_PLACEMENT: Placement = { place: "remote", version: 0 };
+
+/** The directory's line as it is now. */
+export function homeLine(card: HomeCard, line: number): HomeLine {
+  return card.lines.get(line) ?? NEW_HOME_LINE;
+}
+
+/** Where the copy of a line's region is kept. */
+export function homePlacement(card: HomeCard, line: number): Placement {
+  return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
+}
+
+/** Messages that need a slot. */
+export const REQUESTS: ReadonlySet<WireKind> = new Set([
+  "GetS",
+  "GetM",
+  "Put",
+  "Flush",
+  "FlushRange",
+  "Read",
+  "Write",
+]);
+
+/** The slot is free again. */
+export function drop(card: HomeCard, slot: Slot): void {
+  const index = card.slots.indexOf(slot);
+  if (index >= 0) card.slots.splice(index, 1);
+}
+
+export function replaceSlot(card: HomeCard, slot: Slot, by: Slot): void {
+  card.slots[card.slots.indexOf(slot)] = by;
+}
+
+/** A message to a far card that is up, with the stamp that it waits for. */
+export function sendTo(
+  card: HomeCard,
+  message: Omit<WireMessage, "life" | "homeLife" | "stamp">,
+  out: Output,
+): void {
+  const life = card.lives.get(message.agent);
+  if (life === undefined) return;
+  const sent: WireMessage = { ...message, life, homeLife: card.life };
+  const lease = card.leases.get(message.agent);
+  if (lease?.echo) {
+    out.wire.push({ ...sent, stamp: lease.echo.stamp });
+    lease.echo = null;
+  } else {
+    out.wire.push(sent);
+  }
+}

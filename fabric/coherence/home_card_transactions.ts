@@ -1,0 +1,226 @@
+/**
+ * HC: a message or an event meets its line's row (`home_card_table.ts`), and what the row says is done: to the bus,
+ * to a far card, at once to the local cache, or in the place of a far card whose life has ended.
+ */
+import { farReceive } from "./far_card.ts";
+import {
+  drop,
+  type HomeCard,
+  homeLine,
+  replaceSlot,
+  REQUESTS,
+  sendTo,
+  type Slot,
+} from "./home_card_state.ts";
+import {
+  type HomeEvent,
+  type HomeInput,
+  type HomeLine,
+  type HomeSend,
+  homeState,
+} from "./home_card_table.ts";
+import {
+  type Agent,
+  type Answer,
+  type Data,
+  LOCAL_CACHE,
+  LOST,
+  NONE,
+  type WireMessage,
+} from "./messages.ts";
+import { newOutput, type Output } from "./output.ts";
+import { rowOf } from "./table.ts";
+
+/** What is known of a line from now on. */
+export function keep(card: HomeCard, line: number, now: HomeLine): void {
+  // A right to share that nothing is lent under is given up in silence: the bus's snoop finds I.
+  if (isLent(now) || now.phase !== "idle" || now.snoop !== null) card.lines.set(line, now);
+  else card.lines.delete(line);
+}
+
+/** A message or an event meets its line's row. @throws MissingRow for one that cannot come now. */
+export function apply(
+  card: HomeCard,
+  { line, event, message }: { line: number; event: HomeEvent; message: HomeInput },
+  out: Output,
+): void {
+  const before = homeLine(card, line);
+  const who = `home card, line ${line}`;
+  const { line: after, send } = rowOf(card.table, { state: homeState(before), event, who })(
+    before,
+    message,
+  );
+  out.changed.push(line);
+  keep(card, line, after);
+  const isEnd = before.serving !== null && after.serving === null;
+  // A line of a range is answered with the range.
+  const isPart = isEnd && finish(card, { line, before, data: message.data }, out);
+  for (const each of send ?? []) if (!isPart) emit(card, { line, send: each }, out);
+  const { phase, snoop } = homeLine(card, line);
+  if (phase !== "idle" || snoop === null || snoop.isServed) return;
+  // "Else deferred": until now.
+  keep(card, line, { ...homeLine(card, line), snoop: null });
+  apply(card, { line, event: snoop.kind, message: { data: undefined } }, out);
+}
+
+/** The slot of a transaction that has ended is free again. @returns whether it was a part of a range. */
+function finish(
+  card: HomeCard,
+  { line, before: { serving }, data }: {
+    readonly line: number;
+    readonly before: HomeLine;
+    readonly data: Data | undefined;
+  },
+  out: Output,
+): boolean {
+  const part = serving?.kind === "Flush"
+    ? card.slots.find(({ range }) => range?.open.includes(line))
+    : undefined;
+  if (part !== undefined) {
+    finishPart(card, { slot: part, line, data }, out);
+    return true;
+  }
+  const slot = card.slots.find(({ message, isBegun, access, range }) =>
+    isBegun && access === null && range === undefined && message.line === line &&
+    message.agent === serving?.agent
+  );
+  if (slot !== undefined) drop(card, slot);
+  return false;
+}
+
+/** One line of a range is in home's persistence domain; the last one answers for all (decisions 8, 12). */
+function finishPart(
+  card: HomeCard,
+  { slot, line, data }: { slot: Slot; line: number; data: Data | undefined },
+  out: Output,
+): void {
+  const { message, range } = slot;
+  if (range === undefined) return;
+  const open = range.open.filter((each) => each !== line);
+  const isLost = range.isLost || data === LOST;
+  if (open.length + range.left.length > 0) {
+    replaceSlot(card, slot, { ...slot, range: { ...range, open, isLost } });
+    return;
+  }
+  drop(card, slot);
+  const { agent, life, line: first, lines } = message;
+  if (card.lives.get(agent) !== life) return;
+  const result = isLost ? LOST : undefined;
+  sendTo(card, { kind: "FlushAck", line: first, agent, lines, data: result }, out);
+}
+
+function emit(
+  card: HomeCard,
+  { line, send }: { readonly line: number; readonly send: HomeSend },
+  out: Output,
+): void {
+  if (send.to === "bus") {
+    out.bus.push({ kind: send.kind, line, data: send.data });
+    return;
+  }
+  const { to: agent, kind, data } = send;
+  const life = card.lives.get(agent);
+  if (life === undefined || (send.life !== undefined && send.life !== life)) {
+    emitToDead(card, { line, send }, out);
+    return;
+  }
+  const message = { kind, line, agent, data };
+  if (agent !== LOCAL_CACHE) {
+    sendTo(card, message, out);
+    return;
+  }
+  const own: WireMessage = { ...message, life, homeLife: card.life };
+  local(card, (its) => farReceive(card.local, own, its), out);
+}
+
+/** A card that is dead, or has another life by now, has nothing and answers nothing: home does it. */
+function emitToDead(
+  card: HomeCard,
+  { line, send }: { readonly line: number; readonly send: Exclude<HomeSend, { to: "bus" }> },
+  out: Output,
+): void {
+  const { to: agent, kind, data } = send;
+  switch (kind) {
+    case "Inv":
+    case "RecI":
+    case "RecS":
+      answerFor(card, { line, agent }, out);
+      break;
+    case "DataS": {
+      // It is no sharer: an `Inv` would meet a next life that has not heard its `Welcome`.
+      const lent = homeLine(card, line);
+      keep(card, line, { ...lent, sharers: lent.sharers & ~(1 << agent) });
+      apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
+      break;
+    }
+    case "DataE": {
+      // It was never sent, so nothing is lost: it goes back, and a snoop that waits goes on waiting for that.
+      const { snoop } = homeLine(card, line);
+      keep(card, line, { ...homeLine(card, line), snoop: null });
+      apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
+      apply(card, { line, event: "Put", message: { agent, life: send.life ?? 0, data } }, out);
+      keep(card, line, { ...homeLine(card, line), snoop });
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+/** The answer of a dead card to an `Inv` or a recall. */
+export function answerFor(
+  card: HomeCard,
+  { line, agent }: { readonly line: number; readonly agent: Agent },
+  out: Output,
+): void {
+  const isOwner = homeLine(card, line).owner === agent;
+  const data = isOwner ? lastOf(card, { line, agent }, out) : undefined;
+  const event = isOwner ? "RecIData" : "InvAck";
+  apply(card, { line, event, message: { agent, data } }, out);
+}
+
+/** The last that a dead card has said of a line that it had alone: its write-back, or nothing. */
+export function lastOf(
+  card: HomeCard,
+  { line, agent }: { readonly line: number; readonly agent: Agent },
+  out: Output,
+): Data {
+  const put = card.slots.find(({ message, isBegun }) =>
+    !isBegun && message.kind === "Put" && message.line === line && message.agent === agent
+  );
+  if (put?.message.data !== undefined) return put.message.data;
+  out.lost.push(line);
+  return LOST;
+}
+
+/** Lets the local cache do something; its requests are queued, its answers are taken at once. */
+export function local(card: HomeCard, act: (its: Output) => void, out: Output): void {
+  const its = newOutput();
+  act(its);
+  for (const message of its.wire) {
+    if (REQUESTS.has(message.kind)) card.own.push(message);
+    else apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
+  }
+  out.changed.push(...its.changed);
+  for (const answer of its.answers) answerFar(card, answer, out);
+}
+
+/** An access at the local cache has ended: it was a far card's, or a verb's. */
+function answerFar(card: HomeCard, answer: Answer, out: Output): void {
+  const slot = card.slots.find(({ access }) => access === answer.access);
+  if (slot === undefined) {
+    out.answers.push(answer);
+    return;
+  }
+  const { agent, life, line } = slot.message;
+  drop(card, slot);
+  // A store to the whole line has found the line lost, and is done for all that.
+  const found = answer.data === LOST ? undefined : answer.data;
+  const data = answer.result === "lost" ? LOST : found;
+  if (card.lives.get(agent) === life) sendTo(card, { kind: "Value", line, agent, data }, out);
+}
+
+/** A line has an entry while it is lent, or about to be; other transactions have their slot alone. */
+export function isLent({ sharers, owner, serving }: HomeLine): boolean {
+  return sharers !== 0 || owner !== NONE || serving?.kind === "GetS" || serving?.kind === "GetM";
+}

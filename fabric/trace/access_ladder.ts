@@ -1,0 +1,99 @@
+/**
+ * Ladders of accesses to shared regions: from the core's request to its end, all that the two hosts and cards say
+ * of that line meanwhile, and what follows of it until the next access to the line begins. Other accesses to the
+ * same line that are under way are in it, too: they are what it waits for.
+ */
+import { type AccessFigure, accessStep } from "./access_steps.ts";
+import type { Ladder, LadderRow, Line, Operation, Trace } from "./trace.ts";
+
+/** `core-`: of a far host's core, by its card; `home-`: by the home agent. */
+const BEGIN = /^(?:core|home)-(?:load|own|store|flush)$/;
+
+/** Accesses in the order of their begin, each with its number among those of its host. */
+export function accessesOf({ lines }: Trace): Operation[] {
+  const counts = new Map<string, number>();
+  return lines.flatMap((line, from): Operation[] => {
+    const { step, node, time, shared, access } = line;
+    if (!BEGIN.test(step) || shared === undefined || access === undefined) return [];
+    const number = counts.get(node) ?? 0;
+    counts.set(node, number + 1);
+    const connection = `region ${shared[0]} line ${shared[1]}`;
+    return [{ node, connection, number, startPs: time, from, until: lines.length, shared }];
+  });
+}
+
+export function accessLadderOf(trace: Trace, operation: Operation): Ladder {
+  const picked = pick(trace, operation);
+  const wire = picked.filter(({ step }) => step.startsWith("wire-"));
+  const isLocal = wire.length === 0 ||
+    wire.some(({ step }) => /^wire-(?:Read|Write|Value)$/.test(step));
+  const figure: AccessFigure = isLocal ? "local" : "remote";
+  const rows = picked.flatMap((line) => rowOf(trace, line, figure));
+  const { lines } = trace;
+  const begin = lines[operation.from]!;
+  const ended = rows.find((_, i) => isEndOf(picked[i]!, begin));
+  return {
+    operation,
+    figure: undefined,
+    columns: columnsOf(trace, { operation, picked }),
+    rows,
+    conclusion: ended ?? rows.at(-1)!,
+  };
+}
+
+function isEndOf(line: Line, begin: Line): boolean {
+  return line.step === "core-end" && line.node === begin.node && line.access === begin.access;
+}
+
+/** Lines about the shared line from the access's begin on, until another access to it begins after its end. */
+function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
+  const begin = lines[from]!, picked: Line[] = [];
+  const [region, index] = shared!;
+  let hasEnded = false;
+  for (let i = from; i < lines.length; i++) {
+    const line = lines[i]!;
+    const isEnd = isEndOf(line, begin);
+    if (isEnd) hasEnded = true;
+    const isIts = line.shared?.[0] === region && line.shared[1] === index;
+    if (hasEnded && isIts && BEGIN.test(line.step)) break;
+    if (isIts || isEnd) picked.push(line);
+  }
+  return picked;
+}
+
+function rowOf({ cards }: Trace, line: Line, figure: AccessFigure): LadderRow {
+  const { time, node, text, host, peer, frame, cached } = line;
+  const isCard = host !== undefined && node !== host;
+  // A copy comes: the line was asked for, and can be read now. Other changes of states have no number.
+  const isKept = cached !== undefined && /^(?:IS|IM|SM)$/.test(cached.before ?? "") &&
+    /^[SEM]$/.test(cached.state);
+  const named = isKept ? accessStep(cached.cache, figure) : accessStep(line.step, figure);
+  const to = /^wire-/.test(line.step)
+    ? cards.get(peer ?? "")
+    : !/^(?:bus|core)-/.test(line.step) || line.step === "core-end"
+    ? undefined
+    : isCard
+    ? host
+    : cards.get(host ?? "");
+  return {
+    ...{ time, node, step: named ?? line.step, text },
+    ...(to !== undefined && to !== node && { to }),
+    ...(frame !== undefined && { frame }),
+  };
+}
+
+/** The access's host and card first, then what is between, then home's or the other hosts'. */
+function columnsOf(
+  { cards, switches }: Trace,
+  { operation: { node }, picked }: {
+    readonly operation: Operation;
+    readonly picked: readonly Line[];
+  },
+): string[] {
+  const near = [node, cards.get(node)];
+  const others = [...new Set(picked.map(({ host }) => host))]
+    .filter((host) => host !== undefined && host !== node);
+  const between = switches.length === 1 && others.length > 0 ? switches : [];
+  const far = others.flatMap((host) => [cards.get(host!), host]);
+  return [...near, ...between, ...far].filter((name) => name !== undefined);
+}

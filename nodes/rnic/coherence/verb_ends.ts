@@ -1,0 +1,23 @@
+/** Ends of accesses of agent 0 that verbs and DMA have begun (`verbs.ts`). */
+import { farLine } from "../../../fabric/coherence/far_card.ts";
+import type { Answer } from "../../../fabric/coherence/messages.ts";
+import { lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
+import { answerTask } from "../dma/region_lines.ts";
+import type { HomeEnd } from "../state/coherence_state.ts";
+import type { Device } from "../state/device.ts";
+
+/** Agent 0 has done them, or found the line lost. */
+export function endAccesses({ port }: Device, answers: readonly Answer[]): void {
+  if (port === undefined) return;
+  for (const answer of answers) answerTask(port, answer);
+}
+
+/** Writes whose line is in memory by now are over: the local cache has left it (decision 12). */
+export function endWriteBacks({ port }: Device, { card }: HomeEnd): void {
+  if (port === undefined || port.writingBack.length === 0) return;
+  for (const task of port.writingBack.splice(0)) {
+    const { state } = farLine(card.local, Math.floor(lineOf(task.address)));
+    if (state === "MI" || state === "II") port.writingBack.push(task);
+    else port.ended.push(task);
+  }
+}
