@@ -103,6 +103,10 @@ class RunWriter {
   readonly #persists = new Map<string, Open>();
   /** `connection:requester:psn` → flow, to which the responder's part is joined. */
   readonly #flows = new Map<string, number>();
+  /** `node cache line` → its state in a cache, while it is not I (C-05). */
+  readonly #copies = new Map<string, Open>();
+  /** `node cache` → lines that it has. */
+  readonly #occupied = new Map<string, number>();
   #events: TraceEvent[] = [];
   #now: Time = 0;
 
@@ -125,7 +129,7 @@ class RunWriter {
 
   /** Slices that never ended are drawn up to the end of the run. */
   end(): void {
-    for (const slices of [this.#work, this.#persists, this.#requests]) {
+    for (const slices of [this.#work, this.#persists, this.#requests, this.#copies]) {
       for (const open of slices.values()) this.#close(open, UNFINISHED);
     }
   }
@@ -166,6 +170,7 @@ class RunWriter {
       this.#close({ lane, startPs: fromPs, name: step.text, args: {} }, {}, untilPs);
       return;
     }
+    if (step.cached !== undefined) return this.#cached(node, step, step.cached);
     const { step: name, text, qpn, psn, operation, wqe } = step;
     const track = this.#tracks.find(node, "steps");
     const args = { text, qpn, psn, wqe, operation, connection: step.connection };
@@ -177,6 +182,30 @@ class RunWriter {
     } else {
       this.#responder(node, step);
     }
+  }
+
+  /** A track for each line of a cache, a slice for each state that it has, and how many lines are there. */
+  #cached(
+    node: number,
+    { text, shared }: TraceStep,
+    { cache, state }: NonNullable<TraceStep["cached"]>,
+  ): void {
+    const line = `region ${shared?.[0] ?? "?"} line ${shared?.[1] ?? "?"}`;
+    const key = `${node} ${cache} ${line}`, all = `${node} ${cache}`;
+    const before = this.#copies.get(key);
+    if (before !== undefined) this.#close(before);
+    this.#copies.delete(key);
+    if (state !== "I") {
+      const lane = this.#tracks.take(node, `${cache}: ${line}`, this.#now);
+      this.#copies.set(key, { lane, startPs: this.#now, name: state, args: { text } });
+    }
+    const change = Number(state !== "I") - Number(before !== undefined);
+    if (change === 0) return;
+    const lines = (this.#occupied.get(all) ?? 0) + change;
+    this.#occupied.set(all, lines);
+    const { pid } = this.#tracks.find(node, "steps");
+    const name = `${cache}: lines`;
+    this.#events.push({ ph: "C", name, pid, tid: 0, ts: us(this.#now), args: { lines } });
   }
 
   #posted(node: number, { text, qpn, wqe }: TraceStep): void {

@@ -6,8 +6,8 @@ import { NEVER, type Time } from "../base/time.ts";
 
 /** An event of Chrome's trace event format ("Trace Event Format", Google), as far as used here. */
 export interface TraceEvent {
-  /** Complete slice, instant, flow start, step and end, metadata. */
-  readonly ph: "X" | "i" | "s" | "t" | "f" | "M";
+  /** Complete slice, instant, counter, flow start, step and end, metadata. */
+  readonly ph: "X" | "i" | "C" | "s" | "t" | "f" | "M";
   readonly name: string;
   readonly cat?: string;
   readonly pid: number;

@@ -62,5 +62,15 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "copy-flush": { text: "@ copies a message to its place and makes it persistent" },
   "commit-first": { text: "@ makes the record of an append persistent" },
   "commit-then": { text: "@ stores the word of an append and makes it persistent" },
+  // Of shared regions. Messages by their names: `/sends GetM`.
+  "core-load": { text: "a core of @ asks its card for a load from a shared region" },
+  "core-store": { text: "a core of @ asks its card for a store to a shared region" },
+  "core-flush": { text: "a core of @ asks its card for a flush of a shared region" },
+  "home-load": { text: "a core of @ loads from a shared region of its own" },
+  "home-store": { text: "a core of @ stores to a shared region of its own" },
+  "home-flush": { text: "a core of @ flushes a shared region of its own" },
+  "core-answer": { text: "@ answers its core's access to a shared region" },
+  "core-end": { text: "an access of a core of @ to a shared region has ended" },
+  "state": { text: "@ changes the state of a line of a shared region" },
   "store-deposit": { text: "@ stores a message out of a receive buffer that survives" },
 };

@@ -389,3 +389,26 @@ describe("a shared region under faults", () => {
     assert.deepEqual(after!.result, [1, 2, 3, 4]);
   });
 });
+
+describe("a directory in memory", () => {
+  /** The far host reads each line, then writes it; nothing of that brings content to memory. */
+  function directoryWrites(more: string): number | undefined {
+    const rack = rackOf({
+      *a() {},
+      *b(s) {
+        for (let line = 0; line < 4; line++) {
+          yield* s.load(64 * line, 1);
+          yield* s.store(64 * line, bytesOf(9));
+        }
+      },
+    }, { region: `, placement: remote${more}` }).run();
+    assert.deepEqual(failures(rack), []);
+    return rack.simulator.statistics()["a"]!["regionDirectoryWrites"];
+  }
+
+  it("decision 7: each change of a line's right that comes without its content is a write, and is counted", () => {
+    // To S and to X, of four lines.
+    assert.equal(directoryWrites(", directory: memory"), 8);
+    assert.equal(directoryWrites(""), undefined);
+  });
+});

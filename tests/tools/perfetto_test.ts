@@ -30,6 +30,13 @@ const eventSchema = z.discriminatedUnion("ph", [
     ts,
     args,
   }),
+  z.strictObject({
+    ph: z.literal("C"),
+    name: z.string(),
+    ...place,
+    ts: z.number(),
+    args: z.strictObject({ lines: z.number() }),
+  }),
   z.strictObject({ ph: z.literal("s"), ...flow }),
   z.strictObject({ ph: z.literal("t"), ...flow }),
   z.strictObject({ ph: z.literal("f"), bp: z.literal("e"), ...flow }),

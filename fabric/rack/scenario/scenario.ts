@@ -91,6 +91,7 @@ export interface SharedScenario extends RegionSizes {
   readonly bytes: number;
   readonly placement: RegionPlacement;
   readonly leasePs: Time;
+  readonly directory?: "card" | "memory";
 }
 
 export interface ProgramScenario {

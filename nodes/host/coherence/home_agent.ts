@@ -32,6 +32,8 @@ export interface HomeAgentParts {
   readonly memory: MemorySystem;
   readonly timing: HostTiming;
   readonly processingPs: Time;
+  /** Where the record of a line is (decision 7). */
+  readonly directoryOf: HostAgent["directoryOf"];
   /** Sends a message, which departs `processingPs` from now. */
   readonly send: (message: LineMessage) => void;
   /** An access has ended; `costPs` is what its core has to pay beyond its wait. */
@@ -70,7 +72,12 @@ export class HomeAgent {
     this.#parts = parts;
     const initial = (line: number) => this.#fromMemory(line);
     this.#agent = {
-      ...newHostAgent({ table: HOST_TABLE, contents: CONTENTS, initial }),
+      ...newHostAgent({
+        table: HOST_TABLE,
+        contents: CONTENTS,
+        initial,
+        directoryOf: parts.directoryOf,
+      }),
       changed: (line, change) => this.#changed(line, change),
     };
   }
@@ -83,6 +90,11 @@ export class HomeAgent {
   /** Lines of which something is elsewhere than in memory. */
   get records(): number {
     return this.#agent.lines.size;
+  }
+
+  /** Writes of a directory in memory which no content of the line took along (decision 7). */
+  get directoryWrites(): number {
+    return this.#agent.counts.directoryWrites;
   }
 
   /** When {@link run} has something to do. */
@@ -208,10 +220,12 @@ export class HomeAgent {
   }
 
   /** A core's store, into the LLC: the bytes that differ, all of them where none does. */
-  #store(address: number, { cached }: HostLine, { cached: next }: HostLine): void {
+  #store(address: number, before: HostLine, after: HostLine): void {
     const { memory, timing } = this.#parts, { llc } = memory;
-    const bytes = next as Uint8Array;
-    const [from, to] = cached instanceof Uint8Array ? differing(cached, bytes) : [0, LINE_BYTES];
+    const bytes = after.cached as Uint8Array;
+    // What an LLC line was before it was invalidated is no base: the store misses, and finds memory's bytes.
+    const base = before.llc === "I" ? after.memory : before.cached;
+    const [from, to] = base instanceof Uint8Array ? differing(base, bytes) : [0, LINE_BYTES];
     const { misses } = llc;
     this.#costPs = memory.store(address + from, bytes.subarray(from, to));
     if (llc.misses === misses) this.hits++;

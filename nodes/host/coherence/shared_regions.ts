@@ -98,6 +98,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
+      directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
       send: (message) => {
         if (host.out.tracing) this.#traceSent(message);
         host.bus.send(message);
@@ -317,6 +318,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
+        ...(this.#places.regions.some(({ directory }) => directory === "memory") && {
+          regionDirectoryWrites: this.#home.directoryWrites,
+        }),
         ...(this.judge && { regionMoves: this.judge.moves }),
       }),
     };
