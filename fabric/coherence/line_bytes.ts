@@ -26,7 +26,8 @@ export const LINE_BYTES: Contents = {
 
 function applied(data: Data, change: LineChange): Uint8Array | null {
   const isWhole = change.kind === "write" && change.mask === WHOLE_LINE;
-  if (data === LOST) return isWhole ? change.bytes.slice() : null;
+  if (isWhole) return change.bytes.slice();
+  if (data === LOST) return null;
   assert(data instanceof Uint8Array, `Cannot change a line that is no bytes: ${String(data)}`);
   const bytes = data.slice();
   if (change.kind === "write") {
