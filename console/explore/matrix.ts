@@ -33,6 +33,8 @@ export interface MatrixPlace {
   readonly domain: PersistenceDomain;
   /** Where the responder's receive buffers are. */
   readonly receiveBuffer: typeof RECEIVE_BUFFERS[number];
+  /** How the responder's card is attached; absent: PCIe. The rules are the same. */
+  readonly attach?: "coherent";
 }
 
 export interface MatrixCell extends MatrixPlace {
@@ -82,11 +84,11 @@ const MESSAGE_BYTES = 300;
 
 /** The scenario of a place: two hosts, one message, two updates or a mixture, nothing else. */
 export function matrixScenario(place: MatrixPlace): string {
-  const { method, update, arch, ddio, domain, receiveBuffer } = place;
+  const { method, update, arch, ddio, domain, receiveBuffer, attach = "pcie" } = place;
   // A core that polls has stored a SEND's data before the READ behind it is answered; what the READ
   // alone promises shows where the core is woken.
   const completion = method === "send-read" ? "interrupt" : "poll";
-  const host = `architecture: ${arch}, ddio: ${ddio}, domain: ${domain}, ` +
+  const host = `attach: ${attach}, architecture: ${arch}, ddio: ${ddio}, domain: ${domain}, ` +
     `receive: ${receiveBuffer}, completion: ${completion}`;
   const sizes = {
     single: `run: put, bytes: ${MESSAGE_BYTES}, size: ${MESSAGE_BYTES}, depth: 1`,

@@ -7,6 +7,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { UnfinishedReport } from "../../fabric/partition/partition.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
+import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
 import { HistoryLog, Pages } from "./history.ts";
@@ -150,6 +151,10 @@ function watchedRnic(
         const offset = message.address - SCM_BASE;
         const arrivesAt = freeAt + busLatencyPs;
         sent.busWrites.push({ at: now, arrivesAt, offset, bytes: message.data });
+      } else if (isLineWrite(message) && message.address >= SCM_BASE) {
+        // The card has kept it since its port took it, while it asked for the lines.
+        const offset = message.address - SCM_BASE, { takenAt: at = now, data: bytes } = message;
+        sent.busWrites.push({ at, arrivesAt: freeAt + busLatencyPs, offset, bytes });
       }
       return freeAt;
     },

@@ -5,6 +5,7 @@
 import type { TimedRecord, WriteRecord, WritesRecord } from "../../fabric/audit.ts";
 import type { Observation } from "../../fabric/capture/observation.ts";
 import { wireBytes } from "../../fabric/link/link.ts";
+import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { type Input, type Message, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
@@ -391,13 +392,14 @@ export class Recording {
     if (message.kind === "frame") return;
     const direction = this.wire.directionOf(node.name, port);
     if (direction === undefined) return;
-    const { latencyPs, bitsPerSecond } = direction.plan;
-    const bytes = wireBytes(message);
+    const { latencyPs, bitsPerSecond, attach } = direction.plan;
+    const bytes = wireBytes(message, attach);
     const startPs = freeAt - transferTime(bytes, bitsPerSecond);
-    const { kind } = message;
+    const kind = message.kind === "coherent" ? message.op : message.kind;
     this.wire.bus(direction, { kind, startPs, endPs: freeAt, bytes, order: this.#order++ });
-    const isWrite = node.kind === "rnic" && port === PORTS.rnicBus && kind === "memory-write";
-    if (!isWrite || message.address < SCM_BASE) return;
+    if (node.kind !== "rnic" || port !== PORTS.rnicBus) return;
+    if (message.kind !== "memory-write" && !isLineWrite(message)) return;
+    if (message.address < SCM_BASE) return;
     const record = this.memory.get(direction.to), offset = message.address - SCM_BASE;
     record?.pass({
       landing: new Landing(offset, record.declaredBytes(offset, message.data)),

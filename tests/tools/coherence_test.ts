@@ -9,8 +9,10 @@ import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { newCoverage } from "../../fabric/coherence/coverage_testing.ts";
 import { type Exploration, explore } from "../../fabric/coherence/explore_testing.ts";
+import { reachedOutcomes, sequentialOutcomes } from "../../fabric/coherence/litmus_testing.ts";
 import { smallest } from "../../fabric/coherence/mutations_testing.ts";
 import { type RandomRun, runRandomly } from "../../fabric/coherence/random_testing.ts";
+import { HOST } from "../../fabric/coherence/system_testing.ts";
 import { checkModel, rumurMissing } from "../support/rumur.ts";
 import { itUnless } from "../support/skipping.ts";
 
@@ -82,8 +84,8 @@ const EXPLORATIONS: readonly (Exploration & { readonly states: number })[] = [
   { size: sized(1), with: ["own", "losses"], lossesMax: 2, states: 331_709 },
   { size: sized(1), with: ["flush", "losses"], directory: "memory", states: 62_175 },
   { size: sized(1), with: ["verbs", "losses"], states: 364_861 },
-  { size: sized(1), with: ["moves", "losses"], statesMax: 200_000, states: 0 },
-  { size: sized(2), with: ["losses"], statesMax: 200_000, states: 0 },
+  { size: sized(1), with: ["moves", "losses"], statesMax: 200_000, states: 216_849 },
+  { size: sized(2), with: ["losses"], statesMax: 200_000, states: 232_844 },
 ];
 
 describe("every state of the coherent card's protocol, in minutes", () => {

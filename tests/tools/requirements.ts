@@ -548,6 +548,7 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   },
   "C-09": {
     proof: [
+      "…, either side first, each placement: sequential consistency",
       "two computers, one line: loads, stores, ownership, flushes, evictions",
       "two computers, one line: verbs beside the cores",
       "two computers, one line: the copy moves at any time, the first 8 000 states",
@@ -568,6 +569,7 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   },
   "C-12": {
     proof: [
+      "all pairs of programs return what some order of them allows: …",
       "two computers, one line: loads, stores, ownership, flushes, evictions",
       "two computers, two lines, all tables one entry long: from everywhere it goes on",
       "three computers, one line, the first 8 000 states",

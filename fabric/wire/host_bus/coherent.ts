@@ -10,6 +10,7 @@
  * Lines of a shared region are the business of `fabric/coherence`; these are about ordinary DMA, which
  * leaves nothing in the card's caches (decision 4).
  */
+import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
 
 export const LINE_BYTES = 64;
@@ -54,6 +55,8 @@ export interface LineWrite {
   readonly address: number;
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
+  /** Not on the bus: when the card's port took the write, for who observes the card. In no digest. */
+  readonly takenAt?: Time;
 }
 
 /**
@@ -174,6 +177,12 @@ export function writeFlits(address: number, length: number): number {
     ? Number(length < LINE_BYTES)
     : Number(first !== 0) + Number(last !== 0);
   return lines * (HEADER_FLITS + DATA_FLITS) + parts * (MASKED_HEADER_FLITS - HEADER_FLITS);
+}
+
+/** Whether the message has bytes of a DMA write. */
+export function isLineWrite(message: { readonly kind: string }): message is LineWrite {
+  const { kind, op } = message as { readonly kind: string; readonly op?: unknown };
+  return kind === "coherent" && (op === "WbMtoI" || op === "WbMtoE");
 }
 
 /** Lines that hold these bytes. */
