@@ -2,7 +2,7 @@
  * The order of an RC responder's answers, judged by the frames at its network port alone (`rocev2.md` §3.4 to
  * §3.6): each answer needs a request that has arrived, and none that arrived later was answered before; MSNs
  * do not run back; no NAK asks for confirmed packets. A frame does not contain the QPN of its sender, so the
- * requests of an answer are found by PSN and UDP source port.
+ * requests of an answer are found by PSN and path: the UDP source port, or RoCEv1's flow label.
  */
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
@@ -34,7 +34,7 @@ interface Requests {
   /** Number of the peer's connection, in the order of their detection. */
   number: number;
   /** Of the latest packet. */
-  udpSourcePort: number;
+  path: number;
   readonly arrivals: Arrival[];
   /** Number of the first of `arrivals`, in the order of arrival. */
   first: number;
@@ -138,14 +138,16 @@ function forgetConnection(answers: Answers): void {
   answers.confirmed = undefined;
 }
 
-function arrive(peer: Peer, { bth, row, reth, udpSourcePort }: Seen): void {
+function arrive(peer: Peer, seen: Seen): void {
+  const { bth, row, reth } = seen;
+  const path = pathOf(seen);
   const { requests } = peer;
   const { destQpn, psn } = bth;
   let own = requests.get(destQpn);
   if (own === undefined) {
     own = {
       number: peer.connections++,
-      udpSourcePort,
+      path,
       arrivals: [],
       first: 0,
       psns: psnsFrom(psn),
@@ -154,7 +156,7 @@ function arrive(peer: Peer, { bth, row, reth, udpSourcePort }: Seen): void {
     };
     requests.set(destQpn, own);
   }
-  own.udpSourcePort = udpSourcePort;
+  own.path = path;
   if (!isNear(own.psns.newest, psn)) changeConnection(peer, own, psn);
   const { psns } = own;
   // A queue pair may be connected anew without the CM, and begin with the same PSN.
@@ -178,6 +180,11 @@ function changeConnection(peer: Peer, own: Requests, psn: number): void {
   own.number = peer.connections++;
   if (own.owner !== undefined) forgetConnection(own.owner);
   own.owner = undefined;
+}
+
+/** The same in both directions of a connection. */
+function pathOf({ grh, udpSourcePort }: Seen): number {
+  return grh === undefined ? udpSourcePort : grh.flowLabel;
 }
 
 function psnsFrom(start: number): Psns {
@@ -243,7 +250,8 @@ function otherRequests(peer: Peer, own: Answers, seen: Seen): Requests | undefin
       typeof stepOf(UNBOUND, requests, seen) !== "string"
     );
   const isFree = ({ owner }: Requests) => owner === undefined;
-  const isSamePath = ({ udpSourcePort }: Requests) => udpSourcePort === seen.udpSourcePort;
+  const answered = pathOf(seen);
+  const isSamePath = ({ path }: Requests) => path === answered;
   return firstFitting((each) => isFree(each) && isSamePath(each)) ?? firstFitting(isFree) ??
     firstFitting(isSamePath) ?? firstFitting(() => true);
 }

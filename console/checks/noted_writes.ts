@@ -1,12 +1,13 @@
 /** The writes that programs declare in audit records, with what they have confirmed of them. */
 import type { TimedRecord } from "../../fabric/audit.ts";
+import type { Lives } from "./lives.ts";
 import { flushedWrites, unknownUnits } from "./shared/flushed.ts";
 import { type Instant, type NotedWrite, UNIT_BYTES } from "./values.ts";
 
 /** All declared writes of a run, and stores to shared regions in SCM, in the order of their posting. */
 export function notedWrites(
   notes: readonly TimedRecord[],
-  { claims }: { readonly claims: boolean },
+  { claims, lives }: { readonly claims: boolean; readonly lives: Lives["lives"] },
 ): NotedWrite[] {
   const writes: NotedWrite[] = [];
   const byName = new Map<string, NotedWrite>();
@@ -38,7 +39,7 @@ export function notedWrites(
       if (note.kind === "persistent" && (note.promised || claims)) write.promised ??= at;
     }
   }
-  const stores = flushedWrites(notes);
+  const stores = flushedWrites(notes, lives);
   if (stores.length === 0) return writes;
   return [...writes, ...stores].sort((x, y) => x.issued.order - y.issued.order);
 }

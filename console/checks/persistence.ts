@@ -20,8 +20,8 @@ export const persistence: Checker = {
   check: checkPersistence,
 };
 
-function writesOf({ notes, claims = false }: RunRecord): NotedWrite[] {
-  return notedWrites(notes, { claims });
+function writesOf({ notes, lives, claims = false }: RunRecord): NotedWrite[] {
+  return notedWrites(notes, { claims, lives });
 }
 
 function promisedIn(run: RunRecord): number {

@@ -183,7 +183,9 @@ export class CrashSweep {
     const { plan, lives } = this.#run?.run ?? recording;
     const { claims = false, choices: most } = options;
     const { host } = crashed.victim;
-    const groups = writeGroups(this.#withSurvivors(own).filter(isOfWrites), { host, claims });
+    const groups = writeGroups(this.#withSurvivors(own).filter(isOfWrites), {
+      ...{ host, claims, lives },
+    });
     const judge: Judge = { run: { plan, lives, claims }, host, groups, most };
     crashed.judge = { run: this.#run, count: own.length, judge };
     return judge;

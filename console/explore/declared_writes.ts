@@ -1,5 +1,6 @@
 /** Writes that programs declare to one host's SCM by notes, in groups that are judged one by one. */
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
+import type { Lives } from "../checks/lives.ts";
 import { accessName } from "../checks/shared/accesses.ts";
 import { nameOf, notedWrites } from "../checks/noted_writes.ts";
 import type { NotedWrite } from "../checks/values.ts";
@@ -20,9 +21,13 @@ export interface WriteGroup {
  */
 export function writeGroups(
   notes: readonly TimedRecord[],
-  { host, claims }: { readonly host: string; readonly claims: boolean },
+  { host, claims, lives }: {
+    readonly host: string;
+    readonly claims: boolean;
+    readonly lives: Lives["lives"];
+  },
 ): WriteGroup[] {
-  const writes = notedWrites(notes, { claims }).filter(({ on }) => on === host);
+  const writes = notedWrites(notes, { claims, lives }).filter(({ on }) => on === host);
   const groups = new Map<string, NotedWrite[]>();
   let group: NotedWrite[] = [], end = 0;
   for (const write of writes.toSorted((x, y) => x.from - y.from)) {

@@ -190,8 +190,8 @@ function targetsOf(
   return (found.length > 0 ? found : hosts).map((host) => [host]);
 }
 
-function countWrites({ notes }: RackRun): Pick<Verdict, "writes" | "promises"> {
-  const stores = flushedWrites(notes);
+function countWrites({ notes, lives }: RackRun): Pick<Verdict, "writes" | "promises"> {
+  const stores = flushedWrites(notes, lives);
   const writes = notes.filter(({ note }) => note.kind === "writes").length + stores.length;
   const promises = stores.filter(({ promised }) => promised !== undefined).length +
     notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;

@@ -67,7 +67,7 @@ describe("judgeGroup", () => {
     let broken = 0, split = 0;
     const property = fc.property(fc.array(write, { maxLength: 8 }), (all) => {
       const notes = notesOf(all), state = stateOf(all);
-      const groups = writeGroups(notes, { host: "b", claims: false });
+      const groups = writeGroups(notes, { host: "b", claims: false, lives: new Map() });
       const judge = { run: RUN, host: "b", groups, most: 64 };
       const isFound = groups.some((group) => judgeGroup(judge, state, { group }).finding);
       const isWrong = persistence.check({ ...RUN, reports: [], notes, scm: () => state.image })

@@ -174,7 +174,10 @@ export class Host implements Node, Machine<ThreadContext> {
           if (this.agent === undefined) this.bus.send(completion);
           else this.agent.answer(completion, read);
         },
-        tracked: (address) => this.#snoops.track(address),
+        tracked: (address) => {
+          if (this.agent !== undefined) this.memory.share(address, 1);
+          this.#snoops.track(address);
+        },
         loaded: ({ tag, status, data }) => {
           this.#processor.loaded(tag, status === "success" ? data : undefined, this.now);
         },

@@ -7,6 +7,7 @@ import { GRH_BYTES } from "../../fabric/wire/roce/grh.ts";
 import { decodeReport } from "../../fabric/wire/roce/igmp.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { bthBehind, encodePacket, frameBytes } from "../../fabric/wire/roce/packet.ts";
+import { flowLabel } from "../../fabric/wire/roce/udp.ts";
 import { go, packets, pair, post, recvs } from "./testing/pair_testing.ts";
 import { CONGESTION } from "./testing/program_rig_testing.ts";
 import { Rig } from "./testing/rnic_testing.ts";
@@ -48,7 +49,8 @@ describe("RC in RoCEv1", () => {
         olds.map(({ bth, reth, aeth, payload }) => ({ bth, reth, aeth, payload })),
       );
       for (const packet of news) {
-        assert.deepEqual(packet.grh, { flowLabel: 0, priority: undefined });
+        const label = flowLabel(v1.p.a.qpn, v1.p.b.qpn);
+        assert.deepEqual(packet.grh, { flowLabel: label, priority: undefined });
         const row = opcodeRow(packet.bth.opcode)!, { length } = packet.payload;
         const size = frameBytes(row, length, bthBehind(packet.grh!));
         assert.equal(encodePacket(packet).length, size);

@@ -8,7 +8,7 @@ import { WireLedger } from "../../console/checks/wire_ledger.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
-import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
+import { inGrh, makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import { hintParts } from "../../fabric/wire/roce/hint.ts";
 import { macOfAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { OPCODE, type OpcodeName, opcodeRow } from "../../fabric/wire/roce/opcode.ts";
@@ -33,6 +33,8 @@ interface Said {
   readonly bytes?: number;
   readonly qpn?: number;
   readonly udpSourcePort?: number;
+  /** The frame is RoCEv1's. */
+  readonly flowLabel?: number;
 }
 
 /** A frame of `opcode`; requests go to queue pair 0x22 here, answers to 0x11 of the peer. */
@@ -63,7 +65,8 @@ function frame(opcode: OpcodeName, said: Said): Uint8Array<ArrayBuffer> {
     ...(headers.includes("hintEth") && { hintEth: ANNOUNCED }),
     ...(headers.includes("deth") && { deth: { qKey: 1, reserved: 0, sourceQpn: 1 } }),
   };
-  return encodePacket(packet);
+  const { flowLabel } = said;
+  return encodePacket(flowLabel === undefined ? packet : inGrh(packet, { flowLabel }));
 }
 
 type Step = readonly [kind: "in" | "out", frame: Uint8Array<ArrayBuffer>];
@@ -192,6 +195,15 @@ describe("AnswerOrder", () => {
       [],
       "P-28: it has no place in the order",
     );
+  });
+
+  it("C-01 (in part): tells RoCEv1's connections apart by their flow labels", () => {
+    const one = { flowLabel: 7 }, two = { flowLabel: 8 };
+    const other = { qpn: 0x23, ...two }, answer = { qpn: 0x12, ...two };
+    const begun = [write(0, one), write(0, other), ack(0, 1, answer), write(1, other)];
+    assert.deepEqual(wrong(...begun, ack(1, 2, answer), ack(0, 1, one)), []);
+    const back = [...begun, ack(1, 2, answer), ack(0, 2, answer), ack(0, 1, one)];
+    assert.equal(wrong(...back).length, 1);
   });
 
   it("tells connections of one peer apart, by PSNs or by UDP port", () => {

@@ -67,10 +67,10 @@ faults:${faults.length === 0 ? " []" : faults.map((fault) => `\n  - ${fault}`).j
 
 /** Loads, stores, atomics and flushes of a few bytes, drawn from the seed and the host's name. */
 export function randomProgram(of: { readonly seed: number; readonly accesses: number }): Program {
-  let hosts = 0;
   return function* ({ cpu }) {
-    const number = hosts++;
-    const rng = rngFor(of.seed, `accesses of host ${number}`);
+    // The begin tells the lives of one host apart.
+    const rng = rngFor(of.seed, `accesses of ${cpu.host} from ${cpu.now}`);
+    const number = cpu.host.charCodeAt(0);
     for (let left = of.accesses; left > 0; left--) {
       try {
         const region = yield* cpu.region("s");

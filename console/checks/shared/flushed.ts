@@ -3,18 +3,30 @@
  * covered that began when the store was done is promised from the flush's end on, wherever the dirty copy was.
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { Life, Lives } from "../lives.ts";
 import { type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
 import { type Access, type Region, sharedAccesses } from "./accesses.ts";
 import { isEqual, sumOf } from "./line_order.ts";
 
-/** The writes, in the order of their begins. A loss that was reported takes its bytes' promises back. */
-export function flushedWrites(notes: readonly TimedRecord[]): NotedWrite[] {
+/**
+ * The writes, in the order of their begins.
+ * @param lives of all nodes: what a flush covers after home's return is not what was stored before its failure.
+ */
+export function flushedWrites(
+  notes: readonly TimedRecord[],
+  lives: Lives["lives"] = new Map(),
+): NotedWrite[] {
   if (!notes.some(({ note }) => note.kind === "region")) return [];
-  return [...sharedAccesses(notes).regions.values()].flatMap(writesOf)
+  return [...sharedAccesses(notes).regions.values()]
+    .flatMap((region) => writesOf(region, lives.get(region.record.home) ?? []))
     .sort((x, y) => x.issued.order - y.issued.order);
 }
 
-function writesOf({ record: { home, at }, accesses }: Region): NotedWrite[] {
+function writesOf(
+  { record: { home, at }, accesses }: Region,
+  lives: readonly Life[],
+): NotedWrite[] {
   if (at === undefined) return [];
   const writes: NotedWrite[] = [], offsets: number[] = [];
   for (const access of accesses) {
@@ -32,7 +44,7 @@ function writesOf({ record: { home, at }, accesses }: Region): NotedWrite[] {
   ).sort((x, y) => x.ended!.at.order - y.ended!.at.order);
   for (const [i, write] of writes.entries()) {
     const from = offsets[i]!, to = from + write.bytes.length;
-    write.promised = coveredAt(flushes, { from, to, done: write.visible });
+    write.promised = coveredAt(flushes, { from, to, done: write.visible, lives });
   }
   return writes;
 }
@@ -40,18 +52,22 @@ function writesOf({ record: { home, at }, accesses }: Region): NotedWrite[] {
 /** When flushes that began after `done` have covered bytes [from, to), each line by one of them. */
 function coveredAt(
   flushes: readonly Access[],
-  { from, to, done }: {
+  { from, to, done, lives }: {
     readonly from: number;
     readonly to: number;
+    readonly lives: readonly Life[];
     readonly done: Instant | undefined;
   },
 ): Instant | undefined {
   if (done === undefined) return undefined;
+  const returns = (time: Time) => lives.filter((life) => life.from <= time).length;
+  const own = returns(done.time);
   let covered = from;
   let last: Instant | undefined;
   while (covered < to) {
-    const flush = flushes.find(({ note: { offset, length }, began }) =>
-      offset <= covered && offset + length > covered && isBefore(done, began)
+    const flush = flushes.find(({ note: { offset, length }, began, ended }) =>
+      offset <= covered && offset + length > covered && isBefore(done, began) &&
+      returns(ended!.at.time) === own
     );
     if (flush === undefined) return undefined;
     covered = flush.note.offset + flush.note.length;

@@ -11,7 +11,7 @@ import { isEqual, LINE_BYTES, type MayHave } from "./line_order.ts";
  * in a way that is not known, may have anything.
  */
 export function mayHaveOf(
-  { notes }: Pick<RunRecord, "notes">,
+  { notes, lives }: Pick<RunRecord, "notes" | "lives">,
   { record }: Region,
   { line, at }: { readonly line: number; readonly at: Time },
 ): MayHave {
@@ -22,7 +22,7 @@ export function mayHaveOf(
     const found = base + line * LINE_BYTES + offset;
     const unit = found - found % UNIT_BYTES;
     const before = notes.filter(({ time }) => time < at);
-    writes ??= flushedWrites(before);
+    writes ??= flushedWrites(before, lives);
     unknown ??= unknownUnits(before, record.home);
     if (unknown.has(unit)) return true;
     const own = writes.filter(({ on, from, to }) =>

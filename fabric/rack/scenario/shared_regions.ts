@@ -109,6 +109,7 @@ export function checkShared(draft: Checked, report: Report): void {
       ...region.far.map((each, i) => [[...path, "far", i], each] as const),
     ];
     for (const [at, host] of hosts) checkHost(draft, { path: at, host }, report);
+    checkVersions(draft, { path, region }, report);
     const own = region.far.indexOf(region.home);
     if (own >= 0) {
       const expected = "a host other than home, which has the memory";
@@ -139,6 +140,22 @@ function checkHost(
   if (scenario === undefined || scenario.attach === "coherent") return;
   const expected = "a host with attach: coherent, which shared regions need";
   report(path, { found: `${host}, whose card is attached by PCIe`, expected });
+}
+
+/** Decision 8: cards of two versions of RoCE drop each other's frames. */
+function checkVersions({ hosts }: Checked, { path, region }: DraftShared, report: Report): void {
+  const versionOf = (host: string) => {
+    const scenario = hosts.find(({ name }) => name === host);
+    return scenario && (scenario.roce ?? "v2");
+  };
+  const own = versionOf(region.home);
+  for (const [i, host] of region.far.entries()) {
+    const theirs = versionOf(host);
+    if (own === undefined || theirs === undefined || own === theirs) continue;
+    const found = `${host}, whose card speaks RoCE${theirs}`;
+    const expected = `a host whose card speaks RoCE${own}, as that of ${region.home}`;
+    report([...path, "far", i], { found, expected });
+  }
 }
 
 /** What a home's regions take of its memories: those with a place must fit it, and not meet. */

@@ -82,6 +82,11 @@ const WRONG: readonly Refusal[] = [
     "5: shared[0].far[1]: found a, expected a host other than home, which has the memory",
   ],
   [
+    "C-01, decision 8: a card of another version of RoCE",
+    sharing("{ name: s, home: a, far: [c, b], bytes: 64 }").replace("b: {}", "b: { roce: v1 }"),
+    "5: shared[0].far[1]: found b, whose card speaks RoCEv1, expected a host whose card speaks RoCEv2, as that of a",
+  ],
+  [
     "C-01: a card that is attached by PCIe",
     sharing("{ name: s, home: a, far: [d], bytes: 64 }"),
     "5: shared[0].far[0]: found d, whose card is attached by PCIe, expected a host with attach: coherent, which shared regions need",

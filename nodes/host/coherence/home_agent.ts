@@ -208,10 +208,12 @@ export class HomeAgent {
   }
 
   /** A core's store, into the LLC: the bytes that differ, all of them where none does. */
-  #store(address: number, { cached }: HostLine, { cached: next }: HostLine): void {
+  #store(address: number, before: HostLine, after: HostLine): void {
     const { memory, timing } = this.#parts, { llc } = memory;
-    const bytes = next as Uint8Array;
-    const [from, to] = cached instanceof Uint8Array ? differing(cached, bytes) : [0, LINE_BYTES];
+    const bytes = after.cached as Uint8Array;
+    // What an LLC line was before it was invalidated is no base: the store misses, and finds memory's bytes.
+    const base = before.llc === "I" ? after.memory : before.cached;
+    const [from, to] = base instanceof Uint8Array ? differing(base, bytes) : [0, LINE_BYTES];
     const { misses } = llc;
     this.#costPs = memory.store(address + from, bytes.subarray(from, to));
     if (llc.misses === misses) this.hits++;

@@ -3,6 +3,11 @@
  * ownership of lines, takes their bytes in the order of the link, into the LLC or the iMC (P-02), and says when each
  * write is complete; reads look at LLC and memory at once, as the card has waited for its own writes (decision 5).
  *
+ * States of a line in the LLC (C-05): `RdCur` changes none. `RdCode` leaves the line clean, as the card's copy is in S; a
+ * core's store to it sends `SnpInv`, for whose answer a core's store buffer would wait, not the core. A grant
+ * changes none either: until the bytes come a core finds the old content, as if its access had come before. A
+ * write by flow 2 leaves M, one by flow 1 I.
+ *
  * Buffers, places of a power failure and the way into memory are the IIO's (`iio.ts`), with the agent's times: a
  * byte that no core sees yet is lost here exactly where it is lost there.
  */
@@ -23,7 +28,7 @@ import type { Iio } from "./iio.ts";
 export interface AgentSink {
   /** Sends the card a message, `afterPs` from now. */
   send(message: CoherentMessage, afterPs: Time): void;
-  /** A read of the card has arrived, and with `behind` bytes of writes that are not in memory. */
+  /** A read of the card has arrived. */
   reading(read: MemoryRead): void;
   /** The card's bytes are about to be taken. */
   writing(address: number, data: Uint8Array<ArrayBuffer>): void;

@@ -278,6 +278,28 @@ export class MemorySystem {
     return address >= SCM_BASE ? "scm" : "dram";
   }
 
+  /**
+   * The LLC's copy of a line (C-05), as the one cache of all cores: M, E, or I for none. That the card has a
+   * copy in S beside it is the snoop filter's knowledge.
+   */
+  lineState(address: number): "M" | "E" | "I" {
+    const slot = this.llc.find(this.physical.lineOf(address));
+    if (slot < 0) return "I";
+    return this.llc.isDirty(slot) ? "M" : "E";
+  }
+
+  /** The card gets a copy of these lines: what is dirty goes to memory, so that both are equal to it (C-05). */
+  share(address: number, length: number): void {
+    this.combining.drain(address, length);
+    const [first, last] = this.#linesOf(address, length);
+    for (let line = first; line <= last; line++) {
+      const slot = this.llc.find(line);
+      if (slot < 0 || !this.llc.isDirty(slot)) continue;
+      this.#writeBack(line, this.llc.bytes(slot));
+      this.llc.markClean(slot);
+    }
+  }
+
   #linesOf(address: number, length: number): readonly [first: number, last: number] {
     return [this.physical.lineOf(address), this.physical.lineOf(address + length - 1)];
   }

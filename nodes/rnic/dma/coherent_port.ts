@@ -435,8 +435,14 @@ export function queueAtomic(
 ): void {
   const { address } = atomic;
   const task = newTask({ kind: "atomic", ...atomic });
-  const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
-  port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
+  const nothing = {
+    data: NOTHING,
+    toMemory: true,
+    wireBytes: 0,
+    takenAt: device.now,
+    entry: undefined,
+  };
+  port.writes.push({ number: port.asked++, address, ...nothing, task });
   pushOwned(device, port);
 }
 

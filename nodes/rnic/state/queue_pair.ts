@@ -14,7 +14,7 @@ import type {
   QpType,
   RingPlace,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
+import { flowLabel as flowLabelOf, udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
 import { createLine, type TxOrder } from "./tx_frame.ts";
 import { TIMEOUT_UNIT_PS } from "./limits.ts";
@@ -184,7 +184,10 @@ export interface Path {
   readonly dscp: number;
   readonly ttl: number;
   readonly udpSourcePort: number;
-  /** Of a GRH (RoCEv1). */
+  /**
+   * Of a GRH (RoCEv1). Without one in the address vector it comes from the two QPNs, as RoCEv2's source
+   * port does: a choice, by which flows can be told apart in captures. Linux leaves it 0.
+   */
   readonly flowLabel: number;
 }
 
@@ -197,7 +200,7 @@ function pathOf(qpn: number, attributes: Attributes): Path {
     dscp: trafficClass >> 2,
     ttl: hopLimit,
     udpSourcePort: attributes.udpSourcePort || udpSourcePort(qpn, destQpn, flowLabel),
-    flowLabel,
+    flowLabel: flowLabel || flowLabelOf(qpn, destQpn),
   };
 }
 

@@ -7,9 +7,9 @@ import { type Outputs, PORTS } from "../../../../fabric/node.ts";
 import type { RnicPlan } from "../../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { PcieMessage } from "../../../../fabric/wire/host_bus/pcie.ts";
+import type { JournalWrite, ReadRequest } from "../dma_state.ts";
 import type { LineChange } from "../../../../fabric/coherence/line_bytes.ts";
 import type { AtomicTurn } from "../responder_state.ts";
-import type { JournalWrite, ReadRequest } from "../dma_state.ts";
 
 export interface CoherentPort {
   /** Of the bus: what queued bytes take. */
@@ -62,6 +62,7 @@ export interface PortWrite {
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
   readonly wireBytes: number;
+  /** When the card took the write on. */
   readonly takenAt: Time;
   /** Of the write's last piece: what is to be told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
