@@ -7,6 +7,7 @@ import { describe, it } from "@std/testing/bdd";
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { exploreCell, type MatrixPlace } from "../../console/explore/matrix.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../../console/checks/survival.ts";
+import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import { whyUnsafe } from "../crash/matrix_rules.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -97,6 +98,38 @@ describe("C-02: cards on PCIe and on the coherent bus", () => {
     const { text } = texts("coherent");
     equal(text, "no LSB read: waits until the coherent bus has completed the writes so far");
   });
+});
+
+/** Median of perftest's latency test, direct cable, in ns. */
+function latencyNs(attach: Attachment, test: string, size: string): number {
+  const rack = new SimulatedRack(`
+name: latency
+fabric: { topology: direct }
+hosts: { a: { attach: ${attach} }, b: { attach: ${attach} } }
+programs:
+  - { on: b, run: perftest-server }
+  - { on: a, run: perftest, to: b, test: ${test}, size: ${size}, iterations: 20 }
+`).run();
+  const [result] = rack.reported("result", "a") as unknown as readonly PerftestResult[];
+  const row = result!.rows[0]!;
+  ok(result!.status === "done" && row.measures === "latency", result!.error);
+  return Math.round(row.typicalPs / 1000);
+}
+
+describe("C-02, C-11: what the conversion to PCIe costs", () => {
+  // Exact, as all times are modelled: `profile.ts` has the sources of both buses' parts.
+  for (
+    const [test, size, pcie, coherent] of [
+      ["ib_read_lat", "64B", 1752, 1287],
+      ["ib_read_lat", "4KiB", 2763, 2121],
+      ["ib_write_lat", "64B", 771, 634],
+      ["ib_write_lat", "4KiB", 2661, 2009],
+    ] as const
+  ) {
+    it(`${test} of ${size}: ${pcie} ns on PCIe, ${coherent} ns on the coherent bus`, () => {
+      same(ATTACHMENTS.map((attach) => latencyNs(attach, test, size)), [pcie, coherent]);
+    });
+  }
 });
 
 describe("C-02: the crash matrix on the coherent bus", () => {

@@ -2,37 +2,12 @@
 import type { z } from "zod";
 import { formatSize } from "../plan/units.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
-import {
-  PLACEMENTS,
-  REGION_LINE_BYTES,
-  REGION_SIZES,
-  type RegionPlacement,
-  type RegionSizes,
-} from "../plan/shared_region.ts";
-import { PS_PER_US, type Time } from "../../base/time.ts";
-import type { HostScenario } from "./scenario.ts";
+import { PLACEMENTS, REGION_LINE_BYTES, REGION_SIZES } from "../plan/shared_region.ts";
+import { PS_PER_US } from "../../base/time.ts";
+import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
 import { read, type Reading, readList, type Report } from "./reading.ts";
 import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
 import type { Path } from "./yaml_source.ts";
-
-/** A region that hosts share, as in the file (C-03). Plain data. */
-export interface SharedScenario extends RegionSizes {
-  readonly name: string;
-  readonly home: string;
-  readonly far: readonly string[];
-  readonly memory: "scm" | "dram";
-  /** Where it begins in home's SCM; absent: behind the others, from the end of the memory downwards. */
-  readonly at?: number;
-  readonly bytes: number;
-  readonly placement: RegionPlacement;
-  readonly leasePs: Time;
-  readonly directory?: "card" | "memory";
-}
-
-export interface DraftShared {
-  readonly path: Path;
-  readonly region: SharedScenario;
-}
 
 const GIB = 2 ** 30;
 /** An agent of a home's card is a bit of a mask, and the local cache is one. */
