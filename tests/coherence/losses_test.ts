@@ -3,8 +3,10 @@
  * programs see is judged by the checkers (C-09, C-10), and the run is the same in one process and in several.
  */
 import assert from "node:assert/strict";
-import { describe, it } from "@std/testing/bdd";
-import { findingsOfShared, recordOfShared, sharedRack, type SharedOf } from "./shared_rack.ts";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { reportsOf } from "../../console/rack/run_variant.ts";
+import { RackBench } from "../support/process_rack.ts";
+import { findingsOfShared, recordOfShared, type SharedOf, sharedRack } from "./shared_rack.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 
 const LOSSY = ["a", "b", "c"].flatMap((host) => [
@@ -15,14 +17,13 @@ const LOSSY = ["a", "b", "c"].flatMap((host) => [
 ]);
 const SMALLEST = ", remoteCache: 1, localCache: 1, slots: 1, entries: 1, writeBacks: 1";
 
-/** What statistics of all cards add up to. */
-function sum({ reports }: RunRecord, name: string): number {
-  let total = 0;
-  for (const report of reports) {
-    const { statistics } = report as unknown as { statistics?: Record<string, number> };
-    total += statistics?.[name] ?? 0;
+/** Accesses that have ended, by their result. */
+function results({ notes }: RunRecord): Partial<Record<"done" | "lost" | "fenced", number>> {
+  const counts: Partial<Record<"done" | "lost" | "fenced", number>> = {};
+  for (const { note } of notes) {
+    if (note.kind === "accessed") counts[note.result] = (counts[note.result] ?? 0) + 1;
   }
-  return total;
+  return counts;
 }
 
 describe("an unreliable fabric with a shared region", () => {
@@ -37,7 +38,8 @@ describe("an unreliable fabric with a shared region", () => {
       it(`C-09: loads see what stores have left, and each atomic is done once: ${name}, seed ${seed}`, () => {
         const record = recordOfShared(sharedRack({ ...rack, seed, faults: LOSSY }));
         assert.deepEqual(findingsOfShared(record), []);
-        void sum;
+        const { done = 0 } = results(record);
+        assert.ok(done > 100, `${done} accesses were done`);
       });
     }
   }
@@ -45,9 +47,15 @@ describe("an unreliable fabric with a shared region", () => {
 
 describe("a rack with a shared region that loses a part", () => {
   const FAULTS: Readonly<Record<string, readonly string[]>> = {
-    "a far host's cable, for longer than the lease": ["{ at: 60us, cut: b }", "{ at: 160us, heal: b }"],
+    "a far host's cable, for longer than the lease": [
+      "{ at: 60us, cut: b }",
+      "{ at: 160us, heal: b }",
+    ],
     "home's cable, for longer than the lease": ["{ at: 60us, cut: a }", "{ at: 160us, heal: a }"],
-    "a far host's cable, for less than the lease": ["{ at: 60us, cut: b }", "{ at: 68us, heal: b }"],
+    "a far host's cable, for less than the lease": [
+      "{ at: 60us, cut: b }",
+      "{ at: 68us, heal: b }",
+    ],
     "a far host": ["{ at: 70us, kill: b }"],
     "a far host, which comes back": ["{ at: 70us, kill: b }", "{ at: 150us, start: b }"],
     "home, which comes back": ["{ at: 70us, kill: a }", "{ at: 150us, start: a }"],
@@ -58,8 +66,61 @@ describe("a rack with a shared region that loses a part", () => {
         it(`C-10: every access is answered, and nothing old is seen: ${name}, ${placement}, ${memory}`, () => {
           const record = recordOfShared(sharedRack({ faults, placement, memory, accesses: 80 }));
           assert.deepEqual(findingsOfShared(record), []);
+          const { done = 0 } = results(record);
+          assert.ok(done > 100, `${done} accesses were done`);
         });
       }
     }
+  }
+
+  it("C-10, decision 13: a cut that outlasts the lease fences, and a shorter one does not", () => {
+    for (const [heal, isFenced] of [["160us", true], ["68us", false]] as const) {
+      const faults = ["{ at: 60us, cut: b }", `{ at: ${heal}, heal: b }`];
+      const { fenced = 0 } = results(recordOfShared(sharedRack({ faults, accesses: 80 })));
+      assert.equal(fenced > 0, isFenced, `${fenced} accesses until ${heal}`);
+    }
+  });
+});
+
+describe("an unreliable rack with a shared region, in several processes", () => {
+  let bench: RackBench;
+  beforeAll(async () => void (bench = await RackBench.open()));
+  afterAll(() => bench.close());
+
+  const program = new URL("./adds_program.ts", import.meta.url).pathname;
+  const scenario = (faults: readonly string[]) => `
+name: shared-losses
+seed: 5
+defaults: { attach: coherent, scm: { size: 1MiB }, dram: 4MiB, services: none }
+hosts: { a: {}, b: {}, c: {} }
+shared:
+  - { name: s, home: a, far: [b, c], bytes: 4KiB, lease: 20us }
+programs:
+  - { on: all, program: ${program} }
+faults:
+${faults.map((fault) => `  - ${fault}`).join("\n")}
+`;
+  const FAULTS: Readonly<Record<string, readonly string[]>> = {
+    "cables that lose, double, damage and reorder, one of which is cut": [
+      ...LOSSY,
+      "{ at: 80us, cut: b }",
+      "{ at: 150us, heal: b }",
+    ],
+    "home dies and comes back": ["{ at: 70us, kill: a }", "{ at: 150us, start: a }"],
+  };
+  for (const [name, faults] of Object.entries(FAULTS)) {
+    it(`C-10: has one digest in one process and in one per machine: ${name}`, async () => {
+      const run = { scenario: scenario(faults) };
+      const one = await bench.run({ ...run, packing: "all" });
+      const { outcome } = await bench.run({ ...run, packing: "machine" });
+      assert.ok(outcome.processes > 1);
+      assert.equal(outcome.digest, one.outcome.digest);
+      const adds = reportsOf(one.outcome).filter(({ topic }) => topic === "adds")
+        .map(({ value }) => value as { told: number });
+      assert.ok(
+        adds.length >= 2 && adds.some(({ told }) => told > 0),
+        JSON.stringify(reportsOf(one.outcome)),
+      );
+    });
   }
 });
