@@ -10,6 +10,7 @@ import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
+import { answered } from "../checks/shared/answered.ts";
 import { flushedWrites } from "../checks/shared/flushed.ts";
 import { wholeObjects } from "../checks/whole_objects.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
@@ -118,7 +119,7 @@ function hasQuestions(
 ): boolean {
   if (Object.values(own).some((make) => make().check !== undefined)) return true;
   const record = recordOf(recording, claims);
-  return [persistence, replicatedLog, wholeObjects].some(({ subjects }) => subjects(record) > 0);
+  return [persistence, replicatedLog, wholeObjects, answered].some(({ subjects }) => subjects(record) > 0);
 }
 
 /** Why a run without a violation proves little; undefined where it proves that there is none. */
@@ -176,9 +177,10 @@ function targetsOf(
   if (cut === "each") return hosts.map((host) => [host]);
   if (cut !== undefined) return [[cut.host]];
   const wanted = new Set(
-    recording.notes.flatMap(({ note }) => {
+    recording.notes.flatMap(({ node, note }) => {
       if (note.kind === "writes") return [note.on];
-      return note.kind === "region" && note.at !== undefined ? [note.home] : [];
+      // Each end of a shared region: what survives at home, and what survivors are told (C-10).
+      return note.kind === "region" ? [note.home, node] : [];
     }),
   );
   for (const node of rack.plan.nodes) {

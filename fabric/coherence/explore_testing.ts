@@ -54,7 +54,7 @@ export interface Exploration {
   readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
   /** Faults at most, else one. */
   readonly lossesMax?: number;
-  readonly directory?: "agent" | "memory";
+  readonly directory?: "card" | "memory";
   /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
   readonly isEarly?: "home's card" | "home's host";
   /** States at most: beyond, the exploration says that it is not whole. */

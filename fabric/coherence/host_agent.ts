@@ -32,10 +32,10 @@ export interface HostAgent {
   /** In the order of their coming; the first of a line may wait for a snoop. */
   readonly waiting: HostAccess[];
   /**
-   * Where the record of what is lent is (decision 7): in the agent, or beside each line in memory, where it
-   * outlasts a power failure, and its changes are writes.
+   * Where the directory of a line is (decision 7): on home's card, with a volatile record here; or beside the line
+   * in memory as well, where it outlasts a power failure, and its changes are writes.
    */
-  readonly directory: "agent" | "memory";
+  readonly directoryOf: (line: number) => "card" | "memory";
   readonly counts: HostCounts;
   /** Content of memory before anything was written. */
   readonly initial: (line: number) => Data;
@@ -51,12 +51,12 @@ export interface HostChange {
 
 /** An agent that has lent nothing. */
 export function newHostAgent(
-  { directory = "agent", ...given }:
+  { directoryOf = () => "card", ...given }:
     & Pick<HostAgent, "table" | "contents" | "initial">
-    & { readonly directory?: HostAgent["directory"] },
+    & { readonly directoryOf?: HostAgent["directoryOf"] },
 ): HostAgent {
   const counts = { notices: 0, cardWrites: 0, llcWrites: 0, directoryWrites: 0, snoops: 0 };
-  return { ...given, directory, counts, lines: new Map(), waiting: [] };
+  return { ...given, directoryOf, counts, lines: new Map(), waiting: [] };
 }
 
 /** The line as it is now. */
@@ -112,7 +112,7 @@ export function cardLost(agent: HostAgent, out: Output): void {
  */
 export function restartHost(agent: HostAgent, out: Output): void {
   for (const [line, { phase, memory }] of [...agent.lines].sort(([a], [b]) => a - b)) {
-    const isLost = agent.directory === "memory" && phase.endsWith("X");
+    const isLost = agent.directoryOf(line) === "memory" && phase.endsWith("X");
     if (isLost) out.lost.push(line);
     agent.lines.set(line, newHostLine(isLost ? LOST : memory));
   }
@@ -136,7 +136,7 @@ function apply(
   const who = `host agent, line ${line}`;
   const move = rowOf(agent.table, { state: before.phase, event, who })(before, { data });
   agent.lines.set(line, move.line);
-  count(agent, { before, after: move.line, isContent: data !== undefined });
+  count(agent, { line, before, after: move.line, isContent: data !== undefined });
   if (move.send !== undefined) {
     const { memory } = move.line;
     const carries = move.send === "GrantS" || move.send === "GrantE" ||
@@ -150,8 +150,9 @@ function apply(
 
 /** Counts what a row has done to memory. */
 function count(
-  { counts, directory }: HostAgent,
-  { before, after, isContent }: {
+  { counts, directoryOf }: HostAgent,
+  { line, before, after, isContent }: {
+    readonly line: number;
     readonly before: HostLine;
     readonly after: HostLine;
     readonly isContent: boolean;
@@ -161,9 +162,8 @@ function count(
   if (isContent) counts.cardWrites++;
   if (isCleaned) counts.llcWrites++;
   const wasLent = before.phase.replace("busy ", ""), isLent = after.phase.replace("busy ", "");
-  if (directory === "memory" && wasLent !== isLent && !isContent && !isCleaned) {
-    counts.directoryWrites++;
-  }
+  const isWritten = wasLent !== isLent && !isContent && !isCleaned;
+  if (isWritten && directoryOf(line) === "memory") counts.directoryWrites++;
   if (!before.phase.startsWith("busy") && after.phase.startsWith("busy")) counts.snoops++;
 }
 

@@ -94,13 +94,13 @@ export const HOST = -1;
 const ONE_REGION = () => 0;
 
 export function newSystem(
-  { size, tables = TABLES, links = {}, contents, initial, directory = "agent", times }: {
+  { size, tables = TABLES, links = {}, contents, initial, directory = "card", times }: {
     readonly size: SystemSize;
     readonly tables?: Tables;
     readonly links?: Links;
     readonly contents: Contents;
     readonly initial: (line: number) => Data;
-    readonly directory?: HostAgent["directory"];
+    readonly directory?: "card" | "memory";
     /** Of leases, which are events without. */
     readonly times?: LeaseTimes;
   },
@@ -120,7 +120,12 @@ export function newSystem(
   return {
     size,
     links,
-    host: newHostAgent({ table: tables.host, contents, initial, directory }),
+    host: newHostAgent({
+      table: tables.host,
+      contents,
+      initial,
+      directoryOf: () => directory,
+    }),
     home,
     fars: agents.map((agent) => ({
       ...newFarCard({

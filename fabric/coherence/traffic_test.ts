@@ -20,7 +20,7 @@ const size = {
   home: { slots: 4, entries: LINES, localCache: { lines: 2, writeBacks: 1 } },
 };
 
-function rack(directory: "agent" | "memory" = "agent"): System {
+function rack(directory: "card" | "memory" = "card"): System {
   return newSystem({ size, contents: LINE_BYTES, initial: () => new Uint8Array(64), directory });
 }
 

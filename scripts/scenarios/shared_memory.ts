@@ -3,9 +3,8 @@
  * cards and, for comparison (C-11), on memory behind PCIe cards, where the home computer uses its own memory and the
  * others send it READs, WRITEs and atomics and wait for each.
  */
-import type { Region } from "../../nodes/host/cpu/region.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { sizeOption } from "../../nodes/host/own_options.ts";
 import type { Buffer } from "../../nodes/host/memory/address_map.ts";

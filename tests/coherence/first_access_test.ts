@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_MS, PS_PER_US } from "../../fabric/base/time.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Region } from "../../nodes/host/cpu/region.ts";
+import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -373,5 +372,28 @@ describe("a shared region under faults", () => {
     assert.equal(during!.result, "RegionFenced");
     assert.ok(during!.at < 400 * PS_PER_US, `${during!.at}`);
     assert.deepEqual(after!.result, [1, 2, 3, 4]);
+  });
+});
+
+describe("a directory in memory", () => {
+  /** The far host reads each line, then writes it; nothing of that brings content to memory. */
+  function directoryWrites(more: string): number | undefined {
+    const rack = rackOf({
+      *a() {},
+      *b(s) {
+        for (let line = 0; line < 4; line++) {
+          yield* s.load(64 * line, 1);
+          yield* s.store(64 * line, bytesOf(9));
+        }
+      },
+    }, { region: `, placement: remote${more}` }).run();
+    assert.deepEqual(failures(rack), []);
+    return rack.simulator.statistics()["a"]!["regionDirectoryWrites"];
+  }
+
+  it("decision 7: each change of a line's right that comes without its content is a write, and is counted", () => {
+    // To S and to X, of four lines.
+    assert.equal(directoryWrites(", directory: memory"), 8);
+    assert.equal(directoryWrites(""), undefined);
   });
 });

@@ -17,8 +17,7 @@ import { completions } from "../../console/checks/completions.ts";
 import { silence } from "../../console/checks/silence.ts";
 import { inOrder, type RunRecord } from "../../console/checks/run_record.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
-import type { Region } from "../../nodes/host/cpu/region.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
 
 export const CHECKS = [loads, singleWriter, answered, persistence, completions, silence] as const;

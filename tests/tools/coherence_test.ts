@@ -101,9 +101,24 @@ describe("every state of the coherent card's protocol, in minutes", () => {
         const found = explore(given);
         assert.equal(found.violation, null, JSON.stringify(found.violation, null, 1));
         assert.equal(found.states, states);
+        assert.equal(found.isWhole, given.statesMax === undefined);
       },
     );
   }
+
+  whole("C-09: independent reads of independent writes: both readers see one order", () => {
+    const [x, y] = [0, 1];
+    const threads = [
+      { by: HOST, accesses: [{ line: x, store: 1 }] },
+      { by: 1, accesses: [{ line: y, store: 1 }] },
+      { by: 2, accesses: [{ line: x }, { line: y }] },
+      { by: 3, accesses: [{ line: y }, { line: x }] },
+    ];
+    for (const slots of [1, 2]) {
+      const { outcomes } = reachedOutcomes({ size: sized(3, 2, slots), threads });
+      assert.deepEqual([...outcomes].sort(), [...sequentialOutcomes(threads)].sort());
+    }
+  });
 
   whole(
     "C-05 (in part), C-12: three computers use every row of the tables but those of a loss",

@@ -68,7 +68,7 @@ describe("P-41: what is noted of a run", () => {
         const ran = await bench.run({ ...TRANSFER, method, ddio, packing: "all" });
         const [put] = ran.puts;
         assert.ok(put !== undefined && put.confirmedMessages === (put.promises ? 16 : 0));
-        const writes = notedWrites(recordOf(ran).notes, { claims: false });
+        const writes = notedWrites(recordOf(ran).notes, { ...recordOf(ran), claims: false });
         assert.equal(writes.length, put.messages);
         const { scmOffset } = put.object;
         const promised = writes.filter((write) => write.promised !== undefined);
@@ -93,7 +93,7 @@ describe("P-41: what is noted of a run", () => {
     });
     assert.deepEqual(ran.puts, [], "it reports nothing");
     const record = recordOf(ran);
-    const promised = notedWrites(record.notes, { claims: false })
+    const promised = notedWrites(record.notes, { ...record, claims: false })
       .filter((write) => write.promised !== undefined);
     assert.ok(promised.length >= 4 && promised.length < 16, `${promised.length} promises`);
     assert.equal(findingsText(checkAll(record)), "");

@@ -55,6 +55,8 @@ export interface SharedRegion extends RegionSizes {
   readonly leasePs: Time;
   /** What home waits longer than the far side, so that the two never overlap. */
   readonly leaseMarginPs: Time;
+  /** Decision 7: with `memory` the record of what is lent is beside each line, too; its changes are writes. */
+  readonly directory?: "card" | "memory";
 }
 
 /** Choices: a region of the default size fits; small tables show their limits in tests. */

@@ -12,7 +12,7 @@ import type { ProfileName } from "../plan/profile.ts";
 import type { CaptureSection } from "./schema.ts";
 import type { ExpectationName } from "../plan/vocabulary.ts";
 import type { CongestionScenario } from "./congestion.ts";
-import type { DraftShared, SharedScenario } from "./shared_regions.ts";
+import type { RegionPlacement, RegionSizes } from "../plan/shared_region.ts";
 import type { Path } from "./yaml_source.ts";
 
 /** A scenario in which `method` may be a list and `ddio` may be `both`. Plain data. */
@@ -80,6 +80,20 @@ export interface RegionScenario {
   readonly bytes: number;
 }
 
+/** A region that hosts share, as in the file (C-03). Plain data. */
+export interface SharedScenario extends RegionSizes {
+  readonly name: string;
+  readonly home: string;
+  readonly far: readonly string[];
+  readonly memory: "scm" | "dram";
+  /** Where it begins in home's SCM; absent: behind the others, from the end of the memory downwards. */
+  readonly at?: number;
+  readonly bytes: number;
+  readonly placement: RegionPlacement;
+  readonly leasePs: Time;
+  readonly directory?: "card" | "memory";
+}
+
 export interface ProgramScenario {
   readonly on: string;
   readonly run: string;
@@ -124,4 +138,9 @@ export interface DraftFault<Fault> {
 
 export interface DraftProgram extends Omit<ProgramScenario, "on"> {
   readonly on: readonly string[];
+}
+
+export interface DraftShared {
+  readonly path: Path;
+  readonly region: SharedScenario;
 }

@@ -2,36 +2,12 @@
 import type { z } from "zod";
 import { formatSize } from "../plan/units.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
-import {
-  PLACEMENTS,
-  REGION_LINE_BYTES,
-  REGION_SIZES,
-  type RegionPlacement,
-  type RegionSizes,
-} from "../plan/shared_region.ts";
-import { PS_PER_US, type Time } from "../../base/time.ts";
-import type { HostScenario } from "./scenario.ts";
+import { PLACEMENTS, REGION_LINE_BYTES, REGION_SIZES } from "../plan/shared_region.ts";
+import { PS_PER_US } from "../../base/time.ts";
+import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
 import { read, type Reading, readList, type Report } from "./reading.ts";
 import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
 import type { Path } from "./yaml_source.ts";
-
-/** A region that hosts share, as in the file (C-03). Plain data. */
-export interface SharedScenario extends RegionSizes {
-  readonly name: string;
-  readonly home: string;
-  readonly far: readonly string[];
-  readonly memory: "scm" | "dram";
-  /** Where it begins in home's SCM; absent: behind the others, from the end of the memory downwards. */
-  readonly at?: number;
-  readonly bytes: number;
-  readonly placement: RegionPlacement;
-  readonly leasePs: Time;
-}
-
-export interface DraftShared {
-  readonly path: Path;
-  readonly region: SharedScenario;
-}
 
 const GIB = 2 ** 30;
 /** An agent of a home's card is a bit of a mask, and the local cache is one. */
@@ -82,6 +58,9 @@ export const sharedSchema = mapping({
   slots: integer(1, 4096).optional().describe("requests that home's card works on at a time"),
   entries: entries.optional().describe("lines that are lent at a time"),
   writeBacks: integer(1, 4096).optional().describe("lines that a cache writes back at a time"),
+  directory: oneOf(["card", "memory"]).optional().describe(
+    "where the record of lent lines is: home's card, or its memory as well, which costs writes",
+  ),
 });
 export type SharedSection = z.infer<typeof sharedSchema>;
 

@@ -33,7 +33,7 @@ describe("shared", () => {
     const plan = planOf(sharing(
       "{ name: s, home: a, far: [b, c], bytes: 128, at: 4KiB, placement: local, lease: 20us }",
       "{ name: t, home: b, far: [a], bytes: 64KiB, memory: dram, slots: 1, remoteCache: 2 }",
-      "{ name: u, home: a, far: [c], bytes: 64 }",
+      "{ name: u, home: a, far: [c], bytes: 64, directory: memory }",
     ));
     const [s, t] = configOf(plan, "b").shared!;
     assert.deepEqual(s, {
@@ -64,6 +64,7 @@ describe("shared", () => {
     assert.deepEqual(its.map(({ name }) => name), ["s", "u"]);
     assert.equal(its[1]!.address, SCM_BASE + 2 ** 20 - 4096);
     assert.deepEqual(its[1]!.far.map(({ agent }) => agent), [2]);
+    assert.equal(its[1]!.directory, "memory");
     assert.equal(configOf(plan, "d").shared, undefined);
     assert.deepEqual(configOf(plan, "a-rnic").attach, { bitsPerSecond: 192e9 });
     assert.equal(configOf(plan, "d-rnic").attach, undefined);
@@ -134,6 +135,11 @@ const WRONG: readonly Refusal[] = [
     "a far host twice",
     sharing("{ name: s, home: a, far: [b, b], bytes: 64 }"),
     "5: shared[0].far: found a list, expected a list of 1 to 30 different hosts' names",
+  ],
+  [
+    "decision 7: a directory that is nowhere",
+    sharing("{ name: s, home: a, far: [b], bytes: 64, directory: host }"),
+    '5: shared[0].directory: found "host", expected card or memory',
   ],
   [
     "decision 13: a lease of no time",

@@ -22,7 +22,7 @@ export class FarPort {
   readonly #send: (access: FarAccess) => void;
   readonly #ended: (ticket: number, result: FarResult, data?: Uint8Array) => void;
   /** Requests that the card has not answered. */
-  readonly #waiting = new Map<number, FarRequest>();
+  readonly #waiting = new Set<number>();
 
   constructor(
     { send, ended }: {
@@ -35,7 +35,7 @@ export class FarPort {
   }
 
   request(ticket: number, { region, line, op, change, lines }: FarRequest): void {
-    this.#waiting.set(ticket, { region, line, op, change, lines });
+    this.#waiting.add(ticket);
     this.#send({
       kind: "far-access",
       tag: ticket,
@@ -47,18 +47,14 @@ export class FarPort {
     });
   }
 
-  /** @returns the request that it answers; undefined where that has ended before. */
-  take({ tag, result, data }: FarAnswer): FarRequest | undefined {
-    const request = this.#waiting.get(tag);
-    if (request === undefined) return undefined;
-    this.#waiting.delete(tag);
-    this.#ended(tag, result, data);
-    return request;
+  /** An answer; one to a request that has ended before changes nothing. */
+  take({ tag, result, data }: FarAnswer): void {
+    if (this.#waiting.delete(tag)) this.#ended(tag, result, data);
   }
 
   /** The card is gone: what it was asked may or may not have been done (decision 13). */
   disconnected(): void {
-    const tickets = [...this.#waiting.keys()];
+    const tickets = [...this.#waiting];
     this.#waiting.clear();
     for (const ticket of tickets) this.#ended(ticket, "fenced");
   }

@@ -32,6 +32,8 @@ export interface HomeAgentParts {
   readonly memory: MemorySystem;
   readonly timing: HostTiming;
   readonly processingPs: Time;
+  /** Where the record of a line is (decision 7). */
+  readonly directoryOf: HostAgent["directoryOf"];
   /** Sends a message, which departs `processingPs` from now. */
   readonly send: (message: LineMessage) => void;
   /** An access has ended; `costPs` is what its core has to pay beyond its wait. */
@@ -70,7 +72,12 @@ export class HomeAgent {
     this.#parts = parts;
     const initial = (line: number) => this.#fromMemory(line);
     this.#agent = {
-      ...newHostAgent({ table: HOST_TABLE, contents: CONTENTS, initial }),
+      ...newHostAgent({
+        table: HOST_TABLE,
+        contents: CONTENTS,
+        initial,
+        directoryOf: parts.directoryOf,
+      }),
       changed: (line, change) => this.#changed(line, change),
     };
   }
@@ -78,6 +85,11 @@ export class HomeAgent {
   /** Notices that the card's E has become M [0060]. */
   get notices(): number {
     return this.#agent.counts.notices;
+  }
+
+  /** Writes of a directory in memory which no content of the line took along (decision 7). */
+  get directoryWrites(): number {
+    return this.#agent.counts.directoryWrites;
   }
 
   /** When {@link run} has something to do. */

@@ -6,35 +6,12 @@ import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import type { Cpu, Source, Steps } from "../cpu/program.ts";
-import {
-  type Region,
-  RegionFenced,
-  RegionLost,
-  type RegionRange,
-  RegionRefused,
-} from "../cpu/region.ts";
+import type { Cpu, Region, Source, Steps } from "../cpu/program.ts";
+import { RegionFenced, RegionLost, type RegionRange, RegionRefused } from "../cpu/region.ts";
 import { hold } from "../cpu/wait_site.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import { type Piece, piecesOf, writeOf } from "./line_pieces.ts";
-import type { LineRequest, Outcome } from "./shared_regions.ts";
-
-/** What a handle needs of its host's regions. */
-export interface RegionAccess {
-  readonly flushCosts: { readonly issuePs: Time; readonly fencePs: Time };
-  ready(region: SharedRegion, cpu: Cpu): Steps<void>;
-  deregister(region: SharedRegion, cpu: Cpu): Steps<void>;
-  /** A number for an access's audit records. */
-  nextId(): number;
-  begin(region: SharedRegion, request: LineRequest): number;
-  outcome(ticket: number): Outcome | undefined;
-  flushRoomAt(region: SharedRegion, line: number): Time;
-  changesOf(region: SharedRegion, line: number): number;
-  stored(region: SharedRegion, line: number): void;
-  polled(): void;
-  /** Signals that say that a line may have changed. */
-  signalsOf(region: SharedRegion, line: number): readonly string[];
-}
+import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
 
 /** A choice: how often a line is looked at of which no copy is near, so that none can be invalidated. */
 const POLL_PS = PS_PER_US;

@@ -11,27 +11,29 @@ import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
-import { partIn, SCM_BASE, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type {
-  FarAnswer,
   FarInvalidate,
-  FarOp,
-  FarResult,
   LineMessage,
   RegionMessage,
 } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Cpu, Steps } from "../cpu/program.ts";
-import { type Region, RegionRefused, type SharedRegions } from "../cpu/region.ts";
+import type { Cpu, Region, Steps } from "../cpu/program.ts";
+import { RegionRefused, type SharedRegions } from "../cpu/region.ts";
 import type { HostBus } from "../cpu/host_bus.ts";
-import { AddressFault, type AddressMap } from "../memory/address_map.ts";
+import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { FarPort } from "./far_port.ts";
 import { HomeAgent } from "./home_agent.ts";
 import { PlacementJudge } from "./placement_judge.ts";
-import { type RegionAccess, RegionHandle } from "./region_handle.ts";
-import { traceBegin, traceEnd, traceLineMessage, traceState } from "./region_trace.ts";
+import { HomePlaces } from "./home_places.ts";
+import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
+import { LineChanges } from "./line_changes.ts";
+import { Registration } from "./registration.ts";
+import { RegionHandle } from "./region_handle.ts";
+import { declareRegion, noteState, reportLost } from "./region_reports.ts";
+import { traceBegin, traceEnd, traceLineMessage } from "./region_trace.ts";
 
 /** The parts of a host that shared regions work with. */
 export interface RegionHost {
@@ -54,30 +56,6 @@ export interface RegionParts {
   readonly ended: (ticket: number) => void;
 }
 
-/** What a core asks of a line; `lines`: of a flush. */
-export interface LineRequest {
-  readonly op: Exclude<FarOp, "own">;
-  /** Index in the region. */
-  readonly line: number;
-  readonly change?: LineChange | undefined;
-  readonly lines?: number | undefined;
-}
-
-/** How an access has ended. `data`: the line as a load saw it, as it was before an atomic. */
-export interface Outcome {
-  readonly result: FarResult;
-  readonly data?: Uint8Array | undefined;
-  /** What its core owes beyond its wait. */
-  readonly costPs: Time;
-}
-
-/** Virtual addresses [from, to) of a region at home. */
-interface Place {
-  readonly region: SharedRegion;
-  readonly from: number;
-  readonly to: number;
-}
-
 export class HostRegions implements SharedRegions, RegionAccess {
   loads = 0;
   stores = 0;
@@ -92,17 +70,15 @@ export class HostRegions implements SharedRegions, RegionAccess {
   readonly #parts: RegionParts;
   readonly #home: HomeAgent;
   readonly #far: FarPort;
-  readonly #places: readonly Place[];
+  readonly #places: HomePlaces;
   #tickets = 0;
   /** Of audit records. */
   #ids = 0;
   readonly #outcomes = new Map<number, Outcome>();
-  /** By region: the power-on of the card at which it was registered. */
-  readonly #registered = new Map<number, number>();
+  readonly #registration = new Registration();
   /** Regions that audit records know. */
   readonly #declared = new Set<number>();
-  /** How often what cores may have seen of a line has changed, by region and line. */
-  readonly #changes = new Map<string, number>();
+  readonly #changes: LineChanges;
   /** When what the lost card had lent counts as lost; NEVER without one. */
   #lostAt: Time = NEVER;
   /** Since when cores of this life may access regions at home: leases of an earlier life are over then. */
@@ -111,11 +87,10 @@ export class HostRegions implements SharedRegions, RegionAccess {
   constructor(parts: RegionParts) {
     this.#parts = parts;
     const { host, plan } = parts;
-    this.#places = this.regions.filter((region) => partIn(region, host.name) === "home")
-      .map((region) => placeOf(host.map, region));
-    const judged = this.#places.map(({ region }) => region).filter(({ placement }) =>
-      placement === "auto"
-    );
+    this.#changes = new LineChanges((name) => host.signal(name));
+    const own = this.regions.filter((region) => this.isHome(region));
+    this.#places = new HomePlaces(own, host.map);
+    const judged = own.filter(({ placement }) => placement === "auto");
     this.judge = judged.length === 0
       ? undefined
       : new PlacementJudge(judged, (signal) => host.signal(signal));
@@ -123,13 +98,17 @@ export class HostRegions implements SharedRegions, RegionAccess {
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
+      directoryOf: (line) => this.#regionAt(line)?.directory ?? "card",
       send: (message) => {
         if (host.out.tracing) this.#traceSent(message);
         host.bus.send(message);
       },
       ended: (answer, costPs) => this.#endedAtHome(answer, costPs),
       changed: (line) => this.#changedAtHome(line),
-      state: (line, state) => this.#state(line, state),
+      state: (line, state) => {
+        const at = this.#places.at(line);
+        if (at !== undefined) noteState(host, at, state);
+      },
     });
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
@@ -142,7 +121,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   get hasHomes(): boolean {
-    return this.#places.length > 0;
+    return !this.#places.isEmpty;
   }
 
   /** When {@link run} has something to do. */
@@ -165,7 +144,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
       case "line":
         return this.#fromCard(message);
       case "far-answer":
-        return this.#answered(message);
+        this.#far.take(message);
+        return;
       case "far-invalidate":
         return this.#invalidated(message);
       case "far-access":
@@ -178,12 +158,12 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const { now } = this.#parts.host;
     if (isUp) return;
     this.#far.disconnected();
-    this.#registered.clear();
-    if (this.#places.length > 0) {
+    this.#registration.clear();
+    if (this.hasHomes) {
       this.#home.disconnected(now);
       this.#lostAt = this.#leasesEndAt(now);
     }
-    for (const region of this.regions) this.#wakeAll(region);
+    for (const region of this.regions) this.#changes.add(region);
   }
 
   /** An event of the firmware. @returns whether it was about a region. */
@@ -191,13 +171,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
     switch (event.type) {
       case "REGION_LOST": {
         const region = this.#regionOf(event.region);
-        this.#reportLost(region, [{ line: event.first, lines: event.count }]);
+        this.#lost(region, [{ line: event.first, lines: event.count }]);
         return true;
       }
       case "REGION_FENCED": {
         const region = this.#regionOf(event.region);
         this.#parts.host.out.report("region-fenced", { region: region.name, agent: event.agent });
-        this.#wakeAll(region);
+        this.#changes.add(region);
         return true;
       }
       case "REGION_COUNTS": {
@@ -222,8 +202,11 @@ export class HostRegions implements SharedRegions, RegionAccess {
       );
     }
     yield* this.ready(region, cpu);
-    if (!this.isHome(region) && !this.#isRegistered(region)) yield* this.#register(region, cpu);
-    this.#declare(region, cpu);
+    if (!this.isHome(region) && !this.#isRegistered(region)) {
+      yield* this.#registration.register(region, cpu);
+    }
+    if (cpu.auditing && !this.#declared.has(region.id)) declareRegion(cpu, region);
+    this.#declared.add(region.id);
     return new RegionHandle(this, { region, isHome: this.isHome(region), cpu });
   }
 
@@ -231,22 +214,17 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return partIn(region, this.#parts.host.name) === "home";
   }
 
-  /**
-   * Returns when the region can be accessed: a far host's is registered (C-03). Without a card it returns at once:
-   * an access ends as fenced then. @throws RegionRefused
-   */
   *ready(region: SharedRegion, cpu: Cpu): Steps<void> {
     if (this.isHome(region)) {
       if (cpu.now < this.#homeFrom) yield* cpu.sleep(this.#homeFrom - cpu.now);
       return;
     }
     if (cpu.card === undefined || this.#isRegistered(region)) return;
-    yield* this.#register(region, cpu);
+    yield* this.#registration.register(region, cpu);
   }
 
-  #isRegistered({ id }: SharedRegion): boolean {
-    const { card } = this.#parts.host.bus;
-    return card !== undefined && this.#registered.get(id) === card;
+  #isRegistered(region: SharedRegion): boolean {
+    return this.#registration.has(region, this.#parts.host.bus.card);
   }
 
   /**
@@ -256,22 +234,16 @@ export class HostRegions implements SharedRegions, RegionAccess {
   *expose(cpu: Cpu): Steps<void> {
     const { card } = cpu;
     while (this.#exposedFrom > cpu.now) yield* cpu.sleep(this.#exposedFrom - cpu.now);
-    for (const { region } of this.#places) {
+    for (const region of this.#places.regions) {
       if (cpu.card !== card || card === undefined) return;
-      yield* this.#register(region, cpu);
+      yield* this.#registration.register(region, cpu);
     }
   }
 
-  /** The region is registered no more: its copies are written back. @throws RegionRefused */
-  *deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
-    this.#registered.delete(region.id);
-    if (cpu.card === undefined) return;
-    const reply = yield* cpu.command({ op: "deregister-region", region: region.id });
-    if (reply.status === "ok") return;
-    throw new RegionRefused(`Cannot deregister region ${region.name}: ${reply.reason}`);
+  deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
+    return this.#registration.deregister(region, cpu);
   }
 
-  /** Begins an access; {@link outcome} has its end. @returns its number. */
   begin(region: SharedRegion, request: LineRequest): number {
     const { host } = this.#parts, { op, line, change, lines } = request;
     const ticket = this.#tickets++;
@@ -289,22 +261,18 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return ticket;
   }
 
-  /** How an access has ended, once; undefined while it has not. */
   outcome(ticket: number): Outcome | undefined {
     const outcome = this.#outcomes.get(ticket);
     this.#outcomes.delete(ticket);
     return outcome;
   }
 
-  /** When the iMC has room for a write-back of a line at home. */
   flushRoomAt(region: SharedRegion, line: number): Time {
     return this.#home.flushRoomAt(region.address / LINE_BYTES + line);
   }
 
-  /** How often what cores have seen of a line may have changed; see {@link lineSignal}. */
   changesOf(region: SharedRegion, line: number): number {
-    return (this.#changes.get(lineSignal(region, line)) ?? 0) +
-      (this.#changes.get(regionSignal(region)) ?? 0);
+    return this.#changes.of(region, line);
   }
 
   polled(): void {
@@ -312,7 +280,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   signalsOf(region: SharedRegion, line: number): readonly string[] {
-    return [lineSignal(region, line), regionSignal(region)];
+    return this.#changes.signalsOf(region, line);
   }
 
   nextId(): number {
@@ -324,21 +292,12 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return { issuePs, fencePs };
   }
 
-  /** This host's own store: its other programs may wait for it. */
   stored(region: SharedRegion, line: number): void {
-    this.#wake(lineSignal(region, line));
+    this.#changes.add(region, line);
   }
 
   refusePlain(address: number, length: number): void {
-    for (const { region, from, to } of this.#places) {
-      if (address >= to || address + length <= from) continue;
-      const where = `${length} B at 0x${address.toString(16)}`;
-      throw new AddressFault(
-        `Cannot access ${where} by plain instructions: they are of region ${region.name}, whose ` +
-          `lines other hosts may have: expected const r = yield* cpu.region("${region.name}"), ` +
-          `then yield* r.load or r.store at ${Math.max(0, address - from)}`,
-      );
-    }
+    this.#places.refusePlain(address, length);
   }
 
   statistics(): Record<string, number> {
@@ -352,13 +311,16 @@ export class HostRegions implements SharedRegions, RegionAccess {
       regionInvalidations: this.invalidations,
       regionLostLines: this.lostLines,
       regionFenced: this.fenced,
-      ...(this.#places.length > 0 && {
+      ...(this.hasHomes && {
         regionHits: hits,
         regionMisses: misses,
         regionSnoops: snoops,
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
+        ...(this.#places.some(({ region: { directory } }) => directory === "memory") && {
+          regionDirectoryWrites: this.#home.directoryWrites,
+        }),
         ...(this.judge && { regionMoves: this.judge.moves }),
       }),
     };
@@ -379,12 +341,6 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#parts.ended(ticket);
   }
 
-  #answered(message: FarAnswer): void {
-    const request = this.#far.take(message);
-    if (request === undefined || message.result !== "done" || request.op !== "store") return;
-    this.#wake(lineSignal(this.#regionOf(request.region), request.line));
-  }
-
   #count(op: LineRequest["op"], change: LineChange | undefined): void {
     if (op === "load") this.loads++;
     else if (op === "flush") this.flushes++;
@@ -401,117 +357,46 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   #traceSent({ op, address, data }: LineMessage): void {
-    const line = address / LINE_BYTES, region = this.#regionAt(line);
-    if (region === undefined) return;
-    const index = line - region.address / LINE_BYTES;
-    traceLineMessage(this.#parts.host.out, { region, line: index, op, data });
+    const at = this.#places.at(address / LINE_BYTES);
+    if (at !== undefined) traceLineMessage(this.#parts.host.out, { ...at, op, data });
   }
 
   #invalidated({ region, line }: FarInvalidate): void {
     this.invalidations++;
-    this.#wake(lineSignal(this.#regionOf(region), line));
+    this.#changes.add(this.#regionOf(region), line);
   }
 
-  #changedAtHome(line: number): void {
-    const region = this.#regionAt(line);
-    if (region === undefined) return;
+  #changedAtHome(number: number): void {
+    const at = this.#places.at(number);
+    if (at === undefined) return;
     this.invalidations++;
-    this.#wake(lineSignal(region, line - region.address / LINE_BYTES));
+    this.#changes.add(at.region, at.line);
   }
 
-  #wakeAll(region: SharedRegion): void {
-    this.#wake(regionSignal(region));
-  }
-
-  #wake(name: string): void {
-    this.#changes.set(name, (this.#changes.get(name) ?? 0) + 1);
-    this.#parts.host.signal(name);
-  }
-
-  #state(line: number, state: "M" | "E" | "S" | "I"): void {
-    const { host } = this.#parts, region = this.#regionAt(line);
-    if (region === undefined) return;
-    const index = line - region.address / LINE_BYTES;
-    if (host.out.tracing) traceState(host.out, { region, line: index, state });
-    if (!host.out.auditing) return;
-    host.out.audit?.(host.name, {
-      kind: "line-state",
-      region: region.name,
-      line: index,
-      cache: "llc",
-      state,
-    });
-  }
-
-  // ── registration, loss ─────────────────────────────────────────────────────────────────────────
-
-  *#register(region: SharedRegion, cpu: Cpu): Steps<void> {
-    const retryPs = Math.ceil(region.leasePs / TRIES_PER_LEASE);
-    let reason = "the card has no power";
-    for (let tries = 0; tries < REGISTER_TRIES; tries++) {
-      const { card } = cpu;
-      if (card !== undefined) {
-        const reply = yield* cpu.command({ op: "register-region", region: region.id });
-        if (reply.status === "ok") {
-          this.#registered.set(region.id, card);
-          return;
-        }
-        reason = reply.reason;
-        // EBUSY: home has not exposed it, or an earlier life of a card has to end first.
-        if (reply.errno !== "EBUSY" && cpu.card === card) break;
-      }
-      yield* cpu.sleep(retryPs);
-    }
-    throw new RegionRefused(`Cannot register region ${region.name}: ${reason}`);
-  }
-
-  #declare(region: SharedRegion, cpu: Cpu): void {
-    if (this.#declared.has(region.id) || !cpu.auditing) return;
-    this.#declared.add(region.id);
-    const { name, home, bytes, memory, address, leasePs, leaseMarginPs } = region;
-    cpu.audit({
-      kind: "region",
-      region: name,
-      home: home.host,
-      bytes,
-      ...(memory === "scm" && { at: address - SCM_BASE }),
-      answerWithinPs: ANSWER_LEASES * (leasePs + leaseMarginPs),
-    });
-  }
+  // ── loss ───────────────────────────────────────────────────────────────────────────────────────
 
   #cardLost(now: Time): void {
     this.#lostAt = NEVER;
-    const lost = this.#home.cardLost(now);
-    for (const { region } of this.#places) {
-      const first = region.address / LINE_BYTES;
-      const its = lost.filter((line) => this.#regionAt(line) === region).map((each) =>
-        each - first
-      );
-      if (its.length > 0) this.#reportLost(region, rangesOf(its));
-      this.#wakeAll(region);
+    const lost = this.#home.cardLost(now).flatMap((number) => this.#places.at(number) ?? []);
+    for (const region of this.#places.regions) {
+      const lines = lost.filter((each) => each.region === region).map(({ line }) => line);
+      if (lines.length > 0) this.#lost(region, rangesOf(lines));
+      this.#changes.add(region);
     }
   }
 
-  #reportLost(
+  #lost(
     region: SharedRegion,
     lines: readonly { readonly line: number; readonly lines: number }[],
   ): void {
-    const { host } = this.#parts;
-    const ranges = lines.map(({ line, lines: count }) => ({
-      offset: line * LINE_BYTES,
-      length: count * LINE_BYTES,
-    }));
     for (const { lines: count } of lines) this.lostLines += count;
-    host.out.report("region-lost", { region: region.name, ranges });
-    if (host.out.auditing) {
-      host.out.audit?.(host.name, { kind: "region-lost", region: region.name, ranges });
-    }
-    this.#wakeAll(region);
+    reportLost(this.#parts.host, region, lines);
+    this.#changes.add(region);
   }
 
   /** When no far card serves what was lent up to `from` (decision 13). */
   #leasesEndAt(from: Time): Time {
-    const ends = this.#places.map(({ region: { leasePs, leaseMarginPs } }) =>
+    const ends = this.#places.regions.map(({ leasePs, leaseMarginPs }) =>
       cardLostAt(from, { lease: leasePs, grace: leaseMarginPs })
     );
     return Math.max(0, ...ends);
@@ -526,44 +411,4 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const region = this.regions.find((each) => each.id === id);
     return region ?? fail(`${this.#parts.host.name} got a message about region ${id}`);
   }
-
-  /** The region at home that has this line of memory. */
-  #regionAt(line: number): SharedRegion | undefined {
-    const address = line * LINE_BYTES;
-    return this.#places.find(({ region }) =>
-      address >= region.address && address < region.address + region.bytes
-    )?.region;
-  }
-}
-
-/**
- * A choice: home may need a boot, or the rest of a lease, before it exposes a region; a far host asks for 8 leases.
- */
-const TRIES_PER_LEASE = 4, REGISTER_TRIES = 32;
-/**
- * What an access waits for at most, one after the other: a registration's end, the far card's lease, home's wait
- * for another far card's, and home's card.
- */
-const ANSWER_LEASES = 4;
-
-/** Raised when what cores have seen of a line may have changed. */
-function lineSignal(region: SharedRegion, line: number): string {
-  return `region-${region.id}-${line}`;
-}
-
-/** Raised when that holds for all lines of a region. */
-function regionSignal(region: SharedRegion): string {
-  return `region-${region.id}`;
-}
-
-/** A region in DRAM takes the memory that the plan has for it, before all else. */
-function placeOf(map: AddressMap, region: SharedRegion): Place {
-  const { memory, address, bytes } = region;
-  if (memory === "scm") {
-    const from = map.scm.address + address - SCM_BASE;
-    return { region, from, to: from + bytes };
-  }
-  const buffer = map.allocateContiguous(bytes);
-  if (buffer.pages[0] !== address) fail(`Region ${region.name} is not where the plan has it`);
-  return { region, from: buffer.address, to: buffer.address + bytes };
 }

@@ -32,8 +32,8 @@ import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { HostBus } from "./host_bus.ts";
 import type { Account } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
-import { type Region, RegionRefused, type SharedRegions } from "./region.ts";
-import type { Cpu, Measurement, Source, Steps, Threads, Wait } from "./program.ts";
+import { RegionRefused, type SharedRegions } from "./region.ts";
+import type { Cpu, Measurement, Region, Source, Steps, Threads, Wait } from "./program.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 

@@ -9,7 +9,6 @@ import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
 import type { DemandPaging } from "./demand_paging.ts";
-import type { Region } from "./region.ts";
 
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
@@ -185,6 +184,37 @@ export interface Threads<Context> {
    * @param name unique among the threads of this program.
    */
   spawn(name: string, thread: (context: Context) => Steps<void>): void;
+}
+
+/**
+ * A region that a program has registered. Offsets are from its first byte. An access that crosses lines of 64 B is
+ * done line by line, in order. They cross a bus, so each is a generator, which returns when it is done everywhere
+ * (decision 1); the next begins then, so that a program's accesses have their order in all hosts' eyes (decision
+ * 16). All but `fence` throw `RegionLost` and `RegionFenced` (`region.ts`).
+ */
+export interface Region {
+  readonly name: string;
+  readonly bytes: number;
+  /** Whether the memory is this host's. */
+  readonly isHome: boolean;
+  load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
+  /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
+  store(offset: number, bytes: Uint8Array): Steps<void>;
+  /** Atomic on 8 B at a multiple of 8, little-endian. @returns the old value. */
+  fetchAdd(offset: number, operand: bigint): Steps<bigint>;
+  /** The same: stores `swap` where `compare` is found. @returns the old value. */
+  compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
+  /** Orders private stores before it with accesses to the region; those have their order already. */
+  fence(): Steps<void>;
+  /** Returns when the bytes are in home's persistence domain, whichever cache has them (decision 12). */
+  flush(offset: number, length: number): Steps<void>;
+  /**
+   * Waits until bytes differ from what this program has last seen of them here: it wakes on the invalidation of a
+   * copy (decision 19), and looks again every microsecond where no copy can be near.
+   */
+  waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
+  /** Writes all copies back. At home: of all hosts. Accesses of this host end (decision 21). */
+  deregister(): Steps<void>;
 }
 
 /**

@@ -1,10 +1,8 @@
 /**
- * A shared region in a program's view (C-03), and what the host's cores need of the part behind it
- * (`coherence/`). Accesses cross a bus, so each is a generator: it returns when it is done everywhere (decision 1).
- * They block, so that a program's accesses have their order in all hosts' eyes (decision 16).
+ * How accesses to shared regions fail, and what the host's cores need of the part behind them (`coherence/`).
+ * {@link Region} is what programs have.
  */
-import type { Time } from "../../../fabric/base/time.ts";
-import type { Cpu, Steps } from "./program.ts";
+import type { Cpu, Region, Steps } from "./program.ts";
 
 /** Bytes [offset, offset + length) of a region. */
 export interface RegionRange {
@@ -46,35 +44,6 @@ export class RegionFenced extends Error {
 /** A region that cannot be used: the reason has what was found and what was expected. */
 export class RegionRefused extends Error {
   override readonly name = "RegionRefused";
-}
-
-/**
- * A region that a program has registered. Offsets are from its first byte. An access that crosses lines of 64 B is
- * done line by line, in order. All but `fence` throw {@link RegionLost} and {@link RegionFenced}.
- */
-export interface Region {
-  readonly name: string;
-  readonly bytes: number;
-  /** Whether the memory is this host's. */
-  readonly isHome: boolean;
-  load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
-  /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
-  store(offset: number, bytes: Uint8Array): Steps<void>;
-  /** Atomic on 8 B at a multiple of 8, little-endian. @returns the old value. */
-  fetchAdd(offset: number, operand: bigint): Steps<bigint>;
-  /** The same: stores `swap` where `compare` is found. @returns the old value. */
-  compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
-  /** Orders private stores before it with accesses to the region; those have their order already. */
-  fence(): Steps<void>;
-  /** Returns when the bytes are in home's persistence domain, whichever cache has them (decision 12). */
-  flush(offset: number, length: number): Steps<void>;
-  /**
-   * Waits until bytes differ from what this program has last seen of them here: it wakes on the invalidation of a
-   * copy (decision 19), and looks again every microsecond where no copy can be near.
-   */
-  waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
-  /** Writes all copies back. At home: of all hosts. Accesses of this host end (decision 21). */
-  deregister(): Steps<void>;
 }
 
 /** What a core needs of the host's shared regions. */

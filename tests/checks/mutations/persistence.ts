@@ -6,7 +6,7 @@ import type { NotedWrite } from "../../../console/checks/values.ts";
 import { type Mutation, type Mutations, withNote } from "./runs.ts";
 
 function writesIn(run: SeenRun, isPromised: boolean): NotedWrite[] {
-  return notedWrites(run.notes, { claims: false })
+  return notedWrites(run.notes, { ...run, claims: false })
     .filter(({ promised }) => (promised !== undefined) === isPromised);
 }
 
@@ -117,7 +117,7 @@ export const PERSISTENCE: Mutations = {
     least: 3,
     *mutants(run) {
       const notes = run.notes.filter(({ note }) => note.kind !== "persistent");
-      const tail = notedWrites(notes, { claims: false }).at(-1)!;
+      const tail = notedWrites(notes, { ...run, claims: false }).at(-1)!;
       for (const { on: host, from: at, name } of tail.after) {
         yield [name, withBytes({ ...run, notes }, { host, at, bytes: new Uint8Array(8) })];
       }

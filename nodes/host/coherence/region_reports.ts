@@ -1,0 +1,51 @@
+/** What a host reports of shared regions, and its audit records, by which checkers judge C-09 and C-10. */
+import type { Outputs } from "../../../fabric/node.ts";
+import { SCM_BASE, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import type { Cpu } from "../cpu/program.ts";
+import { LINE_BYTES } from "../memory/llc.ts";
+import type { RegionLine } from "./home_places.ts";
+import { traceState } from "./region_trace.ts";
+
+/**
+ * What an access waits for at most, one after the other: a registration's end, the far card's lease, home's wait
+ * for another far card's, and home's card.
+ */
+const ANSWER_LEASES = 4;
+
+/** A host uses a region from now on. */
+export function declareRegion(cpu: Cpu, region: SharedRegion): void {
+  const { name, home, bytes, memory, address, leasePs, leaseMarginPs } = region;
+  cpu.audit({
+    kind: "region",
+    region: name,
+    home: home.host,
+    bytes,
+    ...(memory === "scm" && { at: address - SCM_BASE }),
+    answerWithinPs: ANSWER_LEASES * (leasePs + leaseMarginPs),
+  });
+}
+
+/** Lines whose last value is gone (C-10). */
+export function reportLost(
+  { name, out }: { readonly name: string; readonly out: Outputs },
+  region: SharedRegion,
+  lines: readonly { readonly line: number; readonly lines: number }[],
+): void {
+  const ranges = lines.map(({ line, lines: count }) => ({
+    offset: line * LINE_BYTES,
+    length: count * LINE_BYTES,
+  }));
+  out.report("region-lost", { region: region.name, ranges });
+  if (out.auditing) out.audit?.(name, { kind: "region-lost", region: region.name, ranges });
+}
+
+/** The LLC's state of a line has changed (C-05: in the CPU's cache, too). */
+export function noteState(
+  { name, out }: { readonly name: string; readonly out: Outputs },
+  { region, line }: RegionLine,
+  state: "M" | "E" | "S" | "I",
+): void {
+  if (out.tracing) traceState(out, { region, line, state });
+  if (!out.auditing) return;
+  out.audit?.(name, { kind: "line-state", region: region.name, line, cache: "llc", state });
+}

@@ -1,0 +1,54 @@
+/** Which regions the card of the host knows (C-03, decision 21), by the card's power-on. */
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
+import { RegionRefused } from "../cpu/region.ts";
+
+/**
+ * A choice: home may need a boot, or the rest of a lease, before it exposes a region; a far host asks for 8 leases.
+ */
+const TRIES_PER_LEASE = 4, REGISTER_TRIES = 32;
+
+export class Registration {
+  /** By region: the power-on of the card at which it was registered. */
+  readonly #cards = new Map<number, number>();
+
+  /** @param card the power-on of the card that is there; undefined without one. */
+  has({ id }: SharedRegion, card: number | undefined): boolean {
+    return card !== undefined && this.#cards.get(id) === card;
+  }
+
+  /** The card is gone, with all that it knew. */
+  clear(): void {
+    this.#cards.clear();
+  }
+
+  /** Registers a region: home's exposes it, a far host's card asks home's. @throws RegionRefused */
+  *register(region: SharedRegion, cpu: Cpu): Steps<void> {
+    const retryPs = Math.ceil(region.leasePs / TRIES_PER_LEASE);
+    let reason = "the card has no power";
+    for (let tries = 0; tries < REGISTER_TRIES; tries++) {
+      const { card } = cpu;
+      if (card !== undefined) {
+        const reply = yield* cpu.command({ op: "register-region", region: region.id });
+        if (reply.status === "ok") {
+          this.#cards.set(region.id, card);
+          return;
+        }
+        reason = reply.reason;
+        // EBUSY: home has not exposed it, or an earlier life of a card has to end first.
+        if (reply.errno !== "EBUSY" && cpu.card === card) break;
+      }
+      yield* cpu.sleep(retryPs);
+    }
+    throw new RegionRefused(`Cannot register region ${region.name}: ${reason}`);
+  }
+
+  /** Returns when all copies are written back. @throws RegionRefused */
+  *deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
+    this.#cards.delete(region.id);
+    if (cpu.card === undefined) return;
+    const reply = yield* cpu.command({ op: "deregister-region", region: region.id });
+    if (reply.status === "ok") return;
+    throw new RegionRefused(`Cannot deregister region ${region.name}: ${reply.reason}`);
+  }
+}
