@@ -31,7 +31,10 @@ export interface RunTimes {
   /** Programs are at work from here on, and the last of them is done at `length`. */
   readonly from: Time;
   readonly length: Time;
-  /** From the first write to the last confirmation; all of the above where no program notes a write. */
+  /**
+   * From the first write, or access to a shared region, to the last confirmation; all of the above where no program
+   * notes one.
+   */
   readonly busy: Interval;
 }
 

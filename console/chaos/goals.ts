@@ -134,7 +134,9 @@ const SHAPED_BYTES = 16;
 /** The shape of each message in SCM, unless other writes overlap it. */
 function shapes({ record }: RoundOutcome): Set<Shape> {
   const found = new Set<Shape>();
-  for (const [host, on] of Map.groupBy(notedWrites(record.notes, { ...record, claims: false }), byHost)) {
+  for (
+    const [host, on] of Map.groupBy(notedWrites(record.notes, { ...record, claims: false }), byHost)
+  ) {
     const image = record.scm(host);
     if (image === undefined) continue;
     const sorted = on.toSorted((x, y) => x.from - y.from);

@@ -59,9 +59,13 @@ export function referenceOf(of: {
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
 }
 
+/** Of writes, and of accesses to shared regions: coherence has something to do between them. */
+const BEGINS: ReadonlySet<string> = new Set(["writes", "access"]);
+const ENDS: ReadonlySet<string> = new Set(["visible", "persistent", "accessed"]);
+
 function busyIn(notes: readonly TimedRecord[]): Interval | undefined {
-  const first = notes.find(({ note }) => note.kind === "writes");
-  const last = notes.findLast(({ note }) => note.kind === "visible" || note.kind === "persistent");
+  const first = notes.find(({ note }) => BEGINS.has(note.kind));
+  const last = notes.findLast(({ note }) => ENDS.has(note.kind));
   return first && last && { from: first.time, to: last.time };
 }
 

@@ -41,10 +41,22 @@ export interface SharedOf {
 
 /** A rack whose hosts all run one program. */
 export function sharedRack(of: SharedOf = {}): ExploredRack {
+  const { seed = 1, accesses = 60 } = of;
+  const [variant] = variants(parseScenario(sharedScenario(of), "shared.yaml"));
+  const program = of.program ?? randomProgram({ seed, accesses });
+  return {
+    plan: makePlan(variant!),
+    inputs: {},
+    own: { "./shared.ts": () => ({ program }) },
+  };
+}
+
+/** The text of the scenario: each host runs `./shared.ts`. */
+export function sharedScenario(of: SharedOf = {}): string {
   const { seed = 1, lines = 2, placement = "remote", memory = "scm", faults = [] } = of;
-  const { hosts = ["a", "b", "c"], more = "", accesses = 60 } = of;
+  const { hosts = ["a", "b", "c"], more = "" } = of;
   const far = hosts.slice(1).join(", ");
-  const text = `name: shared
+  return `name: shared
 seed: ${seed}
 defaults: { attach: coherent, scm: { size: 1MiB }, dram: 4MiB, services: none }
 hosts: { ${hosts.map((host) => `${host}: {}`).join(", ")} }
@@ -56,13 +68,6 @@ programs:
 ${hosts.map((host) => `  - { on: ${host}, program: ./shared.ts }`).join("\n")}
 faults:${faults.length === 0 ? " []" : faults.map((fault) => `\n  - ${fault}`).join("")}
 `;
-  const [variant] = variants(parseScenario(text, "shared.yaml"));
-  const program = of.program ?? randomProgram({ seed, accesses });
-  return {
-    plan: makePlan(variant!),
-    inputs: {},
-    own: { "./shared.ts": () => ({ program }) },
-  };
 }
 
 /** Loads, stores, atomics and flushes of a few bytes, drawn from the seed and the host's name. */

@@ -5,7 +5,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEVER, PS_PER_S } from "../../fabric/base/time.ts";
 import type { Checker, ImageView, ReportSeen, RunRecord } from "../../console/checks/run_record.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
-import { SimulatedRack } from "./simulated_rack.ts";
+import { type RackOptions, SimulatedRack } from "./simulated_rack.ts";
 import type { Life } from "../../console/checks/lives.ts";
 
 export interface SeenRun {
@@ -21,9 +21,13 @@ export interface SeenRun {
 }
 
 /** Runs a scenario to its end. @throws AssertionError where a promise of the rack is broken. */
-export function seenRun(scenario: string): SeenRun {
+export function seenRun(
+  scenario: string,
+  { programs }: Pick<RackOptions, "programs"> = {},
+): SeenRun {
   const frames: FrameSeen[] = [];
   const rack = new SimulatedRack(scenario, {
+    ...(programs && { programs }),
     observer: {
       scope: "wire",
       see: (seen) => {

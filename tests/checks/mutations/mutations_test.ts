@@ -13,6 +13,7 @@ import { LINE_RATE } from "./line_rate.ts";
 import { PERSISTENCE } from "./persistence.ts";
 import { LOG_RECORDS } from "./replicated_log.ts";
 import { type Mutations, runOf, SCENARIOS } from "./runs.ts";
+import { ANSWERED, LOADS, STATES } from "./shared.ts";
 import { SILENCE } from "./silence.ts";
 import { WHOLE_OBJECTS } from "./whole_objects.ts";
 
@@ -26,6 +27,9 @@ const MUTATIONS: Readonly<Record<string, Mutations>> = {
   "answers-in-order": ANSWERS,
   "ports-keep-their-rate": LINE_RATE,
   "objects-are-whole": WHOLE_OBJECTS,
+  "loads-return-the-last-store": LOADS,
+  "single-writer-or-readers": STATES,
+  "every-access-is-answered": ANSWERED,
 };
 
 describe("P-41: a real run that was changed", () => {

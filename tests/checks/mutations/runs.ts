@@ -1,5 +1,6 @@
 /** Real runs that keep every promise, and what it is to change one. */
 import type { AuditRecord } from "../../../fabric/audit.ts";
+import { randomProgram, sharedScenario } from "../../coherence/shared_rack.ts";
 import { type SeenRun, seenRun } from "../../support/seen_run.ts";
 
 function pair(
@@ -60,12 +61,16 @@ export const SCENARIOS = {
   }),
   replaced: REPLACED,
   log: LOG,
+  shared: sharedScenario({ seed: 5, accesses: 60 }),
 } as const;
+
+/** Programs that scenarios name. */
+const PROGRAMS = { "./shared.ts": randomProgram({ seed: 5, accesses: 60 }) };
 
 const runs = new Map<string, SeenRun>();
 
 export function runOf(name: keyof typeof SCENARIOS): SeenRun {
-  const run = runs.get(name) ?? seenRun(SCENARIOS[name]);
+  const run = runs.get(name) ?? seenRun(SCENARIOS[name], { programs: PROGRAMS });
   runs.set(name, run);
   return run;
 }
