@@ -533,7 +533,7 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
 };
 
 /** The coherent RNIC. */
-const COHERENCE_NUMBERS = ["02", "03", "04", "05", "06", "07", "08", "11"];
+const COHERENCE_NUMBERS = ["03", "04", "05", "06", "07", "08", "11"];
 const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   "C-01": {
     proof: [
@@ -545,6 +545,17 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "tshark reads the same of RoCEv1, global route headers and tags",
     ],
     lacks: "the coherent attachment's layers, protocol conversion and caches on a rack",
+  },
+  "C-02": {
+    proof: [
+      "…, DDIO …: the same promises, requests and surviving bytes",
+      "…: holds where PCIe's rules say so, and nowhere else",
+      "… of …: … ns on PCIe, … ns on the coherent bus",
+      "writes take effect in order, reads and interrupts see them, with any number of credits",
+      "at every instant, a core that sees the flag sees the data",
+      "the flow bit leads past the LLC where the architecture looks at it",
+    ],
+    lacks: "a table of a shared region's accesses beside READ and WRITE on PCIe (C-11)",
   },
   "C-09": {
     proof: [
