@@ -62,6 +62,7 @@ export function writeLines(
       data: piece(data, done, length),
       toMemory,
       wireBytes: FLIT_BYTES * writeFlits(address + done, length),
+      takenAt: device.now,
       entry: isLast ? entry : undefined,
       task: isShared(port, at)
         ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
@@ -179,7 +180,7 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
 
 /** One message for consecutive lines that are all kept, or all given back. @returns when the bus is free. */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
-  const { address, data, toMemory, number } = write;
+  const { address, data, toMemory, number, takenAt } = write;
   const mayKeep = port.asking.length === 0;
   const end = address + data.length;
   let from = address, keeps = false, freeAt: Time = 0;
@@ -197,8 +198,9 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
       if (keeps) port.counters.busLinesKept += lines;
       const first = from - from % LINE_BYTES;
       port.away.push({ address: first, lines, keeps, isLast: isEnd });
-      const message = { kind: "coherent", op, tag: number, address: from, data: bytes, toMemory };
-      freeAt = device.out.send(PORTS.rnicBus, message as CoherentMessage, device.stageAt);
+      const place = { tag: number, address: from, data: bytes, toMemory, takenAt };
+      const message = { kind: "coherent", op, ...place } as const;
+      freeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
       from = at;
     }
     if (isEnd) return freeAt;
@@ -434,7 +436,7 @@ export function queueAtomic(
   const { address } = atomic;
   const task = newTask({ kind: "atomic", ...atomic });
   const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
-  port.writes.push({ number: port.asked++, address, ...nothing, task });
+  port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
   pushOwned(device, port);
 }
 

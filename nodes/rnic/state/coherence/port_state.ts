@@ -62,6 +62,8 @@ export interface PortWrite {
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
   readonly wireBytes: number;
+  /** When the card took the write on. */
+  readonly takenAt: Time;
   /** Of the write's last piece: what is to be told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
   /** Of a line of a shared region: what agent 0 does. */
