@@ -63,6 +63,7 @@ export class HomeBench {
       memory,
       timing: RIG_TIMING,
       processingPs: PROCESSING_PS,
+      directoryOf: () => "card",
       send: (message) => this.#toCard(message),
       ended: (answer, costPs) => this.#end({ answer, at: this.now, costPs }),
       changed: (line) => void this.changes.push(line),
