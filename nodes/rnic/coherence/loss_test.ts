@@ -143,6 +143,22 @@ describe("a cable that is cut", () => {
     assert.equal(r.store("far", 10, 1), "done");
   });
 
+  it("decision 13: a queue pair that fails ends the far card's life at once, and home waits for the lease", () => {
+    const leasePs = 2000 * PS_PER_US;
+    const r = new RegionRig(regionPlan({ leasePs }));
+    r.register();
+    r.store("far", 0, 1);
+    r.rig.fate = () => "drop";
+    const cut = r.rig.now;
+    const far = r.begin("far", "load", 1), home = r.begin("home", "load", 0);
+    r.rig.run(() => r.done.has(far) && r.done.has(home));
+    const answers = [far, home].map((tag) => r.done.get(tag)!);
+    assert.deepEqual(answers.map(({ result }) => result), ["fenced", "lost"]);
+    const [farPs, homePs] = answers.map(({ at }) => at - cut) as [number, number];
+    assert.ok(farPs < 300 * PS_PER_US, `${farPs / PS_PER_US} us`);
+    assert.ok(homePs > leasePs / 2 && homePs < leasePs + BOUND, `${homePs / PS_PER_US} us`);
+  });
+
   it("C-10: a cut that is shorter than the lease costs time and nothing else", () => {
     const r = new RegionRig(regionPlan({ leasePs: 200 * PS_PER_US }));
     r.register();
