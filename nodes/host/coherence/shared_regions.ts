@@ -98,7 +98,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
-      directoryOf: (line) => this.#regionAt(line)?.directory ?? "card",
+      directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
       send: (message) => {
         if (host.out.tracing) this.#traceSent(message);
         host.bus.send(message);
@@ -318,7 +318,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
-        ...(this.#places.some(({ region: { directory } }) => directory === "memory") && {
+        ...(this.regions.some((region) => this.isHome(region) && region.directory === "memory") && {
           regionDirectoryWrites: this.#home.directoryWrites,
         }),
         ...(this.judge && { regionMoves: this.judge.moves }),
