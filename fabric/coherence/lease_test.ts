@@ -14,7 +14,7 @@ import { HOST_TABLE } from "./host_agent_table.ts";
 import { homeBus } from "./home_card.ts";
 import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
 import type { Access, WireMessage } from "./messages.ts";
-import { newOutput, rangesOf } from "./output.ts";
+import { newOutput, type Output, rangesOf } from "./output.ts";
 
 const TIMES = { lease: 8000, grace: 100 };
 const CACHE = { lines: 4, writeBacks: 2 };
@@ -93,12 +93,19 @@ function holding(access: Access, now = 0): Pair {
   return cards;
 }
 
-function woken(does: typeof farWake, card: FarCard, now: number): ReturnType<typeof newOutput>;
-function woken(does: typeof homeWake, card: HomeCard, now: number): ReturnType<typeof newOutput>;
-function woken(does: (card: never, out: never) => void, card: { now: number }, now: number) {
+/** What the far card does by itself at a time. */
+function farAt(card: FarCard, now: number): Output {
   const out = newOutput();
   card.now = now;
-  does(card as never, out as never);
+  farWake(card, out);
+  return out;
+}
+
+/** The same of home's card. */
+function homeAt(card: HomeCard, now: number): Output {
+  const out = newOutput();
+  card.now = now;
+  homeWake(card, out);
   return out;
 }
 
@@ -109,12 +116,12 @@ describe("the lease of a pair of cards", () => {
     assert.equal(far.lease?.until, TIMES.lease);
     assert.equal(home.leases.get(1)?.until, TIMES.lease + TIMES.grace);
     // All renewals are lost from now on.
-    woken(farWake, far, TIMES.lease / 2);
-    assert.deepEqual(woken(farWake, far, TIMES.lease - 1).lost, []);
-    assert.deepEqual(woken(farWake, far, TIMES.lease).lost, [0]);
+    farAt(far, TIMES.lease / 2);
+    assert.deepEqual(farAt(far, TIMES.lease - 1).lost, []);
+    assert.deepEqual(farAt(far, TIMES.lease).lost, [0]);
     assert.equal(farLine(far, 0).state, "I");
-    assert.deepEqual(woken(homeWake, home, TIMES.lease + TIMES.grace - 1).lost, []);
-    assert.deepEqual(woken(homeWake, home, TIMES.lease + TIMES.grace).lost, [0]);
+    assert.deepEqual(homeAt(home, TIMES.lease + TIMES.grace - 1).lost, []);
+    assert.deepEqual(homeAt(home, TIMES.lease + TIMES.grace).lost, [0]);
   });
 
   it("decision 13: an access at L finds the lease over, though nothing has woken the card", () => {
@@ -131,7 +138,7 @@ describe("the lease of a pair of cards", () => {
 
   it("decision 13: counts from sending, not from the answer", () => {
     const cards = holding(LOAD);
-    const renewal = woken(farWake, cards.far, TIMES.lease / 2);
+    const renewal = farAt(cards.far, TIMES.lease / 2);
     assert.deepEqual(renewal.wire.map(({ kind, stamp }) => [kind, stamp]), [["Renew", 4000]]);
     // A thousand ps later, there and back.
     const sent = talk(cards, 5000, { first: renewal.wire });
@@ -173,7 +180,7 @@ describe("the lease of a pair of cards", () => {
     };
     talk(cards, 3000, { first: [dirty] });
     assert.equal(homeNextAt(cards.home), 4000);
-    const late = woken(homeWake, cards.home, 4000);
+    const late = homeAt(cards.home, 4000);
     assert.deepEqual(late.wire.map(({ kind, stamp }) => [kind, stamp]), [["Renewed", 3000]]);
   });
 
@@ -182,7 +189,7 @@ describe("the lease of a pair of cards", () => {
     const { far, home } = cards;
     far.lines.clear();
     assert.equal(farNextAt(far), NEVER);
-    const over = woken(homeWake, home, TIMES.lease + TIMES.grace);
+    const over = homeAt(home, TIMES.lease + TIMES.grace);
     assert.deepEqual([over.lost, over.wire], [[], []]);
     assert.equal(homeLine(home, 0).sharers, 0);
     assert.equal(homeNextAt(home), NEVER);
@@ -201,10 +208,10 @@ describe("the lease of a pair of cards", () => {
     home.now = 10;
     stopRenewing(home, 1);
     assert.equal(homeLine(home, 0).owner, 1);
-    const renewal = woken(farWake, far, TIMES.lease / 2);
+    const renewal = farAt(far, TIMES.lease / 2);
     assert.deepEqual(talk(cards, 5000, { first: renewal.wire }).map(({ kind }) => kind), ["Renew"]);
-    assert.deepEqual(woken(farWake, far, TIMES.lease).lost, [0]);
-    assert.deepEqual(woken(homeWake, home, TIMES.lease + TIMES.grace).lost, [0]);
+    assert.deepEqual(farAt(far, TIMES.lease).lost, [0]);
+    assert.deepEqual(homeAt(home, TIMES.lease + TIMES.grace).lost, [0]);
   });
 
   it("decision 14: a card that is up does not take a late Welcome of home's next life for its own", () => {

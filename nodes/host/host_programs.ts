@@ -10,7 +10,7 @@ import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
-import type { Cpu, Steps } from "./cpu/program.ts";
+import type { Cpu, Region, Steps } from "./cpu/program.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
@@ -283,7 +283,10 @@ export class HostPrograms {
         if (watch === undefined) return run({ cpu, device });
         this.#watches.set(name, watch);
         const verbs = watch.watched(device.verbs);
-        return run({ cpu: watch.watched(cpu), device: { ...device, verbs } });
+        // A region's functions are watched as those of its core are.
+        const region = watch.watched({ region: (name: string) => watchedRegion(watch, cpu, name) });
+        const watched = Object.assign(watch.watched(cpu), region);
+        return run({ cpu: watched, device: { ...device, verbs } });
       },
       onReturn: () => {
         this.#watches.delete(name);
@@ -365,6 +368,10 @@ export class HostPrograms {
       ...(order !== undefined && { order }),
     };
   }
+}
+
+function* watchedRegion(watch: CallWatch, cpu: Cpu, name: string): Steps<Region> {
+  return watch.watched(yield* cpu.region(name));
 }
 
 function programNamed(programs: Readonly<Record<string, Program>>, name: string): Program {

@@ -212,6 +212,21 @@ describe("a shared region", () => {
     assert.equal(failed!.message, "Cannot use region t: b has a part in s");
   });
 
+  it("decision 1: a call without yield* is told of, as it does nothing", () => {
+    const rack = rackOf({
+      *a(s) {
+        s.store(0, bytesOf(1));
+        yield* s.load(0, 1);
+      },
+      *b() {},
+    }).run();
+    const [failed] = failures(rack) as { message: string }[];
+    assert.match(
+      failed!.message,
+      /^store at first_access_test\.ts:\d+:\d+ did nothing: found no yield/,
+    );
+  });
+
   it("decision 19: a wait for a change wakes on the invalidation, or ends by its deadline", () => {
     const rack = rackOf({
       *a(s, { cpu }) {

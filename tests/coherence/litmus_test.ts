@@ -8,8 +8,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import type { Region } from "../../nodes/host/cpu/region.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 

@@ -56,7 +56,7 @@ function survivor(rack: SimulatedRack, { object }: PutResult): Uint8Array {
 describe("C-02: cards on PCIe and on the coherent bus", () => {
   for (const method of METHODS) {
     for (const ddio of SWITCHES) {
-      it(`${method}, DDIO ${ddio}: the same promises, requests and surviving bytes`, () => {
+      it(`C-02: ${method}, DDIO ${ddio}: the same promises, requests and surviving bytes`, () => {
         const [pcie, coherent] = ATTACHMENTS.map((attach) => {
           const { rack, result } = put({ attach, method, ddio });
           const { status, promises, requests, confirmed } = result as PutResult & {
@@ -116,7 +116,7 @@ programs:
   return Math.round(row.typicalPs / 1000);
 }
 
-describe("C-02, C-11: what the conversion to PCIe costs", () => {
+describe("C-02: what the conversion to PCIe costs", () => {
   // Exact, as all times are modelled: `profile.ts` has the sources of both buses' parts.
   for (
     const [test, size, pcie, coherent] of [
@@ -126,7 +126,7 @@ describe("C-02, C-11: what the conversion to PCIe costs", () => {
       ["ib_write_lat", "4KiB", 2661, 2009],
     ] as const
   ) {
-    it(`${test} of ${size}: ${pcie} ns on PCIe, ${coherent} ns on the coherent bus`, () => {
+    it(`C-02: ${test} of ${size}: ${pcie} ns on PCIe, ${coherent} ns on the coherent bus`, () => {
       same(ATTACHMENTS.map((attach) => latencyNs(attach, test, size)), [pcie, coherent]);
     });
   }
@@ -148,7 +148,7 @@ describe("C-02: the crash matrix on the coherent bus", () => {
     )
   );
   for (const method of METHODS) {
-    it(`P-41: ${method}: holds where PCIe's rules say so, and nowhere else`, async () => {
+    it(`C-02, P-41: ${method}: holds where PCIe's rules say so, and nowhere else`, async () => {
       for (const place of places.filter((each) => each.method === method)) {
         const { safe, crashPoints, counterexample } = await exploreCell(place);
         const why = whyUnsafe(place);

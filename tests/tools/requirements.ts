@@ -533,7 +533,7 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
 };
 
 /** The coherent RNIC. */
-const COHERENCE_NUMBERS = ["02", "03", "04", "05", "06", "07", "08", "11"];
+const COHERENCE_NUMBERS = ["03", "04", "05", "06", "07", "08", "11"];
 const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   "C-01": {
     proof: [
@@ -546,6 +546,17 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
     ],
     lacks: "the coherent attachment's layers, protocol conversion and caches on a rack",
   },
+  "C-02": {
+    proof: [
+      "…, DDIO …: the same promises, requests and surviving bytes",
+      "…: holds where PCIe's rules say so, and nowhere else",
+      "… of …: … ns on PCIe, … ns on the coherent bus",
+      "writes take effect in order, reads and interrupts see them, with any number of credits",
+      "at every instant, a core that sees the flag sees the data",
+      "the flow bit leads past the LLC where the architecture looks at it",
+    ],
+    lacks: "a table of a shared region's accesses beside READ and WRITE on PCIe (C-11)",
+  },
   "C-09": {
     proof: [
       "…, either side first, each placement: sequential consistency",
@@ -553,9 +564,10 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "two computers, one line: verbs beside the cores",
       "two computers, one line: the copy moves at any time, the first 8 000 states",
       "many agents, few lines, false sharing: loads return the last store",
+      "returns the last store, and zeros before the first",
+      "is judged for each pair of states",
+      "hosts that access the same lines of a rack keep every promise, copies kept …",
     ],
-    lacks:
-      "on a rack: the protocol is proved; checkers outside of the nodes, with chaos and explorer",
   },
   "C-10": {
     proof: [
@@ -564,8 +576,12 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "without a fault nothing is fenced or lost, and at last no message goes",
       "the far card stops at L after sending, and home gives away at L + ε after receiving",
       "are reported as ranges",
+      "ends within the bound, to the picosecond",
+      "never finds old data once the loss is reported",
+      "…, copies kept …: survivors are answered, and told what is lost",
+      "survives power failures of either host at every instant, and survivors are answered, copies kept …",
+      "that is answered before memory has accepted it is found",
     ],
-    lacks: "on a rack: the protocol is proved; nodes that lose power and cables that are cut",
   },
   "C-12": {
     proof: [

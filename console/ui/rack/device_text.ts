@@ -9,6 +9,16 @@ export function kindText(kind: Node["kind"]): string {
   return kind === "rnic" ? "RNIC" : kind;
 }
 
+/** Of a host, whether its card is on the processor's coherent bus. */
+export function isCoherent({ config }: Node): boolean {
+  return config["attach"] === "coherent";
+}
+
+/** `coherent bus`, `PCIe`: what is between a host and its card. */
+export function busText(host: Node): string {
+  return isCoherent(host) ? "coherent bus" : "PCIe";
+}
+
 /** `DDIO on · ADR`, of a host. */
 export function hostText({ config }: Node): string {
   const ddio = config["ddio"] === true ? "DDIO on" : "DDIO off";
@@ -20,6 +30,13 @@ export function deviceText(node: Node, counters: Counters | undefined): string {
   if (counters === undefined) return "";
   if (node.kind === "rnic") {
     const { queuePairs = 0, framesIn = 0, framesOut = 0 } = counters;
+    const { remoteCacheLines: remote, localCacheLines: local = 0 } = counters;
+    // Of a card with shared regions: what its two caches have.
+    if (remote !== undefined) {
+      return `lines: ${count(remote)} remote, ${count(local)} local · ${count(framesOut)} ↑ ${
+        count(framesIn)
+      } ↓`;
+    }
     return `${plural(queuePairs, "queue pair")} · ${count(framesOut)} ↑ ${count(framesIn)} ↓`;
   }
   const { queuePeakBytes = 0, pausedPs = 0 } = counters;

@@ -18,7 +18,15 @@ import {
 } from "../data/shown.ts";
 import { bitRate, cut } from "../figures.ts";
 import { isSelected, select, selection } from "../state.ts";
-import { busyShare, deviceText, type Gauge, gaugesOf, hostText } from "./device_text.ts";
+import {
+  busText,
+  busyShare,
+  deviceText,
+  type Gauge,
+  gaugesOf,
+  hostText,
+  isCoherent,
+} from "./device_text.ts";
 import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./layout.ts";
 import { RNIC_SUFFIX } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
@@ -102,7 +110,15 @@ function LargeHost(
   const x = box.x + box.w / 2;
   return (
     <>
-      <line class="bus" x1={x} y1={cardBox.y + cardBox.h} x2={x} y2={box.y} />
+      <line
+        class={isCoherent(node) ? "bus coherent" : "bus"}
+        x1={x}
+        y1={cardBox.y + cardBox.h}
+        x2={x}
+        y2={box.y}
+      >
+        <title>{busText(node)}</title>
+      </line>
       {card !== undefined && <SmallDevice node={card} box={cardBox} />}
       <Device name={node.name} box={box}>
         <text class="name" x="12" y="21">{cut(node.name, 14)}</text>

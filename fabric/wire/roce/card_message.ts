@@ -62,9 +62,11 @@ const CLASS = {
   RSP: "coherence-response",
 } as const satisfies Readonly<Record<string, CoherenceClass>>;
 
+const ALL_MESSAGES = { ...WIRE_MESSAGES, ...CONTROL_MESSAGES };
+
 /** The opcode's class of a message. */
 export function cardMessageClass(kind: CardMessage["kind"]): CoherenceClass {
-  return CLASS[{ ...WIRE_MESSAGES, ...CONTROL_MESSAGES }[kind].class];
+  return CLASS[ALL_MESSAGES[kind].class];
 }
 
 /** Command codes with their class, by the message's name. */
@@ -77,7 +79,7 @@ const CODES = Object.fromEntries(
 /** Physical addresses end here on every machine that has this bus; a line's number is then a safe integer. */
 const ADDRESS_BITS = 52;
 const LINES_END = 2 ** ADDRESS_BITS / COHERENCE_LINE_BYTES;
-const LINE_BIGINT = BigInt(COHERENCE_LINE_BYTES);
+const ADDRESS_END = 1n << BigInt(ADDRESS_BITS);
 const EMPTY = new Uint8Array(0);
 
 export function isCardRefusal(
@@ -128,10 +130,25 @@ export function encodeCardMessage(message: CardMessage, context: CardContext): C
     agent: message.agent,
     offset: change === undefined || change.kind === "write" ? 0 : change.offset,
     lines: form.lines === "none" ? 0 : "lines" in message ? message.lines ?? 1 : 1,
-    address: BigInt(line) * LINE_BIGINT,
+    address: BigInt(line * COHERENCE_LINE_BYTES),
     stamp: BigInt(stamp ?? 0),
   };
+  checkNumbers(kind, header);
   return { operation, header, payload: payloadOf(message, change) };
+}
+
+/** @throws for a number that its field does not hold: the header's writer does not look. */
+function checkNumbers(kind: string, header: CoherenceEth): void {
+  const { region, transaction, life, homeLife, placementVersion, agent, lines } = header;
+  const isWord = (value: number) => value >>> 0 === value;
+  const fits = isWord(region) && isWord(transaction) && isWord(life) && isWord(homeLife) &&
+    isWord(placementVersion) && agent <= 0xff && lines <= 0xffff;
+  assert(
+    fits,
+    `Cannot encode ${kind}: a number of its header does not fit its field: region ${region}, ` +
+      `transaction ${transaction}, life ${life}, homeLife ${homeLife}, agent ${agent}, ` +
+      `placementVersion ${placementVersion}, lines ${lines}`,
+  );
 }
 
 function statusOf(message: CardMessage): typeof COHERENCE_STATUS[number] {
@@ -279,10 +296,12 @@ function checkLines(
   if (lines === 0 && kind !== "Hello" && kind !== "Welcome" && address !== 0n) {
     return refusal("address", hex(address), `0 of ${kind}`);
   }
-  if (address % LINE_BIGINT !== 0n) {
+  const at = address < ADDRESS_END ? Number(address) : NaN;
+  if (at % COHERENCE_LINE_BYTES > 0) {
     return refusal("address", hex(address), `a multiple of ${COHERENCE_LINE_BYTES}`);
   }
-  if ((address / LINE_BIGINT) + BigInt(Math.max(lines, 1)) > BigInt(LINES_END)) {
+  // False of NaN, too.
+  if (!(at / COHERENCE_LINE_BYTES + Math.max(lines, 1) <= LINES_END)) {
     return refusal("address", hex(address), `${lines} lines that end by 2^${ADDRESS_BITS}`);
   }
   return undefined;
@@ -327,7 +346,7 @@ function messageOf(
 type Parts = Pick<CardPacket, "header" | "payload">;
 
 function lineNumber({ address }: CoherenceEth): number {
-  return Number(address / LINE_BIGINT);
+  return Number(address) / COHERENCE_LINE_BYTES;
 }
 
 function placementOf({ remote, placementVersion }: CoherenceEth): Placement {

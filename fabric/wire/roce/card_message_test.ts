@@ -105,6 +105,9 @@ describe("encodeCardMessage", () => {
     [{ ...INV, line: -1 }, /line -1 of agent 1/],
     [{ ...INV, line: 2 ** 46 }, /expected a line below/],
     [{ ...INV, agent: 0 }, /line 5 of agent 0/],
+    [{ ...INV, agent: 256 }, /does not fit its field: .* agent 256/],
+    [{ ...INV, life: 2 ** 32 }, /does not fit its field: .* life 4294967296/],
+    [{ ...INV, homeLife: -1 }, /does not fit its field: .* homeLife -1/],
   ];
 
   for (const [message, error] of BAD) {

@@ -51,6 +51,53 @@ export const COHERENCE_ETH_FIELDS = [
 export const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
 export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
 
+/** By hand, for speed: a rack of coherent cards sends little else. `headers_test.ts` holds it against the table. */
+export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
+  const bits = view.getUint8(at + 2), counts = view.getUint32(at + 24);
+  return {
+    version: view.getUint8(at),
+    command: view.getUint8(at + 1),
+    state: bits >> 5,
+    placed: (bits & 0x10) !== 0,
+    remote: (bits & 0x08) !== 0,
+    change: (bits >> 1) & 3,
+    stamped: (bits & 1) !== 0,
+    status: view.getUint8(at + 3),
+    region: view.getUint32(at + 4),
+    transaction: view.getUint32(at + 8),
+    life: view.getUint32(at + 12),
+    homeLife: view.getUint32(at + 16),
+    placementVersion: view.getUint32(at + 20),
+    agent: counts >>> 24,
+    offset: (counts >>> 16) & 0xff,
+    lines: counts & 0xffff,
+    address: view.getBigUint64(at + 28),
+    stamp: view.getBigUint64(at + 36),
+  };
+}
+
+/** The same the other way. The encoder of messages has checked what does not fit its field. */
+export function writeCoherenceEth(view: DataView, at: number, header: CoherenceEth): void {
+  const { state, placed, remote, change, stamped, agent, offset, lines } = header;
+  view.setUint8(at, header.version);
+  view.setUint8(at + 1, header.command);
+  view.setUint8(
+    at + 2,
+    (state << 5) | (placed ? 0x10 : 0) | (remote ? 0x08 : 0) | (change << 1) | (stamped ? 1 : 0),
+  );
+  view.setUint8(at + 3, header.status);
+  view.setUint32(at + 4, header.region);
+  view.setUint32(at + 8, header.transaction);
+  view.setUint32(at + 12, header.life);
+  view.setUint32(at + 16, header.homeLife);
+  view.setUint32(at + 20, header.placementVersion);
+  view.setUint8(at + 24, agent);
+  view.setUint8(at + 25, offset);
+  view.setUint16(at + 26, lines);
+  view.setBigUint64(at + 28, header.address);
+  view.setBigUint64(at + 36, header.stamp);
+}
+
 /** 1 had no lives, versions of placements, masks or atomics; no card ever sent it. */
 export const COHERENCE_VERSION = 2;
 export const COHERENCE_STATES = ["none", "invalid", "shared", "exclusive", "modified"] as const;

@@ -6,7 +6,12 @@
 import { type Field, type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { AETH_FIELDS, describeAeth, readAeth, writeAeth } from "./aeth.ts";
 import { ATOMIC_ACK_ETH_FIELDS, ATOMIC_ETH_FIELDS } from "./atomic_eth.ts";
-import { COHERENCE_ETH_FIELDS, describeCoherence } from "./coherence_eth.ts";
+import {
+  COHERENCE_ETH_FIELDS,
+  describeCoherence,
+  readCoherenceEth,
+  writeCoherenceEth,
+} from "./coherence_eth.ts";
 import { DETH_FIELDS, readDeth, writeDeth } from "./deth.ts";
 import { FETH_FIELDS } from "./feth.ts";
 import { HINT_ETH_FIELDS } from "./hint_eth.ts";
@@ -73,6 +78,8 @@ export const EXTENSION_HEADERS = {
   }),
   coherenceEth: row({
     fields: COHERENCE_ETH_FIELDS,
+    read: readCoherenceEth,
+    write: writeCoherenceEth,
     describe: describeCoherence,
   }),
   aeth: row({ fields: AETH_FIELDS, read: readAeth, write: writeAeth, describe: describeAeth }),

@@ -62,6 +62,7 @@ const CODECS: Readonly<Record<string, Codec>> = {
   PersistETH: EXTENSION_HEADERS.persistEth,
   FETH: EXTENSION_HEADERS.feth,
   HintETH: EXTENSION_HEADERS.hintEth,
+  CoherenceETH: EXTENSION_HEADERS.coherenceEth,
 };
 
 for (const [name, codec] of Object.entries(CODECS)) {

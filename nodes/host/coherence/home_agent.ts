@@ -92,6 +92,11 @@ export class HomeAgent {
     return this.#agent.counts.directoryWrites;
   }
 
+  /** Lines of which something is elsewhere than in memory. */
+  get records(): number {
+    return this.#agent.lines.size;
+  }
+
   /** When {@link run} has something to do. */
   get nextAt(): Time {
     const head = this.#inbox.peek();
@@ -147,11 +152,6 @@ export class HomeAgent {
     this.#outbox = [];
     for (const line of [...this.#agent.lines.keys()]) this.#forget(line);
     return out.lost;
-  }
-
-  /** Lines whose last value is gone, of those that have a record. */
-  lostLines(): number[] {
-    return [...this.#agent.lines].flatMap(([line, { memory }]) => memory === LOST ? [line] : []);
   }
 
   /** When the iMC has room for a core's write-back of this line. */

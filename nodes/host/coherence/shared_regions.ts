@@ -318,7 +318,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         regionNotices: notices,
         regionWriteBacksScm: writeBacksScm,
         regionWriteBacksDram: writeBacksDram,
-        ...(this.regions.some((region) => this.isHome(region) && region.directory === "memory") && {
+        ...(this.#places.regions.some(({ directory }) => directory === "memory") && {
           regionDirectoryWrites: this.#home.directoryWrites,
         }),
         ...(this.judge && { regionMoves: this.judge.moves }),

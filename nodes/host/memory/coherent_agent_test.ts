@@ -43,7 +43,7 @@ describe("CoherentAgent", () => {
     assert.deepEqual(card.survivors.subarray(0, 100), pattern(100), "P-01: flow 1 is durable");
   });
 
-  it("P-02, decision 4: the flow bit leads past the LLC where the architecture looks at it", () => {
+  it("P-02, C-02: the flow bit leads past the LLC where the architecture looks at it", () => {
     const table = [
       ["ddio", false, true, "I"],
       ["ddio", true, true, "M"],
@@ -60,7 +60,7 @@ describe("CoherentAgent", () => {
     }
   });
 
-  it("decision 5: at every instant, a core that sees the flag sees the data", () => {
+  it("C-02: at every instant, a core that sees the flag sees the data", () => {
     const { rig: card, host } = rig({ ddio: true });
     const data = SCM_BASE + 40, flag = 4096;
     for (let n = 1; n <= 8; n++) {
@@ -97,7 +97,7 @@ describe("CoherentAgent", () => {
     assert.equal(host.memory.lineState(0), "M");
   });
 
-  it("C-05: a copy for the card leaves the line clean, and a store snoops it", () => {
+  it("C-05 (in part): a copy for the card leaves the line clean, and a store snoops it", () => {
     function* store(cpu: Cpu): Steps<void> {
       yield* cpu.sleep(5_000_000);
       cpu.store(cpu.scm.address + 192, pattern(64));

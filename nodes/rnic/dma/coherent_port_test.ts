@@ -172,7 +172,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 ) as fc.Arbitrary<Action>;
 
 describe("CoherentPort", () => {
-  it("decision 5: writes take effect in order, reads and interrupts see them, with any number of credits", () => {
+  it("C-02: writes take effect in order, reads and interrupts see them, with any number of credits", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(1, 2, 3, 5, 8, 128),
