@@ -564,9 +564,10 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "two computers, one line: verbs beside the cores",
       "two computers, one line: the copy moves at any time, the first 8 000 states",
       "many agents, few lines, false sharing: loads return the last store",
+      "returns the last store, and zeros before the first",
+      "is judged for each pair of states",
+      "hosts that access the same lines of a rack keep every promise, copies kept …",
     ],
-    lacks:
-      "on a rack: the protocol is proved; checkers outside of the nodes, with chaos and explorer",
   },
   "C-10": {
     proof: [
@@ -575,8 +576,12 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "without a fault nothing is fenced or lost, and at last no message goes",
       "the far card stops at L after sending, and home gives away at L + ε after receiving",
       "are reported as ranges",
+      "ends within the bound, to the picosecond",
+      "never finds old data once the loss is reported",
+      "…, copies kept …: survivors are answered, and told what is lost",
+      "survives power failures of either host at every instant, and survivors are answered, copies kept …",
+      "that is answered before memory has accepted it is found",
     ],
-    lacks: "on a rack: the protocol is proved; nodes that lose power and cables that are cut",
   },
   "C-12": {
     proof: [
