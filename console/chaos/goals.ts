@@ -69,6 +69,12 @@ export const GOALS: readonly Goal[] = [
   goal("a duplicate request is answered again", (round) => counts(round, "duplicatesIn")),
   goal("a completion RETRY_EXC_ERR", (round) => completes(round, "RETRY_EXC_ERR")),
   goal("a completion WR_FLUSH_ERR", (round) => completes(round, "WR_FLUSH_ERR")),
+  goal("a region: an access is fenced", (round) => ends(round, "fenced")),
+  goal("a region: an access is told of a loss", (round) => ends(round, "lost")),
+  goal(
+    "a region: a loss is reported",
+    ({ record }) => record.notes.some(({ note }) => note.kind === "region-lost"),
+  ),
   goal("connect: timeout", (round) => fails(round, /^connect: timeout/)),
   goal("connect: refused", (round) => fails(round, /^connect: (?!timeout)/)),
   goal("a program is cut off midway", (round) => isCutOff(round)),
@@ -234,6 +240,10 @@ function counts({ finals }: RoundOutcome, counter: string): boolean {
 
 function completes({ record }: RoundOutcome, status: string): boolean {
   return record.notes.some(({ note }) => note.kind === "completed" && note.status === status);
+}
+
+function ends({ record }: RoundOutcome, result: "lost" | "fenced"): boolean {
+  return record.notes.some(({ note }) => note.kind === "accessed" && note.result === result);
 }
 
 function results({ record }: RoundOutcome): Record<string, unknown>[] {

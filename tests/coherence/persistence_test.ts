@@ -53,7 +53,7 @@ describe("C-10: a flush of a shared region", () => {
   });
 
   for (const placement of ["remote", "local"] as const) {
-    it(`survives power failures of either host at every instant, and survivors are answered, copies kept ${placement}`, async () => {
+    it(`C-10: survives power failures of either host at every instant, and survivors are answered, copies kept ${placement}`, async () => {
       const { verdict, hosts, exhaustive, promises, writes, why } = await explored({ placement });
       assert.equal(verdict, "safe", why);
       assert.ok(exhaustive);
@@ -67,7 +67,7 @@ describe("C-10: a flush of a shared region", () => {
     assert.deepEqual([verdict, promises], ["safe", 0], why);
   });
 
-  it("that is answered before memory has accepted it is found", async () => {
+  it("C-10: that is answered before memory has accepted it is found", async () => {
     for (const state of ["P1 owned", "P1 free"] as const) {
       if (HOME_TABLE[state]?.RecSData === undefined) continue;
       replace(state, "RecSData", (row) => (...of) => {

@@ -8,12 +8,16 @@ import { describe, it } from "@std/testing/bdd";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
+import { answered } from "../../console/checks/shared/answered.ts";
+import { singleWriter } from "../../console/checks/shared/single_writer.ts";
 import { findingsOfShared, recordOfShared, type SharedOf, sharedRack } from "./shared_rack.ts";
 
 /** Instants of an undisturbed run that are tried for each fault. */
 const INSTANTS = 6;
 /** How long a machine stays without power, and a cable cut: longer than the lease of 20 µs, and shorter. */
 const OFF_PS = [10, 70] as const;
+
+const ONE_ENTRY = ", remoteCache: 1, localCache: 1, slots: 1, entries: 1, writeBacks: 1";
 
 type Strike = (at: Time, offPs: Time | null) => (plan: RackPlan) => RackPlan;
 
@@ -80,10 +84,23 @@ function tried(of: SharedOf, strike: Strike): { wrong: string[]; lost: number; r
   return { wrong, lost, runs };
 }
 
+describe("C-09: without a fault", () => {
+  for (const placement of ["remote", "local"] as const) {
+    it(`C-09: hosts that access the same lines of a rack keep every promise, copies kept ${placement}`, () => {
+      for (const more of ["", ONE_ENTRY]) {
+        const record = recordOfShared(sharedRack({ seed: 3, placement, more, accesses: 80 }));
+        assert.deepEqual(findingsOfShared(record), []);
+        assert.equal(answered.subjects(record), 3 * 80);
+        assert.ok(singleWriter.subjects(record) > 100);
+      }
+    });
+  }
+});
+
 describe("C-10: power failures of a rack with a shared region", () => {
   for (const placement of ["remote", "local"] as const) {
     for (const [what, strike] of Object.entries(STRIKES)) {
-      it(`${what}, copies kept ${placement}: survivors are answered, and told what is lost`, () => {
+      it(`C-10: ${what}, copies kept ${placement}: survivors are answered, and told what is lost`, () => {
         const { wrong, runs } = tried({ seed: 7, placement, accesses: 40 }, strike);
         assert.equal(runs, INSTANTS);
         assert.deepEqual(wrong, []);
@@ -92,9 +109,8 @@ describe("C-10: power failures of a rack with a shared region", () => {
   }
 
   it("tables of one entry each", () => {
-    const more = ", remoteCache: 1, localCache: 1, slots: 1, entries: 1, writeBacks: 1";
     for (const strike of Object.values(STRIKES)) {
-      assert.deepEqual(tried({ seed: 9, accesses: 20, more }, strike).wrong, []);
+      assert.deepEqual(tried({ seed: 9, accesses: 20, more: ONE_ENTRY }, strike).wrong, []);
     }
   });
 

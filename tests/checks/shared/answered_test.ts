@@ -26,7 +26,7 @@ function found(accesses: readonly Told[], parts: Parts = {}, more: TimedRecord[]
 const OPEN: Told = { from: 10, on: "b", bytes: fill(1) };
 
 describe("C-10: an access to a shared region", () => {
-  it("ends within the bound, to the picosecond", () => {
+  it("C-10: ends within the bound, to the picosecond", () => {
     const of = (to: number) => found([{ from: 10, to, found: fill(0) }]);
     assert.deepEqual(of(10 + BOUND_PS), []);
     assert.match(of(11 + BOUND_PS)[0]!, /took 1001 ps, and the bound is 1000 ps/);

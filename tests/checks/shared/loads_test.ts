@@ -28,7 +28,7 @@ function found(
 const ONE = fill(1), TWO = fill(2), ZERO = fill(0);
 
 describe("C-09: a load of a shared region", () => {
-  it("returns the last store, and zeros before the first", () => {
+  it("C-09: returns the last store, and zeros before the first", () => {
     const kept: Told[] = [
       { from: 0, to: 5, found: ZERO },
       { from: 10, to: 20, bytes: ONE },
@@ -174,7 +174,7 @@ describe("C-10: a load of a shared region after a failure", () => {
     assert.deepEqual(found([fenced, over, { from: 90, to: 95, found: mixed }], { power }), []);
   });
 
-  it("never finds old data once the loss is reported", () => {
+  it("C-10: never finds old data once the loss is reported", () => {
     const lost: Told = { from: 110, to: 120, length: 8, result: "lost" };
     const more = [lostAt(100)];
     const store: Told = { from: 10, to: 20, bytes: ONE };

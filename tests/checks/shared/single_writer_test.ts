@@ -16,7 +16,7 @@ function both(far: State, near: State): string[] {
 }
 
 describe("C-09: a single writer or many readers", () => {
-  it("is judged for each pair of states", () => {
+  it("C-09: is judged for each pair of states", () => {
     const states = ["M", "E", "S", "I"] as const;
     const right = states.flatMap((x) =>
       states.flatMap((y) => both(x, y).length === 0 ? [`${x}${y}`] : [])
