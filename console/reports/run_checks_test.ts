@@ -6,7 +6,7 @@ import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../checks/all.ts";
 import { fill, imageOf, noted, recordOf } from "../checks/record_testing.ts";
-import type { RunRecord } from "../checks/run_record.ts";
+import type { Checker, RunRecord } from "../checks/run_record.ts";
 import { checksOf } from "./run_checks.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { MethodRow } from "./method_row.ts";
@@ -49,6 +49,8 @@ function checks(all: readonly Variant[], expect: readonly string[] = []) {
   return new Map(checksOf(all, { expect }).map((check) => [check.name, check]));
 }
 
+const isAboutAll = ({ concerns }: Checker) => concerns === undefined;
+
 const NOTHING = recordOf({ plan: PLAN });
 const PROMISED = recordOf({
   plan: PLAN,
@@ -62,7 +64,8 @@ const PROMISED = recordOf({
 describe("checksOf", () => {
   it("P-41: makes every check of every variant, and says how much it has looked at", () => {
     const all = checks([variant(NOTHING), variant(PROMISED, { label: "other" })]);
-    assert.deepEqual([...all.keys()], [...CHECKERS.map(({ name }) => name), ENDS]);
+    const names = CHECKERS.filter(isAboutAll).map(({ name }) => name);
+    assert.deepEqual([...all.keys()], [...names, ENDS]);
     assert.deepEqual(all.get(SURVIVES)?.looked, ["0 writes, 0 promised", "1 write, 1 promised"]);
     for (const [name, { holds, detail }] of all) {
       assert.deepEqual([holds, detail], [true, ""], name);
@@ -77,10 +80,20 @@ describe("checksOf", () => {
         [holds, detail],
         [false, `the scenario expects it to examine something: ${without}`],
       );
-      const others = CHECKERS.filter((checker) => checker.name !== name);
+      const others = CHECKERS.filter((each) => each.name !== name && isAboutAll(each));
       for (const other of others) assert.equal(calm.get(other.name)?.holds, true, other.name);
     });
   }
+
+  it("C-09, C-10: leaves out promises about shared regions where there is none", () => {
+    const of = { region: "s", home: "a", bytes: 64, answerWithinPs: 9 };
+    const record = { kind: "region", ...of } as const;
+    const used = recordOf({ plan: PLAN, notes: [noted(1, record)] });
+    const about = CHECKERS.filter((each) => !isAboutAll(each)).map(({ name }) => name);
+    assert.equal(about.length, 3);
+    const [without, all] = [checks([variant(NOTHING)]), checks([variant(NOTHING), variant(used)])];
+    for (const name of about) assert.deepEqual([without.has(name), all.get(name)?.holds], [false, true]);
+  });
 
   it("is content with one variant that has what is expected", () => {
     const all = checks([variant(NOTHING), variant(PROMISED), variant(NOTHING)], [SURVIVES]);
