@@ -3,7 +3,7 @@ import { type Browser, type CDPSession, chromium, type Page } from "playwright-c
 import { ifThere } from "../../console/base/files.ts";
 import { residentBytes, statOf } from "../../console/rack/process_table.ts";
 import { after } from "../../fabric/bus/wall_time.ts";
-import { browserProgram, SIGNALS } from "../bench/browser.ts";
+import { browserProgram, SIGNALS } from "../bench/console/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";
 import type { Samples } from "./samples.ts";
 

@@ -1,8 +1,8 @@
 /** A browser without a window, and a console in this process: for measures of the page. */
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-import { makePage } from "../../console/server/page.ts";
-import { startConsole, type Started } from "../../console/server/start.ts";
-import { RackError } from "../../console/base/rack_error.ts";
+import { makePage } from "../../../console/server/page.ts";
+import { startConsole, type Started } from "../../../console/server/start.ts";
+import { RackError } from "../../../console/base/rack_error.ts";
 
 const PROGRAMS = ["chromium-headless-shell", "chromium"];
 /** A replay of a million events takes seconds, on a busy machine minutes. */

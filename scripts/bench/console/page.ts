@@ -1,15 +1,15 @@
 /** (o) What a page needs: first paint, bytes, frames of large racks, a death, an instant of the past. */
 import type { Page } from "playwright-core";
-import { linkedTo } from "../../console/rack/live/racks.ts";
-import { startDevice } from "../../console/rack/live/power.ts";
-import { readProcesses } from "../../console/rack/process_table.ts";
-import { runScenario } from "../../console/rack/run_scenario.ts";
-import { sleep } from "../../fabric/bus/wall_time.ts";
-import { onInterrupt } from "../commands/interrupt.ts";
-import { say } from "../commands/output.ts";
+import { linkedTo } from "../../../console/rack/live/racks.ts";
+import { startDevice } from "../../../console/rack/live/power.ts";
+import { readProcesses } from "../../../console/rack/process_table.ts";
+import { runScenario } from "../../../console/rack/run_scenario.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { onInterrupt } from "../../commands/interrupt.ts";
+import { say } from "../../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
-import type { Figure, Measured } from "./figure.ts";
-import { held, onRack } from "./on_rack.ts";
+import type { Figure, Measured } from "../figure.ts";
+import { held, onRack } from "../on_rack.ts";
 
 interface Rig extends Measured {
   /** Aborted by an interrupt. */

@@ -1,11 +1,11 @@
 /** (n) What it costs a rack of processes that pages look at it. */
-import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
-import { readProcesses, statOf } from "../../console/rack/process_table.ts";
-import { sleep } from "../../fabric/bus/wall_time.ts";
-import { say } from "../commands/output.ts";
+import { linkedTo, type RackLink, type RackUp } from "../../../console/rack/live/racks.ts";
+import { readProcesses, statOf } from "../../../console/rack/process_table.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { say } from "../../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
-import type { Figure, Measured } from "./figure.ts";
-import { onRack } from "./on_rack.ts";
+import type { Figure, Measured } from "../figure.ts";
+import { onRack } from "../on_rack.ts";
 
 /** Two hosts that write to one another for longer than any measure takes. */
 const RACK = `name: watched
