@@ -1,7 +1,7 @@
 /**
  * Ladders of accesses to shared regions: from the core's request to its end, all that the two hosts and cards say
- * of that line meanwhile, and what follows of it until the next access to the line begins. Other accesses to the
- * same line that are under way are in it, too: they are what it waits for.
+ * of that line meanwhile, and what follows of it, at most as long as the access took, until the next one begins.
+ * Other accesses to the same line that are under way are in it, too: they are what it waits for.
  */
 import { type AccessFigure, accessStep } from "./access_steps.ts";
 import type { Ladder, LadderRow, Line, Operation, Trace } from "./trace.ts";
@@ -45,17 +45,18 @@ function isEndOf(line: Line, begin: Line): boolean {
   return line.step === "core-end" && line.node === begin.node && line.access === begin.access;
 }
 
-/** Lines about the shared line from the access's begin on, until another access to it begins after its end. */
+/** Lines about the shared line from the access's begin on, as far as they belong to it. */
 function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
   const begin = lines[from]!, picked: Line[] = [];
   const [region, index] = shared!;
-  let hasEnded = false;
+  let lastPs = Infinity;
   for (let i = from; i < lines.length; i++) {
     const line = lines[i]!;
     const isEnd = isEndOf(line, begin);
-    if (isEnd) hasEnded = true;
+    if (isEnd) lastPs = line.time + (line.time - begin.time);
+    if (line.time > lastPs) break;
     const isIts = line.shared?.[0] === region && line.shared[1] === index;
-    if (hasEnded && isIts && BEGIN.test(line.step)) break;
+    if (lastPs < Infinity && isIts && BEGIN.test(line.step)) break;
     if (isIts || isEnd) picked.push(line);
   }
   return picked;

@@ -1,5 +1,6 @@
 /** A host's counters, by the names that reports and tests use. Times end in Ps, sizes in Bytes. */
 import type { AddressMap } from "./memory/address_map.ts";
+import type { CoherentAgent } from "./memory/coherent_agent.ts";
 import type { CardMemory } from "./memory/card_memory.ts";
 import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
@@ -21,6 +22,7 @@ interface Parts {
   readonly cardMemory: CardMemory | undefined;
   readonly hintThread: HintThread;
   readonly ats: Ats | undefined;
+  readonly agent: CoherentAgent | undefined;
   readonly regions: HostRegions | undefined;
 }
 
@@ -35,7 +37,7 @@ export interface HostCounts {
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
-  { iio, memory, map, pages, paging, iommu, cardMemory, hintThread, ats, regions }: Parts,
+  { iio, memory, map, pages, paging, iommu, cardMemory, hintThread, ats, regions, agent }: Parts,
   counts: HostCounts,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
@@ -58,6 +60,12 @@ export function hostStatistics(
     dmaWriteBytes: iio.writeBytes,
     dmaBadReads: iio.badReads,
     dmaBadWrites: iio.badWrites,
+    ...(agent && {
+      busLinesGranted: agent.granted,
+      busLinesWritten: agent.written,
+      busLinesRead: agent.read,
+      busSnoopAnswers: agent.snoopAnswers,
+    }),
     iioBytesMax: iio.bytesMax,
     iioBytes: iio.bufferedBytes,
     llcHits: llc.hits,

@@ -29,7 +29,11 @@ export function addTrace(program: Command): void {
   addVariantOptions(program.command("trace [scenario]"))
     .description("run a scenario in this process, and show one operation step by step")
     .option("--run <id>", "of a run that was made with --trace, instead of running anything")
-    .option("--operation <n>", "which one, from 0 on: a message of put, or a work request", "0")
+    .option(
+      "--operation <n>",
+      "which one, from 0 on: a message of put, a work request, or an access to a shared region",
+      "0",
+    )
     .option("--on <host>", "whose operations; else those of all hosts, as they began")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -39,6 +43,7 @@ A put without a file writes ${TRACED_BYTES / 1024} KiB of made-up data.
 
 Example:
   rack trace scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio off
+  rack trace scripts/scenarios/coherent_cost.yaml --on far-remote
   rack trace --run persist-pair-20260101-120000-1a2b --operation 5`,
     )
     .action(trace);

@@ -12,7 +12,12 @@ type Act = (region: Region, context: ProgramContext) => Steps<void>;
 /** Each host's part, as a program of its own: `a` is home, the others are far. */
 function rackOf(
   acts: Readonly<Record<string, Act>>,
-  { region = "", more = "" }: { readonly region?: string; readonly more?: string } = {},
+  { region = "", more = "", options = "" }: {
+    readonly region?: string;
+    readonly more?: string;
+    /** Of the programs. */
+    readonly options?: string;
+  } = {},
 ): SimulatedRack {
   const hosts = Object.keys(acts);
   const far = hosts.filter((name) => name !== "a");
@@ -28,7 +33,7 @@ function rackOf(
     "shared:",
     `  - { name: s, home: a, far: [${far.join(", ")}], bytes: 4KiB, at: 0${region} }`,
     "programs:",
-    ...hosts.map((name) => `  - { on: ${name}, run: ./${name}.ts }`),
+    ...hosts.map((name) => `  - { on: ${name}, run: ./${name}.ts${options} }`),
     more,
   ].join("\n");
   return new SimulatedRack(text, { programs });
@@ -410,5 +415,42 @@ describe("a directory in memory", () => {
     // To S and to X, of four lines.
     assert.equal(directoryWrites(", directory: memory"), 8);
     assert.equal(directoryWrites(""), undefined);
+  });
+});
+
+describe("a home that comes back", () => {
+  it("decision 13: accesses nothing while a far card may serve what it had lent", () => {
+    const rack = rackOf({
+      *a(s, context) {
+        const { cpu } = context;
+        yield* s.load(0, 1);
+        cpu.report("accessed", cpu.now);
+        if (cpu.now > 150 * PS_PER_US) yield* s.store(64, bytesOf(9));
+      },
+      *b(s, { cpu }) {
+        for (;;) {
+          if (cpu.now > 300 * PS_PER_US) return;
+          try {
+            const [value] = yield* s.load(64, 1);
+            cpu.report("served", { value, at: cpu.now });
+          } catch (error) {
+            cpu.report("fenced", { name: (error as Error).name, at: cpu.now });
+          }
+          yield* cpu.sleep(PS_PER_US);
+        }
+      },
+    }, {
+      region: ", placement: remote, lease: 80us",
+      options: ", restart: true",
+      more: "faults: [{ at: 150us, kill: a }, { at: 155us, start: a }]",
+    }).run();
+    assert.deepEqual(failures(rack), []);
+    const accessed = rack.reported("accessed", "a") as unknown as number[];
+    assert.ok(accessed[1]! >= (155 + 90) * PS_PER_US, `${accessed[1]}`);
+    const served = rack.reported("served", "b") as unknown as { value: number; at: number }[];
+    const old = served.filter(({ value }) => value === 0);
+    // It serves from its cache while home is down, and nothing old after home's store.
+    assert.ok(old.some(({ at }) => at > 160 * PS_PER_US));
+    assert.ok(old.every(({ at }) => at < accessed[1]!));
   });
 });

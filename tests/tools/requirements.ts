@@ -533,7 +533,7 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
 };
 
 /** The coherent RNIC. */
-const COHERENCE_NUMBERS = ["03", "04", "05", "06", "07", "08", "11"];
+const COHERENCE_NUMBERS = ["03", "04", "11"];
 const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   "C-01": {
     proof: [
@@ -554,8 +554,45 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "writes take effect in order, reads and interrupts see them, with any number of credits",
       "at every instant, a core that sees the flag sees the data",
       "the flow bit leads past the LLC where the architecture looks at it",
+      "each is a form of a message that is converted, or has a reason why it is not",
+      "has no pair twice, and a reason that cites its source in each row",
+      "each message of the wire is made by a row, and met by a row",
+      "at home it is what the directory's table does, pair for pair",
+      "at a far card it is what the remote cache's table sends, pair for pair",
+      "cards are seen to do what each row says",
+      "is what decodeCardMessage takes, through a packet's bytes, for each message",
+      "takes a damaged message only as one that has exactly these bytes, and names what is wrong",
+      "reads each message between coherent cards, with all its fields",
     ],
     lacks: "a table of a shared region's accesses beside READ and WRITE on PCIe (C-11)",
+  },
+  "C-05": {
+    proof: [
+      "states, changes and statuses fit their fields, and the document's four states are named",
+      "each side sees the other's stores, and its cores are told that a copy is gone",
+      "a far store takes the line from the LLC, and its cores are told",
+      "has a track for each line of both caches, a slice for each state, and how many are there",
+    ],
+  },
+  "C-06": {
+    proof: [
+      "has the document's steps where the copy is kept locally",
+      "reads and writes by home's local cache, and keeps nothing",
+      "a write-done carries no bytes, an atomic's old value and a lost line are told apart",
+    ],
+  },
+  "C-07": {
+    proof: [
+      "has the document's steps where the copy is kept remotely",
+      "reads home's memory by three messages, and serves the next reads by itself",
+    ],
+  },
+  "C-08": {
+    proof: [
+      "has the document's steps where the copy is kept locally",
+      "has the document's steps where the copy is kept remotely",
+      "each side sees the other's stores, and its cores are told that a copy is gone",
+    ],
   },
   "C-09": {
     proof: [

@@ -87,14 +87,14 @@ export class HomeAgent {
     return this.#agent.counts.notices;
   }
 
-  /** Writes of a directory in memory which no content of the line took along (decision 7). */
-  get directoryWrites(): number {
-    return this.#agent.counts.directoryWrites;
-  }
-
   /** Lines of which something is elsewhere than in memory. */
   get records(): number {
     return this.#agent.lines.size;
+  }
+
+  /** Writes of a directory in memory which no content of the line took along (decision 7). */
+  get directoryWrites(): number {
+    return this.#agent.counts.directoryWrites;
   }
 
   /** When {@link run} has something to do. */

@@ -213,7 +213,7 @@ export interface Region {
    * copy (decision 19), and looks again every microsecond where no copy can be near.
    */
   waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
-  /** Writes all copies back. At home: of all hosts. Accesses of this host end (decision 21). */
+  /** Writes all copies back; at home: those of all hosts (decision 21). A later access of a far host registers again. */
   deregister(): Steps<void>;
 }
 

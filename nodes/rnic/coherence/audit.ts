@@ -4,7 +4,7 @@ import { type FarCard, farLine } from "../../../fabric/coherence/far_card.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import type { Coherence } from "../state/coherence_state.ts";
+import type { Coherence } from "../state/coherence/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import { firstLine, regionAt } from "./report.ts";
 

@@ -8,6 +8,8 @@ import { rngFor } from "../../../fabric/base/rng.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { packetOf } from "../testing/pair_testing.ts";
+import { CARD_QPN } from "./link.ts";
 import type { FrameFate, RigOptions } from "../testing/rig_parts_testing.ts";
 import { type Core, regionPlan, RegionRig } from "../testing/region_testing.ts";
 
@@ -141,6 +143,22 @@ describe("a cable that is cut", () => {
     assert.equal(r.store("far", 10, 1), "done");
   });
 
+  it("decision 13: a queue pair that fails ends the far card's life at once, and home waits for the lease", () => {
+    const leasePs = 2000 * PS_PER_US;
+    const r = new RegionRig(regionPlan({ leasePs }));
+    r.register();
+    r.store("far", 0, 1);
+    r.rig.fate = () => "drop";
+    const cut = r.rig.now;
+    const far = r.begin("far", "load", 1), home = r.begin("home", "load", 0);
+    r.rig.run(() => r.done.has(far) && r.done.has(home));
+    const answers = [far, home].map((tag) => r.done.get(tag)!);
+    assert.deepEqual(answers.map(({ result }) => result), ["fenced", "lost"]);
+    const [farPs, homePs] = answers.map(({ at }) => at - cut) as [number, number];
+    assert.ok(farPs < 300 * PS_PER_US, `${farPs / PS_PER_US} us`);
+    assert.ok(homePs > leasePs / 2 && homePs < leasePs + BOUND, `${homePs / PS_PER_US} us`);
+  });
+
   it("C-10: a cut that is shorter than the lease costs time and nothing else", () => {
     const r = new RegionRig(regionPlan({ leasePs: 200 * PS_PER_US }));
     r.register();
@@ -212,11 +230,11 @@ describe("a card that loses its power", () => {
     r.rig.run(() => r.done.has(tag));
     assert.equal(r.done.get(tag)!.result, "fenced");
     r.rig.run(() => r.rig.b.host.events.some(({ type }) => type === "REGION_FENCED"));
-    const again = r.begin("far", "load", 1);
-    r.rig.run(() => r.done.has(again));
-    const { result, at } = r.done.get(again)!;
-    if (result === "done") assert.ok(at - off >= r.region.leasePs + r.region.leaseMarginPs);
     r.rig.runFor(300 * PS_PER_US);
     assert.equal(r.load("far", 1), 0);
+    const welcome = r.rig.frames.find(({ from, time, bytes }) =>
+      from === "a" && time > off && packetOf(bytes).bth.destQpn === CARD_QPN
+    );
+    assert.ok(welcome!.time - off >= r.region.leasePs + r.region.leaseMarginPs);
   });
 });

@@ -92,6 +92,35 @@ describe("verbs on a shared region", () => {
     assert.equal(s.r.memory(0), 7);
   });
 
+  it("decisions 5, 12: later writes wait until memory has the line, and the line for what is before it", () => {
+    const s = setup();
+    const { r, qp, mr } = s;
+    const flag = r.rig.register(r.rig.a, { length: 64, access: EVERY_ACCESS });
+    r.rig.fill(r.rig.b, mr, () => 7);
+    const sges = [{ address: mr.va, length: 8, lkey: mr.key }];
+    const line = { va: BigInt(r.region.address), rkey: s.rkey };
+    const other = { va: BigInt(flag.va), rkey: flag.key };
+    r.holds = (message) => message.kind === "line" && message.op === "WbMtoI";
+    r.rig.enqueueSend(r.rig.b, qp, { opcode: "write", sges, remote: line });
+    r.rig.send(r.rig.b, qp, { opcode: "write", sges, remote: other });
+    r.rig.runFor(50 * PS_PER_US);
+    assert.equal(r.rig.bytes(r.rig.a, flag, 0, 1)[0], 0);
+    r.release();
+    r.rig.runFor(50 * PS_PER_US);
+    assert.equal(r.rig.bytes(r.rig.a, flag, 0, 1)[0], 7);
+    assert.equal(r.memory(0), 7);
+
+    r.store("home", 0, 1);
+    r.holds = (message) => message.kind === "coherent" && /^WbMto/.test(message.op);
+    r.rig.enqueueSend(r.rig.b, qp, { opcode: "write", sges, remote: other });
+    r.rig.send(r.rig.b, qp, { opcode: "write", sges, remote: line });
+    r.rig.runFor(50 * PS_PER_US);
+    assert.equal(r.load("home", 0), 1);
+    r.release();
+    r.rig.runFor(50 * PS_PER_US);
+    assert.equal(r.load("home", 0), 7);
+  });
+
   it("decision 15: atomics are done where the line is, with those of the cores of both sides", () => {
     const s = setup();
     const add = { kind: "add", offset: 0, operand: 1n } as const;

@@ -37,7 +37,7 @@ import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
 import { type CoherentPort, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
-import type { Coherence } from "./coherence_state.ts";
+import type { Coherence } from "./coherence/coherence_state.ts";
 import type { Access } from "../../../fabric/coherence/messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";

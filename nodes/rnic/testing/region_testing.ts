@@ -26,6 +26,7 @@ import {
   lineOf,
 } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { CoherentMessage } from "../../../fabric/wire/host_bus/coherent.ts";
 import { EVERY_ACCESS } from "./pair_testing.ts";
 import type { RigOptions, Side } from "./rig_parts_testing.ts";
@@ -69,6 +70,9 @@ export class RegionRig {
   readonly done = new Map<number, Done>();
   /** Lines of which far's cores were told that the copy is gone. */
   readonly gone: number[] = [];
+  /** Messages of home's card that its host does not take yet. */
+  holds: (message: PcieMessage) => boolean = () => false;
+  readonly #held: PcieMessage[] = [];
   #next = 1;
 
   constructor(
@@ -90,18 +94,30 @@ export class RegionRig {
       contents: LINE_BYTES,
       initial: (line) => memory.slice(line * REGION_LINE_BYTES, (line + 1) * REGION_LINE_BYTES),
     });
-    this.rig.a.host.hear = (message) => {
-      if (message.kind === "coherent") return this.#answerCoherent(message);
-      if (message.kind !== "line") return;
-      const bus = { kind: message.op, line: lineOf(message.address), data: message.data };
-      this.#act((out) => hostReceive(this.agent, bus, out));
-    };
+    this.rig.a.host.hear = (message) => this.#hear(message);
     this.rig.b.host.hear = (message) => {
       if (message.kind === "far-invalidate") this.gone.push(message.line);
       if (message.kind !== "far-answer") return;
       const { tag, result, data } = message;
       this.done.set(tag, { core: "far", result, data, at: this.rig.now });
     };
+  }
+
+  #hear(message: PcieMessage): void {
+    if (this.holds(message)) {
+      this.#held.push(message);
+    } else if (message.kind === "coherent") {
+      this.#answerCoherent(message);
+    } else if (message.kind === "line") {
+      const bus = { kind: message.op, line: lineOf(message.address), data: message.data };
+      this.#act((out) => hostReceive(this.agent, bus, out));
+    }
+  }
+
+  /** Home's host takes what {@link holds} has kept from it. */
+  release(): void {
+    this.holds = () => false;
+    for (const message of this.#held.splice(0)) this.#hear(message);
   }
 
   /** What the card's ordinary DMA gets of a host that has no caches. */

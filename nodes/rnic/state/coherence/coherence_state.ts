@@ -3,16 +3,16 @@
  * remote cache of each other home's, and the queue pairs to the cards at the other ends. Modules of `coherence/`
  * act on it.
  */
-import type { Fifo } from "../../../fabric/base/fifo.ts";
-import type { LineStateRecord } from "../../../fabric/audit.ts";
-import type { Time } from "../../../fabric/base/time.ts";
-import type { FarCard } from "../../../fabric/coherence/far_card.ts";
-import type { HomeCard } from "../../../fabric/coherence/home_card_state.ts";
-import type { Agent, WireKind, WireMessage } from "../../../fabric/coherence/messages.ts";
-import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import type { CoherenceClass } from "../../../fabric/wire/roce/coherence_eth.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import type { QueuePair } from "./queue_pair.ts";
+import type { Fifo } from "../../../../fabric/base/fifo.ts";
+import type { LineStateRecord } from "../../../../fabric/audit.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { FarCard } from "../../../../fabric/coherence/far_card.ts";
+import type { HomeCard } from "../../../../fabric/coherence/home_card_state.ts";
+import type { Agent, WireKind, WireMessage } from "../../../../fabric/coherence/messages.ts";
+import type { SharedRegion } from "../../../../fabric/rack/plan/shared_region.ts";
+import type { CoherenceClass } from "../../../../fabric/wire/roce/coherence_eth.ts";
+import type { RocePacket } from "../../../../fabric/wire/roce/packet.ts";
+import type { QueuePair } from "../queue_pair.ts";
 
 /** The classes in the order of their queue pairs' numbers. */
 export const CARD_CLASSES = [
