@@ -91,7 +91,7 @@ describe("the ladder of an access to a shared region", () => {
     assert.deepEqual([...new Set([load, store, home].flat())].sort(), accessStepsOf("remote"));
   });
 
-  it("C-02: draws each message from who sends it to who gets it, and ends with the core", () => {
+  it("C-01, C-02: draws each message from who sends it to who gets it, and ends with the core", () => {
     const { ladders } = run("remote");
     const [load] = ladders;
     const arrows = load!.rows.flatMap(({ step, node, to }) =>
@@ -126,7 +126,7 @@ interface Drawn {
 }
 
 describe("a coherent run in Perfetto", () => {
-  it("C-05, C-07: has a track for each line of both caches, a slice for each state, and how many are there", () => {
+  it("C-01, C-05, C-07: has a track for each line of both caches, a slice for each state, and how many are there", () => {
     const { rack } = run("remote");
     const index = new Map(rack.plan.nodes.map(({ name }, i) => [name, i]));
     const events = rack.traces.map(({ time, node: name, step }, event) => {
