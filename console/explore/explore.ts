@@ -119,7 +119,9 @@ function hasQuestions(
 ): boolean {
   if (Object.values(own).some((make) => make().check !== undefined)) return true;
   const record = recordOf(recording, claims);
-  return [persistence, replicatedLog, wholeObjects, answered].some(({ subjects }) => subjects(record) > 0);
+  return [persistence, replicatedLog, wholeObjects, answered].some(({ subjects }) =>
+    subjects(record) > 0
+  );
 }
 
 /** Why a run without a violation proves little; undefined where it proves that there is none. */

@@ -92,7 +92,9 @@ describe("checksOf", () => {
     const about = CHECKERS.filter((each) => !isAboutAll(each)).map(({ name }) => name);
     assert.equal(about.length, 3);
     const [without, all] = [checks([variant(NOTHING)]), checks([variant(NOTHING), variant(used)])];
-    for (const name of about) assert.deepEqual([without.has(name), all.get(name)?.holds], [false, true]);
+    for (const name of about) {
+      assert.deepEqual([without.has(name), all.get(name)?.holds], [false, true]);
+    }
   });
 
   it("is content with one variant that has what is expected", () => {

@@ -188,7 +188,7 @@ function watchCards(seen: Set<string>, seed: number): void {
   const size = { ...smallest(2, 2), home: { ...smallest(2).home, slots: 2, entries: 2 } };
   const system = newSystem({
     size,
-    contents: { apply: () => 1 },
+    contents: { apply: () => 1, tellsOld: () => false },
     initial: () => 0,
     links: {
       wire: (message) => (note(`wire:${message.kind}`), message),

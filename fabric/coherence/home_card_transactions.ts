@@ -212,10 +212,12 @@ function answerFar(card: HomeCard, answer: Answer, out: Output): void {
     out.answers.push(answer);
     return;
   }
-  const { agent, life, line } = slot.message;
+  const { agent, life, line, kind, change } = slot.message;
   drop(card, slot);
-  // A store to the whole line has found the line lost, and is done for all that.
-  const found = answer.data === LOST ? undefined : answer.data;
+  // [0059]: of a plain write "only a write-done" goes back. A store to the whole line may have found the line lost,
+  // and is done for all that.
+  const isTold = kind !== "Write" || card.local.contents.tellsOld(change);
+  const found = !isTold || answer.data === LOST ? undefined : answer.data;
   const data = answer.result === "lost" ? LOST : found;
   if (card.lives.get(agent) === life) sendTo(card, { kind: "Value", line, agent, data }, out);
 }

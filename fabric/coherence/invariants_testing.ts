@@ -27,6 +27,7 @@ export const TOKENS: Contents = {
     mayHaveWritten = true;
     return data === LOST && change !== "full" ? null : WRITTEN;
   },
+  tellsOld: (change) => change !== "full",
 };
 
 /** Ages all copies of lines that were written in this step. @returns these lines. */

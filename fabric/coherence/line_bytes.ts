@@ -22,6 +22,7 @@ export const WHOLE_LINE = (1n << BigInt(COHERENCE_LINE_BYTES)) - 1n;
 
 export const LINE_BYTES: Contents = {
   apply: (data, change) => applied(data, change as LineChange),
+  tellsOld: (change) => (change as LineChange).kind !== "write",
 };
 
 function applied(data: Data, change: LineChange): Uint8Array | null {

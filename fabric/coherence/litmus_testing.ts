@@ -53,7 +53,10 @@ interface State {
   readonly isBusy: readonly boolean[];
 }
 
-const VALUES: Contents = { apply: (_data, change) => change as number };
+const VALUES: Contents = {
+  apply: (_data, change) => change as number,
+  tellsOld: () => false,
+};
 
 function outcome(loaded: State["loaded"]): string {
   return loaded.map((values) => values.join(" ")).join(" | ");

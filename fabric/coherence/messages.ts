@@ -26,6 +26,8 @@ export type Change = unknown;
 export interface Contents {
   /** The new content; null where `change` needs bytes that are lost (decision 13). */
   readonly apply: (data: Data, change: Change) => Data | null;
+  /** Whether what asks for this change is told the old content: an atomic is, a plain write is not. */
+  readonly tellsOld: (change: Change) => boolean;
 }
 
 /** Accesses of a far computer's cores to a region's lines in a window of time (decision 17). */

@@ -93,6 +93,30 @@ describe("traffic of an access", () => {
   });
 });
 
+describe("an access where the copy is kept at home", () => {
+  it("[0059]: a plain write is answered without bytes, a load and an atomic with the line as they found it", () => {
+    const system = rack();
+    does(system, 0, (out) => move(system.home, { region: 0, place: "local" }, out));
+    access(system, 1, load(1));
+    const part = { kind: "write", mask: 1n, bytes: new Uint8Array(64).fill(9) } as const;
+    for (const plain of [store(0, 5), { ...store(0), change: part }]) {
+      const { answers: [answer], traffic } = access(system, 1, plain);
+      assert.deepEqual([answer?.result, answer?.data], ["done", undefined]);
+      assert.deepEqual([traffic.wire, traffic.wireLines], [{ Write: 1, Value: 1 }, 0]);
+    }
+    const found = new Uint8Array(64).fill(5).fill(9, 0, 1);
+    const add = { kind: "add", offset: 8, operand: 1n } as const;
+    const swap = { kind: "compare-swap", offset: 8, compare: 0n, swap: 7n } as const;
+    const atomics = [{ ...store(0), change: add }, { ...store(0), change: swap }];
+    for (const telling of [load(0), ...atomics]) {
+      const { answers: [answer], traffic } = access(system, 1, telling);
+      assert.equal(traffic.wireLines, 1);
+      assert.deepEqual(answer?.data, found);
+      if (telling.change === add) found[8]!++;
+    }
+  });
+});
+
 describe("a flush of many lines", () => {
   it("decision 8: is one message and one answer, whoever has the lines dirty", () => {
     const system = rack();

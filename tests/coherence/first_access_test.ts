@@ -275,6 +275,58 @@ describe("a shared region", () => {
     assert.deepEqual(rack.reported("seen", "a"), [[3, 4]]);
     assert.deepEqual([...rack.scm.get("a")!.subarray(0, 2)], [3, 4]);
   });
+
+  it("C-03, decision 21: a handle that has deregistered is refused, and a new one registers again", () => {
+    const uses: readonly ((s: Region) => Steps<unknown>)[] = [
+      (s) => s.load(0, 1),
+      (s) => s.store(0, bytesOf(1)),
+      (s) => s.fetchAdd(0, 1n),
+      (s) => s.compareSwap(0, 0n, 1n),
+      (s) => s.flush(0, 1),
+      (s) => s.waitChange(0, 1, PS_PER_MS),
+      (s) => s.deregister(),
+    ];
+    const act: Act = function* (s, { cpu }) {
+      yield* s.deregister();
+      for (const use of uses) {
+        try {
+          yield* use(s);
+          cpu.report("accepted", String(use));
+        } catch (error) {
+          cpu.report("refused", String(error));
+        }
+      }
+      const again = yield* cpu.region("s");
+      yield* again.fetchAdd(8, 1n);
+      cpu.report("again", cpu.now);
+    };
+    const rack = rackOf({
+      *a(s, context) {
+        yield* turn(s, 1);
+        yield* act(s, context);
+      },
+      *b(s, context) {
+        yield* act(s, context);
+        const again = yield* context.cpu.region("s");
+        yield* again.store(1024, bytesOf(1));
+        yield* again.deregister();
+        // Home has deregistered it, and registered it again.
+        yield* context.cpu.sleep(100 * PS_PER_US);
+        const last = yield* context.cpu.region("s");
+        context.cpu.report("sum", Number(yield* last.fetchAdd(8, 1n)));
+      },
+    }).run();
+    assert.deepEqual(failures(rack), []);
+    const text =
+      "RegionRefused: Cannot use region s: this handle has deregistered it: expected a " +
+      'new one, const r = yield* cpu.region("s"), which registers it again';
+    for (const host of ["a", "b"]) {
+      assert.deepEqual(rack.reported("accepted", host), []);
+      assert.deepEqual(rack.reported("refused", host), uses.map(() => text));
+      assert.equal(rack.reported("again", host).length, 1);
+    }
+    assert.deepEqual(rack.reported("sum", "b"), [2]);
+  });
 });
 
 describe("a shared region under faults", () => {

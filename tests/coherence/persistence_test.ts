@@ -27,6 +27,16 @@ const FLUSHES: Program = function* ({ cpu }) {
   }
 };
 
+/** A far host stores to all lines and flushes them by one request. */
+const FLUSH_OF_ALL: Program = function* ({ cpu }) {
+  const region = yield* cpu.region("s");
+  if (region.isHome) return;
+  for (let i = 1; i <= 2; i++) {
+    yield* region.store(0, new Uint8Array(region.bytes).fill(i));
+    yield* region.flush(0, region.bytes);
+  }
+};
+
 async function explored(of: SharedOf = {}): Promise<Verdict> {
   const rack = sharedRack({ hosts: ["a", "b"], lines: 3, program: FLUSHES, ...of });
   return await explore(rack, { ...EXPLORE_DEFAULTS, cut: "each" });
@@ -59,6 +69,14 @@ describe("C-10: a flush of a shared region", () => {
       assert.ok(exhaustive);
       assert.deepEqual(hosts, ["a", "b"]);
       assert.deepEqual([writes, promises], [12, 12]);
+    });
+  }
+
+  for (const placement of ["remote", "local"] as const) {
+    it(`C-10, decision 8: a far host's flush of several lines covers each of them, copies kept ${placement}`, async () => {
+      const { verdict, promises, why } = await explored({ placement, program: FLUSH_OF_ALL });
+      assert.equal(verdict, "safe", why);
+      assert.equal(promises, 6);
     });
   }
 

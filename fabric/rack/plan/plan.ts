@@ -325,6 +325,8 @@ export interface RnicTiming {
   readonly gatherReadsMax: number;
   /** Coherent bus: protocol conversion, from a DMA request to the bus's messages (C-01). */
   readonly convertPs: Time;
+  /** Coherent card: looking a line up in a cache or the directory, on the chip. */
+  readonly lookUpPs: Time;
   /** Coherent bus: credits of the host's agent, in lines: reads under way, and writes, each. */
   readonly busLinesMax: number;
 }

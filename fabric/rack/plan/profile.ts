@@ -189,6 +189,9 @@ const CLX_OPTANE_CX5: Profile = {
     gatherReadsMax: 32,
     // [choice] Like a scheduling step; no measurement available.
     convertPs: 30_000,
+    // [choice] Some cycles of the block RAM of an FPGA or ASIC. CCI-P's soft caches and Enzian's directory are given
+    // as tens of nanoseconds with all that is around them.
+    lookUpPs: 30_000,
     // [derived] Lines asked for are away for 0.2 µs (see above), those written for 0.3 µs: 100 Gb/s of a port need
     // 59 of them, and the bus's own 137 Gb/s 80. The next power of two.
     busLinesMax: 128,

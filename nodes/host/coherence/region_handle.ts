@@ -29,6 +29,7 @@ export class RegionHandle implements Region {
   readonly #cpu: Cpu;
   /** What this program has last seen of a line; the oldest first. */
   readonly #seen = new Map<number, Uint8Array>();
+  #isDeregistered = false;
 
   constructor(
     its: RegionAccess,
@@ -143,7 +144,9 @@ export class RegionHandle implements Region {
   }
 
   *deregister(): Steps<void> {
+    this.#checkUse();
     yield* this.#its.deregister(this.#region, this.#cpu);
+    this.#isDeregistered = true;
   }
 
   // ── one line ───────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +270,17 @@ export class RegionHandle implements Region {
 
   // ── ranges ─────────────────────────────────────────────────────────────────────────────────────
 
+  /** @throws RegionRefused after {@link deregister}: an access would register again, unseen. */
+  #checkUse(): void {
+    if (!this.#isDeregistered) return;
+    throw new RegionRefused(
+      `Cannot use region ${this.name}: this handle has deregistered it: expected a new one, ` +
+        `const r = yield* cpu.region("${this.name}"), which registers it again`,
+    );
+  }
+
   #check(offset: number, length: number): void {
+    this.#checkUse();
     const isRight = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 &&
       length >= 0 && offset + length <= this.bytes;
     if (isRight) return;

@@ -78,6 +78,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   readonly #registration = new Registration();
   /** Regions that audit records know. */
   readonly #declared = new Set<number>();
+  /** Regions at home that a program has deregistered: no far host can register them. */
+  readonly #withdrawn = new Set<number>();
   readonly #changes: LineChanges;
   /** When what the lost card had lent counts as lost; NEVER without one. */
   #lostAt: Time = NEVER;
@@ -159,6 +161,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     if (isUp) return;
     this.#far.disconnected();
     this.#registration.clear();
+    this.#withdrawn.clear();
     if (this.hasHomes) {
       this.#home.disconnected(now);
       this.#lostAt = this.#leasesEndAt(now);
@@ -205,6 +208,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     if (!this.isHome(region) && !this.#isRegistered(region)) {
       yield* this.#registration.register(region, cpu);
     }
+    if (this.#withdrawn.delete(region.id)) yield* this.#registration.register(region, cpu);
     if (cpu.auditing && !this.#declared.has(region.id)) declareRegion(cpu, region);
     this.#declared.add(region.id);
     return new RegionHandle(this, { region, isHome: this.isHome(region), cpu });
@@ -240,8 +244,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
     }
   }
 
-  deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
-    return this.#registration.deregister(region, cpu);
+  *deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
+    const { card } = cpu;
+    yield* this.#registration.deregister(region, cpu);
+    // A card that is new meanwhile has all regions exposed.
+    if (this.isHome(region) && card !== undefined && cpu.card === card) {
+      this.#withdrawn.add(region.id);
+    }
   }
 
   begin(region: SharedRegion, request: LineRequest): number {

@@ -213,7 +213,10 @@ export interface Region {
    * copy (decision 19), and looks again every microsecond where no copy can be near.
    */
   waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
-  /** Writes all copies back; at home: those of all hosts (decision 21). A later access of a far host registers again. */
+  /**
+   * Writes all copies back; at home: those of all hosts (decision 21). Later accesses by this handle throw
+   * `RegionRefused`; a new `cpu.region(name)` registers again.
+   */
   deregister(): Steps<void>;
 }
 

@@ -143,11 +143,12 @@ function act(
 /** A core's access (C-06, C-07). */
 export function takeFarAccess(device: Device, coherence: Coherence, access: FarAccess): void {
   spendLookUp(device);
-  const { tag, region, line: index, op, change } = access;
+  const { tag, region, line: index, op, change, lines = 1 } = access;
   const far = [...coherence.fars.values()].find((each) => each.registered.has(region));
   const shared = far?.regions.find(({ id }) => id === region);
   if (
-    far === undefined || shared === undefined || index >= linesOf(shared) || far.asked.has(region)
+    far === undefined || shared === undefined || index + lines > linesOf(shared) ||
+    far.asked.has(region)
   ) {
     answerTo(device, tag, { result: "refused" });
     return;
@@ -162,7 +163,7 @@ export function takeFarAccess(device: Device, coherence: Coherence, access: FarA
   act(
     device,
     { coherence, far, from: "bus" },
-    (card, out) => farAccess(card, { kind: op, line, change, ticket }, out),
+    (card, out) => farAccess(card, { kind: op, line, change, ticket, lines }, out),
   );
 }
 

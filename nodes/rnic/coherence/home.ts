@@ -160,8 +160,11 @@ export function takeOfFar(
 ): void {
   const region = regionAt(home.regions, message.line);
   const isOfLine = WIRE_MESSAGES[message.kind].class === "REQ";
+  const isInside = region === regionAt(home.regions, message.line + (message.lines ?? 1) - 1);
   // A card that has no part in the region has no business with its lines.
-  if (isOfLine && region?.far.every(({ agent }) => agent !== message.agent) !== false) {
+  if (
+    isOfLine && (!isInside || region?.far.every(({ agent }) => agent !== message.agent) !== false)
+  ) {
     coherence.counters.malformed++;
     return;
   }

@@ -64,6 +64,7 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
       gatherReadBytes: 4096,
       gatherReadsMax: 32,
       convertPs: 30_000,
+      lookUpPs: 30_000,
       busLinesMax: 128,
     },
     ...given,
