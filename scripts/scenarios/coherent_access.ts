@@ -13,6 +13,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import { timeOption } from "../../nodes/host/own_options.ts";
 import {
   countMessages,
+  isPowered,
   latencyOf,
   LINE_BYTES,
   openShared,
@@ -200,8 +201,9 @@ interface Lines {
 }
 
 /** Both computers must find the same at the end of a phase, and the newest store of one of them. */
-export function check({ reports }: CrashView): readonly string[] {
-  const all = reports.filter(({ topic }) => topic === "lines").map(({ value }) => value as Lines);
+export function check({ hosts, reports }: CrashView): readonly string[] {
+  const all = reports.filter(({ node, topic }) => topic === "lines" && isPowered({ hosts }, node))
+    .map(({ value }) => value as Lines);
   const wrong: string[] = [];
   for (const home of all.filter(({ side }) => side === "home")) {
     const { memory, phase } = home, at = `${memory}, phase ${phase}`;

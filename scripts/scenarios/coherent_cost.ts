@@ -12,6 +12,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import { timeOption } from "../../nodes/host/own_options.ts";
 import {
   countMessages,
+  isPowered,
   LINE_BYTES,
   openShared,
   partOf,
@@ -113,7 +114,7 @@ function* access(
 
 /** Both computers have told of every access. What each load has found, it has looked at itself. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
-  return Object.keys(hosts).flatMap((host) => {
+  return Object.keys(hosts).filter((host) => isPowered({ hosts }, host)).flatMap((host) => {
     const told = reports.filter(({ node, topic }) => node === host && topic === "result").length;
     return told === CASES.length ? [] : [`${host} tells of ${told} accesses of ${CASES.length}`];
   });

@@ -12,6 +12,7 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { timeOption } from "../../nodes/host/own_options.ts";
 import {
   countMessages,
+  isPowered,
   latencyOf,
   LINE_BYTES,
   openShared,
@@ -84,14 +85,15 @@ function* lockOften(context: ProgramContext, shared: Shared) {
 }
 
 /** Of each lock's computers: the counter is the sum of all sections. */
-export function check({ reports }: CrashView): readonly string[] {
+export function check({ hosts, reports }: CrashView): readonly string[] {
   interface Told {
     readonly card: string;
     readonly placement: string;
     readonly sections: number;
     readonly counter: number;
   }
-  const told = reports.filter(({ topic }) => topic === "result").map(({ value }) => value as Told);
+  const told = reports.filter(({ node, topic }) => topic === "result" && isPowered({ hosts }, node))
+    .map(({ value }) => value as Told);
   return told.flatMap(({ card, placement, counter }) => {
     const sum = told.filter((each) => each.card === card && each.placement === placement)
       .reduce((all, { sections }) => all + sections, 0);

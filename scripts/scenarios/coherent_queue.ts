@@ -12,6 +12,7 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { timeOption } from "../../nodes/host/own_options.ts";
 import {
   countMessages,
+  isPowered,
   latencyOf,
   LINE_BYTES,
   openShared,
@@ -138,6 +139,7 @@ function messageOf(number: number): Uint8Array<ArrayBuffer> {
 export function check({ hosts, reports }: CrashView): readonly string[] {
   const wrong: string[] = [];
   for (const [host, { options }] of Object.entries(hosts)) {
+    if (!isPowered({ hosts }, host)) continue;
     const { messages } = options as unknown as QueueOptions;
     const taken = reports.filter(({ node, topic, value }) =>
       node === host && topic === "result" && (value as { taken?: number }).taken === messages

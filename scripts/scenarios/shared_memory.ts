@@ -6,6 +6,7 @@
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import { NEVER } from "../../fabric/base/time.ts";
+import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import { sizeOption } from "../../nodes/host/own_options.ts";
 import type { Buffer } from "../../nodes/host/memory/address_map.ts";
 import { type LatencySummary, summarize } from "../../nodes/host/programs/common/summary.ts";
@@ -52,6 +53,17 @@ export function partOf(host: string): Part {
   if (side === undefined) throw new TypeError(`Host ${host} must be called home-… or far-…`);
   const card = memory === "pcie" ? "pcie" : "coherent";
   return { side: side as Side, card, placement: card === "pcie" ? "none" : memory! };
+}
+
+/**
+ * Whether all computers of a host's memory have kept their power: else the survivors end as they can, and have not
+ * done what a check counts.
+ */
+export function isPowered({ hosts }: Pick<CrashView, "hosts">, host: string): boolean {
+  const { placement } = partOf(host);
+  return Object.entries(hosts).every(([other, { survived }]) =>
+    survived || partOf(other).placement !== placement
+  );
 }
 
 /**

@@ -31,14 +31,15 @@ async function run(file: string, smaller: Readonly<Record<string, string>>) {
 function viewOf(
   { plan }: SimulatedRack,
   reports: readonly Reported[],
+  cut: readonly string[] = [],
 ): CrashView {
   const hosts = plan.nodes.flatMap((node) => {
     if (node.kind !== "host") return [];
     const options = node.config.programs.find(({ run }) => run.startsWith("./"))?.options ?? {};
-    return [[node.name, { options }] as const];
+    return [[node.name, { options, survived: !cut.includes(node.name) }] as const];
   });
   const view: Pick<CrashView, "cut" | "at" | "notes" | "reports"> = {
-    cut: [],
+    cut,
     at: 0,
     notes: [],
     reports,
@@ -94,6 +95,9 @@ describe("coherent_cost.yaml", () => {
     ok(of("remote", "far load", "nothing").tookPs < of("none", "far load", "nothing").tookPs);
     const lines = rack.reports.filter(({ topic }, i) => topic !== "result" || i % 2 === 0);
     ok(checkCost(viewOf(rack, lines)).length > 0, "a host that does not tell all is found");
+    const others = rack.reports.filter(({ node }) => !node.endsWith("-local"));
+    equal(checkCost(viewOf(rack, others)).length, 2);
+    same(checkCost(viewOf(rack, others, ["far-local"])), [], "its peer has not done all either");
   });
 });
 
