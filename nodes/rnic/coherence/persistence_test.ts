@@ -5,6 +5,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
+import { newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
+import { LOST } from "../../../fabric/coherence/messages.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -39,10 +41,14 @@ function setup(): Setup {
   return { r, qp, mr, rkey };
 }
 
-/** Posts work of all of line 1 and of bytes 0 to 7 of line 2. */
-function begin({ r, qp, mr, rkey }: Setup, opcode: SendWqe["opcode"], more: Partial<SendWqe>) {
+/** Posts work of all of `line` and of bytes 0 to 7 of the next one. */
+function begin(
+  { r, qp, mr, rkey }: Setup,
+  opcode: SendWqe["opcode"],
+  { line = 1, ...more }: Partial<SendWqe> & { readonly line?: number },
+): void {
   const sges = opcode === "flush" ? [] : [{ address: mr.va, length: 72, lkey: mr.key }];
-  const remote = { va: BigInt(r.region.address + 64), rkey };
+  const remote = { va: BigInt(r.region.address + 64 * line), rkey };
   r.rig.send(r.rig.b, qp, { opcode, sges, remote, ...more });
 }
 
@@ -83,6 +89,9 @@ const PROMISES: readonly [string, SendWqe["opcode"], Partial<SendWqe>, string][]
     good,
   ]),
 ];
+
+const FLUSH = { select: FLUSH_SELECT.range, placement: FLUSH_PLACEMENT.persistence, length: 72 };
+const VERIFIED = { verify: { level: "none", persist: true } } as const;
 
 describe("persistence of a shared region's lines", () => {
   for (const [name, opcode, more, good] of PROMISES) {
@@ -151,4 +160,27 @@ describe("persistence of a shared region's lines", () => {
     assert.deepEqual(end(s), ["SUCCESS"]);
     assert.deepEqual([kept(s, 1), kept(s, 2)], [[0x55, 0x55, 0x55], [0x55, 0, 2]]);
   });
+
+  for (
+    const [name, opcode, more, refusal] of [
+      ["P-21: a persistent WRITE", "write-persistence", {}, undefined],
+      ["P-50: a FLUSH", "flush", { flush: FLUSH }, "REM_OP_ERR"],
+      ["V-09: a verified write", "write-verify", VERIFIED, "VERIFY_ERR"],
+    ] as const
+  ) {
+    it(`decision 13, ${name} promises nothing of a line that is lost and was written in part`, () => {
+      const s = setup();
+      const { r } = s;
+      r.agent.lines.set(r.region.address / 64 + 5, newHostLine(LOST));
+      assert.equal(r.load("home", 5), "lost");
+      if (opcode === "flush") {
+        begin(s, "write", { line: 4 });
+        assert.deepEqual(end(s), ["SUCCESS"]);
+      }
+      begin(s, opcode, { ...more, line: 4 });
+      r.rig.runFor(200 * PS_PER_US);
+      assert.equal(poll(s)[0]?.split(" ")[0], refusal);
+      assert.equal(r.load("home", 5), "lost");
+    });
+  }
 });

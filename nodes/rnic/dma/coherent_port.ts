@@ -24,7 +24,14 @@ import {
   writeFlits,
 } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
-import { beginTask, changeOf, isShared, runLineWrite, untilShared } from "./region_lines.ts";
+import {
+  beginTask,
+  changeOf,
+  isShared,
+  noteDropped,
+  runLineWrite,
+  untilShared,
+} from "./region_lines.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AtomicTurn } from "../state/responder_state.ts";
 import type { Device } from "../state/device.ts";
@@ -462,6 +469,7 @@ export function takeEnded(
     return { completion: takePart(device, port, { tag, address, data, lines: 1 }) };
   }
   if (!task.isGood) device.counters.dmaErrors++;
+  noteDropped(port, task);
   pushOwned(device, port);
   return task.kind === "atomic" ? { atomic: task } : {};
 }

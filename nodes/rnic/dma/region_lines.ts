@@ -8,10 +8,12 @@
  * commits is kept by waiting, as each line may have to come from a far card anyway.
  */
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import type { CoherentPort, LineTask, PortWrite } from "../state/coherence/port_state.ts";
 import type { Device } from "../state/device.ts";
+import type { Region } from "../state/memory.ts";
+import { physicalAddress } from "./translation.ts";
 
 /** Whether an address of host memory is in a shared region of this host. */
 export function isShared({ shared }: CoherentPort, address: number): boolean {
@@ -75,4 +77,36 @@ export function runLineWrite(device: Device, port: CoherentPort, write: PortWrit
     beginTask(device, port, task);
   }
   return false;
+}
+
+/**
+ * A write of a part of a line that is lost has been dropped, so no flush may promise it. A write of all of the line
+ * makes up for that.
+ */
+export function noteDropped({ dropped }: CoherentPort, task: LineTask): void {
+  if (task.kind !== "write") return;
+  const line = Math.floor(task.address / LINE_BYTES);
+  if (!task.isGood) dropped.add(line);
+  else if (dropped.size > 0 && task.change.kind === "write" && task.change.mask === WHOLE_LINE) {
+    dropped.delete(line);
+  }
+}
+
+/**
+ * Whether something of these bytes was dropped. It is said once: [choice] what is written there later may be promised
+ * again, and a flush that is refused for another connection's write is refused once.
+ */
+export function takeDropped({ dropped }: CoherentPort, { region, va, length }: {
+  readonly region?: Region;
+  readonly va: number;
+  readonly length: number;
+}): boolean {
+  if (region === undefined || dropped.size === 0) return false;
+  const memory = region.window?.binding?.parent ?? region;
+  let isDropped = false;
+  for (let at = va - va % LINE_BYTES; at < va + length; at += LINE_BYTES) {
+    const address = physicalAddress(memory, Math.max(at, va));
+    if (dropped.delete(Math.floor(address / LINE_BYTES))) isDropped = true;
+  }
+  return isDropped;
 }

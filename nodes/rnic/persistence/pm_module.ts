@@ -12,6 +12,7 @@ import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { takeDirty } from "../state/dirty_ranges.ts";
 import { dmaRead, waitingLsbRead } from "../dma/dma.ts";
+import { takeDropped } from "../dma/region_lines.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
@@ -137,12 +138,13 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
     const text = `${how} behind ${record.length} B`;
     trace(device, qp, { step: "S905", text, psn: record.firstPsn, inbound: true });
   }
+  const { region } = message;
+  if (device.port !== undefined && region !== undefined) record.region = region;
   const waiting = waitingLsbRead(device.dma, qp);
   if (waiting !== undefined) {
     waiting.records.push(record);
     return;
   }
-  const { region } = message;
   // Any registered address will do (P-24): where no data names one, queue information's, which there
   // is even when the regions that were written are no more.
   // The same where its page is not there: the order on the bus is what counts.
@@ -164,6 +166,10 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
   if (!rights(read.qp.state).takesRequests) return;
   if (!succeeded) return refuseFlushes(device, read);
   for (const record of read.records) {
+    if (device.port !== undefined && takeDropped(device.port, record)) {
+      refuseFlushes(device, { qp: read.qp, records: [record] });
+      continue;
+    }
     device.counters.lsbPersisted++;
     markPersisted(device, read.qp, { record, at: device.stageAt });
   }
@@ -175,7 +181,7 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
  * A refused read proves nothing. The requester of a WRITE retries and at last gives up (P-30), a FLUSH is
  * refused (§3.4: remote operational error), a verified write is answered with that.
  */
-function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
+function refuseFlushes(device: Device, { qp, records }: Pick<LsbRead, "qp" | "records">): void {
   for (const { service } of records) {
     if (service?.operation.name === "write-verify") device.up.verifiedUnproven(device, qp, service);
     else if (service !== undefined) service.state = "failed";

@@ -252,6 +252,8 @@ export interface PersistRecord {
    * (P-50, V-09).
    */
   readonly service: SingleService | undefined;
+  /** On a coherent bus: where its bytes are, as writes to lost lines of a shared region are dropped (decision 13). */
+  region?: Region;
 }
 
 /** What the first packet of a verified write asks for (V-04). */

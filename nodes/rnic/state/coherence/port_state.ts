@@ -41,6 +41,8 @@ export interface CoherentPort {
   readonly tasks: Map<number, LineTask>;
   readonly writingBack: LineTask[];
   readonly ended: Fifo<LineTask>;
+  /** Lines of which a write was dropped, as they are lost, since a flush was refused for that (decision 13). */
+  readonly dropped: Set<number>;
   nextTask: number;
   readCredits: number;
   writeCredits: number;
@@ -164,6 +166,7 @@ export function createCoherentPort(
     tasks: new Map(),
     writingBack: [],
     ended: new Fifo(),
+    dropped: new Set(),
     nextTask: 1,
     readCredits: busLinesMax,
     writeCredits: busLinesMax,
