@@ -37,6 +37,8 @@ export interface SharedOf {
   readonly accesses?: number;
   /** Faults: programs go on after a fence, and after a loss. */
   readonly program?: Program;
+  /** Programs run in each life of their host. */
+  readonly restart?: boolean;
 }
 
 /** A rack whose hosts all run one program. */
@@ -54,6 +56,7 @@ export function sharedRack(of: SharedOf = {}): ExploredRack {
 /** The text of the scenario: each host runs `./shared.ts`. */
 export function sharedScenario(of: SharedOf = {}): string {
   const { seed = 1, lines = 2, placement = "remote", memory = "scm", faults = [] } = of;
+  const { restart = false } = of;
   const { hosts = ["a", "b", "c"], more = "" } = of;
   const far = hosts.slice(1).join(", ");
   return `name: shared
@@ -65,7 +68,11 @@ shared:
     lines * 64
   }, memory: ${memory}, placement: ${placement}, lease: 20us${more} }
 programs:
-${hosts.map((host) => `  - { on: ${host}, program: ./shared.ts }`).join("\n")}
+${
+    hosts.map((host) =>
+      `  - { on: ${host}, program: ./shared.ts${restart ? ", restart: true" : ""} }`
+    ).join("\n")
+  }
 faults:${faults.length === 0 ? " []" : faults.map((fault) => `\n  - ${fault}`).join("")}
 `;
 }

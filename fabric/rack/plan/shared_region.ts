@@ -55,7 +55,10 @@ export interface SharedRegion extends RegionSizes {
   readonly leasePs: Time;
   /** What home waits longer than the far side, so that the two never overlap. */
   readonly leaseMarginPs: Time;
-  /** Decision 7: with `memory` the record of what is lent is beside each line, too; its changes are writes. */
+  /**
+   * Decision 7: with `memory` the record of what is lent is in home's memory, too; its changes are writes. In SCM it
+   * outlasts home's power failure.
+   */
   readonly directory?: "card" | "memory";
 }
 
@@ -67,6 +70,19 @@ export const REGION_SIZES: RegionSizes = {
   entries: 4096,
   writeBacks: 8,
 };
+
+/**
+ * What a directory that outlasts power failures takes behind the region's lines: a byte for each line, in whole lines.
+ */
+export function directoryBytes(
+  { memory, directory, bytes }: Pick<SharedRegion, "memory" | "bytes"> & {
+    readonly directory?: SharedRegion["directory"] | undefined;
+  },
+): number {
+  if (directory !== "memory" || memory !== "scm") return 0;
+  const entries = bytes / REGION_LINE_BYTES;
+  return Math.ceil(entries / REGION_LINE_BYTES) * REGION_LINE_BYTES;
+}
 
 /** The part of a host in a region; undefined without one. */
 export function partIn(region: SharedRegion, host: string): "home" | "far" | undefined {

@@ -2,7 +2,12 @@
 import type { z } from "zod";
 import { formatSize } from "../plan/units.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
-import { PLACEMENTS, REGION_LINE_BYTES, REGION_SIZES } from "../plan/shared_region.ts";
+import {
+  directoryBytes,
+  PLACEMENTS,
+  REGION_LINE_BYTES,
+  REGION_SIZES,
+} from "../plan/shared_region.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
 import { read, type Reading, readList, type Report } from "./reading.ts";
@@ -59,7 +64,8 @@ export const sharedSchema = mapping({
   entries: entries.optional().describe("lines that are lent at a time"),
   writeBacks: integer(1, 4096).optional().describe("lines that a cache writes back at a time"),
   directory: oneOf(["card", "memory"]).optional().describe(
-    "where the record of lent lines is: home's card, or its memory as well, which costs writes",
+    "where the record of lent lines is: home's card, so that after home's power failure they show what home received " +
+      "last; or its memory as well, which costs writes: in SCM, lines that were lent exclusively are lost then, and said to be",
   ),
 });
 export type SharedSection = z.infer<typeof sharedSchema>;
@@ -173,7 +179,7 @@ function checkMemory(
     let end = bytes;
     for (const { path, region } of its) {
       if (region.memory !== memory || region.at !== undefined) continue;
-      end -= pagesOf(region.bytes);
+      end -= pagesOf(region);
       if (end >= 0) continue;
       const expected = `regions that fit ${formatSize(bytes)} of ${memory.toUpperCase()}`;
       report([...path, "bytes"], { found: formatSize(region.bytes), expected });
@@ -188,7 +194,7 @@ function checkPlaces(its: readonly DraftShared[], end: number, report: Report): 
     .toSorted((x, y) => x.region.at! - y.region.at!);
   let from = 0, before = "";
   for (const { path, region } of placed) {
-    const at = region.at!, to = at + region.bytes;
+    const at = region.at!, to = at + region.bytes + directoryBytes(region);
     if (at < from) {
       const expected = `a region from ${formatSize(from)} on, where ${before} ends`;
       report([...path, "at"], { found: formatSize(at), expected });
@@ -214,8 +220,9 @@ function checkAgents(shared: readonly DraftShared[], report: Report): void {
   }
 }
 
-function pagesOf(bytes: number): number {
-  return Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
+/** With its directory in SCM. */
+function pagesOf(region: Parameters<typeof directoryBytes>[0]): number {
+  return Math.ceil((region.bytes + directoryBytes(region)) / PAGE_BYTES) * PAGE_BYTES;
 }
 
 /**
@@ -227,12 +234,12 @@ export function placesOf(
   hosts: readonly Pick<HostScenario, "name" | "scmBytes" | "dramBytes">[],
 ): number[] {
   const ends = new Map<string, number>();
-  return shared.map(({ home, memory, at, bytes }) => {
+  return shared.map(({ home, memory, at, bytes, directory }) => {
     if (at !== undefined) return at;
     const host = hosts.find(({ name }) => name === home)!;
     const key = `${home}/${memory}`;
     const end = ends.get(key) ?? (memory === "scm" ? host.scmBytes : host.dramBytes);
-    const from = end - pagesOf(bytes);
+    const from = end - pagesOf({ memory, bytes, directory });
     ends.set(key, from);
     return from;
   });

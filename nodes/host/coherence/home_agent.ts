@@ -6,7 +6,11 @@
  * The record of a line that only memory has, is memory: it is kept only for lines that differ from it.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { HOST_TABLE, type HostLine } from "../../../fabric/coherence/host_agent_table.ts";
+import {
+  HOST_TABLE,
+  type HostLine,
+  newHostLine,
+} from "../../../fabric/coherence/host_agent_table.ts";
 import {
   canEvictFromLlc,
   cardLost,
@@ -17,6 +21,7 @@ import {
   type HostChange,
   hostReceive,
   newHostAgent,
+  restartHost,
 } from "../../../fabric/coherence/host_agent.ts";
 import { LINE_BYTES as CONTENTS } from "../../../fabric/coherence/line_bytes.ts";
 import { type Answer, type Data, LOST } from "../../../fabric/coherence/messages.ts";
@@ -27,6 +32,7 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import { SCM_BASE } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
+import type { MemoryDirectory } from "./memory_directory.ts";
 
 export interface HomeAgentParts {
   readonly memory: MemorySystem;
@@ -34,6 +40,8 @@ export interface HomeAgentParts {
   readonly processingPs: Time;
   /** Where the record of a line is (decision 7). */
   readonly directoryOf: HostAgent["directoryOf"];
+  /** What outlasts a power failure of it. */
+  readonly directory: MemoryDirectory;
   /** Sends a message, which departs `processingPs` from now. */
   readonly send: (message: LineMessage) => void;
   /** An access has ended; `costPs` is what its core has to pay beyond its wait. */
@@ -154,6 +162,21 @@ export class HomeAgent {
     return out.lost;
   }
 
+  /**
+   * The host has power. What its directory says of an earlier life is about lines whose last content memory does not
+   * have (decision 7). @returns them: they are poison.
+   */
+  boot(isFirstLife: boolean): readonly number[] {
+    const { directory } = this.#parts;
+    const out = newOutput();
+    for (const line of isFirstLife ? [] : directory.staleLines()) {
+      this.#agent.lines.set(line, { ...newHostLine(this.#fromMemory(line)), phase: "X" });
+    }
+    restartHost(this.#agent, out);
+    directory.restart(out.lost);
+    return out.lost;
+  }
+
   /** When the iMC has room for a core's write-back of this line. */
   flushRoomAt(line: number): Time {
     return this.#parts.memory.freeAt(line * LINE_BYTES, LINE_BYTES);
@@ -205,12 +228,13 @@ export class HomeAgent {
   // ── the table's decisions, done in the host's memory ───────────────────────────────────────────
 
   #changed(line: number, { before, after }: HostChange): void {
-    const { memory, state, changed } = this.#parts;
+    const { memory, directory, state, changed } = this.#parts;
     const address = line * LINE_BYTES;
     if (after.memory !== before.memory && after.memory !== LOST) {
       if (before.llc === "M") memory.cleanLine(address);
       else memory.writeThrough(address, after.memory as Uint8Array);
     }
+    directory.changed(line, before, after);
     if (after.llc === "M" && after.cached !== before.cached) this.#store(address, before, after);
     if (after.llc === "I" && before.llc !== "I") {
       memory.dropLine(address);

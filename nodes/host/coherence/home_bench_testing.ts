@@ -21,6 +21,7 @@ import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import { RIG_TIMING } from "../testing/host_testing.ts";
+import { MemoryDirectory } from "./memory_directory.ts";
 import { HomeAgent } from "./home_agent.ts";
 
 const BUS_PS = 100_000, WIRE_PS = 1_000_000, PROCESSING_PS = 50_000;
@@ -64,6 +65,7 @@ export class HomeBench {
       timing: RIG_TIMING,
       processingPs: PROCESSING_PS,
       directoryOf: () => "card",
+      directory: new MemoryDirectory(memory, []),
       send: (message) => this.#toCard(message),
       ended: (answer, costPs) => this.#end({ answer, at: this.now, costPs }),
       changed: (line) => void this.changes.push(line),

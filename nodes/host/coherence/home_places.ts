@@ -1,10 +1,14 @@
 /** Where the regions of a home are in its memory: its lines, and virtual addresses that plain accesses must not use. */
 import { fail } from "../../../fabric/base/assert.ts";
-import { SCM_BASE, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  directoryBytes,
+  SCM_BASE,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import { AddressFault, type AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 
-/** Virtual addresses [from, to) of a region. */
+/** Virtual addresses [from, to) of a region, with its directory in SCM. */
 interface Place {
   readonly region: SharedRegion;
   readonly from: number;
@@ -61,7 +65,7 @@ function placeOf(map: AddressMap, region: SharedRegion): Place {
   const { memory, address, bytes } = region;
   if (memory === "scm") {
     const from = map.scm.address + address - SCM_BASE;
-    return { region, from, to: from + bytes };
+    return { region, from, to: from + bytes + directoryBytes(region) };
   }
   const buffer = map.allocateContiguous(bytes);
   if (buffer.pages[0] !== address) fail(`Region ${region.name} is not where the plan has it`);

@@ -30,6 +30,7 @@ import { PlacementJudge } from "./placement_judge.ts";
 import { HomePlaces } from "./home_places.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
 import { LineChanges } from "./line_changes.ts";
+import { MemoryDirectory } from "./memory_directory.ts";
 import { Registration } from "./registration.ts";
 import { RegionHandle } from "./region_handle.ts";
 import { declareRegion, noteState, reportLost } from "./region_reports.ts";
@@ -100,6 +101,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
+      directory: new MemoryDirectory(host.memory, own),
       directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
       send: (message) => {
         if (host.out.tracing) this.#traceSent(message);
@@ -138,7 +140,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   /** The host has power: cards of other hosts may serve lines that an earlier life has lent. */
   boot(now: Time): void {
-    if (this.#parts.life > 0) this.#homeFrom = this.#leasesEndAt(now);
+    const isFirst = this.#parts.life === 0;
+    if (!isFirst) this.#homeFrom = this.#leasesEndAt(now);
+    this.#lostAtHome(this.#home.boot(isFirst));
   }
 
   take(message: RegionMessage): void {
@@ -386,11 +390,15 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   #cardLost(now: Time): void {
     this.#lostAt = NEVER;
-    const lost = this.#home.cardLost(now).flatMap((number) => this.#places.at(number) ?? []);
+    this.#lostAtHome(this.#home.cardLost(now));
+    for (const region of this.#places.regions) this.#changes.add(region);
+  }
+
+  #lostAtHome(numbers: readonly number[]): void {
+    const lost = numbers.flatMap((number) => this.#places.at(number) ?? []);
     for (const region of this.#places.regions) {
       const lines = lost.filter((each) => each.region === region).map(({ line }) => line);
       if (lines.length > 0) this.#lost(region, rangesOf(lines));
-      this.#changes.add(region);
     }
   }
 
