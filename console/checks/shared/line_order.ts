@@ -33,6 +33,8 @@ export interface LineOp {
   readonly seen?: Uint8Array | undefined;
   /** The program was told that the bytes are lost. */
   readonly isLost?: boolean;
+  /** Of `lose`: it need not have been so. */
+  readonly isPossible?: boolean;
 }
 
 export interface LineVerdict {
@@ -119,6 +121,9 @@ class Line {
       else if (!seen.has(key)) stack.push(way);
       seen.add(key);
     };
+    if (op.isPossible === true) {
+      for (const way of this.#ways) next.set(`${way.content} ${way.done}`, way);
+    }
     this.#ways.forEach(add);
     for (let way = stack.pop(), steps = 0; way !== undefined; way = stack.pop()) {
       if (++steps > LIMITS.steps || next.size > LIMITS.ways) {

@@ -84,7 +84,9 @@ function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
     for (const { offset, length } of note.ranges) {
       for (let line = lineOf(offset); line * LINE_BYTES < offset + length; line++) {
         const name = `the loss that ${at.node} reported at ${at.time} ps`;
-        const op: LineOp = { name, op: "lose", from: 0, length: LINE_BYTES };
+        // A far card cannot know whether home has taken its last write-back: then the line is not lost, and not old.
+        const isPossible = at.node !== region.record.home;
+        const op: LineOp = { name, op: "lose", from: 0, length: LINE_BYTES, isPossible };
         add(line, { kind: "begin", op }, { time: lossFrom(run, region, at.time), phase: 0 });
         add(line, { kind: "end", op }, { time: at.time, phase: 0.5 });
       }

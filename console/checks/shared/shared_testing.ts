@@ -57,8 +57,8 @@ function recordsOf(access: Told, id: number): TimedRecord[] {
 }
 
 /** Bytes of `s` are reported to be lost. */
-export function lostAt(time: number, offset = 0, length = 64): TimedRecord {
-  return noted(time, { kind: "region-lost", region: "s", ranges: [{ offset, length }] });
+export function lostAt(time: number, offset = 0, length = 64, node = "a"): TimedRecord {
+  return noted(time, { kind: "region-lost", region: "s", ranges: [{ offset, length }] }, { node });
 }
 
 export function stateAt(

@@ -131,6 +131,11 @@ export class RegionRig {
     } else if (message.op === "RdCur" || message.op === "RdCode") {
       const { tag, address, lines } = message;
       const data = memory.slice(address, address + lines * REGION_LINE_BYTES);
+      // Lines of the region are the agent's: what looks at the medium finds them there.
+      for (let at = 0; at < data.length; at += REGION_LINE_BYTES) {
+        const kept = this.agent.lines.get((address + at) / REGION_LINE_BYTES)?.memory;
+        if (kept instanceof Uint8Array) data.set(kept, at);
+      }
       answer({ kind: "coherent", op: "DataC", tag, address, state: "I", data });
     } else if (message.op === "WbMtoI" || message.op === "WbMtoE") {
       const { tag, address, data } = message;

@@ -191,6 +191,16 @@ describe("C-10: a load of a shared region after a failure", () => {
     assert.deepEqual(found([{ ...store, at: 64 }, { ...old, at: 64 }], { power, more }), []);
   });
 
+  it("C-10: finds the last store, or that it is lost, where a far card reports a loss: home may have it all the same", () => {
+    const more = [lostAt(100, 0, 64, "b")];
+    const stores: Told[] = [{ from: 10, to: 20, bytes: ONE }, { from: 30, to: 40, bytes: TWO }];
+    const told = (load: Partial<Told>) =>
+      found([...stores, { from: 110, to: 120, ...load }], { power, more });
+    assert.deepEqual(told({ found: TWO }), []);
+    assert.deepEqual(told({ length: 8, result: "lost" }), []);
+    assert.equal(told({ found: ONE }).length, 1);
+  });
+
   it("finds what was stored to the whole line after the loss", () => {
     const more = [lostAt(100)];
     const whole: Told = { from: 110, to: 120, bytes: fill(3, 64) };
