@@ -28,6 +28,8 @@ export class Registration {
     let reason = "the card has no power";
     for (let tries = 0; tries < REGISTER_TRIES; tries++) {
       const { card } = cpu;
+      // Another program of this host may have done it meanwhile.
+      if (this.has(region, card)) return;
       if (card !== undefined) {
         const reply = yield* cpu.command({ op: "register-region", region: region.id });
         if (reply.status === "ok") {

@@ -130,7 +130,7 @@ function act(
   for (const message of out.wire) send(device, { coherence, far }, message);
   sendRequests(device, coherence, far);
   for (const answer of out.answers) answerCore(device, far, answer);
-  tellGone(device, far, out.changed);
+  tellGone(device, far, out);
   reportLost(device, coherence, { regions: far.regions, lost: out.lost });
   if (wasUp && card.life !== life) {
     reportFenced(device, coherence, { regions: far.regions, agent: card.agent });
@@ -236,7 +236,11 @@ function answerTo(
 const READABLE: ReadonlySet<string> = new Set(["S", "E", "M", "SM"]);
 
 /** Decision 19: a core that waits for a change of a line looks again when its copy is gone. */
-function tellGone(device: Device, far: FarEnd, changed: readonly number[]): void {
+function tellGone(device: Device, far: FarEnd, { answers, changed }: Output): void {
+  // A copy may leave its place at once, for the next line that is asked for: the core has looked at it all the same.
+  for (const { access: { kind, line }, result } of answers) {
+    if (kind === "load" && result === "done" && changed.includes(line)) far.readable.add(line);
+  }
   for (const line of changed) {
     if (READABLE.has(farLine(far.card, line).state)) far.readable.add(line);
     else if (far.readable.delete(line)) {
