@@ -106,6 +106,14 @@ const WRONG: readonly Refusal[] = [
     "6: shared[1].at: found 128 B, expected a region from 192 B on, where s ends",
   ],
   [
+    "decision 7: a region where another has its directory",
+    sharing(
+      "{ name: s, home: a, far: [b], bytes: 4KiB, at: 0, directory: memory }",
+      "{ name: t, home: a, far: [b], bytes: 128, at: 4KiB }",
+    ),
+    "6: shared[1].at: found 4 KiB, expected a region from 4160 B on, where s ends",
+  ],
+  [
     "a region at the place of those without one",
     sharing(
       "{ name: s, home: a, far: [b], bytes: 64 }",
