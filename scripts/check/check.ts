@@ -57,6 +57,7 @@ export const LONGEST: readonly string[] = [
   "tests/console/page_test.ts",
   "tests/tools/newcomer_test.ts",
   "tests/transport",
+  "tests/coherence",
   "tests/rig/power_failure_test.ts",
   "tests/rig/replay_test.ts",
   "tests/programs/own_protocol_mistakes_test.ts",
@@ -82,6 +83,7 @@ export const LONGEST: readonly string[] = [
  */
 const TOGETHER: readonly string[] = [
   "tests/checks",
+  "tests/coherence",
   "tests/crash",
   "tests/persistence",
   "tests/programs",

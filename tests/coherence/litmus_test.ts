@@ -60,7 +60,7 @@ const SHAPES: readonly Shape[] = [
 
 /** One computer more than a shape of two threads needs, so that both may be far. */
 const HOSTS = ["a", "b", "c", "d"] as const;
-const ROUNDS = 60;
+const ROUNDS = 36;
 const BEGIN_PS = 1000 * PS_PER_US, ROUND_PS = 40 * PS_PER_US;
 /** Threads begin this long after each other at most: as long as a far access takes. */
 const JITTER_PS = 4 * PS_PER_US;
@@ -220,7 +220,7 @@ describe("programs that rest on the order alone", () => {
     });
 
     it(`C-09 (in part), decision 16: a sequence lock shows no half of a record: ${name}`, () => {
-      const RECORD_AT = LINE_BYTES, RECORD_BYTES = 3 * LINE_BYTES, WRITES = 20;
+      const RECORD_AT = LINE_BYTES, RECORD_BYTES = 3 * LINE_BYTES, WRITES = 12;
       const seen = reported({ ...rack, hosts: 3 }, function* ({ cpu }) {
         const region = yield* cpu.region("s");
         if (cpu.host === "b") {

@@ -72,13 +72,13 @@ describe("C-02: cards on PCIe and on the coherent bus", () => {
   }
 
   for (const method of ["persist-opcode", "write-flush", "write-read", "send-flush"]) {
-    it(`P-31: ${method}: what was reported survives a power failure at any of 24 instants`, () => {
+    it(`P-31: ${method}: what was reported survives a power failure at any of 12 instants`, () => {
       for (const ddio of SWITCHES) {
         const run = { attach: "coherent", method, ddio } as const;
         const { result: { startPs, endPs, promises } } = put(run);
         if (!promises) continue;
-        for (let i = 0; i < 12; i++) {
-          const at = Math.round(startPs + (endPs - startPs) * (i + 0.5) / 12);
+        for (let i = 0; i < 6; i++) {
+          const at = Math.round(startPs + (endPs - startPs) * (i + 0.5) / 6);
           const { rack, result } = put({ ...run, faults: `[{ at: ${at}ps, kill: b }]` });
           equal(firstLoss(result, CONTENT, survivor(rack, result)), undefined, `${ddio}, ${at} ps`);
         }
@@ -133,10 +133,10 @@ describe("C-02: what the conversion to PCIe costs", () => {
 });
 
 describe("C-02: the crash matrix on the coherent bus", () => {
-  /** Each method on both flows, in each domain; architectures in turn. */
+  /** Each method on both flows in ADR and in eADR, and on one in WSP, which drains either; the rest in turn. */
   const places = METHODS.flatMap((method, i) =>
     (["adr", "eadr", "wsp"] as const).flatMap((domain, j) =>
-      SWITCHES.map((ddio, k): MatrixPlace => ({
+      (domain === "wsp" ? [SWITCHES[i % 2]!] : SWITCHES).map((ddio, k): MatrixPlace => ({
         method,
         update: "single",
         arch: (i + j + k) % 2 === 0 ? "ddio" : "ddio+ns",

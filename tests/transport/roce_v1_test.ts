@@ -77,7 +77,7 @@ describe("persist_pair.yaml in RoCEv1", () => {
         roce: "v1",
       });
       const text = scenario.replace(`, file: ${FILE}`, "");
-      const run = { scenario: text, inputBytes: 16 * 1024, size: 1024, depth: 4 };
+      const run = { scenario: text, inputBytes: 4 * 1024, size: 1024, depth: 4 };
       const digests: string[] = [];
       for (const packing of ["all", "machine", "node"] as const) {
         const { outcome, puts } = await bench.run({ ...run, packing });
