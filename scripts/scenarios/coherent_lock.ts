@@ -4,7 +4,7 @@
  * With coherent cards the two computers are the region's home and a far one. With PCIe cards two computers lock a
  * word of a third: the atomics of a PCIe card do not exclude its own processor (`atomic_cap`: HCA). A ticket whose
  * computer has lost its power is never served: the others wait for the time of the option `patience` (5 ms), say which
- * ticket was served last (`given-up`), and end.
+ * ticket was served last (`givenUp`), and end.
  *
  *   rack run scripts/scenarios/coherent_lock.yaml
  */
@@ -99,13 +99,15 @@ export function check({ hosts, reports }: CrashView): readonly string[] {
     readonly card: string;
     readonly placement: string;
     readonly sections: number;
-    readonly counter: number;
+    readonly counter?: number;
   }
   const told = reports.filter(({ node, topic }) => topic === "result" && isPowered({ hosts }, node))
     .map(({ value }) => value as Told);
   return told.flatMap(({ card, placement, counter }) => {
-    const sum = told.filter((each) => each.card === card && each.placement === placement)
-      .reduce((all, { sections }) => all + sections, 0);
+    const all = told.filter((each) => each.card === card && each.placement === placement);
+    // Who has given up does not tell how many of its sections are in the others' sum.
+    if (all.some((each) => each.counter === undefined)) return [];
+    const sum = all.reduce((sum, { sections }) => sum + sections, 0);
     if (counter === sum) return [];
     return [`${card}, ${placement}: the counter is ${counter} after ${sum} sections`];
   });

@@ -3,7 +3,7 @@
  * message and its number into a slot, a line, and the consumer waits for that number. Now and then the consumer tells how
  * many it has taken, and the producer does not store over the others. A far computer with a PCIe card sends WRITEs, and
  * looks for messages by READs. Where the other computer has lost its power, each waits for the time of the option
- * `patience` (5 ms), says which message or room it has waited for (`given-up`), and ends.
+ * `patience` (5 ms), says which message or room it has waited for (`givenUp`), and ends.
  *
  *   rack run scripts/scenarios/coherent_queue.yaml
  */

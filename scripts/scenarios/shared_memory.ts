@@ -246,7 +246,7 @@ function patienceOf(options: ProgramContext["options"]): Time {
   return timeOption(options, "patience", PATIENCE_PS);
 }
 
-/** Runs a computer's part of a workload, which ends with a report of what it saw last where it has given up. */
+/** Runs a computer's part of a workload, which ends with a result of what it saw last where it has given up. */
 export function* untilGivenUp(
   { cpu }: ProgramContext,
   workload: string,
@@ -257,7 +257,8 @@ export function* untilGivenUp(
   } catch (error) {
     if (!(error instanceof GivenUp)) throw error;
     const { of, word, waitedPs } = error;
-    cpu.report("given-up", { workload, ...partOf(cpu.host), of, word: Number(word), waitedPs });
+    const givenUp = { of, word: Number(word), waitedPs };
+    cpu.report("result", { program: "shared", workload, ...partOf(cpu.host), givenUp });
   }
 }
 

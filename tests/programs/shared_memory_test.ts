@@ -211,10 +211,10 @@ describe("coherent_lock.yaml", () => {
     const failed = rack.reports.filter(({ topic }) => topic === "program-failed");
     same(failed, []);
     for (const host of ["home-local", "home-pcie", "far2-pcie"]) {
-      same(rack.reported("result", host), [], host);
-      const [seen, ...more] = rack.reported("given-up", host);
+      const [result, ...more] = rack.reported("result", host);
       same(more, [], host);
-      const { of, word, waitedPs } = seen as { of: string; word: number; waitedPs: number };
+      const seen = result!.givenUp as { of: string; word: number; waitedPs: number };
+      const { of, word, waitedPs } = seen;
       equal(of, "the ticket served");
       ok(word > 0 && word < 200, `${host} saw ${word}`);
       // The last look takes a round trip at most.
