@@ -20,8 +20,8 @@ import {
 
 type Place = "local" | "remote";
 const PLACES: readonly Place[] = ["remote", "local"];
-/** Of racks whose parts fail; more: `MOVES_SEEDS=200 deno test -A tests/coherence/moves_test.ts`. */
-const SEEDS = Number(Deno.env.get("MOVES_SEEDS") ?? 10);
+/** Of racks whose parts fail; more: `RACKMESH_MOVES_SEEDS=200 deno test -A tests/coherence/moves_test.ts`. */
+const SEEDS = Number(Deno.env.get("RACKMESH_MOVES_SEEDS") ?? 10);
 
 /** Random accesses of all hosts; home's second thread moves the copies, again and again. */
 function movingProgram(of: { readonly seed: number; readonly accesses: number }): Program {
