@@ -2,7 +2,8 @@
  * A queue of one producer and one consumer in memory that their computers share (C-11): the producer stores a
  * message and its number into a slot, a line, and the consumer waits for that number. Now and then the consumer tells how
  * many it has taken, and the producer does not store over the others. A far computer with a PCIe card sends WRITEs, and
- * looks for messages by READs.
+ * looks for messages by READs. Where the other computer has lost its power, each waits for the time of the option
+ * `patience` (5 ms), says which message or room it has waited for (`givenUp`), and ends.
  *
  *   rack run scripts/scenarios/coherent_queue.yaml
  */
@@ -18,6 +19,7 @@ import {
   openShared,
   partOf,
   type Shared,
+  untilGivenUp,
   waitWord,
   WORD_BYTES,
   wordIn,
@@ -45,6 +47,10 @@ const NUMBER_AT = 0, TIME_AT = 8, CONTENT_AT = 16;
 const QUIET_PS = 50e6;
 
 export default function* coherentQueue(context: ProgramContext): Steps<void> {
+  yield* untilGivenUp(context, "queue", shareQueue(context));
+}
+
+function* shareQueue(context: ProgramContext): Steps<void> {
   const { cpu } = context, options = context.options as unknown as QueueOptions;
   const part = partOf(cpu.host), shared = yield* openShared(context);
   const begin = timeOption(context.options, "begin"), span = timeOption(context.options, "span");
@@ -81,15 +87,17 @@ interface Queue {
 }
 
 /** Stores all messages, each when there is room. @returns how often it looked for room. */
-function* produce({ cpu, options }: ProgramContext, queue: Queue): Steps<{ looks: number }> {
+function* produce(context: ProgramContext, queue: Queue): Steps<{ looks: number }> {
+  const { cpu, options } = context;
   const { shared, base, run, options: { messages, slots } } = queue;
   const everyPs = timeOption(options, "every");
   let taken = 0, looks = 0;
   for (let number = 1; number <= messages; number++) {
     if (run.isPaced) yield* cpu.sleep(everyPs);
     if (number - taken > slots) {
-      const line = { line: base, offset: 0, is: (word: bigint) => number - Number(word) <= slots };
-      const found = yield* waitWord(shared, line);
+      const is = (word: bigint) => number - Number(word) <= slots;
+      const line = { line: base, offset: 0, is, of: "the number of the last message taken" };
+      const found = yield* waitWord(context, shared, line);
       taken = Number(wordIn(found.bytes));
       looks += found.looks;
     }
@@ -101,14 +109,16 @@ function* produce({ cpu, options }: ProgramContext, queue: Queue): Steps<{ looks
 }
 
 /** Takes all messages in order. @throws Error for one that is not what was stored. */
-function* consume({ cpu }: ProgramContext, queue: Queue) {
+function* consume(context: ProgramContext, queue: Queue) {
+  const { cpu } = context;
   const { shared, base, options: { messages, slots } } = queue;
   const latencies: number[] = [];
   let looks = 0;
   const from = cpu.now;
   for (let number = 1; number <= messages; number++) {
     const is = (word: bigint) => word === BigInt(number);
-    const found = yield* waitWord(shared, { line: slotAt(queue, number), offset: NUMBER_AT, is });
+    const slot = { line: slotAt(queue, number), offset: NUMBER_AT, is, of: `message ${number}` };
+    const found = yield* waitWord(context, shared, slot);
     looks += found.looks;
     latencies.push(cpu.now - Number(wordIn(found.bytes, TIME_AT)));
     const wanted = messageOf(number).subarray(CONTENT_AT);

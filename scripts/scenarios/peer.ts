@@ -2,6 +2,7 @@
  * What programs of these scenarios share: how a client comes to a server's memory, whose place is the private data of
  * the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and what the host's card has counted.
  */
+import type { Time } from "../../fabric/base/time.ts";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { ConnectOptions } from "../../nodes/host/cm/connect.ts";
 import type { AcceptOptions, ConnectRequest, Listener } from "../../nodes/host/cm/listen.ts";
@@ -12,9 +13,20 @@ import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 type Device = ProgramContext["device"];
 export type Counts = Readonly<Record<string, number>>;
 
-/** Waits for a client's request. @throws Error where something else comes. */
-export function* nextRequest({ verbs }: Device, listener: Listener): Steps<ConnectRequest> {
-  const event = yield* verbs.waitEvent(listener);
+/** Waits for a client's request; undefined at the deadline. @throws Error where something else comes. */
+export function nextRequest(device: Device, listener: Listener): Steps<ConnectRequest>;
+export function nextRequest(
+  device: Device,
+  listener: Listener,
+  deadline: Time,
+): Steps<ConnectRequest | undefined>;
+export function* nextRequest(
+  { verbs }: Device,
+  listener: Listener,
+  deadline?: Time,
+): Steps<ConnectRequest | undefined> {
+  const event = yield* verbs.waitEvent(listener, deadline);
+  if (event === undefined && deadline !== undefined) return undefined;
   if (event?.kind !== "request") throw new Error(`A request was expected: ${event?.kind}`);
   return event.request;
 }

@@ -5,9 +5,9 @@
  */
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
-import { NEVER } from "../../fabric/base/time.ts";
+import { formatTime, PS_PER_MS, type Time } from "../../fabric/base/time.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
-import { sizeOption } from "../../nodes/host/own_options.ts";
+import { sizeOption, timeOption } from "../../nodes/host/own_options.ts";
 import type { Buffer } from "../../nodes/host/memory/address_map.ts";
 import { type LatencySummary, summarize } from "../../nodes/host/programs/common/summary.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -19,6 +19,8 @@ export const WORD_BYTES = 8;
 const SERVICE = "shared";
 /** Home waits for connections by then. */
 const LISTENS_PS = 100e6;
+/** A choice, for the option `patience`: above the longest wait for a computer that is there, 3 ms of the queues. */
+const PATIENCE_PS = 5 * PS_PER_MS;
 
 /** Memory that several computers load from and store to. Each call returns when the access is done. */
 export interface Shared {
@@ -30,10 +32,10 @@ export interface Shared {
    */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
   /**
-   * Returns when the bytes may be others than those loaded last: another look is due. A far computer with a PCIe
-   * card is told nothing, and looks again at once.
+   * Returns when the bytes may be others than those loaded last, or at the deadline: another look is due. A far
+   * computer with a PCIe card is told nothing, and looks again at once.
    */
-  waitChange(offset: number, length: number): Steps<void>;
+  waitChange(offset: number, length: number, deadline: Time): Steps<void>;
 }
 
 /** Where an access is made: at the computer whose memory it is, or at another. */
@@ -81,8 +83,8 @@ function regionMemory(region: Region): Shared {
     load: (offset, length) => region.load(offset, length),
     store: (offset, bytes) => region.store(offset, bytes),
     fetchAdd: (offset, operand) => region.fetchAdd(offset, operand),
-    *waitChange(offset, length) {
-      yield* region.waitChange(offset, length, NEVER);
+    *waitChange(offset, length, deadline) {
+      yield* region.waitChange(offset, length, deadline);
     },
   };
 }
@@ -96,8 +98,14 @@ function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const access = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
   const mr = v.must(yield* v.regMr(pd, buffer, { access }));
   const listener = v.must(v.listen(device, SERVICE));
-  for (let left = Number(options.clients ?? 1); left > 0; left--) {
-    const request = yield* nextRequest(device, listener);
+  const begin = cpu.now, deadline = begin + patienceOf(options);
+  const clients = Number(options.clients ?? 1);
+  for (let i = 0; i < clients; i++) {
+    const request = yield* nextRequest(device, listener, deadline);
+    if (request === undefined) {
+      const waitedPs = cpu.now - begin;
+      throw new GivenUp({ of: `the clients of ${clients}`, word: BigInt(i), waitedPs });
+    }
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
     yield* admit({ device, listener }, request, { qp, mr });
   }
@@ -119,8 +127,8 @@ function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
     *fetchAdd() {
       throw new Error("Cannot add: a PCIe card's atomics do not exclude its processor's (HCA)");
     },
-    *waitChange(offset, length) {
-      yield* cpu.waitMemory(address + offset, length, NEVER);
+    *waitChange(offset, length, deadline) {
+      yield* cpu.waitMemory(address + offset, length, deadline);
     },
   };
 }
@@ -187,20 +195,70 @@ export function wordIn({ buffer, byteOffset }: Uint8Array, offset = 0): bigint {
   return new DataView(buffer, byteOffset).getBigUint64(offset, true);
 }
 
-/** Waits until a word of a line is a value, looking whenever it may have changed. @returns the line, and the looks. */
+/** Which word a computer waits for, and until when. */
+export interface WordWait {
+  /** Of the line in the memory, in bytes, and of the word in the line. */
+  readonly line: number;
+  readonly offset: number;
+  readonly is: (word: bigint) => boolean;
+  /** What the word is, for the report of a wait that was given up. */
+  readonly of: string;
+}
+
+/** A word has not become what a computer waited for: others of the memory may have lost their power. */
+export class GivenUp extends Error {
+  override readonly name = "GivenUp";
+  readonly of: string;
+  /** What the word was at the last look. */
+  readonly word: bigint;
+  readonly waitedPs: Time;
+
+  constructor({ of, word, waitedPs }: Pick<GivenUp, "of" | "word" | "waitedPs">) {
+    super(`Waited ${formatTime(waitedPs)} for ${of}, which is ${word}`);
+    this.of = of;
+    this.word = word;
+    this.waitedPs = waitedPs;
+  }
+}
+
+/**
+ * Waits until a word of a line is a value, looking whenever it may have changed. @returns the line, and the looks.
+ * @throws GivenUp after the time of the option `patience`, as the one to store it may have lost its power.
+ */
 export function* waitWord(
+  { cpu, options }: ProgramContext,
   shared: Shared,
-  { line, offset, is }: {
-    /** Of the line in the memory, in bytes, and of the word in the line. */
-    readonly line: number;
-    readonly offset: number;
-    readonly is: (word: bigint) => boolean;
-  },
+  { line, offset, is, of }: WordWait,
 ): Steps<{ readonly bytes: Uint8Array; readonly looks: number }> {
+  const begin = cpu.now, deadline = begin + patienceOf(options);
   for (let looks = 1;; looks++) {
+    // The last look begins at the deadline or behind it: a value that was there by then is found.
+    const isLast = cpu.now >= deadline;
     const bytes = yield* shared.load(line, LINE_BYTES);
-    if (is(wordIn(bytes, offset))) return { bytes, looks };
-    yield* shared.waitChange(line, LINE_BYTES);
+    const word = wordIn(bytes, offset);
+    if (is(word)) return { bytes, looks };
+    if (isLast) throw new GivenUp({ of, word, waitedPs: cpu.now - begin });
+    yield* shared.waitChange(line, LINE_BYTES, deadline);
+  }
+}
+
+function patienceOf(options: ProgramContext["options"]): Time {
+  return timeOption(options, "patience", PATIENCE_PS);
+}
+
+/** Runs a computer's part of a workload, which ends with a result of what it saw last where it has given up. */
+export function* untilGivenUp(
+  { cpu }: ProgramContext,
+  workload: string,
+  part: Steps<void>,
+): Steps<void> {
+  try {
+    yield* part;
+  } catch (error) {
+    if (!(error instanceof GivenUp)) throw error;
+    const { of, word, waitedPs } = error;
+    const givenUp = { of, word: Number(word), waitedPs };
+    cpu.report("result", { program: "shared", workload, ...partOf(cpu.host), givenUp });
   }
 }
 

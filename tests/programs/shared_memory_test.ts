@@ -201,4 +201,30 @@ describe("coherent_lock.yaml", () => {
     const lost = changed(rack.reports, "result", (value) => ({ ...value, counter: 39 }));
     match(checkLock(viewOf(rack, lost))[0]!, /the counter is 39 after 40 sections/);
   });
+
+  it("C-10, C-11: who waits for a computer that died says after a bounded time what it saw, and ends", async () => {
+    const dead = ["far-local", "far-pcie"];
+    const faults = dead.map((host) => `  - { at: 1200us, kill: ${host} }\n`).join("");
+    const rack = await run("coherent_lock.yaml", {
+      "pause: 10us\n": `pause: 10us\n    patience: 300us\nfaults:\n${faults}`,
+    });
+    const failed = rack.reports.filter(({ topic }) => topic === "program-failed");
+    same(failed, []);
+    for (const host of ["home-local", "home-pcie", "far2-pcie"]) {
+      const [result, ...more] = rack.reported("result", host);
+      same(more, [], host);
+      const seen = result!.givenUp as { of: string; word: number; waitedPs: number };
+      const { of, word, waitedPs } = seen;
+      equal(of, "the ticket served");
+      ok(word > 0 && word < 200, `${host} saw ${word}`);
+      // The last look takes a round trip at most.
+      ok(waitedPs >= 300e6 && waitedPs < 310e6, `${host} waited ${waitedPs} ps`);
+    }
+    const ended = rack.reports.filter(({ topic }) => topic === "program-ended");
+    equal(ended.length, 7 - dead.length, "all others end");
+    for (const host of ["home-remote", "far-remote"]) {
+      equal(rack.reported("result", host)[0]!.counter, 200, host);
+    }
+    same(checkLock(viewOf(rack, rack.reports, dead)), []);
+  });
 });

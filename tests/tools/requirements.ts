@@ -575,16 +575,19 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "a host without a part in it, and ranges beyond it, are refused",
       "has one digest in one process, in one per machine and in one per node: a lock that computers share",
       "a handle that has deregistered is refused, and a new one registers again",
+      "under traffic: loads see what stores have left: begun …",
+      "each placement's costs are seen after it: begun …",
+      "is refused on far hosts, where home's judge moves them, and for a place that is none",
     ],
-    lacks: "a program that chooses the place itself: the scenario says it, or home's judge (auto)",
   },
   "C-04": {
     proof: [
       "moves copies where the more accesses come from, after windows that agree",
       "requests with the old placement are sent back, and lose nothing",
       "local costs less below the crossover, remote above, and auto is moved to what does",
+      "a far core's wait ends after a move to home's card, too: begun …",
+      "nothing old is seen, and every access is answered: seed …",
     ],
-    lacks: "moves of a rack's copies while its cables, cards and hosts fail",
   },
   "C-05": {
     proof: [

@@ -40,7 +40,10 @@ export function regionToArray(message: RegionMessage): unknown[] {
       return optional([code, tag, region, line, op], change ? changeToArray(change) : lines);
     }
     case "far-answer":
-      return optional([code, message.tag, message.result], message.data);
+      return optional(
+        optional([code, message.tag, message.result], message.data),
+        message.data && message.away,
+      );
     case "far-invalidate":
       return [code, message.region, message.line];
   }
@@ -58,12 +61,13 @@ export function regionFromArray(fields: readonly unknown[]): RegionMessage | und
     case CODES["far-access"]:
       return farAccess(fields);
     case CODES["far-answer"]: {
-      const [, tag, code, bytes] = fields;
+      const [, tag, code, bytes, away] = fields;
       const result = FAR_RESULTS.find((each) => each === code);
       const data = lineBytes(bytes);
-      if (!isCount(tag) || result === undefined || fields.length > 4) return undefined;
+      if (!isCount(tag) || result === undefined || fields.length > 5) return undefined;
       if (fields.length === 3) return { kind: "far-answer", tag, result };
-      return data && { kind: "far-answer", tag, result, data };
+      if (fields.length === 5 && away !== true) return undefined;
+      return data && { kind: "far-answer", tag, result, data, ...(away === true && { away }) };
     }
     case CODES["far-invalidate"]: {
       const [, region, line] = fields;

@@ -52,6 +52,11 @@ export interface FarAnswer {
   readonly result: FarResult;
   /** Of a load: the line, 64 B. Of an atomic: the line as it was. */
   readonly data?: Uint8Array<ArrayBuffer>;
+  /**
+   * Of a load of a region with `placement: remote`: its copies have been moved, and home's card keeps them. No
+   * {@link FarInvalidate} will tell of a change.
+   */
+  readonly away?: true;
 }
 
 /** The far card has no copy of a line any more: a core that waits for a change of it looks again (decision 19). */

@@ -69,5 +69,12 @@ export const anyRegionMessage: fc.Arbitrary<RegionMessage> = fc.oneof(
     result: is("done"),
     data: lineBytes,
   }),
+  record<RegionMessage>({
+    kind: is("far-answer"),
+    tag: count,
+    result: is("done"),
+    data: lineBytes,
+    away: is(true),
+  }),
   record<RegionMessage>({ kind: is("far-invalidate"), region: count, line: count }),
 );

@@ -18,16 +18,21 @@ export interface FarRequest {
   readonly lines?: number | undefined;
 }
 
+type FarEnded = (
+  ticket: number,
+  outcome: Pick<FarAnswer, "away"> & { readonly result: FarResult; readonly data?: Uint8Array },
+) => void;
+
 export class FarPort {
   readonly #send: (access: FarAccess) => void;
-  readonly #ended: (ticket: number, result: FarResult, data?: Uint8Array) => void;
+  readonly #ended: FarEnded;
   /** Requests that the card has not answered. */
   readonly #waiting = new Set<number>();
 
   constructor(
     { send, ended }: {
       readonly send: (access: FarAccess) => void;
-      readonly ended: (ticket: number, result: FarResult, data?: Uint8Array) => void;
+      readonly ended: FarEnded;
     },
   ) {
     this.#send = send;
@@ -48,14 +53,14 @@ export class FarPort {
   }
 
   /** An answer; one to a request that has ended before changes nothing. */
-  take({ tag, result, data }: FarAnswer): void {
-    if (this.#waiting.delete(tag)) this.#ended(tag, result, data);
+  take({ kind: _, tag, ...outcome }: FarAnswer): void {
+    if (this.#waiting.delete(tag)) this.#ended(tag, outcome);
   }
 
   /** The card is gone: what it was asked may or may not have been done (decision 13). */
   disconnected(): void {
     const tickets = [...this.#waiting];
     this.#waiting.clear();
-    for (const ticket of tickets) this.#ended(ticket, "fenced");
+    for (const ticket of tickets) this.#ended(ticket, { result: "fenced" });
   }
 }

@@ -18,6 +18,8 @@ export interface LineRequest {
 export interface Outcome {
   readonly result: FarResult;
   readonly data?: Uint8Array | undefined;
+  /** Of a far load: a program has moved the copies to home's card, where no invalidation tells of a change. */
+  readonly away?: true;
   /** What its core owes beyond its wait. */
   readonly costPs: Time;
 }

@@ -10,6 +10,7 @@ import type { Cpu, Region, Source, Steps } from "../cpu/program.ts";
 import { RegionFenced, RegionLost, type RegionRange, RegionRefused } from "../cpu/region.ts";
 import { hold } from "../cpu/wait_site.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
+import { choosePlace } from "./choose_place.ts";
 import { type Piece, piecesOf, writeOf } from "./line_pieces.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
 
@@ -30,6 +31,8 @@ export class RegionHandle implements Region {
   /** What this program has last seen of a line; the oldest first. */
   readonly #seen = new Map<number, Uint8Array>();
   #isDeregistered = false;
+  /** What the last load of a far host was told: no copies are kept here any more. */
+  #isAway = false;
 
   constructor(
     its: RegionAccess,
@@ -121,7 +124,7 @@ export class RegionHandle implements Region {
     const pieces = piecesOf(offset, length);
     const before = new Map(pieces.map(({ line }) => [line, this.#seen.get(line)]));
     // Home's cores have what they see in their LLC; a far card may have no copy where home keeps them.
-    const isNear = this.isHome || this.#region.placement === "remote";
+    const isKeptNear = this.isHome || this.#region.placement === "remote";
     for (let isAgain = false;; isAgain = true) {
       const counts = pieces.map(({ line }) => this.#its.changesOf(this.#region, line));
       for (const piece of pieces) {
@@ -135,12 +138,21 @@ export class RegionHandle implements Region {
       if (pieces.some(({ line }, i) => this.#its.changesOf(this.#region, line) !== counts[i])) {
         continue;
       }
+      // The loads above have found out whether a program has moved the copies.
+      const isNear = isKeptNear && !this.#isAway;
       if (isAgain && !isNear) this.#its.polled();
       const names = pieces.flatMap(({ line }) => this.#its.signalsOf(this.#region, line));
       const sources = [...new Set(names)].map((name): Source => ({ kind: "signal", name }));
       const until = isNear ? deadline : Math.min(deadline, this.#cpu.now + POLL_PS);
       yield* this.#cpu.waitAny(sources, until);
     }
+  }
+
+  *move(place: "local" | "remote"): Steps<void> {
+    this.#checkUse();
+    yield* this.#cpu.settle();
+    yield* this.#its.ready(this.#region, this.#cpu);
+    yield* choosePlace(this.#region, place, this.#cpu);
   }
 
   *deregister(): Steps<void> {
@@ -153,7 +165,8 @@ export class RegionHandle implements Region {
 
   /** The line; undefined where it is lost. */
   *#loadLine(piece: Piece): Steps<Uint8Array | undefined> {
-    const { result, data } = yield* this.#do(piece, { op: "load" });
+    const { result, data, away = false } = yield* this.#do(piece, { op: "load" });
+    this.#isAway = away;
     if (result === "lost" || data === undefined) {
       this.#seen.delete(piece.line);
       return undefined;

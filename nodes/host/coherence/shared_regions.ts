@@ -116,7 +116,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     });
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
-      ended: (ticket, result, data) => this.#end(ticket, { result, data, costPs: 0 }),
+      ended: (ticket, outcome) => this.#end(ticket, { ...outcome, costPs: 0 }),
     });
   }
 

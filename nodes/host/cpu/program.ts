@@ -214,6 +214,13 @@ export interface Region {
    */
   waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /**
+   * Chooses at which card copies are kept (C-04), over what the scenario says: home's (`local`) or the far hosts'
+   * (`remote`). Returns when home's card goes by it; copies at the other place come home meanwhile, and no access is
+   * lost. A card that begins a new life begins with the scenario's choice. @throws `RegionRefused` on a far host,
+   * where `placement: auto` judges, and where the card has no power.
+   */
+  move(place: "local" | "remote"): Steps<void>;
+  /**
    * Writes all copies back; at home: those of all hosts (decision 21). Later accesses by this handle throw
    * `RegionRefused`; a new `cpu.region(name)` registers again.
    */

@@ -219,7 +219,18 @@ function answerCore(device: Device, far: FarEnd, { access, result, data }: Answe
     const text = `answers its core: ${access.kind} ${result}`;
     showToHost(device, far.regions, { step: "core-answer", text, line: access.line, data: bytes });
   }
-  answerTo(device, asked.tag, { result, ...(bytes && { data: bytes }) });
+  const isAway = bytes !== undefined && access.kind === "load" && isMovedHome(far, access.line);
+  answerTo(device, asked.tag, {
+    result,
+    ...(bytes && { data: bytes }),
+    ...(isAway && { away: true }),
+  });
+}
+
+/** Whether a program has moved the copies from here, where the scenario has them, to home's card (C-04). */
+function isMovedHome(far: FarEnd, line: number): boolean {
+  const region = regionAt(far.regions, line);
+  return region?.placement === "remote" && far.card.placements.get(region.id)?.place === "local";
 }
 
 function answerTo(
@@ -228,6 +239,7 @@ function answerTo(
   answer: {
     readonly result: Answer["result"] | "refused";
     readonly data?: Uint8Array<ArrayBuffer>;
+    readonly away?: true;
   },
 ): void {
   device.out.send(PORTS.rnicBus, { kind: "far-answer", tag, ...answer }, device.stageAt);
