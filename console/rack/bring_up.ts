@@ -81,6 +81,8 @@ export async function prepareOne(
 }
 
 const LOOK_AGAIN_MS = 30;
+/** How long after its processes a supervisor's end is waited for. */
+const END_TOLD_MS = 300;
 
 export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
   /**
@@ -128,8 +130,22 @@ export async function startRack(runFile: RunFile, options: StartOptions): Promis
       await sleep(LOOK_AGAIN_MS);
     }
   } catch (error) {
+    // The bus ends with its supervisor, and may be missed before the system tells of that one's end.
+    await Promise.race([child.status, sleep(END_TOLD_MS)]);
+    const isAsked = signal?.aborted === true;
+    const cause = isAsked ? error : thrownBy(throwIfGone) ?? error;
     await takeDown(directory);
-    throw error;
+    throw cause;
+  }
+}
+
+/** What the function throws; undefined where it returns. */
+function thrownBy(check: () => void): unknown {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    return error;
   }
 }
 
