@@ -11,6 +11,8 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "recovered",
   "served",
   "program-failed",
+  "program-stopped",
+  "shutdown",
   "rnic-event",
   "warning",
   "held",

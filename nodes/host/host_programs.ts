@@ -11,10 +11,12 @@ import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
 import type { Cpu, Region, Steps } from "./cpu/program.ts";
+import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
 import { servesClients } from "./serving.ts";
+import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
 
@@ -86,6 +88,8 @@ export class HostPrograms {
   #device: OpenDevice | undefined;
   #bootedAt: Time = 0;
   #isReopening = false;
+  /** No program starts any more. */
+  #isShutDown = false;
   /** Programs that wait until the device is open, at boot or again. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #watches = new Map<string, CallWatch>();
@@ -135,10 +139,21 @@ export class HostPrograms {
       startAt: this.#bootedAt,
       onReturn: (device) => this.#opened(device),
     });
+    for (const at of plan.shutdowns ?? []) if (at >= machine.now) this.#shutDown(at);
     for (const program of plan.programs) {
       if (!program.service && options.life > 0) continue;
       this.#early.push({ program, startAt: this.#bootedAt + program.at });
     }
+  }
+
+  /** An orderly shutdown begins at `startAt`; see `shutdown.ts`. */
+  #shutDown(startAt: Time): void {
+    const { machine, processor } = this.#parts;
+    this.#drive("shutdown", (cpu) => {
+      this.#isShutDown = true;
+      this.#early = [];
+      return shutDown({ machine, processor, cpu });
+    }, { startAt, serves: true });
   }
 
   #opened(device: OpenDevice): void {
@@ -240,6 +255,12 @@ export class HostPrograms {
   }
 
   #schedule(program: ProgramPlan, startAt: Time): void {
+    if (this.#isShutDown) {
+      const error = new HostShutdown(
+        `${this.#parts.machine.name} shuts down: nothing starts on it`,
+      );
+      return this.#failed(program.run, error, program.order);
+    }
     // What a program made on the card while it is being opened again would be lost at once.
     if (this.#device === undefined || this.#isReopening) {
       this.#early.push({ program, startAt });
@@ -326,6 +347,9 @@ export class HostPrograms {
   /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
     const { message, stack = "" } = error instanceof Error ? error : new Error(String(error));
+    if (error instanceof HostShutdown && order === undefined) {
+      return this.#parts.machine.out.report("program-stopped", { program, message });
+    }
     this.#reportFailure(program, { message, stack }, order);
   }
 

@@ -20,7 +20,7 @@ export const HOST_FLOORS: Floors = [
   ["verbs/", "recovery/", "host_statistics.ts", "host_trace.ts"],
   ["cm/"],
   ["verbs.ts", "serving.ts"],
-  ["take_back.ts", "take_back_thread.ts"],
+  ["take_back.ts", "take_back_thread.ts", "shutdown.ts"],
   ["program_context.ts"],
   ["own_programs.ts", "host_programs.ts"],
   ["programs/common/", "host.ts"],

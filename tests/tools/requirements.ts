@@ -639,8 +639,13 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "two far hosts and home hand a line round, and none sees an old value",
       "loads see what stores have left, and each atomic is done once: …, seed …",
       "deregistration writes back what the far host has written",
+      "of a far host brings its lines home, copies kept …",
+      "of home brings far lines and its LLC's to SCM, copies kept …",
+      "ends programs, which have not failed, and refuses their accesses",
+      "writes back what caches have of SCM where no region is",
+      "has one digest in one process and in one per machine: a far host and home shut down",
     ],
-    lacks: "an orderly shutdown by a command of its own: each host's program deregisters",
+    lacks: "an order of shutdown to a rack that is up: scenarios have it",
   },
   "C-10": {
     proof: [

@@ -101,8 +101,12 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     ...(program.weight !== undefined && { weight: program.weight }),
     options: { ...regions, ...inItsOwnWords(program) },
   }));
+  const shutdowns = variant.faults.flatMap(({ node, shutDownAt }) =>
+    node === name && shutDownAt !== undefined ? [shutDownAt] : []
+  );
   return {
     rnic: rnicName(name),
+    ...(shutdowns.length > 0 && { shutdowns }),
     ...(host.attach && { attach: host.attach }),
     cores,
     architecture,

@@ -86,6 +86,8 @@ export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
 export interface HostPlan {
   readonly rnic: string;
+  /** When orderly shutdowns begin, by the clock of the rack; absent: none. Its power goes off by {@link FaultPlan}. */
+  readonly shutdowns?: readonly Time[];
   /** Absent: PCIe. */
   readonly attach?: "coherent";
   readonly cores: number;

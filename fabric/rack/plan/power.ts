@@ -5,12 +5,19 @@
  */
 import { rnicName } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
-import { formatTime } from "../../base/time.ts";
+import { formatTime, type Time } from "../../base/time.ts";
 
 /** A fault of power as a scenario has it. */
 export interface PowerFault extends FaultPlan {
   /** Of a host's start: its dead card stays dead. */
   readonly card?: "off";
+  /** Of a host's kill: when the orderly shutdown begins that ends with it. */
+  readonly shutDownAt?: Time;
+}
+
+/** What the scenario calls it. */
+export function wordOf({ action, shutDownAt }: PowerFault): "kill" | "start" | "shutdown" {
+  return shutDownAt === undefined ? action : "shutdown";
 }
 
 export interface PowerTracker {
@@ -42,7 +49,7 @@ export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker 
         };
     },
     apply(fault) {
-      const { card, ...single } = fault, { action, node } = single;
+      const { card, shutDownAt: _, ...single } = fault, { action, node } = single;
       if (action === "kill") {
         dead.set(node, single);
         return [single];

@@ -5,6 +5,7 @@ import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
+import { wordOf } from "../plan/power.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
@@ -320,9 +321,13 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
 function checkFaults(draft: Draft, report: Report): void {
   const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
   nodes.push(...switchNames(draft.fabric));
-  const faults = draft.faults.filter(({ path, fault }) =>
-    checkKnown(fault.node, { path: [...path, fault.action], known: nodes, kind: "a node" }, report)
-  );
+  const faults = draft.faults.filter(({ path, fault }) => {
+    const word = wordOf(fault);
+    const its = word === "shutdown"
+      ? { known: draft.hostNames, kind: "a host" }
+      : { known: nodes, kind: "a node" };
+    return checkKnown(fault.node, { path: [...path, word], ...its }, report);
+  });
   checkPowerFaults({ faults, until: draft.until }, report);
   checkLinkFaults(draft, report);
   checkDeviceFaults(draft, report);

@@ -3,7 +3,7 @@ import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { hostOfRnic } from "../plan/names.ts";
 import { cableEnds, networkOf } from "../build/network.ts";
-import { createPowerTracker } from "../plan/power.ts";
+import { createPowerTracker, wordOf } from "../plan/power.ts";
 import { listOf, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
 import { formatSize } from "../plan/units.ts";
@@ -32,10 +32,15 @@ export function checkPowerFaults(
         `a later time than the start of ${machine} before: in one instant power goes off, then on`;
       report([...path, "at"], { found: formatTime(fault.at), expected });
     }
+    const begin = fault.shutDownAt, on = started.get(machine);
+    if (begin !== undefined && on !== undefined && begin < on) {
+      const expected = `a time at or after ${formatTime(on)}, the start of ${machine} before`;
+      report([...path, "at"], { found: formatTime(begin), expected });
+    }
     if (fault.action === "start") started.set(machine, fault.at);
     const refusal = power.refusal(fault);
     if (refusal === undefined) power.apply(fault);
-    else report([...path, fault.action], refusal);
+    else report([...path, wordOf(fault)], refusal);
   }
 }
 

@@ -21,6 +21,7 @@ import {
   stuckSchema,
   type StuckSection,
 } from "./fault_schema.ts";
+import { PS_PER_MS } from "../../base/time.ts";
 import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Draft, DraftFault } from "./scenario.ts";
 
@@ -56,16 +57,32 @@ export function readFaults(
   return { faults, linkFaults, deviceFaults };
 }
 
+/** A choice: when the power goes off after the begin of a shutdown that has no `within`. */
+const SHUTDOWN_PS = PS_PER_MS;
+
 function readPowerFault(
-  { at, kill, start, card }: z.infer<typeof powerFaultSchema>,
+  { at, kill, start, shutdown, within, card }: z.infer<typeof powerFaultSchema>,
 ): PowerFault | FaultProblem {
-  if (kill !== undefined && start !== undefined) {
-    return { found: "both kill and start", expected: "one of kill and start" };
+  const named = Object.entries({ kill, start, shutdown }).filter(([, node]) => node !== undefined);
+  if (named.length > 1) {
+    const found = named.length === 3 ? "kill, start and shutdown" : named.map(([key]) => key);
+    const both = typeof found === "string" ? found : `both ${found.join(" and ")}`;
+    return { found: both, expected: "one of kill, start and shutdown" };
+  }
+  if (within !== undefined && shutdown === undefined) {
+    return { key: "within", found: "within", expected: "a shutdown that it bounds" };
   }
   const off = card !== undefined && { card };
   if (kill !== undefined) return { at, action: "kill", node: kill, ...off };
   if (start !== undefined) return { at, action: "start", node: start, ...off };
-  return { found: "no fault", expected: "one of kill, start, cut and heal, or link, rnic or scm" };
+  if (shutdown !== undefined) {
+    const offAt = at + (within ?? SHUTDOWN_PS);
+    return { at: offAt, action: "kill", node: shutdown, shutDownAt: at, ...off };
+  }
+  return {
+    found: "no fault",
+    expected: "one of kill, start, shutdown, cut and heal, or link, rnic or scm",
+  };
 }
 
 function readCut(

@@ -17,12 +17,42 @@ const WRONG: readonly Refusal[] = [
   [
     "a fault that does nothing",
     withLines("faults: [{ at: 1us }]"),
-    "3: faults[0]: found no fault, expected one of kill, start, cut and heal, or link, rnic or scm",
+    "3: faults[0]: found no fault, expected one of kill, start, shutdown, cut and heal, or link, rnic or scm",
   ],
   [
     "a fault without time",
     withLines("faults: [{ kill: b }]"),
     "3: faults[0].at: found nothing, expected a time > 0 with its unit, like 40us",
+  ],
+  [
+    "a shutdown of a card",
+    withLines("faults: [{ at: 1us, shutdown: b-rnic }]"),
+    '3: faults[0].shutdown: found "b-rnic", expected a host of this rack (a or b)',
+  ],
+  [
+    "a shutdown of a host that has no power when it ends",
+    withLines("faults:", "  - { at: 1us, kill: b }", "  - { at: 2us, shutdown: b }"),
+    "5: faults[1].shutdown: found kill of b, which is dead since 1 us, expected a start before it",
+  ],
+  [
+    "a shutdown that begins while the host has no power",
+    withLines(
+      "faults:",
+      "  - { at: 1us, kill: b }",
+      "  - { at: 3us, start: b }",
+      "  - { at: 2us, shutdown: b }",
+    ),
+    "6: faults[2].at: found 2 us, expected a time at or after 3 us, the start of b before",
+  ],
+  [
+    "a bound of no shutdown",
+    withLines("faults: [{ at: 1us, kill: b, within: 1us }]"),
+    "3: faults[0].within: found within, expected a shutdown that it bounds",
+  ],
+  [
+    "a shutdown that is a kill",
+    withLines("faults: [{ at: 1us, kill: b, shutdown: a }]"),
+    "3: faults[0]: found both kill and shutdown, expected one of kill, start and shutdown",
   ],
   [
     "a kill of a host without power",

@@ -24,6 +24,12 @@ export const powerFaultSchema = mapping({
   start: text.optional().describe(
     "what gets its power back: a host with its RNIC, unless that has a start of its own; an RNIC; a switch",
   ),
+  shutdown: text.optional().describe(
+    "which host begins an orderly shutdown, after which its power goes off",
+  ),
+  within: positiveTime("a time > 0 with its unit, like 1ms").optional().describe(
+    "of a shutdown: how long after its begin the power goes off; without it 1ms",
+  ),
   card: oneOf(["off"]).optional().describe(
     "of the start of a host: its RNIC, whose power has failed, stays without",
   ),

@@ -129,7 +129,11 @@ function faultItem(): JsonShape {
     dependencies: Object.fromEntries(OWNERS.map(([key, owner]) => [key, [owner]])),
   };
   const cut = { ...partOf(cutSchema), oneOf: ["cut", "heal"].map(having) };
-  const power = { ...partOf(powerFaultSchema), oneOf: ["kill", "start"].map(having) };
+  const power = {
+    ...partOf(powerFaultSchema),
+    oneOf: ["kill", "start", "shutdown"].map(having),
+    dependencies: { within: ["shutdown"] },
+  };
   return {
     type: "object",
     ...choice([

@@ -232,11 +232,11 @@ export class RegionHandle implements Region {
       ...(bytes && { bytes }),
       ...(compare && { compare }),
     });
-    let outcome = yield* this.#ended(this.#its.begin(this.#region, request));
-    if (outcome.result === "refused") {
+    let { outcome, thrown } = yield* this.#ended(this.#its.begin(this.#region, request));
+    if (outcome.result === "refused" && thrown === undefined) {
       // The card has begun a new life since it was registered: it has done nothing.
       yield* this.#its.ready(this.#region, cpu);
-      outcome = yield* this.#ended(this.#its.begin(this.#region, request));
+      ({ outcome, thrown } = yield* this.#ended(this.#its.begin(this.#region, request)));
     }
     const { result, data } = outcome;
     if (id !== undefined) {
@@ -246,6 +246,7 @@ export class RegionHandle implements Region {
       const known = result === "refused" ? "fenced" : result;
       cpu.audit({ kind: "accessed", id, result: known, ...(old && { bytes: old }) });
     }
+    if (thrown !== undefined) throw thrown.error;
     if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
     if (result === "refused") {
       throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
@@ -253,16 +254,26 @@ export class RegionHandle implements Region {
     return outcome;
   }
 
-  /** Waits for the end of an access, and pays for it. */
-  *#ended(ticket: number): Steps<Outcome> {
+  /**
+   * Waits for the end of an access, and pays for it. An error that the host throws into the program meanwhile comes
+   * when the access has ended, as it is known then what it has done.
+   */
+  *#ended(ticket: number): Steps<{ outcome: Outcome; thrown?: { readonly error: unknown } }> {
     let outcome = this.#its.outcome(ticket);
-    while (outcome === undefined) {
-      yield* hold({ kind: "line", id: ticket, answers: true });
-      outcome = this.#its.outcome(ticket);
+    let thrown: { readonly error: unknown } | undefined;
+    try {
+      while (outcome === undefined) {
+        yield* hold({ kind: "line", id: ticket, answers: true });
+        outcome = this.#its.outcome(ticket);
+      }
+      if (outcome.costPs > 0) this.#cpu.charge(outcome.costPs);
+      yield* this.#cpu.settle();
+    } catch (error) {
+      outcome ??= this.#its.outcome(ticket);
+      if (outcome === undefined) throw error;
+      thrown = { error };
     }
-    if (outcome.costPs > 0) this.#cpu.charge(outcome.costPs);
-    yield* this.#cpu.settle();
-    return outcome;
+    return { outcome, ...(thrown && { thrown }) };
   }
 
   #audited(access: Omit<AccessRecord, "kind" | "id" | "region">): number | undefined {

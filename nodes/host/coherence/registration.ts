@@ -53,4 +53,20 @@ export class Registration {
     if (reply.status === "ok") return;
     throw new RegionRefused(`Cannot deregister region ${region.name}: ${reply.reason}`);
   }
+
+  /**
+   * Gives a region back at a shutdown, whether the card knows it or a program has just asked for it. Returns when all
+   * copies are written back. @returns why it could not be; undefined where it is given back.
+   */
+  *giveBack(region: SharedRegion, cpu: Cpu): Steps<string | undefined> {
+    const retryPs = Math.ceil(region.leasePs / TRIES_PER_LEASE);
+    this.#cards.delete(region.id);
+    while (cpu.card !== undefined) {
+      const reply = yield* cpu.command({ op: "deregister-region", region: region.id });
+      if (reply.status === "ok" || reply.errno === "EINVAL") return undefined;
+      if (reply.errno !== "EBUSY") return `${region.name}: ${reply.reason}`;
+      yield* cpu.sleep(retryPs);
+    }
+    return `${region.name}: the card has no power`;
+  }
 }

@@ -19,7 +19,7 @@ import type {
 } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Cpu, Region, Steps } from "../cpu/program.ts";
-import { RegionRefused, type SharedRegions } from "../cpu/region.ts";
+import { type HostShutdown, RegionRefused, type SharedRegions } from "../cpu/region.ts";
 import type { HostBus } from "../cpu/host_bus.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
@@ -73,6 +73,10 @@ export class HostRegions implements SharedRegions, RegionAccess {
   readonly #far: FarPort;
   readonly #places: HomePlaces;
   #tickets = 0;
+  /** Accesses that have ended. */
+  #ends = 0;
+  /** What accesses get since the host shuts down. */
+  #closed: HostShutdown | undefined;
   /** Of audit records. */
   #ids = 0;
   readonly #outcomes = new Map<number, Outcome>();
@@ -223,6 +227,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   *ready(region: SharedRegion, cpu: Cpu): Steps<void> {
+    if (this.#closed !== undefined) throw this.#closed;
     if (this.isHome(region)) {
       if (cpu.now < this.#homeFrom) yield* cpu.sleep(this.#homeFrom - cpu.now);
       return;
@@ -243,7 +248,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const { card } = cpu;
     while (this.#exposedFrom > cpu.now) yield* cpu.sleep(this.#exposedFrom - cpu.now);
     for (const region of this.#places.regions) {
-      if (cpu.card !== card || card === undefined) return;
+      if (cpu.card !== card || card === undefined || this.#closed !== undefined) return;
       yield* this.#registration.register(region, cpu);
     }
   }
@@ -255,6 +260,24 @@ export class HostRegions implements SharedRegions, RegionAccess {
     if (this.isHome(region) && card !== undefined && cpu.card === card) {
       this.#withdrawn.add(region.id);
     }
+  }
+
+  get pending(): number {
+    return this.#tickets - this.#ends;
+  }
+
+  close(error: HostShutdown): void {
+    this.#closed = error;
+  }
+
+  *giveBack(cpu: Cpu): Steps<{ regions: string[]; failed: string[] }> {
+    const regions: string[] = [], failed: string[] = [];
+    for (const region of this.regions) {
+      const reason = yield* this.#registration.giveBack(region, cpu);
+      if (reason === undefined) regions.push(region.name);
+      else failed.push(reason);
+    }
+    return { regions, failed };
   }
 
   begin(region: SharedRegion, request: LineRequest): number {
@@ -347,6 +370,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   #end(ticket: number, outcome: Outcome): void {
+    this.#ends++;
     if (outcome.result === "fenced") this.fenced++;
     const { out } = this.#parts.host;
     if (out.tracing) traceEnd(out, { ticket, result: outcome.result });

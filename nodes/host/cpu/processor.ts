@@ -271,9 +271,27 @@ export class Processor {
   throwInto(program: string, error: Error, now: Time): boolean {
     const task = this.#tasks.find(({ plan }) => plan.name === program);
     if (task === undefined) return false;
+    this.#throw(task, error, now);
+    return true;
+  }
+
+  #throw(task: Task, error: Error, now: Time): void {
     task.error ??= error;
     if (task.replyId < 0 && task.lineId < 0) this.#end(task, now, 0);
-    return true;
+  }
+
+  /** Whether a program, not the driver's own work, has not ended. */
+  get hasPrograms(): boolean {
+    return this.#tasks.some(({ plan }) => plan.driver !== true);
+  }
+
+  /** Throws an error into all programs; those that have not begun never do. @returns their number. */
+  stopPrograms(error: Error, now: Time): number {
+    const begun = this.#tasks.filter(({ plan }) => plan.driver !== true);
+    for (const task of begun) this.#throw(task, error, now);
+    const later = this.#planned.filter(({ plan }) => plan.driver !== true);
+    for (const task of later) this.#planned.splice(this.#planned.indexOf(task), 1);
+    return begun.length + later.length;
   }
 
   /** @returns false where no program waits for this reply. */

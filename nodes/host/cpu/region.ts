@@ -46,8 +46,22 @@ export class RegionRefused extends Error {
   override readonly name = "RegionRefused";
 }
 
+/** The host shuts down: the program has to end. One that does not catch this is stopped, and has not failed. */
+export class HostShutdown extends Error {
+  override readonly name = "HostShutdown";
+}
+
 /** What a core needs of the host's shared regions. */
 export interface SharedRegions {
+  /** Accesses that have begun and not ended. */
+  readonly pending: number;
+  /** Accesses and registrations that begin from now on get this error. */
+  close(error: HostShutdown): void;
+  /**
+   * Gives back all regions: dirty lines of far ones go home, and those at home are recalled from far cards.
+   * @returns their names, and why others could not be.
+   */
+  giveBack(cpu: Cpu): Steps<{ regions: string[]; failed: string[] }>;
   /** C-04: what moves the copies of this home's regions with `placement: auto`; absent without one. */
   readonly judge: { run(cpu: Cpu): Steps<void> } | undefined;
   /** Whether this host is home of one. */

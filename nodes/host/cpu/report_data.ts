@@ -19,6 +19,8 @@ export const REPORT_LIMITS = {
 const RESERVED: readonly string[] = [
   "program-ended",
   "program-failed",
+  "program-stopped",
+  "shutdown",
   "unfinished",
   "rnic-event",
   "held",

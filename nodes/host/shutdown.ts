@@ -1,0 +1,86 @@
+/**
+ * An orderly shutdown (C-09): programs end, regions are given back, and what caches alone have of SCM goes to memory,
+ * as by `wbinvd` at the end of an operating system. It takes as long as these do; the power goes off by the plan.
+ */
+import { PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
+import type { Machine } from "./cpu/cpu.ts";
+import type { Processor } from "./cpu/processor.ts";
+import type { Cpu, Steps } from "./cpu/program.ts";
+import { HostShutdown } from "./cpu/region.ts";
+import { SCM_BASE } from "./memory/address_map.ts";
+import { LINE_BYTES } from "./memory/llc.ts";
+
+/**
+ * A choice: how long programs have for their ends, as between the two signals of a shutdown; and how often the driver
+ * looks. What a program stores later is not written back for certain; lines of regions it cannot store to.
+ */
+const STOP_PS = 20 * PS_PER_US, LOOK_PS = PS_PER_US / 4;
+
+/** What {@link shutDown} has done, as the host reports it. */
+export interface ShutdownReport {
+  readonly begun: Time;
+  /** From then on all of SCM is in the persistence domain, and no far card has a line of this host's. */
+  readonly complete: Time;
+  /** Programs that it has ended. */
+  readonly stopped: number;
+  /** Regions that are given back. */
+  readonly regions: readonly string[];
+  /** Regions that could not be, with the reason. */
+  readonly failed: readonly string[];
+  /** Lines of SCM that the LLC has written back. */
+  readonly lines: number;
+}
+
+export function* shutDown<Context>(
+  { machine, processor, cpu }: {
+    readonly machine: Machine<Context>;
+    readonly processor: Processor;
+    readonly cpu: Cpu;
+  },
+): Steps<void> {
+  const { regions, name } = machine, begun = cpu.now;
+  const error = new HostShutdown(`${name} shuts down since ${begun} ps`);
+  regions?.close(error);
+  const stopped = processor.stopPrograms(error, begun);
+  while (
+    regions !== undefined && regions.pending > 0 ||
+    cpu.now < begun + STOP_PS && processor.hasPrograms
+  ) yield* cpu.sleep(LOOK_PS);
+  const given = regions === undefined ? { regions: [], failed: [] } : yield* regions.giveBack(cpu);
+  const lines = yield* writeBackScm(machine, cpu);
+  const report: ShutdownReport = {
+    begun,
+    complete: cpu.now,
+    stopped,
+    regions: given.regions,
+    failed: given.failed,
+    lines,
+  };
+  machine.out.report("shutdown", report);
+}
+
+/** Writes back the LLC's dirty lines of SCM, and what write-combining buffers have. @returns their number. */
+function* writeBackScm<Context>({ memory, timing }: Machine<Context>, cpu: Cpu): Steps<number> {
+  // What is in buffers of write combining leaves them, too.
+  memory.combining.drain(SCM_BASE, cpu.scm.length);
+  const linePs = Math.max(
+    timing.flushIssuePs,
+    transferTime(LINE_BYTES, timing.coreFlushBitsPerSecond),
+  );
+  const addresses = memory.llc.dirtyLines().map((line) => memory.physical.addressOf(line))
+    .filter((address) => address >= SCM_BASE).sort((x, y) => x - y);
+  for (const address of addresses) {
+    cpu.charge(linePs);
+    yield* cpu.settle();
+    for (;;) {
+      const freeAt = memory.freeAt(address, LINE_BYTES);
+      if (freeAt <= cpu.now) break;
+      cpu.charge(freeAt - cpu.now);
+      yield* cpu.settle();
+    }
+    memory.writeBackRange(address, LINE_BYTES);
+  }
+  cpu.charge(timing.fencePs);
+  yield* cpu.settle();
+  return addresses.length;
+}
