@@ -23,6 +23,7 @@ const REGION: SharedRegion = {
   placement: "remote",
   leasePs: 1000 * PS_PER_US,
   leaseMarginPs: 100 * PS_PER_US,
+  homeWaitPs: 1100 * PS_PER_US,
 };
 /** The card's death, and when what it had lent is lost. */
 const DEAD_US = 10, LOST_US = DEAD_US + 1100;
