@@ -22,6 +22,7 @@ export function declareRegion(cpu: Cpu, region: SharedRegion): void {
     bytes,
     ...(memory === "scm" && { at: address - SCM_BASE }),
     answerWithinPs: ANSWER_LEASES * homeWaitPs,
+    homeWaitPs,
   });
 }
 
