@@ -143,6 +143,8 @@ export interface RegionRecord {
   readonly at?: number;
   /** Each access ends within so long, in ps, whatever fails (C-10, decision 13). */
   readonly answerWithinPs: Time;
+  /** When home's power returns, far hosts may load what they have for so long, in ps, and home serves nothing. */
+  readonly homeWaitPs: Time;
 }
 
 export const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;

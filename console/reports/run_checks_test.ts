@@ -86,7 +86,7 @@ describe("checksOf", () => {
   }
 
   it("C-09, C-10: leaves out promises about shared regions where there is none", () => {
-    const of = { region: "s", home: "a", bytes: 64, answerWithinPs: 9 };
+    const of = { region: "s", home: "a", bytes: 64, answerWithinPs: 9, homeWaitPs: 2 };
     const record = { kind: "region", ...of } as const;
     const used = recordOf({ plan: PLAN, notes: [noted(1, record)] });
     const about = CHECKERS.filter((each) => !isAboutAll(each)).map(({ name }) => name);

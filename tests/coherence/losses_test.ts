@@ -6,7 +6,17 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { reportsOf } from "../../console/rack/run_variant.ts";
 import { RackBench } from "../support/process_rack.ts";
-import { findingsOfShared, recordOfShared, type SharedOf, sharedRack } from "./shared_rack.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import {
+  findingsOfShared,
+  recordOfShared,
+  type SharedOf,
+  sharedRack,
+  sharedScenario,
+} from "./shared_rack.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 
 const LOSSY = ["a", "b", "c"].flatMap((host) => [
@@ -79,6 +89,26 @@ describe("a rack with a shared region that loses a part", () => {
       const { fenced = 0 } = results(recordOfShared(sharedRack({ faults, accesses: 80 })));
       assert.equal(fenced > 0, isFenced, `${fenced} accesses until ${heal}`);
     }
+  });
+});
+
+describe("two regions of one home, whose leases differ", () => {
+  it("C-10, decision 13: an access to either is answered in time, as home's card waits for the longest lease", () => {
+    const text = sharedScenario({ faults: ["{ at: 130us, cut: b }"] }).replace(
+      "programs:",
+      "  - { name: t, home: a, far: [b, c], bytes: 64, lease: 400us }\nprograms:",
+    );
+    const [variant] = variants(parseScenario(text, "shared.yaml"));
+    const record = recordOfShared({ ...sharedRack({ accesses: 80 }), plan: makePlan(variant!) });
+    assert.deepEqual(findingsOfShared(record), []);
+    const begins = new Map<string, number>();
+    let longest = 0;
+    for (const { time, by, note } of record.notes) {
+      if (note.kind === "access") begins.set(`${by} ${note.id}`, time);
+      if (note.kind !== "accessed") continue;
+      longest = Math.max(longest, time - begins.get(`${by} ${note.id}`)!);
+    }
+    assert.ok(longest > 4 * 22.5 * PS_PER_US, `the longest access took ${longest} ps`);
   });
 });
 

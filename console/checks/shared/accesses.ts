@@ -100,7 +100,7 @@ export function accessName(by: string, { op, id }: AccessRecord): string {
 
 function isSameRegion(x: RegionRecord, y: RegionRecord): boolean {
   return x.home === y.home && x.bytes === y.bytes && x.at === y.at &&
-    x.answerWithinPs === y.answerWithinPs;
+    x.answerWithinPs === y.answerWithinPs && x.homeWaitPs === y.homeWaitPs;
 }
 
 /** Whether the node had power at all instants [from, to]. */

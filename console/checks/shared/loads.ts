@@ -87,8 +87,10 @@ function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
         // A far card cannot know whether home has taken its last write-back: then the line is not lost, and not old.
         const isPossible = at.node !== region.record.home;
         const op: LineOp = { name, op: "lose", from: 0, length: LINE_BYTES, isPossible };
-        add(line, { kind: "begin", op }, { time: lossFrom(run, region, at.time), phase: 0 });
-        add(line, { kind: "end", op }, { time: at.time, phase: 0.5 });
+        const opensAt = isPossible ? undefined : opensAfter(run, region, at.time);
+        const from = opensAt ?? lossFrom(run, region, at.time);
+        add(line, { kind: "begin", op }, { time: from, phase: 0 });
+        add(line, { kind: "end", op }, { time: opensAt ?? at.time, phase: 0.5 });
       }
     }
   }
@@ -100,14 +102,30 @@ function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
       const mayHave = mayHaveOf(run, region, { line, at: to });
       const event: LineEvent = { kind: "restart", mayHave };
       all.push({ event, time: to, phase: -1 });
-      // What was lost while home had no power is as it was persistent when home is back.
+      // What was lost while home had no power is as it was persistent when home serves again; until then far hosts
+      // load what their cards have of the old life.
       const back = lives[i + 1];
-      if (back !== undefined) all.push({ event, time: back.from, phase: -1 });
+      if (back === undefined) continue;
+      all.push({ event, time: back.from + region.record.homeWaitPs, phase: -1 });
     }
     all.sort((x, y) => x.time - y.time || x.phase - y.phase);
     lines.set(line, all.map(({ event }) => event));
   }
   return lines;
+}
+
+/**
+ * When home serves again, where its power has returned and it does not at `at`. What it reports to be lost by then is
+ * lost from its first answer on.
+ */
+function opensAfter(
+  run: RunRecord,
+  { record: { home, homeWaitPs } }: Region,
+  at: Time,
+): Time | undefined {
+  const life = run.lives.get(home)?.slice(1).find(({ from, to }) => at >= from && at < to);
+  const opensAt = life && life.from + homeWaitPs;
+  return opensAt !== undefined && at < opensAt ? opensAt : undefined;
 }
 
 /** From when on bytes may have been lost that are reported at `at`: from the first fault on, in home's life. */

@@ -2,7 +2,7 @@
 import type { AuditRecord, LineStateRecord, RegionOp, TimedRecord } from "../../../fabric/audit.ts";
 import { noted } from "../record_testing.ts";
 
-export const BOUND_PS = 1_000;
+export const BOUND_PS = 1_000, WAIT_PS = 50;
 export const REGION_AT = 0x100;
 
 /** The records of a and b that they use the region. */
@@ -13,6 +13,7 @@ export function used(of: { readonly memory?: "dram" } = {}): TimedRecord[] {
     home: "a",
     bytes: 256,
     answerWithinPs: BOUND_PS,
+    homeWaitPs: WAIT_PS,
     ...(of.memory === undefined && { at: REGION_AT }),
   } as const;
   return [noted(0, record), noted(0, record, { node: "b" })];

@@ -1,4 +1,5 @@
 /** Shared regions of a variant, as its hosts and cards know them (C-03). */
+import type { Time } from "../../base/time.ts";
 import { SCM_BASE, type SharedRegion } from "../plan/shared_region.ts";
 import { placesOf } from "../scenario/shared_regions.ts";
 import type { ScenarioVariant } from "../scenario/variants.ts";
@@ -27,9 +28,20 @@ export function sharedRegions(
         agent: agents.indexOf(host) + 1,
       })),
       address: (region.memory === "scm" ? SCM_BASE : 0) + places[id]!,
-      leaseMarginPs: Math.ceil(region.leasePs / MARGIN_SHARE),
+      leaseMarginPs: marginOf(region.leasePs),
+      homeWaitPs: homeWaitOf(shared, home),
     };
   });
+}
+
+function marginOf(leasePs: Time): Time {
+  return Math.ceil(leasePs / MARGIN_SHARE);
+}
+
+/** Home's card has one lease for each far card, whatever region it accesses. */
+function homeWaitOf(shared: ScenarioVariant["shared"], home: string): Time {
+  const leases = shared.flatMap((each) => each.home === home ? each.leasePs : []);
+  return Math.max(...leases.map((leasePs) => leasePs + marginOf(leasePs)));
 }
 
 /** The far hosts of all regions of one home, by name. */

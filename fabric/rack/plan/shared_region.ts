@@ -55,6 +55,8 @@ export interface SharedRegion extends RegionSizes {
   readonly leasePs: Time;
   /** What home waits longer than the far side, so that the two never overlap. */
   readonly leaseMarginPs: Time;
+  /** The longest lease of all regions of this home, with its margin: home's card waits so long for a far card. */
+  readonly homeWaitPs: Time;
   /**
    * Decision 7: with `memory` the record of what is lent is in home's memory, too; its changes are writes. In SCM it
    * outlasts home's power failure.

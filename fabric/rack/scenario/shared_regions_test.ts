@@ -50,6 +50,8 @@ describe("shared", () => {
       placement: "local",
       leasePs: 20_000_000,
       leaseMarginPs: 2_500_000,
+      // Of u, whose lease is a's longest.
+      homeWaitPs: 56_250_000,
       remoteCache: 1024,
       localCache: 1024,
       slots: 16,

@@ -8,20 +8,21 @@ import { traceState } from "./region_trace.ts";
 
 /**
  * What an access waits for at most, one after the other: a registration's end, the far card's lease, home's wait
- * for another far card's, and home's card.
+ * for another far card's, and home's card. Each is one of the longest leases of home, as its card waits for those.
  */
 const ANSWER_LEASES = 4;
 
 /** A host uses a region from now on. */
 export function declareRegion(cpu: Cpu, region: SharedRegion): void {
-  const { name, home, bytes, memory, address, leasePs, leaseMarginPs } = region;
+  const { name, home, bytes, memory, address, homeWaitPs } = region;
   cpu.audit({
     kind: "region",
     region: name,
     home: home.host,
     bytes,
     ...(memory === "scm" && { at: address - SCM_BASE }),
-    answerWithinPs: ANSWER_LEASES * (leasePs + leaseMarginPs),
+    answerWithinPs: ANSWER_LEASES * homeWaitPs,
+    homeWaitPs,
   });
 }
 

@@ -88,6 +88,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   readonly #changes: LineChanges;
   /** When what the lost card had lent counts as lost; NEVER without one. */
   #lostAt: Time = NEVER;
+  /** What a new card has asked for before that: nothing is lent to it by then. */
+  readonly #early: LineMessage[] = [];
   /** Since when cores of this life may access regions at home: leases of an earlier life are over then. */
   #homeFrom: Time = 0;
 
@@ -108,6 +110,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
       directory: new MemoryDirectory(host.memory, own),
       directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
       send: (message) => {
+        // A snoop that is due to the lost card: a new one knows nothing of the line.
+        if (this.#lostAt < NEVER) return;
         if (host.out.tracing) this.#traceSent(message);
         host.bus.send(message);
       },
@@ -170,6 +174,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#far.disconnected();
     this.#registration.clear();
     this.#withdrawn.clear();
+    // Requests: the card that has made them needs no answer.
+    this.#early.length = 0;
     if (this.hasHomes) {
       this.#home.disconnected(now);
       this.#lostAt = this.#leasesEndAt(now);
@@ -388,9 +394,10 @@ export class HostRegions implements SharedRegions, RegionAccess {
   // ── changes ────────────────────────────────────────────────────────────────────────────────────
 
   #fromCard(message: LineMessage): void {
-    // A card that is new serves nothing before the leases of the old one are over: it is not registered.
-    if (this.#lostAt < NEVER) return;
-    this.#home.take(message, this.#parts.host.now);
+    // A new card's own DMA and verbs ask for lines at once; the leases of the old one have to be over first.
+    const { bus, now } = this.#parts.host;
+    if (this.#lostAt === NEVER) this.#home.take(message, now);
+    else if (bus.card !== undefined) this.#early.push(message);
   }
 
   #traceSent({ op, address, data }: LineMessage): void {
@@ -416,6 +423,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#lostAt = NEVER;
     this.#lostAtHome(this.#home.cardLost(now));
     for (const region of this.#places.regions) this.#changes.add(region);
+    for (const message of this.#early.splice(0)) this.#home.take(message, now);
   }
 
   #lostAtHome(numbers: readonly number[]): void {

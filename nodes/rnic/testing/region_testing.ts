@@ -49,6 +49,7 @@ export function regionPlan(given: Partial<SharedRegion> = {}): SharedRegion {
     placement: "remote",
     leasePs: 50 * PS_PER_US,
     leaseMarginPs: 5 * PS_PER_US,
+    homeWaitPs: 55 * PS_PER_US,
     ...given,
   };
 }

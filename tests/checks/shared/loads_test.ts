@@ -8,6 +8,7 @@ import {
   type Told,
   told,
   used,
+  WAIT_PS,
   word,
 } from "../../../console/checks/shared/shared_testing.ts";
 
@@ -243,6 +244,26 @@ describe("C-10: a load of a shared region after home's power failure", () => {
       }], { power });
     assert.deepEqual(twice(ONE, ONE), []);
     assert.equal(twice(ONE, ZERO).length, 1);
+  });
+
+  it("decision 13: may find a far card's copy while leases last, and what is persistent when home serves again", () => {
+    const served = (at: number, value: Uint8Array): Told => ({
+      ...{ from: at, to: at + 5, on: "b", found: value },
+    });
+    // Home is back at 200, and serves nothing before 250.
+    const opens = 200 + WAIT_PS;
+    const of = (at: number) =>
+      found([store(10, ONE), served(at, ONE), served(opens + 10, ZERO)], { power });
+    assert.deepEqual([of(150), of(210), of(opens - 6)], [[], [], []]);
+    assert.equal(of(opens).length, 1);
+  });
+
+  it("C-10: finds nothing old that home reports to be lost as it comes back", () => {
+    const more = [lostAt(201)];
+    const lost: Told = { from: 300, to: 310, length: 8, result: "lost" };
+    const old: Told = { from: 300, to: 310, found: ONE };
+    assert.deepEqual(found([store(10, ONE), lost], { power, more }), []);
+    assert.equal(found([store(10, ONE), old], { power, more }).length, 1);
   });
 
   it("may find anything in DRAM", () => {

@@ -1,0 +1,103 @@
+/** A host whose regions are at home, while its card dies and another comes: the test plays the card. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
+import {
+  REGION_SIZES,
+  SCM_BASE,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
+import type { BusKind } from "../../../fabric/coherence/messages.ts";
+import { HostRig } from "../testing/host_testing.ts";
+
+const LINE_AT = SCM_BASE;
+const REGION: SharedRegion = {
+  ...REGION_SIZES,
+  id: 0,
+  name: "s",
+  home: { host: "a", address: 0x0a00_0001 },
+  far: [{ host: "b", address: 0x0a00_0002, agent: 1 }],
+  memory: "scm",
+  address: LINE_AT,
+  bytes: 256,
+  placement: "remote",
+  leasePs: 1000 * PS_PER_US,
+  leaseMarginPs: 100 * PS_PER_US,
+  homeWaitPs: 1100 * PS_PER_US,
+};
+/** The card's death, and when what it had lent is lost. */
+const DEAD_US = 10, LOST_US = DEAD_US + 1100;
+
+/** The host at {@link DEAD_US} + 10 µs: the dead card had line 0 alone, and a new card has power. */
+function restarted(): { rig: HostRig; ask: (us: number, op: BusKind, line?: number) => void } {
+  const rig = new HostRig({ shared: [REGION] });
+  const ask = (us: number, op: BusKind, line = 0) =>
+    rig.arrive(us * PS_PER_US, { kind: "line", op, address: LINE_AT + 64 * line });
+  const linkAt = (us: number, up: boolean) => {
+    rig.run(us * PS_PER_US);
+    rig.step({ kind: "link", port: 0, up });
+  };
+  ask(5, "RdInvOwn");
+  linkAt(DEAD_US, false);
+  linkAt(DEAD_US + 10, true);
+  return { rig, ask };
+}
+
+function sentIn(rig: HostRig, fromUs: number): { op: string; us: number; data: unknown }[] {
+  return rig.sent.flatMap(({ departAt, message }) =>
+    message.kind === "line" && departAt >= fromUs * PS_PER_US
+      ? [{ op: message.op, us: Math.floor(departAt / PS_PER_US), data: message.data }]
+      : []
+  );
+}
+
+describe("HostRegions", () => {
+  it("C-10, decision 14: what a new card asks for while the old one's leases last is answered when they are over", () => {
+    const { rig, ask } = restarted();
+    ask(30, "RdInvOwn");
+    ask(31, "RdData", 1);
+    rig.run((LOST_US + 10) * PS_PER_US);
+    const told = sentIn(rig, DEAD_US).map(({ op, us }) => ({ op, us }));
+    assert.deepEqual(told, [{ op: "GrantE", us: LOST_US }, { op: "GrantS", us: LOST_US }]);
+    const [grant] = sentIn(rig, DEAD_US);
+    assert.equal(grant!.data, "lost", "nothing old is lent");
+  });
+
+  it("C-10: a card that dies before that gets no answer, and its successor does after its leases", () => {
+    const { rig, ask } = restarted();
+    ask(30, "RdInvOwn", 1);
+    for (const [us, up] of [[40, false], [50, true]] as const) {
+      rig.run(us * PS_PER_US);
+      rig.step({ kind: "link", port: 0, up });
+    }
+    ask(60, "RdData", 2);
+    rig.run((LOST_US + 100) * PS_PER_US);
+    const told = sentIn(rig, DEAD_US).map(({ op, us }) => ({ op, us }));
+    assert.deepEqual(told, [{ op: "GrantS", us: LOST_US + 30 }]);
+  });
+
+  it("decision 14: a core's access while leases last sends no snoop to a card that knows nothing of the line", () => {
+    const ended: unknown[] = [];
+    const rig = new HostRig({ shared: [REGION] }, {
+      programs: {
+        *a(cpu) {
+          const s = yield* cpu.region("s");
+          yield* cpu.sleep(50 * PS_PER_US - cpu.now);
+          try {
+            yield* s.load(0, 8);
+          } catch (error) {
+            ended.push((error as Error).name);
+          }
+        },
+      },
+    });
+    rig.arrive(5 * PS_PER_US, { kind: "line", op: "RdInvOwn", address: LINE_AT });
+    for (const [us, up] of [[DEAD_US, false], [DEAD_US + 10, true]] as const) {
+      rig.run(us * PS_PER_US);
+      rig.step({ kind: "link", port: 0, up });
+    }
+    rig.run((LOST_US + 10) * PS_PER_US);
+    assert.deepEqual(sentIn(rig, DEAD_US), []);
+    assert.deepEqual(ended, ["RegionLost"]);
+  });
+});
