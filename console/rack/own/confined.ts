@@ -56,7 +56,14 @@ export async function askConfined<Answer, Progress = never>(
   const ended = child.status;
   let isThere = true;
   void ended.then(() => isThere = false);
-  const end = () => isThere && child.kill("SIGKILL");
+  const end = () => {
+    try {
+      if (isThere) child.kill("SIGKILL");
+    } catch (error) {
+      // It has ended, and the promise that tells of it is about to.
+      if (!(error instanceof TypeError)) throw error;
+    }
+  };
   signal?.addEventListener("abort", end);
   const input = child.stdin.getWriter();
   // A process that has ended does not read: its end is what is reported.
