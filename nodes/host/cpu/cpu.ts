@@ -241,6 +241,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#account.paidPs + this.#account.owed;
   }
 
+  get owedPs(): Time {
+    return this.#account.owed;
+  }
+
   *settle(): Steps<void> {
     if (this.#account.owed > 0) { while (answered(yield PAY)); }
   }
