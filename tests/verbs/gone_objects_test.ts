@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import type { VerbError } from "../../nodes/host/verbs/objects.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import { connected, statuses } from "../support/two_programs.ts";
@@ -72,7 +73,7 @@ describe("objects that were destroyed", () => {
       const sizes = { type: "ud", sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 } as const;
       const qp = v.must(yield* v.createQp(pd, sizes));
       const srq = v.must(yield* v.createSrq(pd, { maxWr: 4 }));
-      const mr = v.must(yield* v.regMr(pd, cpu.allocate(64), { access: ["localWrite"] }));
+      const mr = v.must(yield* v.regMr(pd, cpu.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE }));
       v.must(yield* v.destroyQp(qp));
       v.must(yield* v.destroySrq(srq));
       v.must(yield* v.deregMr(mr));
@@ -91,7 +92,7 @@ describe("objects that were destroyed", () => {
         yield* v.postSend(qp, { opcode: "send", sges: [] }),
         yield* v.destroySrq(srq),
         yield* v.deregMr(mr),
-        yield* v.reregMr(mr, { access: [] }),
+        yield* v.reregMr(mr, { access: 0 }),
         v.destroyCompChannel(channel),
         yield* v.getChannelEvent(channel),
         yield* v.createCq(device, { entries: 8, channel }),
@@ -177,11 +178,11 @@ describe("a batch that is refused", () => {
       const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
       const write = { opcode: "write", sges: [v.sge(mr, 0, 8)], remote: to } as const;
       // One outstanding request that completes with a later one, before and after.
-      v.must(yield* v.postSend(qp, { ...write, wrId: 1, signaled: false }));
+      v.must(yield* v.postSend(qp, { ...write, wrId: 1, sendFlags: 0 }));
       const { unsignaled } = qp.sq;
       for (let round = 0; round < 3; round++) {
         const batch = v.wrStart(qp);
-        v.wrAdd(batch, { ...write, wrId: 70, signaled: false });
+        v.wrAdd(batch, { ...write, wrId: 70, sendFlags: 0 });
         v.wrAdd(batch, { ...write, wrId: 71 });
         v.wrAdd(batch, { opcode: "read", sges: [v.sge(mr, 0, 8)] });
         assert.equal((yield* v.wrComplete(batch))?.errno, "EINVAL");

@@ -28,36 +28,10 @@ import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
 import { flowOf } from "../memory/iio.ts";
 import { type Cpu, SIGNALS, type Steps } from "../cpu/program.ts";
-import type {
-  Context,
-  Device,
-  DeviceOptions,
-  DeviceState,
-  Errno,
-  Pd,
-  Qp,
-  VerbError,
-} from "./objects.ts";
+import { failed, must, ProgramError, verbError } from "./errors.ts";
+import type { Context, Device, DeviceOptions, DeviceState, Pd, Qp, VerbError } from "./objects.ts";
 
-export function verbError(errno: Errno, reason: string): VerbError {
-  return { errno, reason };
-}
-
-/** Whether a verb's result is an error. */
-export function failed<T>(answer: T | VerbError): answer is VerbError {
-  return typeof answer === "object" && answer !== null && "errno" in answer;
-}
-
-/** An error of a verb that the program cannot handle: ends the program, not the host. */
-export class ProgramError extends Error {
-  override readonly name = "ProgramError";
-}
-
-/** The result, or a thrown {@link ProgramError}: for programs that would give up. */
-export function must<T>(answer: T | VerbError): T {
-  if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
-  return answer;
-}
+export { failed, must, ProgramError, verbError };
 
 /** Refuses a protection domain that is gone, or from before the RNIC's failure. */
 export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {

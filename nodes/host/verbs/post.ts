@@ -2,7 +2,7 @@
  * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
  * memory and rings one doorbell, without a command to the RNIC (Q-05, Q-06).
  */
-import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import { FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import type { QpState } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
   encodeRecvWqe,
@@ -15,9 +15,10 @@ import {
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
 import { verbError } from "./device.ts";
+import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
 import { bindOperands, incRkey } from "./memory_window.ts";
 import type { Steps } from "../cpu/program.ts";
-import { NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
+import { asksInline, NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
 import type {
   Device,
   FlushRequest,
@@ -44,7 +45,8 @@ const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (SHAPES[request.opcode].inline === "always") return true;
   if (request.objects !== undefined) return false;
-  if (request.inline !== undefined) return request.inline;
+  if (asksInline(request)) return true;
+  if (request.inline === false) return false;
   if (!SHAPES[request.opcode].inline || bytes === 0) return false;
   const rule = qp.caps.inline;
   if (rule.by === "program" || bytes > rule.bytes) return false;
@@ -64,11 +66,9 @@ function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array
 }
 
 function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): FlushOperands {
-  const { globalVisibility, persistence } = FLUSH_PLACEMENT;
   return {
     select: selectivity === "range" ? FLUSH_SELECT.range : FLUSH_SELECT.region,
-    placement: (placement.includes("global") ? globalVisibility : 0) |
-      (placement.includes("persistent") ? persistence : 0),
+    placement,
     length,
   };
 }
@@ -77,14 +77,14 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   const sges = request.sges ?? NO_SGES;
   const bytes = payloadBytes(sges);
   const inline = goesInline(qp, request, bytes);
-  const { remote, atomic, ud } = request;
+  const { remote, atomic, ud, sendFlags = IBV_SEND_SIGNALED } = request;
   const wqe: { -readonly [Field in keyof SendWqe]: SendWqe[Field] } = {
     opcode: request.opcode,
     index: (qp.sq.write + 1) % qp.sq.depth,
     qpn: qp.qpn,
-    signaled: request.signaled ?? true,
-    solicited: request.solicited ?? false,
-    fence: request.fence ?? false,
+    signaled: (sendFlags & IBV_SEND_SIGNALED) !== 0,
+    solicited: (sendFlags & IBV_SEND_SOLICITED) !== 0,
+    fence: (sendFlags & IBV_SEND_FENCE) !== 0,
     immediate: request.immediate ?? 0,
     sges: inline ? NO_SGES : sges,
   };
@@ -236,7 +236,7 @@ export function postRecv(
 
 export interface BindOptions extends MwBindInfo {
   readonly wrId?: number;
-  readonly signaled?: boolean;
+  readonly sendFlags?: SendFlags;
 }
 
 /**
@@ -245,7 +245,7 @@ export interface BindOptions extends MwBindInfo {
  */
 export function* bindMw(qp: Qp, mw: Mw, options: BindOptions): Steps<PostError | undefined> {
   if (mw.type !== 1) return { ...verbError("EINVAL", "Type 2 is bound by a post"), bad: 0 };
-  const { wrId = 0, signaled = true, ...info } = options;
+  const { wrId = 0, sendFlags = IBV_SEND_SIGNALED, ...info } = options;
   const bind = { ...info, mw, rkey: incRkey(mw.rkey) };
-  return yield* postSend(qp, { opcode: "bind-mw", wrId, signaled, bind });
+  return yield* postSend(qp, { opcode: "bind-mw", wrId, sendFlags, bind });
 }
