@@ -171,7 +171,7 @@ export function* regMr(
   } else {
     paging?.pin(lkey, range, place.pages);
   }
-  const mr: Mr = { pd, address: place.va, length, lkey, rkey, access };
+  const mr: Mr = { pd, address: place.va, length, lkey, rkey, access, uses: { alive: true } };
   pd.device.state.regions.set(lkey, mr);
   return mr;
 }
@@ -251,7 +251,7 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   const pd = change.pd ?? mr.pd;
   const kept = mr.access & ACCESS.onDemand;
   const access = change.access === undefined ? mr.access : change.access | kept;
-  const gone = refuseStale(device, mr.pd.epoch) ?? refusePd(pd);
+  const gone = refuseMr(mr) ?? refusePd(pd);
   if (gone !== undefined) return gone;
   const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
   if (place !== undefined && failed(place)) return place;
@@ -347,14 +347,22 @@ function refuseAdvice({ pd, sges, advice }: Advice): VerbError | undefined {
   return undefined;
 }
 
-/** Deregisters the region: later accesses with its keys are refused. */
+/** Refuses a region that is deregistered, or of before the RNIC's failure. */
+function refuseMr({ pd: { device, epoch }, uses, lkey }: Mr): VerbError | undefined {
+  const stale = refuseStale(device, epoch);
+  if (stale !== undefined || uses.alive) return stale;
+  return verbError("EINVAL", `Region ${lkey} is gone already`);
+}
+
+/** Deregisters the region: later accesses with its keys are refused. EINVAL the second time. */
 export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   const { device, epoch } = mr.pd;
-  const stale = refuseStale(device, epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseMr(mr);
+  if (gone !== undefined) return gone;
   const command = { op: "deregister-mr", key: mr.lkey } as const;
   const reply = inTime(yield* request(device.cpu, "done", command), device, epoch);
   if (failed(reply)) return reply;
+  mr.uses.alive = false;
   mr.pd.uses.count--;
   device.state.regions.delete(mr.lkey);
   device.cpu.paging?.forget(mr.lkey);

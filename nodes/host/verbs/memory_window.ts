@@ -34,9 +34,13 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   if (!mw.uses.alive) return verbError("EINVAL", "The memory window is gone already");
   const stale = refuseStale(device, epoch);
   if (stale !== undefined) return stale;
-  const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
-  if (wrong !== undefined) return wrong;
+  // The card may give its index to another one as soon as it knows.
   mw.uses.alive = false;
+  const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
+  if (wrong !== undefined) {
+    mw.uses.alive = true;
+    return wrong;
+  }
   device.state.windows.delete(mw.uses);
   mw.pd.uses.count--;
   return undefined;

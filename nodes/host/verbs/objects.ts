@@ -86,8 +86,6 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /** Asynchronous events that no program has read. */
-  readonly asyncEvents: RnicEvent[];
   /** Where the card's events come, unless they come as messages. */
   eventQueue?: Cq;
   /**
@@ -101,10 +99,19 @@ export interface DeviceState {
   nextVector: number;
 }
 
+/** An ibv_context: which program's objects, with all its threads, an asynchronous event belongs to. */
+export interface Context {
+  /** Events that were not read, the oldest first, each with the ring of its object. */
+  readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
+  /** Events that were read and not acknowledged: their objects cannot be destroyed. */
+  readonly unacknowledged: Map<RnicEvent, object>;
+}
+
 /** An opened device, bound to one program: `cpu` pays for its use. */
 export interface Device {
   readonly cpu: Cpu;
   readonly state: DeviceState;
+  readonly context: Context;
   /** The program's weight: the default of its queue pairs; absent: 1. */
   readonly weight?: number;
   /**
@@ -131,6 +138,7 @@ export interface Mr {
   readonly lkey: number;
   readonly rkey: number;
   access: AccessFlags;
+  readonly uses: { alive: boolean };
 }
 
 export interface Mw {
@@ -174,6 +182,7 @@ export interface CompChannel {
   /** MSI-X vector of its queues. */
   readonly vector: number;
   readonly cqs: Set<Cq>;
+  readonly uses: { alive: boolean };
 }
 
 export interface Cq {
@@ -209,6 +218,8 @@ export interface CqPlace {
   current: WorkCompletion | undefined;
   /** The ring is being replaced: polling returns nothing meanwhile. */
   resizing: boolean;
+  /** The card is being told that it goes. */
+  leaving: boolean;
   /** Queues whose ring was moved: earlier completions name units of the old one. */
   readonly moved: MovedRing[];
   /** Queue pairs that were reset or destroyed, whose earlier completions are discarded. */

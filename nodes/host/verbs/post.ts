@@ -125,8 +125,16 @@ export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/** Appends one request to the ring, or returns why not. */
-export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
+/** Appends one request to the ring, and tells of it; or returns why not. */
+function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
+  const wqe = fillSend(qp, request);
+  if ("errno" in wqe) return wqe;
+  noteSend(qp, request, wqe);
+  return undefined;
+}
+
+/** Appends one request to the ring without a word to trace and checks, or returns why not. */
+export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) {
     return verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends`);
@@ -141,11 +149,16 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
     return verbError("ENOMEM", `${sq.used} of ${sq.depth} units are filled, room is for no more`);
   }
   device.cpu.charge(device.state.timing.postPs);
-  const { opcode, wrId = 0 } = request, { qpn, index, signaled } = wqe;
-  sq.wrIds[index] = wrId;
+  sq.wrIds[wqe.index] = request.wrId ?? 0;
   fill(device, sq, wqe);
   // As in ibv_bind_mw: the new key is valid from now on.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
+  return wqe;
+}
+
+/** Tells trace and checks of a request that is posted. */
+export function noteSend({ device }: Qp, { opcode, wrId = 0 }: SendRequest, wqe: SendWqe): void {
+  const { qpn, index, signaled } = wqe;
   if (device.cpu.tracing) {
     const text = `WQE of ${opcode} at ${index} of the send queue`;
     device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index });
@@ -153,7 +166,6 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
   if (device.cpu.auditing) {
     device.cpu.audit({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });
   }
-  return undefined;
 }
 
 /**
