@@ -19,6 +19,8 @@ import { servesClients } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
+import { newContext } from "./verbs/device.ts";
+import type { Context } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
   /**
@@ -93,6 +95,8 @@ export class HostPrograms {
   /** Programs that wait until the device is open, at boot or again. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #watches = new Map<string, CallWatch>();
+  /** The context that each program's threads share. */
+  readonly #contexts = new WeakMap<ProgramPlan, Context>();
 
   constructor(parts: ProgramsParts) {
     this.#parts = parts;
@@ -274,6 +278,7 @@ export class HostPrograms {
     const name = `${program.run}#${this.scheduled++}`;
     const onReturn = () => machine.out.report("program-ended", { program: name });
     const at = Math.max(startAt, machine.now);
+    this.#contexts.set(program, newContext());
     this.#add({ name, plan: program, startAt: at, onReturn }, (context) => {
       const run = programNamed(Object.hasOwn(own, program.run) ? own : programs, program.run);
       return run({ ...context, options: program.options });
@@ -302,6 +307,8 @@ export class HostPrograms {
         const opened = deviceOn(this.#device!, cpu);
         const device = {
           ...opened,
+          // One context for all threads of a program.
+          context: this.#contexts.get(plan) ?? opened.context,
           ...(weight !== undefined && { weight }),
           ...(privileged && { privileged }),
         };

@@ -159,6 +159,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
     mtu: fabric.mtu,
+    bitsPerSecond: fabric.bitsPerSecond,
     queueCache: host.queueCache,
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
     translations: host.translations,

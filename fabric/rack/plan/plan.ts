@@ -173,6 +173,8 @@ export interface RnicPlan {
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
+  /** Of its network port, and of the way inside by which frames to its own address return. */
+  readonly bitsPerSecond: number;
   readonly queueCache: QueueCachePlan;
   /** As its host's. */
   readonly queuePlan?: QueuePlan;
