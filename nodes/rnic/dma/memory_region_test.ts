@@ -102,7 +102,7 @@ describe("a region that is registered anew", () => {
     ];
     for (const reply of refusals) {
       assert.ok(reply.status === "error" && reply.errno === "EINVAL");
-      assert.match(reply.reason, /relaxedOrdering/);
+      assert.match(reply.reason, /RELAXED_ORDERING/);
     }
     assert.equal(write(), "SUCCESS", "what was not changed is as it was");
   });
