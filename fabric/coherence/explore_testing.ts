@@ -151,8 +151,9 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   }
   if (!also.includes("losses")) return;
   const { isEarly, lossesMax = 1 } = given;
-  const mayFail = losses < lossesMax;
-  for (const { name, isProgress, isFault, act } of faultsOf(system, { mayFail, isEarly })) {
+  const mayFail = losses < lossesMax, isFirstOnly = lossesMax === 1;
+  const steps = faultsOf(system, { mayFail, isEarly, isFirstOnly });
+  for (const { name, isProgress, isFault, act } of steps) {
     yield {
       name: () => name,
       isProgress,

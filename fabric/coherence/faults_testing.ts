@@ -22,13 +22,17 @@ const NOTHING: Events = { answers: [], lost: [] };
 /** All faults that may be now, and all that follows of earlier ones. */
 export function* faultsOf(
   system: System,
-  { mayFail, isEarly }: {
+  { mayFail, isEarly, isFirstOnly = false }: {
     readonly mayFail: boolean;
+    /** Of far cards the first one fails: of one fault that is all, as cards differ in nothing but their numbers. */
+    readonly isFirstOnly?: boolean;
     /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
     readonly isEarly?: "home's card" | "home's host" | undefined;
   },
 ): Generator<FaultStep> {
-  for (const [at, card] of system.fars.entries()) yield* farFaults(system, { at, card, mayFail });
+  for (const [at, card] of system.fars.entries()) {
+    yield* farFaults(system, { at, card, mayFail: mayFail && (at === 0 || !isFirstOnly) });
+  }
   yield* leaseEnds(system, isEarly);
   if (mayFail && system.outage === null) {
     yield step("home's card dies", (next) => homeDies(next, "card"));
