@@ -662,7 +662,9 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   },
   "C-10": {
     proof: [
-      "two computers, one line: one fault at any time: a lease, a cable, a card, a host, on either side",
+      "two computers, one line: one fault at any time, with its return: a lease, a cable, a card, a host, on either side",
+      "is safe at every instant at which either computer's power may fail",
+      "a line that a dead computer had alone, and that keeps its old content, is found",
       "cables, cards on either side: never old data, no second writer, each access answered in time",
       "without a fault nothing is fenced or lost, and at last no message goes",
       "the far card stops at L after sending, and home gives away at L + ε after receiving",
