@@ -15,7 +15,7 @@ import {
   expectAnswer,
   headOf,
 } from "./cm_agent.ts";
-import { failed } from "../verbs/device.ts";
+import { ackEventsOf, failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -283,5 +283,6 @@ export function* disconnect(
     yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
     yield* whileIn(device, endpoint, phase);
   }
+  ackEventsOf(qp.device.context, qp.sq);
   yield* destroyQp(qp);
 }

@@ -245,6 +245,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#ownAccount.paidPs + this.#ownAccount.owed;
   }
 
+  get owedPs(): Time {
+    return this.#account.owed;
+  }
+
   *settle(): Steps<void> {
     if (this.#account.owed > 0) { while (answered(yield PAY)); }
   }

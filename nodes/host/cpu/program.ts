@@ -88,6 +88,8 @@ export interface Cpu {
   charge(ps: Time): void;
   /** Work of this program so far, with owed time, without polling. */
   readonly workPs: Time;
+  /** Time that this core owes, in ps: it passes at the next `yield*` that lets time pass. */
+  readonly owedPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
 

@@ -27,6 +27,7 @@ import {
   type TxOrder,
 } from "../state/tx_frame.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
+import { isOwn, loopFrame } from "./loopback.ts";
 import { makePacket, ownBthAt, packetOfJob } from "./make_packet.ts";
 import { traceNak } from "../trace/responder_trace.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
@@ -335,10 +336,15 @@ function sendPacket(
 ): Uint8Array<ArrayBuffer> {
   const { counters, transmitter, timing } = device;
   const bytes = encodePacket(packet);
-  counters.framesOut++;
-  counters.bytesOut += bytes.length;
   const departAt = Math.max(device.now, readyAt) + timing.sendPs;
   const frame = { kind: "frame", bytes, hash: undefined, packet } as const;
-  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, departAt);
+  if (isOwn(device, packet)) {
+    transmitter.freeAt = loopFrame(device, frame, departAt);
+    return bytes;
+  }
+  counters.framesOut++;
+  counters.bytesOut += bytes.length;
+  const from = Math.max(departAt, transmitter.loopedUntil);
+  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, from);
   return bytes;
 }
