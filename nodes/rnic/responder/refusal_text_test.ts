@@ -134,7 +134,8 @@ const CASES: readonly Case[] = [
     make: () =>
       pair({}, { attributes: { accessFlags: EVERY_ACCESS | ACCESS.remoteWritePersistence } }),
     work: (p) => {
-      const volatile = { length: 4096, va: 0x6_0000_0000, access: EVERY_ACCESS, persistent: false };
+      const access = EVERY_ACCESS & ~ACCESS.flushPersistent;
+      const volatile = { length: 4096, va: 0x6_0000_0000, access, persistent: false };
       const { va, key } = p.rig.register(p.rig.b, volatile);
       return { remote: { va: BigInt(va), rkey: key } };
     },
