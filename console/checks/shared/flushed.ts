@@ -7,7 +7,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { Life, Lives } from "../lives.ts";
 import { type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
 import { type Access, type Region, sharedAccesses } from "./accesses.ts";
-import { isEqual, sumOf } from "./line_order.ts";
+import { isEqual, sumOf } from "./line_content.ts";
 
 /**
  * The writes, in the order of their begins.

@@ -6,13 +6,8 @@ import type { Instant } from "../values.ts";
 import { type Access, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
 import { accessesIn } from "./answered.ts";
 import { firstFault } from "./faults.ts";
-import {
-  judgeLine,
-  LINE_BYTES,
-  type LineEvent,
-  type LineOp,
-  type LineVerdict,
-} from "./line_order.ts";
+import { LINE_BYTES, type LineOp } from "./line_content.ts";
+import { judgeLine, type LineEvent, type LineVerdict } from "./line_order.ts";
 import { mayHaveOf } from "./persisted_lines.ts";
 
 export const loads: Checker = {

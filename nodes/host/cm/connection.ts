@@ -15,7 +15,7 @@ import {
   endpointSignal,
   establish,
 } from "./cm_state.ts";
-import { failed } from "../verbs/device.ts";
+import { ackEventsOf, failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -316,5 +316,6 @@ export function* disconnect(
   yield* emit(device, output);
   yield* whileIn(device, endpoint, "rep-sent");
   yield* whileIn(device, endpoint, "dreq-sent");
+  ackEventsOf(qp.device.context, qp.sq);
   yield* destroyQp(qp);
 }

@@ -115,6 +115,10 @@ export class VerbsRig implements Cpu {
     return { kind: wait.kind === "time" ? "done" : "timeout" };
   }
 
+  get owedPs(): Time {
+    return this.#owed;
+  }
+
   random(): number {
     return this.#rng.unit();
   }

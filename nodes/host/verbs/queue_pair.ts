@@ -20,17 +20,20 @@ import {
   OBJECTS_BYTES,
   WQE_UNIT_BYTES,
 } from "../../../fabric/wire/host_bus/wqe.ts";
-import { endLife } from "./completion_queue.ts";
+import { endLife, refuseCq } from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
+  dropEvents,
   failed,
   giveBack,
   inTime,
   perform,
   powerOfTwo,
   refusePd,
+  refuseQp,
   refuseStale,
+  refuseUnacknowledged,
   request,
   storePointer,
   verbError,
@@ -129,10 +132,10 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
   };
 }
 
-function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
+function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
   const { device } = pd;
   const { sendCq, recvCq, srq } = options;
-  const gone = refuseStale(device, sendCq.epoch) ?? refuseStale(device, recvCq.epoch) ??
+  const gone = refuseCq(device, sendCq) ?? refuseCq(device, recvCq) ??
     (srq && refuseStale(device, srq.pd.epoch)) ?? refusePd(pd);
   if (gone !== undefined) return gone;
   if (srq !== undefined && !srq.uses.alive) {
@@ -172,7 +175,7 @@ const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, req
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
   const caps = capsOf(device, options);
-  const wrong = refuseQp(pd, caps, options);
+  const wrong = refuseCreate(pd, caps, options);
   if (wrong !== undefined) return wrong;
   const unitsEach = largestUnits(options.type, caps);
   const sqDepth = depthFor(caps.maxSendWr, unitsEach);
@@ -270,8 +273,8 @@ function emptyRings(qp: Qp): void {
  */
 export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | undefined> {
   const { type, life, qpn, device } = qp;
-  const stale = refuseStale(device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
   // Like the kernel for processes without CAP_NET_RAW.
   if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
     return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
@@ -314,8 +317,8 @@ export interface QpInfo {
 /** State, capacities, attributes. The state is read from queue information, space 1 (Q-04). */
 export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const { cpu, state } = qp.device;
-  const stale = refuseStale(qp.device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
   const address = entryAddress(state.store, state, { queue: qp.sq.queue, space: 1 });
   const found = decodeEntry(state.store, 1, yield* cpu.read(address, state.store.bytes[1])).state!;
   if (mayBecome(qp.life.state, found)) qp.life.state = found;
@@ -333,11 +336,14 @@ function mayBecome(known: QpState, found: QpState): boolean {
   return found === "sqe" && (known === "rts" || known === "sqd");
 }
 
-/** Destroys it; its unread completions are lost. Later requests are refused. */
+/**
+ * Destroys it; its unread completions and events are lost. Later requests are refused, and EINVAL the second
+ * time. EBUSY while one of its events is unacknowledged, or it is attached to a multicast group.
+ */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
-  const stale = refuseStale(device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const wrong = refuseQp(qp) ?? refuseUnacknowledged(device.context, qp.sq);
+  if (wrong !== undefined) return wrong;
   const command = { op: "destroy-qp", qpn: qp.qpn } as const;
   const reply = inTime(yield* request(device.cpu, "qp-emptied", command), device, qp.pd.epoch);
   if (failed(reply)) return reply;
@@ -345,6 +351,7 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   qp.life.state = "reset";
   for (const ring of [qp.sq, qp.rq]) giveBack(device, ring);
   if (qp.srq !== undefined) qp.srq.uses.count--;
+  dropEvents(device.context, qp.sq);
   device.state.queuePairs.delete(qp.qpn);
   qp.pd.uses.count--;
   qp.sendCq.place.users--;
@@ -370,7 +377,7 @@ export interface QpSize {
  */
 export function* resizeQp(qp: Qp, size: QpSize): Steps<VerbError | undefined> {
   const { maxSendWr = qp.caps.maxSendWr, maxRecvWr = qp.caps.maxRecvWr } = size;
-  const wrong = refuseStale(qp.device, qp.pd.epoch) ?? refuseSize(qp, size);
+  const wrong = refuseQp(qp) ?? refuseSize(qp, size);
   if (wrong !== undefined) return wrong;
   const { type, sq, rq } = qp;
   const sqDepth = depthFor(maxSendWr, largestUnits(type, qp.caps));

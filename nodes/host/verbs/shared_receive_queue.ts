@@ -9,6 +9,7 @@ import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   allocated,
   contiguous,
+  dropEvents,
   failed,
   giveBack,
   inTime,
@@ -16,6 +17,7 @@ import {
   powerOfTwo,
   refusePd,
   refuseStale,
+  refuseUnacknowledged,
   request,
   storePointer,
   verbError,
@@ -138,16 +140,24 @@ export function* querySrq(
   return failed(reply) ? reply : { ...srq.caps, limit: reply.limit };
 }
 
-/** EBUSY while queue pairs use it, EINVAL the second time. Its posted receives are dropped. */
+/**
+ * EBUSY while queue pairs use it or one of its events is unacknowledged, EINVAL the second time. Its posted
+ * receives are dropped.
+ */
 export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
-  const wrong = refuseUse(srq);
+  const wrong = refuseUse(srq) ?? refuseUnacknowledged(srq.device.context, srq.ring);
   if (wrong !== undefined) return wrong;
   if (srq.uses.count > 0) {
     return verbError("EBUSY", `${srq.uses.count} queue pairs take receives from it`);
   }
-  const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
-  if (refused !== undefined) return refused;
+  // The card may give its number to another one as soon as it knows.
   srq.uses.alive = false;
+  const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
+  if (refused !== undefined) {
+    srq.uses.alive = true;
+    return refused;
+  }
+  dropEvents(srq.device.context, srq.ring);
   const { sharedReceiveQueues } = srq.device.state;
   // The card may have given the number to a new one before it answered.
   if (sharedReceiveQueues.get(srq.srqn)?.ring === srq.ring) sharedReceiveQueues.delete(srq.srqn);

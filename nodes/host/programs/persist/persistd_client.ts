@@ -62,7 +62,7 @@ function* admit(
   const { pd } = server;
   const { slots } = memory.ring;
   const recvMr = yield* regRecvs(pd, memory, terms.method);
-  const sendMr = yield* regMr(pd, memory.sendBuffer, { access: [] });
+  const sendMr = yield* regMr(pd, memory.sendBuffer, { access: 0 });
   if (failed(recvMr) || failed(sendMr)) {
     yield* reject(server.listener, request, { privateData });
     return undefined;
