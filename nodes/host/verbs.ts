@@ -4,10 +4,19 @@
  * only.
  */
 import { createAh, createAhFromWc, destroyAh } from "./verbs/address_handle.ts";
-import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
+import { resetAgent } from "./cm/cm_agent.ts";
+import { makeCmAgent } from "./cm/cm_state.ts";
 import { connect } from "./cm/connect.ts";
-import { CM_SIGNAL, disconnect, noteActivity, refused } from "./cm/connection.ts";
-import { accept, listen, listening, nextEvent, reject, waitEvent } from "./cm/listen.ts";
+import {
+  CM_SIGNAL,
+  disconnect,
+  disconnecting,
+  isDisconnected,
+  noteActivity,
+  refused,
+  waitDisconnect,
+} from "./cm/connection.ts";
+import { accept, listen, listening, nextEvent, reject, unlisten, waitEvent } from "./cm/listen.ts";
 import {
   createCq,
   destroyCq,
@@ -143,7 +152,11 @@ const verbs = {
   listening,
   accept,
   reject,
+  unlisten,
   noteActivity,
+  waitDisconnect,
+  disconnecting,
+  isDisconnected,
   disconnect,
   failed,
   refused,
