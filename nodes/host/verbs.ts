@@ -47,6 +47,7 @@ import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
 import { attachMcast, detachMcast } from "./verbs/multicast.ts";
 import {
   adviseMr,
+  allocNullMr,
   allocPd,
   deallocPd,
   deregMr,
@@ -81,6 +82,7 @@ const verbs = {
   importPd,
   importMr,
   regMr,
+  allocNullMr,
   reregMr,
   adviseMr,
   madvise,
