@@ -56,6 +56,7 @@ import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
 import { attachMcast, detachMcast } from "./verbs/multicast.ts";
 import {
   adviseMr,
+  allocNullMr,
   allocPd,
   deallocPd,
   deregMr,
@@ -90,6 +91,7 @@ const verbs = {
   importPd,
   importMr,
   regMr,
+  allocNullMr,
   reregMr,
   adviseMr,
   madvise,
