@@ -209,8 +209,8 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     pair({ sendCq: undefined }),
     "options.sendCq is not given: expected a completion queue, as createCq returns it",
   ],
-  ["createQp", pair({ maxSendWr: 0 }), `options.maxSendWr is 0: expected ${SOME}`],
-  ["createQp", pair({ maxSendWr: 2.5 }), `options.maxSendWr is 2.5: expected ${SOME}`],
+  ["createQp", pair({ maxSendWr: -1 }), `options.maxSendWr is -1: expected ${COUNT}`],
+  ["createQp", pair({ maxSendWr: 2.5 }), `options.maxSendWr is 2.5: expected ${COUNT}`],
   [
     "createQp",
     pair({ weight: 256 }),
@@ -262,7 +262,7 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     attributes({ accessFlags: 1 << 28 }),
     `attributes.accessFlags is 0x10000000, of which 0x10000000 is none: expected ${ACCESS}`,
   ],
-  ["resizeQp", attributes({ maxSendWr: "64" }), `size.maxSendWr is "64": expected ${SOME}`],
+  ["resizeQp", attributes({ maxSendWr: "64" }), `size.maxSendWr is "64": expected ${COUNT}`],
   ["postSend", ({ write }) => [undefined, write], `qp is not given: expected ${QP}`],
   ["postSend", ({ qp }) => [qp], "requests is not given: expected a send request"],
   [

@@ -17,7 +17,7 @@ import {
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
-import type { CmRetry } from "../cm/cm_agent.ts";
+import type { CmRetry } from "../cm/cm_state.ts";
 import type { ConnectionQp, Transport } from "../cm/connection.ts";
 import type { AcceptOptions } from "../cm/listen.ts";
 import type { Verbs } from "../verbs.ts";
@@ -52,7 +52,6 @@ import {
   callback,
   count,
   deadline,
-  duration,
   flag,
   flags,
   ipv4,
@@ -251,11 +250,11 @@ const inlineRule: Kind = (value) => {
 const qpFields = {
   sendCq: cq,
   recvCq: cq,
-  maxSendWr: atLeastOne,
+  maxSendWr: count,
   maxRecvWr: count,
   srq: optional(srq),
-  maxSendSge: optional(atLeastOne),
-  maxRecvSge: optional(atLeastOne),
+  maxSendSge: optional(count),
+  maxRecvSge: optional(count),
   inline: optional(inlineRule),
   blueFlame: optional(oneOf(BLUE_FLAME)),
   persistCompletion: optional(oneOf(["persistence", "reception"])),
@@ -305,8 +304,8 @@ const attributes = shape<QpAttributes>("attributes of a queue pair", {
   qKey: optional(u32),
 });
 const qpSize = shape<QpSize>("sizes of a queue pair", {
-  maxSendWr: optional(atLeastOne),
-  maxRecvWr: optional(atLeastOne),
+  maxSendWr: optional(count),
+  maxRecvWr: optional(count),
 });
 const srqOptions = shape<SrqOptions>("options of a shared receive queue", {
   maxWr: atLeastOne,
@@ -363,8 +362,8 @@ const transport = optional(shape<Partial<Transport>>("timers of a connection", {
   minRnrTimer: optional(timeout),
 }));
 const retry = optional(shape<Partial<CmRetry>>("retries of the connection manager", {
-  timeoutPs: optional(duration),
-  tries: optional(atLeastOne),
+  timeoutPs: optional(whole("picoseconds", 1, Number.MAX_SAFE_INTEGER)),
+  tries: optional(whole("transmissions", 1, 16)),
 }));
 const connectionQp = shape<ConnectionQp>("options of a connection's queue pair", {
   ...qpFields,
@@ -406,6 +405,7 @@ export const VERB_CALLS = {
   reregMr: row("steps", { mr, change: reregistration }),
   adviseMr: row("steps", { request: advice }),
   madvise: row("steps", { device, advice: memoryAdvice }),
+  allocNullMr: row("steps", { pd }),
   deregMr: row("steps", { mr }),
   allocMw: row("steps", { pd, type: oneOf([1, 2], { IBV_MW_TYPE_1: 1, IBV_MW_TYPE_2: 2 }) }),
   bindMw: row("post", {
@@ -473,12 +473,16 @@ export const VERB_CALLS = {
   persistRanges: row("thrown", { cpu: core, completion, recv: address }),
   connect: row("refused", { device, options: connectOptions }),
   listen: row("value", { device, service: name, options: listenOptions }),
+  unlisten: row("steps", { listener }),
   nextEvent: row("thrown", { listener }),
   waitEvent: row("thrown", { listener, deadline: optional(deadline) }),
   listening: row("thrown", { listener }),
   accept: row("refused", { listener, request, options: acceptOptions }),
   reject: row("thrown", { listener, request, options: rejectOptions }),
   noteActivity: row("thrown", { connection }),
+  waitDisconnect: row("thrown", { connection, deadline: optional(deadline) }),
+  disconnecting: row("thrown", { connection }),
+  isDisconnected: row("thrown", { connection }),
   disconnect: row("thrown", { connection }),
 } as const satisfies Readonly<
   Record<Exclude<keyof Verbs, "must" | "failed" | "refused">, CallRow>
