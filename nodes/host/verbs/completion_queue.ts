@@ -43,6 +43,7 @@ import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
 const CQ_ENTRIES_MAX = 1 << 20;
 
+/** Options of `createCq`. */
 export interface CqOptions {
   /** Minimum capacity in completions, at least 1; rounded up. */
   readonly entries: number;
@@ -309,6 +310,7 @@ export function* reqNotifyCq(
   return undefined;
 }
 
+/** Options of `waitCompletion`. */
 export interface WaitOptions {
   /** Spin on the next entry, or sleep until an interrupt. The host's default unless given. */
   readonly mode?: "poll" | "interrupt";

@@ -13,9 +13,13 @@ type Flags<Kind extends string> = number & { readonly flags?: Kind };
 
 /** ibv_access_flags: of a region, a window, or a queue pair (`accessFlags`). */
 export type AccessFlags = Flags<"access">;
+/** The card may write the region: for receives, READs, atomics, and what peers write. */
 export const IBV_ACCESS_LOCAL_WRITE: AccessFlags = 1;
+/** A peer may WRITE; needs IBV_ACCESS_LOCAL_WRITE. */
 export const IBV_ACCESS_REMOTE_WRITE: AccessFlags = 2;
+/** A peer may READ. */
 export const IBV_ACCESS_REMOTE_READ: AccessFlags = 4;
+/** A peer may do atomics; needs IBV_ACCESS_LOCAL_WRITE. */
 export const IBV_ACCESS_REMOTE_ATOMIC: AccessFlags = 8;
 /** Memory windows may be bound to the region. */
 export const IBV_ACCESS_MW_BIND: AccessFlags = 16;
