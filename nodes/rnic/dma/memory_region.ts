@@ -48,6 +48,33 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
   return region;
 }
 
+/**
+ * Adds a null region, for local use only; undefined where the table is full. It has every address, as it has the
+ * maximum length (ibv_alloc_null_mr(3)).
+ */
+export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
+  const key = takeKey(table);
+  if (key === undefined) return undefined;
+  const region: Region = {
+    pd,
+    key,
+    access: ACCESS.localWrite,
+    va: 0,
+    length: Number.MAX_SAFE_INTEGER,
+    pageBytes: 1,
+    pageBase: 0,
+    pages: [],
+    persistent: false,
+    table: createTable(key, { given: [] }),
+    alive: true,
+    windows: 0,
+    window: undefined,
+    isNull: true,
+  };
+  table.slots[key >>> 8] = region;
+  return region;
+}
+
 /** A free index with its next variant; undefined where all are taken. Its slot is empty. */
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
@@ -69,7 +96,17 @@ export function freeKey(table: RegionTable, key: number): void {
 function regionOf(plan: RegionPlan, key: number, table: TranslationTable): Region {
   const { pages } = table;
   const pageBase = plan.va - plan.va % plan.pageBytes;
-  return { ...plan, pages, table, key, pageBase, alive: true, windows: 0, window: undefined };
+  return {
+    ...plan,
+    pages,
+    table,
+    key,
+    pageBase,
+    alive: true,
+    windows: 0,
+    window: undefined,
+    isNull: false,
+  };
 }
 
 /** How many pages the region's range touches. */
@@ -181,7 +218,8 @@ export type Refused = "unknown" | "window" | "domain" | "right" | "range";
 /** The first of the checks of {@link lookUp} that the access fails; undefined where it fails none. */
 export function refusedBy(table: RegionTable, access: Access): Refused | undefined {
   const region = findRegion(table, access.key);
-  if (region === undefined) return "unknown";
+  // Only the lkey of a null region is valid.
+  if (region === undefined || (region.isNull && access.qpn !== undefined)) return "unknown";
   if (region.window !== undefined) {
     const { type, binding } = region.window;
     if (access.qpn === undefined || (type === 2 && binding?.qpn !== access.qpn)) return "window";

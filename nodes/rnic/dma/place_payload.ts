@@ -28,6 +28,7 @@ export function placePayload(
   let freeAt = device.stageAt;
   walker.start(segments, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
+    if (walker.isNull) continue;
     const { bytes } = walker;
     const whole = bytes === payload.length;
     const piece = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
