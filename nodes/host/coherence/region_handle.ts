@@ -203,7 +203,7 @@ export class RegionHandle implements Region {
     return data === undefined ? 0n : wordAt(data, piece.from);
   }
 
-  /** Does an access to one line, or a flush of several, with its audit records. */
+  /** Does an access to one line, or a flush of several. One that the card refuses has done nothing: it is tried again. */
   *#do(
     piece: Piece,
     its: {
@@ -225,32 +225,43 @@ export class RegionHandle implements Region {
       ...(change !== undefined && { change }),
       ...(lines !== undefined && { lines }),
     };
-    const id = this.#audited({
+    const audited = {
       op,
       offset: line * LINE_BYTES + from,
       length: to - from,
       ...(bytes && { bytes }),
       ...(compare && { compare }),
-    });
-    let { outcome, thrown } = yield* this.#ended(this.#its.begin(this.#region, request));
-    if (outcome.result === "refused" && thrown === undefined) {
-      // The card has begun a new life since it was registered: it has done nothing.
+    };
+    let outcome = yield* this.#attempt(request, audited);
+    if (outcome.result === "refused") {
+      // The card has a new life, or home has taken the region back and refuses to register it again.
       yield* this.#its.ready(this.#region, cpu);
-      ({ outcome, thrown } = yield* this.#ended(this.#its.begin(this.#region, request)));
+      outcome = yield* this.#attempt(request, audited);
     }
-    const { result, data } = outcome;
-    if (id !== undefined) {
-      const old = result !== "done" || data === undefined || op === "store" || op === "flush"
-        ? undefined
-        : data.slice(from, to);
-      const known = result === "refused" ? "fenced" : result;
-      cpu.audit({ kind: "accessed", id, result: known, ...(old && { bytes: old }) });
-    }
-    if (thrown !== undefined) throw thrown.error;
+    const { result } = outcome;
     if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
     if (result === "refused") {
       throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
     }
+    return outcome;
+  }
+
+  /** Asks once, with the audit records of an access. */
+  *#attempt(
+    request: LineRequest,
+    audited: Omit<AccessRecord, "kind" | "id" | "region">,
+  ): Steps<Outcome> {
+    const id = this.#audited(audited);
+    const { outcome, thrown } = yield* this.#ended(this.#its.begin(this.#region, request));
+    const { result, data } = outcome;
+    if (id !== undefined) {
+      const { op, offset, length } = audited, from = offset % LINE_BYTES;
+      const old = result !== "done" || data === undefined || op === "store" || op === "flush"
+        ? undefined
+        : data.slice(from, from + length);
+      this.#cpu.audit({ kind: "accessed", id, result, ...(old && { bytes: old }) });
+    }
+    if (thrown !== undefined) throw thrown.error;
     return outcome;
   }
 
