@@ -46,10 +46,11 @@ import {
 } from "./queues/paused_queue.ts";
 import { takeWaiting } from "./queues/context.ts";
 import { finishLoad, takeSpace } from "./queues/queue_information.ts";
-import { receiveFrame, takePackets } from "./receive.ts";
+import { receiveFrame, takeFrame, takePackets } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
 import { resumeDoorbell, runSchedule, writeRegister } from "./schedule.ts";
 import { hasTurns } from "./turns.ts";
+import { loopbackWakeAt, takeLooped } from "./transmit/loopback.ts";
 import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.ts";
 import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
@@ -102,6 +103,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     device.now = now;
     device.out = out;
     takeInput(device, input);
+    receiveLooped(device);
     if (device.pageEvents.length > 0) raisePageFaults(device);
     if (device.hints !== undefined) serveHints(device, device.hints);
     if (device.coherence !== undefined) serveCoherence(device, device.coherence);
@@ -130,6 +132,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         device.deadlines.earliest,
         device.dma.reading.peek()?.at ?? NEVER,
         transmitterWakeAt(device),
+        loopbackWakeAt(device),
         stagedWakeAt(device),
         pageFaultWakeAt(device),
         pausesWakeAt(device),
@@ -179,6 +182,13 @@ function takeInput(device: Device, input: Input): void {
       return;
     case "power":
       return;
+  }
+}
+
+function receiveLooped(device: Device): void {
+  for (let frame = takeLooped(device); frame !== undefined; frame = takeLooped(device)) {
+    device.stageAt = device.now + device.timing.receivePs;
+    takeFrame(device, frame);
   }
 }
 

@@ -57,15 +57,24 @@ export const ACCESS = {
   remoteWritePersistence: 1 << 30,
 } as const;
 
+let known = 0;
+for (const bit of Object.values(ACCESS)) known |= bit;
+
 /**
  * Why access flags of a region, window or queue pair are refused; undefined where they are valid.
  * Relaxed ordering is refused because the emulator never reorders: a run would seem to prove that a
  * program tolerates reordering.
  */
 export function refuseAccess(access: number): string | undefined {
+  if (!u32(access)) return `Access flags are a number of 32 bits: found ${access}`;
+  const unknown = (access & ~known) >>> 0;
+  if (unknown !== 0) {
+    const found = `0x${access.toString(16)}, of which 0x${unknown.toString(16)} is no access flag`;
+    return `Access flags are ${found}: expected IBV_ACCESS_…, combined by |`;
+  }
   return (access & ACCESS.relaxedOrdering) === 0
     ? undefined
-    : "relaxedOrdering is not honoured: expected access flags without it";
+    : "IBV_ACCESS_RELAXED_ORDERING is not honoured: expected access flags without it";
 }
 
 /** Largest share of the line that a queue pair may have, the smallest being 1. */
@@ -230,6 +239,8 @@ const COMMANDS = {
   "attach-mcast": { qpn: u24, group: u32 },
   "detach-mcast": { qpn: u24, group: u32 },
   "register-mr": { region },
+  /** ibv_alloc_null_mr: a region without memory, which is read as zeros and takes what is written nowhere. */
+  "allocate-null-mr": { pd: count },
   /** ibv_rereg_mr: the given attributes change, the key does not. */
   "reregister-mr": { key: u32, change },
   "deregister-mr": { key: u32 },

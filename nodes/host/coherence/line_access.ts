@@ -27,6 +27,8 @@ export interface Outcome {
 /** What a handle needs of its host's regions. */
 export interface RegionAccess {
   readonly flushCosts: { readonly issuePs: Time; readonly fencePs: Time };
+  /** Whether {@link ready} would return at once. */
+  isReady(region: SharedRegion, cpu: Cpu): boolean;
   /**
    * Returns when the region can be accessed: a far host's is registered (C-03). Without a card it returns at once:
    * an access ends as fenced then. @throws RegionRefused

@@ -9,22 +9,35 @@ export interface Piece {
   readonly to: number;
 }
 
+/** The piece that begins at byte `offset`, up to the end of its line or to `end`. */
+export function pieceAt(offset: number, end: number): Piece {
+  const from = offset % LINE_BYTES, start = offset - from;
+  return { line: start / LINE_BYTES, from, to: Math.min(LINE_BYTES, end - start) };
+}
+
 /** The pieces of bytes [offset, offset + length), in order. */
 export function piecesOf(offset: number, length: number): Piece[] {
   const pieces: Piece[] = [];
-  for (let at = offset; at < offset + length;) {
-    const line = Math.floor(at / LINE_BYTES), from = at % LINE_BYTES;
-    const to = Math.min(LINE_BYTES, from + offset + length - at);
-    pieces.push({ line, from, to });
-    at += to - from;
+  const end = offset + length;
+  for (let at = offset; at < end;) {
+    const piece = pieceAt(at, end);
+    pieces.push(piece);
+    at += piece.to - piece.from;
   }
   return pieces;
 }
 
-/** Writes `bytes`, as many as the piece has. */
-export function writeOf({ from, to }: Piece, bytes: Uint8Array): LineChange {
+/** Masks that were made, by their first and last byte: big integers are slow to make. */
+const MASKS: (bigint | undefined)[] = [];
+
+function maskOf(from: number, to: number): bigint {
+  const key = from * (LINE_BYTES + 1) + to;
+  return MASKS[key] ??= ((1n << BigInt(to - from)) - 1n) << BigInt(from);
+}
+
+/** Writes `bytes`, as many as the piece has; they are copied. */
+export function writeOf({ from, to }: Piece, bytes: Uint8Array): LineChange & { kind: "write" } {
   const line = new Uint8Array(LINE_BYTES);
   line.set(bytes, from);
-  const mask = ((1n << BigInt(to - from)) - 1n) << BigInt(from);
-  return { kind: "write", mask, bytes: line };
+  return { kind: "write", mask: maskOf(from, to), bytes: line };
 }

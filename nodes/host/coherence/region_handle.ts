@@ -6,20 +6,28 @@ import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import type { Cpu, Region, Source, Steps } from "../cpu/program.ts";
+import type { Cpu, Region, Source, Steps, Wait } from "../cpu/program.ts";
 import { RegionFenced, RegionLost, type RegionRange, RegionRefused } from "../cpu/region.ts";
-import { hold } from "../cpu/wait_site.ts";
+import { answered } from "../cpu/wait_site.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import { choosePlace } from "./choose_place.ts";
-import { type Piece, piecesOf, writeOf } from "./line_pieces.ts";
+import { type Piece, pieceAt, piecesOf, writeOf } from "./line_pieces.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
+import { SeenLines } from "./seen_lines.ts";
 
 /** A choice: how often a line is looked at of which no copy is near, so that none can be invalidated. */
 const POLL_PS = PS_PER_US;
-/** Lines whose last content a handle keeps, for waits that compare with it. */
-const SEEN_MAX = 256;
 /** Lines of one request of a flush: each is answered in time. */
 const FLUSH_LINES = 64;
+
+/** What is done to a line. `change`: of a store and an atomic; `lines`: of a flush. */
+interface LineAccess {
+  readonly op: RegionOp;
+  readonly change?: LineChange;
+  readonly lines?: number;
+}
+
+const LOAD: LineAccess = { op: "load" };
 
 export class RegionHandle implements Region {
   readonly name: string;
@@ -28,8 +36,7 @@ export class RegionHandle implements Region {
   readonly #its: RegionAccess;
   readonly #region: SharedRegion;
   readonly #cpu: Cpu;
-  /** What this program has last seen of a line; the oldest first. */
-  readonly #seen = new Map<number, Uint8Array>();
+  readonly #seen = new SeenLines();
   #isDeregistered = false;
   /** What the last load of a far host was told: no copies are kept here any more. */
   #isAway = false;
@@ -52,11 +59,17 @@ export class RegionHandle implements Region {
 
   *load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>> {
     this.#check(offset, length);
+    const first = pieceAt(offset, offset + length);
+    if (first.to === first.from + length && length > 0) {
+      const data = this.#loaded(first, yield* this.#do(first, LOAD));
+      if (data === undefined) throw new RegionLost(this.name, [rangeOf(first)]);
+      return data.slice(first.from, first.to) as Uint8Array<ArrayBuffer>;
+    }
     const bytes = new Uint8Array(length);
     const lost: RegionRange[] = [];
     for (const piece of piecesOf(offset, length)) {
       const { line, from, to } = piece;
-      const data = yield* this.#loadLine(piece);
+      const data = this.#loaded(piece, yield* this.#do(piece, LOAD));
       if (data === undefined) lost.push(rangeOf(piece));
       else bytes.set(data.subarray(from, to), line * LINE_BYTES + from - offset);
     }
@@ -65,20 +78,28 @@ export class RegionHandle implements Region {
   }
 
   *store(offset: number, bytes: Uint8Array): Steps<void> {
-    this.#check(offset, bytes.length);
+    const { length } = bytes;
+    this.#check(offset, length);
+    const first = pieceAt(offset, offset + length);
+    if (first.to === first.from + length && length > 0) {
+      const its = { op: "store", change: writeOf(first, bytes) } as const;
+      this.#changed(first, its, yield* this.#do(first, its));
+      return;
+    }
     // The program may change its bytes while time passes.
     const copy = bytes.slice();
-    for (const piece of piecesOf(offset, copy.length)) {
+    for (const piece of piecesOf(offset, length)) {
       const at = piece.line * LINE_BYTES + piece.from - offset;
       const part = copy.subarray(at, at + piece.to - piece.from);
-      yield* this.#change(piece, { op: "store", change: writeOf(piece, part), bytes: part });
+      const its = { op: "store", change: writeOf(piece, part) } as const;
+      this.#changed(piece, its, yield* this.#do(piece, its));
     }
   }
 
   *fetchAdd(offset: number, operand: bigint): Steps<bigint> {
     const at = this.#word(offset);
     const change = { kind: "add", offset: at.from, operand: BigInt.asUintN(64, operand) } as const;
-    return yield* this.#atomic(at, { op: "add", change, bytes: wordOf(operand) });
+    return yield* this.#atomic(at, { op: "add", change });
   }
 
   *compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint> {
@@ -89,8 +110,7 @@ export class RegionHandle implements Region {
       compare: BigInt.asUintN(64, compare),
       swap: BigInt.asUintN(64, swap),
     } as const;
-    const words = { bytes: wordOf(swap), compare: wordOf(compare) };
-    return yield* this.#atomic(at, { op: "compare-swap", change, ...words });
+    return yield* this.#atomic(at, { op: "compare-swap", change });
   }
 
   *fence(): Steps<void> {
@@ -122,13 +142,18 @@ export class RegionHandle implements Region {
   *waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
     this.#check(offset, length);
     const pieces = piecesOf(offset, length);
-    const before = new Map(pieces.map(({ line }) => [line, this.#seen.get(line)]));
+    const before = new Map(
+      pieces.map(({ line }): [number, Uint8Array | undefined] => [
+        line,
+        this.#seen.get(line)?.slice(),
+      ]),
+    );
     // Home's cores have what they see in their LLC; a far card may have no copy where home keeps them.
     const isKeptNear = this.isHome || this.#region.placement === "remote";
     for (let isAgain = false;; isAgain = true) {
       const counts = pieces.map(({ line }) => this.#its.changesOf(this.#region, line));
       for (const piece of pieces) {
-        const data = yield* this.#loadLine(piece);
+        const data = this.#loaded(piece, yield* this.#do(piece, LOAD));
         if (data === undefined) throw new RegionLost(this.name, [rangeOf(piece)]);
         const base = before.get(piece.line);
         if (base === undefined) before.set(piece.line, data);
@@ -163,81 +188,76 @@ export class RegionHandle implements Region {
 
   // ── one line ───────────────────────────────────────────────────────────────────────────────────
 
-  /** The line; undefined where it is lost. */
-  *#loadLine(piece: Piece): Steps<Uint8Array | undefined> {
-    const { result, data, away = false } = yield* this.#do(piece, { op: "load" });
-    this.#isAway = away;
+  /** The line that a load has had; undefined where it is lost. */
+  #loaded({ line }: Piece, { result, data, away }: Outcome): Uint8Array | undefined {
+    this.#isAway = away === true;
     if (result === "lost" || data === undefined) {
-      this.#seen.delete(piece.line);
+      this.#seen.delete(line);
       return undefined;
     }
-    this.#seen.delete(piece.line);
-    this.#seen.set(piece.line, data);
-    if (this.#seen.size > SEEN_MAX) this.#seen.delete(this.#seen.keys().next().value!);
+    this.#seen.set(line, data);
     return data;
   }
 
-  /** @returns the line as it was before an atomic. */
-  *#change(
+  /** A store or an atomic is done. @returns the line as it was before. */
+  #changed(
     piece: Piece,
-    its: { op: RegionOp; change: LineChange; bytes: Uint8Array; compare?: Uint8Array },
-  ): Steps<Uint8Array | undefined> {
-    const { result, data } = yield* this.#do(piece, its);
+    { op, change }: LineAccess & { readonly change: LineChange },
+    { result, data }: Outcome,
+  ): Uint8Array | undefined {
+    const { line, from } = piece;
     if (result === "lost") throw new RegionLost(this.name, [rangeOf(piece)]);
     // The program's own store is no change that it waits for.
-    const seen = this.#seen.get(piece.line);
-    if (seen !== undefined && its.op === "store") {
-      const after = seen.slice();
-      after.set(its.bytes, piece.from);
-      this.#seen.set(piece.line, after);
-    } else this.#seen.delete(piece.line);
-    this.#its.stored(this.#region, piece.line);
+    const seen = op === "store" ? this.#seen.get(line) : undefined;
+    if (seen !== undefined) seen.set(bytesOf(change, piece), from);
+    else this.#seen.delete(line);
+    this.#its.stored(this.#region, line);
     return data;
   }
 
-  *#atomic(
-    piece: Piece,
-    its: { op: RegionOp; change: LineChange; bytes: Uint8Array; compare?: Uint8Array },
-  ): Steps<bigint> {
-    const data = yield* this.#change(piece, its);
+  *#atomic(piece: Piece, its: LineAccess & { readonly change: LineChange }): Steps<bigint> {
+    const data = this.#changed(piece, its, yield* this.#do(piece, its));
     return data === undefined ? 0n : wordAt(data, piece.from);
   }
 
-  /** Does an access to one line, or a flush of several. One that the card refuses has done nothing: it is tried again. */
-  *#do(
-    piece: Piece,
-    its: {
-      readonly op: RegionOp;
-      readonly change?: LineChange;
-      readonly lines?: number;
-      readonly bytes?: Uint8Array;
-      readonly compare?: Uint8Array;
-    },
-  ): Steps<Outcome> {
+  /**
+   * Does an access to one line, or a flush of several, and pays for it; with its audit records. An error that the
+   * host throws into the program meanwhile comes when the access has ended, as it is known then what it has done.
+   */
+  *#do(piece: Piece, its: LineAccess): Steps<Outcome> {
     const cpu = this.#cpu;
-    yield* cpu.settle();
-    yield* this.#its.ready(this.#region, cpu);
-    const { op, change, lines, bytes, compare } = its;
-    const { line, from, to } = piece;
-    const request: LineRequest = {
-      op: op === "load" || op === "flush" ? op : "store",
-      line,
-      ...(change !== undefined && { change }),
-      ...(lines !== undefined && { lines }),
-    };
-    const audited = {
-      op,
-      offset: line * LINE_BYTES + from,
-      length: to - from,
-      ...(bytes && { bytes }),
-      ...(compare && { compare }),
-    };
-    let outcome = yield* this.#attempt(request, audited);
-    if (outcome.result === "refused") {
-      // The card has a new life, or home has taken the region back and refuses to register it again.
+    if (cpu.owedPs > 0) yield* cpu.settle();
+    if (!this.#its.isReady(this.#region, cpu)) yield* this.#its.ready(this.#region, cpu);
+    const { op, change, lines } = its;
+    const { line } = piece;
+    const kind = op === "load" || op === "flush" ? op : "store";
+    const request: LineRequest = { op: kind, line, change, lines };
+    let outcome: Outcome | undefined;
+    let thrown: { readonly error: unknown } | undefined;
+    for (let isAgain = false;; isAgain = true) {
+      const id = cpu.auditing ? this.#audited(piece, its) : -1;
+      const ticket = this.#its.begin(this.#region, request);
+      outcome = this.#its.outcome(ticket);
+      try {
+        if (outcome === undefined) {
+          const wait: Wait = { kind: "line", id: ticket, answers: true };
+          do while (answered(yield wait)); while (
+            (outcome = this.#its.outcome(ticket)) === undefined
+          );
+        }
+        if (outcome.costPs > 0) cpu.charge(outcome.costPs);
+        if (cpu.owedPs > 0) yield* cpu.settle();
+      } catch (error) {
+        outcome ??= this.#its.outcome(ticket);
+        if (outcome === undefined) throw error;
+        thrown = { error };
+      }
+      if (id >= 0) this.#auditEnd(id, piece, op, outcome);
+      if (outcome.result !== "refused" || thrown !== undefined || isAgain) break;
+      // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
       yield* this.#its.ready(this.#region, cpu);
-      outcome = yield* this.#attempt(request, audited);
     }
+    if (thrown !== undefined) throw thrown.error;
     const { result } = outcome;
     if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
     if (result === "refused") {
@@ -246,52 +266,29 @@ export class RegionHandle implements Region {
     return outcome;
   }
 
-  /** Asks once, with the audit records of an access. */
-  *#attempt(
-    request: LineRequest,
-    audited: Omit<AccessRecord, "kind" | "id" | "region">,
-  ): Steps<Outcome> {
-    const id = this.#audited(audited);
-    const { outcome, thrown } = yield* this.#ended(this.#its.begin(this.#region, request));
-    const { result, data } = outcome;
-    if (id !== undefined) {
-      const { op, offset, length } = audited, from = offset % LINE_BYTES;
-      const old = result !== "done" || data === undefined || op === "store" || op === "flush"
-        ? undefined
-        : data.slice(from, from + length);
-      this.#cpu.audit({ kind: "accessed", id, result, ...(old && { bytes: old }) });
-    }
-    if (thrown !== undefined) throw thrown.error;
-    return outcome;
-  }
-
-  /**
-   * Waits for the end of an access, and pays for it. An error that the host throws into the program meanwhile comes
-   * when the access has ended, as it is known then what it has done.
-   */
-  *#ended(ticket: number): Steps<{ outcome: Outcome; thrown?: { readonly error: unknown } }> {
-    let outcome = this.#its.outcome(ticket);
-    let thrown: { readonly error: unknown } | undefined;
-    try {
-      while (outcome === undefined) {
-        yield* hold({ kind: "line", id: ticket, answers: true });
-        outcome = this.#its.outcome(ticket);
-      }
-      if (outcome.costPs > 0) this.#cpu.charge(outcome.costPs);
-      yield* this.#cpu.settle();
-    } catch (error) {
-      outcome ??= this.#its.outcome(ticket);
-      if (outcome === undefined) throw error;
-      thrown = { error };
-    }
-    return { outcome, ...(thrown && { thrown }) };
-  }
-
-  #audited(access: Omit<AccessRecord, "kind" | "id" | "region">): number | undefined {
-    if (!this.#cpu.auditing) return undefined;
+  /** @returns the number of its records. */
+  #audited(piece: Piece, { op, change }: LineAccess): number {
     const id = this.#its.nextId();
-    this.#cpu.audit({ kind: "access", id, region: this.name, ...access });
+    const { line, from, to } = piece;
+    const access: AccessRecord = {
+      kind: "access",
+      id,
+      region: this.name,
+      op,
+      offset: line * LINE_BYTES + from,
+      length: to - from,
+      ...(change && { bytes: bytesOf(change, piece) }),
+      ...(change?.kind === "compare-swap" && { compare: wordOf(change.compare) }),
+    };
+    this.#cpu.audit(access);
     return id;
+  }
+
+  #auditEnd(id: number, { from, to }: Piece, op: RegionOp, { result, data }: Outcome): void {
+    const old = result !== "done" || data === undefined || op === "store" || op === "flush"
+      ? undefined
+      : data.slice(from, to);
+    this.#cpu.audit({ kind: "accessed", id, result, ...(old && { bytes: old }) });
   }
 
   *#room(line: number): Steps<void> {
@@ -335,6 +332,18 @@ export class RegionHandle implements Region {
     }
     const from = offset % LINE_BYTES;
     return { line: Math.floor(offset / LINE_BYTES), from, to: from + 8 };
+  }
+}
+
+/** What a change writes of a piece: of an atomic, its operand or what it swaps in. */
+function bytesOf(change: LineChange, { from, to }: Piece): Uint8Array {
+  switch (change.kind) {
+    case "write":
+      return change.bytes.subarray(from, to);
+    case "add":
+      return wordOf(change.operand);
+    case "compare-swap":
+      return wordOf(change.swap);
   }
 }
 

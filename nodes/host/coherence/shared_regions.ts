@@ -233,14 +233,19 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return partIn(region, this.#parts.host.name) === "home";
   }
 
+  isReady(region: SharedRegion, cpu: Cpu): boolean {
+    if (this.#closed !== undefined) return false;
+    if (this.isHome(region)) return cpu.now >= this.#homeFrom;
+    return cpu.card === undefined || this.#isRegistered(region);
+  }
+
   *ready(region: SharedRegion, cpu: Cpu): Steps<void> {
     if (this.#closed !== undefined) throw this.#closed;
     if (this.isHome(region)) {
       if (cpu.now < this.#homeFrom) yield* cpu.sleep(this.#homeFrom - cpu.now);
       return;
     }
-    if (cpu.card === undefined || this.#isRegistered(region)) return;
-    yield* this.#registration.register(region, cpu);
+    if (!this.isReady(region, cpu)) yield* this.#registration.register(region, cpu);
   }
 
   #isRegistered(region: SharedRegion): boolean {
@@ -277,9 +282,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#closed = error;
   }
 
-  *giveBack(cpu: Cpu): Steps<{ regions: string[]; failed: string[] }> {
+  *giveBack(
+    cpu: Cpu,
+    onLeft: (left: readonly string[]) => void,
+  ): Steps<{ regions: string[]; failed: string[] }> {
     const regions: string[] = [], failed: string[] = [];
-    for (const region of this.regions) {
+    for (const [i, region] of this.regions.entries()) {
+      onLeft(this.regions.slice(i).map(({ name }) => name));
       const reason = yield* this.#registration.giveBack(region, cpu);
       if (reason === undefined) regions.push(region.name);
       else failed.push(reason);

@@ -4,51 +4,118 @@
  */
 import { siteIn } from "./wait_site.ts";
 
-interface Call {
+/**
+ * A function's calls that have a stack each, counted anew after one that has not begun when the next is made. A stack
+ * costs some 4 µs, as much as a few events; a loop whose every call has begun is taken to go on so.
+ */
+const STACKS = 256;
+
+/** What the calls of one function share. */
+interface Watched {
   readonly name: string;
-  /** Its stack is made into text only where the call was forgotten. */
-  readonly made: Error;
+  calls: number;
+  stacksLeft: number;
 }
 
 export class CallWatch {
-  readonly #pending = new Map<object, Call>();
+  /** The last call that was made; most have begun when the next is made. */
+  #last: WatchedCall | undefined;
+  /** Earlier calls that had not begun when the next was made; now and then without those that have. */
+  #pending: WatchedCall[] = [];
+  #pendingMost = STACKS;
 
   /** The same table, whose functions' generators are watched until they begin. */
   watched<T extends object>(table: T): T {
     const made: Record<string, unknown> = {};
     for (const [key, { get, value }] of propertiesOf(table)) {
       if (get !== undefined) Object.defineProperty(made, key, { get: () => get.call(table) });
-      else made[key] = typeof value === "function" ? this.#watch(key, value.bind(table)) : value;
+      else made[key] = typeof value === "function" ? this.#watch(key, table, value) : value;
     }
     return made as T;
   }
 
-  #watch(name: string, call: (...args: unknown[]) => unknown): typeof call {
+  #watch(name: string, table: object, call: (...args: unknown[]) => unknown): typeof call {
+    const watched: Watched = { name, calls: 0, stacksLeft: STACKS };
     return (...args) => {
-      const result = call(...args);
-      if (!isGenerator(result)) return result;
-      this.#pending.set(result, { name, made: new Error() });
-      const begin = (): Generator => {
-        this.#pending.delete(result);
-        delete (result as Partial<Generator>).next;
-        return result;
-      };
-      return Object.defineProperties(result, {
-        [Symbol.iterator]: { value: begin },
-        next: { value: (wake: unknown) => begin().next(wake), configurable: true },
-      });
+      const result = call.apply(table, args);
+      return isGenerator(result) ? this.#noted(result, watched) : result;
     };
   }
 
-  /** The calls that did nothing so far, in one sentence; undefined without any. */
-  forgotten(): string | undefined {
-    const calls = [...this.#pending.values()].map(({ name, made }) => {
-      const { line } = siteIn(made.stack ?? "");
-      return line === undefined ? name : `${name} at ${line}`;
-    });
-    if (calls.length === 0) return undefined;
-    return `${calls.join(", ")} did nothing: found no yield* in front of it`;
+  #noted(steps: Generator, watched: Watched): WatchedCall {
+    if (this.#last?.hasBegun === false) this.#suspect(this.#last);
+    watched.calls++;
+    const made = watched.stacksLeft > 0 ? new Error() : undefined;
+    if (made !== undefined) watched.stacksLeft--;
+    this.#last = new WatchedCall(steps, { watched, number: watched.calls, made });
+    return this.#last;
   }
+
+  #suspect(call: WatchedCall): void {
+    call.watched.stacksLeft = STACKS;
+    if (this.#pending.length >= this.#pendingMost) {
+      this.#pending = this.#pending.filter(isForgotten);
+      this.#pendingMost = Math.max(STACKS, 2 * this.#pending.length);
+    }
+    this.#pending.push(call);
+  }
+
+  /** The calls that did nothing so far, each place once, in one sentence; undefined without any. */
+  forgotten(): string | undefined {
+    const last = this.#last === undefined ? [] : [this.#last];
+    const calls = new Set([...this.#pending, ...last].filter(isForgotten).map(textOf));
+    if (calls.size === 0) return undefined;
+    return `${[...calls].join(", ")} did nothing: found no yield* in front of it`;
+  }
+}
+
+/** Stands for a generator until that begins: `yield*` gets the generator itself. */
+class WatchedCall {
+  readonly watched: Watched;
+  /** Which of the function's calls, from 1. */
+  readonly number: number;
+  /** Its stack is made into text only where the call was forgotten. */
+  readonly made: Error | undefined;
+  hasBegun = false;
+  readonly #steps: Generator;
+
+  constructor(steps: Generator, call: Pick<WatchedCall, "watched" | "number" | "made">) {
+    this.#steps = steps;
+    this.watched = call.watched;
+    this.number = call.number;
+    this.made = call.made;
+  }
+
+  [Symbol.iterator](): Generator {
+    this.hasBegun = true;
+    return this.#steps;
+  }
+
+  next(wake: unknown): IteratorResult<unknown> {
+    return this[Symbol.iterator]().next(wake);
+  }
+
+  throw(error: unknown): IteratorResult<unknown> {
+    return this.#steps.throw(error);
+  }
+
+  return(value: unknown): IteratorResult<unknown> {
+    return this.#steps.return(value);
+  }
+}
+
+const GENERATOR: object = Object.getPrototypeOf(function* () {}).prototype;
+// It has all else that a generator has, its name among it.
+Object.setPrototypeOf(WatchedCall.prototype, GENERATOR);
+
+function isForgotten({ hasBegun }: WatchedCall): boolean {
+  return !hasBegun;
+}
+
+function textOf({ watched: { name }, number, made }: WatchedCall): string {
+  if (made === undefined) return `call ${number} of ${name}`;
+  const { line } = siteIn(made.stack ?? "");
+  return line === undefined ? name : `${name} at ${line}`;
 }
 
 /** The properties of an object and of its class. */
@@ -63,5 +130,5 @@ function propertiesOf(table: object): [string, PropertyDescriptor][] {
 
 function isGenerator(value: unknown): value is Generator {
   return typeof value === "object" && value !== null &&
-    Object.prototype.toString.call(value) === "[object Generator]";
+    Object.prototype.isPrototypeOf.call(GENERATOR, value);
 }

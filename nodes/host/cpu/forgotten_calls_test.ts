@@ -42,6 +42,43 @@ describe("CallWatch", () => {
     assert.equal(watch.forgotten(), undefined);
   });
 
+  it("tells the number of one for which no stack was kept, and keeps one of the next", () => {
+    const watch = new CallWatch();
+    const { sleep } = watch.watched(new Table());
+    for (let i = 0; i < 300; i++) sleep().next(0);
+    sleep();
+    assert.equal(
+      watch.forgotten(),
+      "call 301 of sleep did nothing: found no yield* in front of it",
+    );
+    sleep().next(0);
+    sleep();
+    const both = "call 301 of sleep, sleep did nothing: found no yield* in front of it";
+    assert.equal(watch.forgotten(), both);
+    for (let i = 0; i < 3; i++) sleep();
+    assert.equal(watch.forgotten(), both, "each place once");
+  });
+
+  it("finds one among many that begin late", () => {
+    const watch = new CallWatch();
+    const { sleep } = watch.watched(new Table());
+    const made = Array.from({ length: 1_000 }, () => sleep());
+    for (const [i, steps] of made.entries()) if (i !== 500) steps.next(0);
+    for (let i = 0; i < 300; i++) sleep().next(0);
+    assert.equal(watch.forgotten(), "sleep did nothing: found no yield* in front of it");
+    made[500]!.next(0);
+    assert.equal(watch.forgotten(), undefined);
+  });
+
+  it("makes what behaves as a generator does", () => {
+    const { sleep } = new CallWatch().watched(new Table());
+    assert.equal(String(sleep()), "[object Generator]");
+    assert.deepEqual(sleep().toArray(), [3]);
+    assert.deepEqual(sleep().return("left"), { value: "left", done: true });
+    assert.throws(() => sleep().throw(new RangeError("thrown in")), RangeError);
+    assert.deepEqual(sleep().map((value) => value + 1).toArray(), [4]);
+  });
+
   it("leaves getters and other functions as they are", () => {
     const table = new CallWatch().watched(new Table());
     assert.equal(table.now, 3);

@@ -29,6 +29,7 @@ export interface RegisterWrite {
 const PLAIN_CQE: Cqe = {
   opcode: "requester",
   status: "SUCCESS",
+  vendorError: 0,
   qpn: 0,
   wqeIndex: 0,
   byteCount: 0,
@@ -113,6 +114,10 @@ export class VerbsRig implements Cpu {
     assert(until !== NEVER, `A ${wait.kind} wait that nothing ends`);
     this.now = Math.max(this.now, until);
     return { kind: wait.kind === "time" ? "done" : "timeout" };
+  }
+
+  get owedPs(): Time {
+    return this.#owed;
   }
 
   random(): number {

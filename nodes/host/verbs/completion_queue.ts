@@ -13,12 +13,14 @@ import {
 import {
   allocated,
   contiguous,
+  dropEvents,
   failed,
   giveBack,
   inTime,
   perform,
   powerOfTwo,
   refuseStale,
+  refuseUnacknowledged,
   request,
   storePointer,
   verbError,
@@ -90,6 +92,9 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   const tooMany = refuseEntries(wanted);
   if (tooMany !== undefined) return tooMany;
   const { compVector = 0, channel } = options;
+  if (channel?.uses.alive === false) {
+    return verbError("EINVAL", "The completion channel is gone");
+  }
   if (!Number.isInteger(compVector) || compVector < 0 || compVector >= COMP_VECTORS) {
     return verbError("EINVAL", `Vectors are 0 to ${COMP_VECTORS - 1}: it is ${compVector}`);
   }
@@ -140,18 +145,25 @@ function emptyPlace(queue: number): CqPlace {
     polling: false,
     current: undefined,
     resizing: false,
+    leaving: false,
     moved: [],
     ended: new Map(),
   };
 }
 
-/** EBUSY while it is used or being resized, or events are unacknowledged (ibv_destroy_cq waits). */
+/**
+ * EBUSY while it is used or being resized, or events are unacknowledged (ibv_destroy_cq waits); EINVAL the
+ * second time.
+ */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
   if (stale !== undefined) {
     cq.channel?.cqs.delete(cq);
     return stale;
   }
+  const gone = refuseCq(cq.device, cq) ??
+    refuseUnacknowledged(cq.device.context, cq.place);
+  if (gone !== undefined) return gone;
   if (cq.place.resizing) return verbError("EBUSY", "The completion queue is being resized");
   if (cq.place.users > 0) {
     return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
@@ -159,9 +171,14 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   if (cq.place.unacknowledged > 0) {
     return verbError("EBUSY", `${cq.place.unacknowledged} events are not acknowledged`);
   }
+  cq.place.leaving = true;
   const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
-  if (wrong !== undefined) return wrong;
+  if (wrong !== undefined) {
+    cq.place.leaving = false;
+    return wrong;
+  }
   cq.channel?.cqs.delete(cq);
+  dropEvents(cq.device.context, cq.place);
   const { completionQueues } = cq.device.state;
   // The card may have given the number to a new one before it answered.
   if (completionQueues.get(cq.cqn)?.place === cq.place) completionQueues.delete(cq.cqn);
@@ -172,6 +189,16 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
 /** Whether it is neither destroyed nor older than the RNIC's failure: its memory is reused then. */
 export function isThere(cq: Cq): boolean {
   return cq.device.state.held.has(cq.place);
+}
+
+/**
+ * Refuses a completion queue that is gone, or about to go: EINVAL where it was destroyed, ENOENT where its
+ * RNIC has failed. The card may have given its number to another one.
+ */
+export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
+  const stale = refuseStale(device, cq.epoch);
+  if (stale !== undefined || (isThere(cq) && !cq.place.leaving)) return stale;
+  return verbError("EINVAL", `Completion queue ${cq.cqn} is gone already`);
 }
 
 function nextEntry(cq: Cq): number {
@@ -269,9 +296,9 @@ export function* reqNotifyCq(
   cq: Cq,
   options: { readonly solicitedOnly?: boolean } = {},
 ): Steps<VerbError | undefined> {
+  const gone = refuseCq(cq.device, cq);
+  if (gone !== undefined) return gone;
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
-  const stale = refuseStale(cq.device, cq.epoch);
-  if (stale !== undefined) return stale;
   const arm = {
     cqn: cq.cqn,
     position: cq.place.taken,

@@ -4,6 +4,13 @@
  */
 import { takeCompletions } from "./completion_queue.ts";
 import { verbError } from "./device.ts";
+import {
+  IBV_WC_GRH,
+  IBV_WC_WITH_IMM,
+  IBV_WC_WITH_INV,
+  RACKMESH_WC_VERIFY,
+  type WcFlags,
+} from "./flags.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError, WorkCompletion } from "./objects.ts";
 
@@ -38,19 +45,16 @@ export function wcRead(cq: Cq): WorkCompletion | VerbError {
   return cq.place.current ?? verbError("EINVAL", "No completion is current");
 }
 
-/** An optional field of a completion; `verify` is vendor-specific (V-01). */
-export type WcFlag = "grh" | "with-imm" | "with-inv" | "verify";
-
 /** ibv_wc_read_wc_flags: the valid optional fields. */
-export function wcFlags(completion: WorkCompletion): readonly WcFlag[] {
-  const flags: WcFlag[] = [];
+export function wcFlags(completion: WorkCompletion): WcFlags {
+  let flags: WcFlags = 0;
   const { opcode, status, srcQp, verify } = completion;
   // Also valid for a failed write: it has the reason.
-  if (verify !== undefined) flags.push("verify");
+  if (verify !== undefined) flags |= RACKMESH_WC_VERIFY;
   if (status !== "SUCCESS") return flags;
   // Only datagrams have a source QPN and a global route header.
-  if (srcQp !== 0) flags.push("grh");
-  if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags.push("with-imm");
-  if (opcode === "recv-invalidate") flags.push("with-inv");
+  if (srcQp !== 0) flags |= IBV_WC_GRH;
+  if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags |= IBV_WC_WITH_IMM;
+  if (opcode === "recv-invalidate") flags |= IBV_WC_WITH_INV;
   return flags;
 }
