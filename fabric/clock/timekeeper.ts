@@ -8,6 +8,7 @@
 import { assert } from "../base/assert.ts";
 import { rackDigest } from "../partition/digest.ts";
 import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import { SHUTDOWN } from "../rack/plan/vocabulary.ts";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
 import type { Join, Report, RunOrder } from "./clock.ts";
@@ -15,6 +16,7 @@ import { Grants } from "./grants.ts";
 import { Horizons, refuseInstant } from "./horizon.ts";
 import {
   addFault,
+  addPowerOff,
   afterAllOf,
   effectiveNext,
   followingOrderAt,
@@ -31,9 +33,11 @@ import { PowerState } from "./power_state.ts";
 import {
   type ClockEnd,
   type MemberStatus,
+  powerOffAt,
   type Recorded,
   type RecordedOrder,
   RecordError,
+  shutdownProgram,
   type Summary,
 } from "./record.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
@@ -222,9 +226,41 @@ export class Timekeeper {
    * where there is no room for it on record.
    */
   run(host: string, program: ProgramPlan): number {
-    const { members, out } = this.#parts;
+    const { members } = this.#parts;
     const member = members.find(({ nodes }) => nodes.includes(host));
     assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
+    return this.#order(member, host, program);
+  }
+
+  /**
+   * Shuts a host down in order as soon as "now" is defined, and turns its power off `withinPs` later. Nothing comes
+   * of it where the power fails before that. The order on record stands for both.
+   * @returns the order's number, or why it cannot be. @throws RecordError as {@link run}.
+   */
+  shutDown(
+    host: string,
+    withinPs: Time,
+  ): { readonly order: number } | { readonly refusal: string } {
+    const member = this.#parts.members.find(({ nodes }) => nodes.includes(host));
+    if (member === undefined) return { refusal: `there is no device ${host}` };
+    const refusal = refusePower(member, host) ?? this.#refuseSecond(host) ??
+      // Twice that time: the order takes effect later than now.
+      (Number.isSafeInteger(2 * (this.now + withinPs))
+        ? undefined
+        : "virtual time ends before its power would go off");
+    if (refusal !== undefined) return { refusal };
+    return { order: this.#order(member, host, shutdownProgram(withinPs)) };
+  }
+
+  #refuseSecond(host: string): string | undefined {
+    const isWaiting = this.#orders.some((order) =>
+      order.host === host && order.program.run === SHUTDOWN
+    );
+    return isWaiting ? `${host} is to be shut down already` : undefined;
+  }
+
+  #order(member: Member, host: string, program: ProgramPlan): number {
+    const { out } = this.#parts;
     const counter = this.#runCounter;
     const order = { host, counter, program: { ...program, order: counter } };
     const accepted = { at: 0, ...order, incarnation: lifeForOrders(member) };
@@ -236,17 +272,22 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
+      const offAt = powerOffAt({ at, program });
+      // A host that has lost its power meanwhile is not shut down in its next life.
+      if (offAt !== undefined && isOff(member)) return;
       out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
       member.runs.push({ at, ...order });
+      if (offAt !== undefined) addPowerOff(member, offAt);
     });
     return counter;
   }
 
-  /** Whether every order so far has been carried out, and is known to be. */
+  /** Whether every order so far has been carried out, and is known to be: a shutdown ends with its power failure. */
   get #areOrdersDone(): boolean {
     return this.#orders.length === 0 &&
-      this.#parts.members.every(({ runs, later, recalled, grant }) =>
-        runs.length + later.length + recalled.length + (grant?.runs.length ?? 0) === 0
+      this.#parts.members.every(({ runs, later, recalled, grant, powerOff }) =>
+        runs.length + later.length + recalled.length + (grant?.runs.length ?? 0) === 0 &&
+        powerOff === undefined
       );
   }
 
@@ -254,8 +295,12 @@ export class Timekeeper {
   #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
     if (member === undefined || order.incarnation < lifeForOrders(member)) return;
-    if (order.incarnation > lifeForOrders(member)) member.later.push(order);
-    else (member.status === "dead" ? member.runs : member.recalled).push(order);
+    if (order.incarnation > lifeForOrders(member)) {
+      member.later.push(order);
+      return;
+    }
+    (member.status === "dead" ? member.runs : member.recalled).push(order);
+    if (order.powerOffAt !== undefined) addPowerOff(member, order.powerOffAt);
   }
 
   /** Numbers of the orders on record of which it is not yet known whether the host has had them. */
@@ -280,7 +325,7 @@ export class Timekeeper {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(node));
     if (member === undefined) return { refusal: `there is no device ${node}` };
     const earliest = this.#parts.horizons.earliestChange(member);
-    const refusal = refusePowerFailure(member, { node, at, earliest });
+    const refusal = refusePowerFailure(member, { node, at, earliest }) ?? this.#refuseSecond(node);
     if (refusal !== undefined) return { refusal };
     try {
       this.#parts.out.planned?.({ at, action: "kill", node: member.nodes[0]! });
@@ -497,15 +542,23 @@ function refusePowerFailure(
   fault: { readonly node: string; readonly at: Time; readonly earliest: Time },
 ): string | undefined {
   const { node, at, earliest } = fault;
+  return refusePower(member, node) ?? refuseInstant(at, earliest);
+}
+
+/** Whether its power has failed, also where it is not yet known when. */
+function isOff({ status }: Member): boolean {
+  return status === "dead" || status === "dying";
+}
+
+/** Why no power failure of `node` can be planned at any time, undefined where one can. */
+function refusePower(member: Member, node: string): string | undefined {
   const { nodes, status } = member;
   if (nodes.length > 1) {
     const others = nodes.filter((other) => other !== node).join(", ");
     return `${node} shares its process with ${others}: expected a device that has one of its own`;
   }
-  if (status === "dead" || status === "dying") return `${node} has no power`;
+  if (isOff(member)) return `${node} has no power`;
   if (status === "unknown") return `${node} has not yet answered a new timekeeper`;
-  const refusal = refuseInstant(at, earliest);
-  if (refusal !== undefined) return refusal;
   const pending = member.faults.find(({ action }) => action === "kill");
   return pending && `${node} is to be killed at ${formatTime(pending.at)} already`;
 }

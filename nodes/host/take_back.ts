@@ -5,7 +5,8 @@
  */
 import { REJECT_REASON } from "../../fabric/wire/roce/cm.ts";
 import { disconnect, sendRej } from "./cm/connection.ts";
-import { type CmListener, rejFor } from "./cm/cm_agent.ts";
+import { rejFor } from "./cm/cm_messages.ts";
+import { endService } from "./cm/listen.ts";
 import type { CmDevice } from "./cm/gsi.ts";
 import type { Steps } from "./cpu/program.ts";
 import { programOf } from "./serving.ts";
@@ -28,7 +29,7 @@ export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
     programOf(cpu.program) === program;
   const bound = ({ handle, epoch, uses }: Pd): Pd => ({ handle, epoch, uses, device });
   for (const listener of [...cm.agent.listeners.values()]) {
-    if (programOf(listener.program) === program) yield* closeListener(device, listener);
+    if (programOf(listener.program) === program) yield* endService(device, listener);
   }
   for (const qp of own(state.queuePairs, isOwn)) yield* endQueuePair(device, { ...qp, device });
   for (const mw of [...state.windows.values()].filter(({ pd }) => isOwn(pd))) {
@@ -63,17 +64,6 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/** Requests that no program will answer are rejected; later ones find no service. */
-function* closeListener(device: CmDevice, listener: CmListener): Steps<void> {
-  const { agent } = device.cm;
-  agent.listeners.delete(listener.serviceId);
-  for (const endpoint of [...agent.endpoints.values()]) {
-    if (endpoint.listener !== listener || endpoint.phase !== "req-received") continue;
-    const reason = REJECT_REASON.invalidServiceId;
-    yield* sendRej(device, endpoint, rejFor(endpoint.req!, { reason }));
-  }
-}
-
 /** The peer of a connection, or of one that was being made, learns of its end. */
 function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
   for (const group of [...qp.groups]) yield* detachMcast(qp, group);
@@ -84,8 +74,7 @@ function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
     const message = rejFor((rep ?? req)!, { reason: REJECT_REASON.noResources });
     yield* sendRej(device, endpoint, message);
   }
-  const peer = { qpn: rep?.localQpn ?? req?.localQpn ?? 0 };
-  yield* disconnect({ device, qp, endpoint, peer });
+  yield* disconnect({ device, qp, endpoint });
 }
 
 /** Address handles exist in the driver only: they end with their domain, if nothing else uses it. */

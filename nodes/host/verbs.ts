@@ -4,10 +4,19 @@
  * only.
  */
 import { createAh, createAhFromWc, destroyAh } from "./verbs/address_handle.ts";
-import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
+import { resetAgent } from "./cm/cm_agent.ts";
+import { makeCmAgent } from "./cm/cm_state.ts";
 import { connect } from "./cm/connect.ts";
-import { CM_SIGNAL, disconnect, noteActivity, refused } from "./cm/connection.ts";
-import { accept, listen, listening, nextEvent, reject, waitEvent } from "./cm/listen.ts";
+import {
+  CM_SIGNAL,
+  disconnect,
+  disconnecting,
+  isDisconnected,
+  noteActivity,
+  refused,
+  waitDisconnect,
+} from "./cm/connection.ts";
+import { accept, listen, listening, nextEvent, reject, unlisten, waitEvent } from "./cm/listen.ts";
 import {
   createCq,
   destroyCq,
@@ -47,6 +56,7 @@ import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
 import { attachMcast, detachMcast } from "./verbs/multicast.ts";
 import {
   adviseMr,
+  allocNullMr,
   allocPd,
   deallocPd,
   deregMr,
@@ -81,6 +91,7 @@ const verbs = {
   importPd,
   importMr,
   regMr,
+  allocNullMr,
   reregMr,
   adviseMr,
   madvise,
@@ -143,7 +154,11 @@ const verbs = {
   listening,
   accept,
   reject,
+  unlisten,
   noteActivity,
+  waitDisconnect,
+  disconnecting,
+  isDisconnected,
   disconnect,
   failed,
   refused,

@@ -651,8 +651,14 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "is not judged where another power failure cuts it short, or the run ends before",
       "rack run says so, and its exit code is 1",
       "leaves out the promise about shutdowns where no host is shut down",
+      "orders it as soon as now is defined, and turns the power off so much later",
+      "is for one life of the host: neither it nor its power failure is for the next",
+      "by its command, of a host that may be started again",
+      "by its command, which fails where it has too little time, and says what was left",
+      "goes on where the timekeeper is killed between the order and the power failure",
+      "is replayed in one process to the same digests, and written as a fault",
+      "goes on in a rack that is brought up in the middle of it",
     ],
-    lacks: "an order of shutdown to a rack that is up: scenarios have it",
   },
   "C-10": {
     proof: [

@@ -239,6 +239,8 @@ const COMMANDS = {
   "attach-mcast": { qpn: u24, group: u32 },
   "detach-mcast": { qpn: u24, group: u32 },
   "register-mr": { region },
+  /** ibv_alloc_null_mr: a region without memory, which is read as zeros and takes what is written nowhere. */
+  "allocate-null-mr": { pd: count },
   /** ibv_rereg_mr: the given attributes change, the key does not. */
   "reregister-mr": { key: u32, change },
   "deregister-mr": { key: u32 },

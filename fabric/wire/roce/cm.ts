@@ -195,6 +195,33 @@ export const REJECT_REASON = {
   duplicateCommId: 30,
 } as const;
 
+/** What a REJ's reason means, in the words of the architecture (table 108 of §12.6.7.2). */
+const REJECT_TEXTS: Readonly<Record<number, string>> = {
+  [REJECT_REASON.noQueuePair]: "no queue pair available",
+  [REJECT_REASON.noResources]: "no resources available",
+  [REJECT_REASON.timeout]: "time-out",
+  [REJECT_REASON.unsupported]: "unsupported request",
+  [REJECT_REASON.invalidCommId]: "invalid communication ID",
+  [REJECT_REASON.invalidServiceId]: "invalid service ID: no program listens",
+  [REJECT_REASON.invalidTransport]: "invalid transport service type",
+  [REJECT_REASON.staleConnection]: "stale connection",
+  [REJECT_REASON.invalidGid]: "primary GID rejected",
+  [REJECT_REASON.invalidMtu]: "invalid path MTU",
+  [REJECT_REASON.insufficientResponderResources]: "insufficient responder resources",
+  [REJECT_REASON.consumer]: "consumer reject: the program has refused",
+  [REJECT_REASON.duplicateCommId]: "duplicate local communication ID",
+};
+
+/** For people: `reason 8 (invalid service ID: no program listens)`. */
+export function rejectText(reason: number): string {
+  const text = REJECT_TEXTS[reason];
+  return text === undefined ? `reason ${reason}` : `reason ${reason} (${text})`;
+}
+
+/** The received message in an MRA, and the rejected one in a REJ. */
+export const RECEIVED = { req: 0, rep: 1 } as const;
+export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
+
 /** Fields of a REQ that RoCE does not use, or that have a constant value. */
 export const REQ_DEFAULTS = {
   localQKey: 0,

@@ -5,26 +5,20 @@ import {
   gidOfAddress,
   mtuCode,
   REJECT_REASON,
+  rejectText,
   REQ_DEFAULTS,
 } from "../../../fabric/wire/roce/cm.ts";
-import {
-  addEndpoint,
-  type CmEndpoint,
-  type CmRetry,
-  establish,
-  expectAnswer,
-  headOf,
-  rejFor,
-} from "./cm_agent.ts";
+import { headOf, rejFor } from "./cm_messages.ts";
+import { addEndpoint, type CmEndpoint, type CmRetry, establish, expectAnswer } from "./cm_state.ts";
 import {
   bringUp,
   type Connection,
   connectionOf,
   type ConnectionQp,
+  DEPTHS_BYTES,
   depthsIn,
   NO_DATA,
   prepareQp,
-  PRIVATE_DATA_BYTES,
   randomPsn,
   randomWord,
   type Refusal,
@@ -41,6 +35,7 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
+import { refusePrivateData, refuseRetry, refuseTransport } from "./check_options.ts";
 import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -53,7 +48,7 @@ export interface ConnectOptions {
   /** One to eight ASCII characters. */
   readonly service: string;
   readonly qp: ConnectionQp;
-  /** At most {@link PRIVATE_DATA_BYTES}. */
+  /** At most 88 B. */
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
   readonly retry?: Partial<CmRetry>;
@@ -117,9 +112,12 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     return refusal("unknown-host", `No host is called ${options.to}`);
   }
   const serviceId = serviceIdOf(options.service);
-  if (serviceId === undefined || (options.privateData?.length ?? 0) > PRIVATE_DATA_BYTES) {
-    return refusal("local", "A service has 1 to 8 ASCII characters, private data at most 88 B");
+  if (serviceId === undefined) {
+    return refusal("local", `The service is ${options.service}: expected 1 to 8 ASCII characters`);
   }
+  const refusedOption = refusePrivateData("REQ", options.privateData, DEPTHS_BYTES) ??
+    refuseRetry(options.retry) ?? refuseTransport(options.transport);
+  if (refusedOption !== undefined) return refusal("local", refusedOption);
   const { mtu } = device.state;
   const { pathMtu = mtu } = options;
   if (pathMtu > mtu || !PATH_MTUS.some((each) => each === pathMtu)) {
@@ -192,5 +190,5 @@ function refusalOf(endpoint: CmEndpoint): Refusal {
   }
   if (end.kind === "disconnected") return refusal("rejected", "The peer disconnected");
   const { reason, privateData } = end.message;
-  return refusal(REFUSED_AS[reason] ?? "rejected", `Rejected, reason ${reason}`, privateData);
+  return refusal(REFUSED_AS[reason] ?? "rejected", `Rejected, ${rejectText(reason)}`, privateData);
 }

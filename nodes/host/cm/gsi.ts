@@ -11,7 +11,7 @@ import { failed, must } from "../verbs/device.ts";
 import { allocPd, regMr } from "../verbs/memory_region.ts";
 import { postRecv, postSend, sge } from "../verbs/post.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { CmAgent } from "./cm_agent.ts";
+import type { CmAgent } from "./cm_state.ts";
 import { createQp, modifyQp } from "../verbs/queue_pair.ts";
 import type { Cq, Device, Mr, Qp } from "../verbs/objects.ts";
 import type { Buffer } from "../memory/address_map.ts";

@@ -41,15 +41,9 @@ export class FarPort {
 
   request(ticket: number, { region, line, op, change, lines }: FarRequest): void {
     this.#waiting.add(ticket);
-    this.#send({
-      kind: "far-access",
-      tag: ticket,
-      region,
-      line,
-      op,
-      ...(change !== undefined && { change }),
-      ...(lines !== undefined && { lines }),
-    });
+    const access: FarAccess = { kind: "far-access", tag: ticket, region, line, op };
+    if (change !== undefined) this.#send({ ...access, change });
+    else this.#send(lines === undefined ? access : { ...access, lines });
   }
 
   /** An answer; one to a request that has ended before changes nothing. */

@@ -144,7 +144,8 @@ function act(
 export function takeFarAccess(device: Device, coherence: Coherence, access: FarAccess): void {
   spendLookUp(device);
   const { tag, region, line: index, op, change, lines = 1 } = access;
-  const far = [...coherence.fars.values()].find((each) => each.registered.has(region));
+  let far: FarEnd | undefined;
+  for (const each of coherence.fars.values()) if (each.registered.has(region)) far ??= each;
   const shared = far?.regions.find(({ id }) => id === region);
   if (
     far === undefined || shared === undefined || index + lines > linesOf(shared) ||
@@ -220,11 +221,12 @@ function answerCore(device: Device, far: FarEnd, { access, result, data }: Answe
     showToHost(device, far.regions, { step: "core-answer", text, line: access.line, data: bytes });
   }
   const isAway = bytes !== undefined && access.kind === "load" && isMovedHome(far, access.line);
-  answerTo(device, asked.tag, {
-    result,
-    ...(bytes && { data: bytes }),
-    ...(isAway && { away: true }),
-  });
+  if (bytes === undefined) answerTo(device, asked.tag, { result });
+  else {answerTo(
+      device,
+      asked.tag,
+      isAway ? { result, data: bytes, away: true } : { result, data: bytes },
+    );}
 }
 
 /** Whether a program has moved the copies from here, where the scenario has them, to home's card (C-04). */

@@ -17,7 +17,7 @@ import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import {
   type BusMessage,
-  LOST,
+  type LOST,
   WIRE_MESSAGES,
   type WireMessage,
 } from "../../../fabric/coherence/messages.ts";
@@ -211,15 +211,10 @@ function sendOnBus(
   if (device.out.tracing) {
     showToHost(device, regions, { step: `bus-${kind}`, text: `sends ${kind}`, line, data });
   }
-  const message: LineMessage = {
-    kind: "line",
-    op: kind,
-    address: line * REGION_LINE_BYTES,
-    ...(data !== undefined && {
-      data: data === LOST ? LOST : data as Uint8Array<ArrayBuffer>,
-    }),
-  };
-  device.out.send(PORTS.rnicBus, message, device.stageAt);
+  const message: LineMessage = { kind: "line", op: kind, address: line * REGION_LINE_BYTES };
+  const content = data as typeof LOST | Uint8Array<ArrayBuffer> | undefined;
+  const whole = content === undefined ? message : { ...message, data: content };
+  device.out.send(PORTS.rnicBus, whole, device.stageAt);
 }
 
 // ── lives of far cards ───────────────────────────────────────────────────────────────────────────

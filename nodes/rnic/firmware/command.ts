@@ -23,6 +23,7 @@ import { skipFlushed } from "../state/requester_changes.ts";
 import { LIMITS } from "../state/limits.ts";
 import {
   allocateMw,
+  allocateNullMr,
   deallocateMw,
   deregisterMr,
   giveMemory,
@@ -89,6 +90,7 @@ const COMMANDS: {
   "attach-mcast": attach,
   "detach-mcast": detach,
   "register-mr": registerMr,
+  "allocate-null-mr": allocateNullMr,
   "reregister-mr": reregisterMr,
   "deregister-mr": deregisterMr,
   "allocate-mw": allocateMw,

@@ -266,7 +266,7 @@ export function deliverToHost(
   const { spans } = record;
   const notified = writeRanges(device, qp, { own: record, spans, recv });
   if (notified === undefined) {
-    failReceive(device, qp, { recv, status: "LOC_LEN_ERR" });
+    failReceive(device, qp, { recv, fault: "receive-length" });
     return failFatally(device, qp);
   }
   record.state = "notified";

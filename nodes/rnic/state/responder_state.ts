@@ -101,6 +101,8 @@ export interface AckService {
   readonly kind: "ack";
   psn: number;
   readonly syndrome: number;
+  /** Of a NAK that ends the queue pair: what was refused and why. It stays on this side. */
+  readonly reason?: string | undefined;
   /** Of a persistence ACK only known as it leaves: that of the answer before it. */
   msn: number;
   /** ATOMIC ACK: the value before. */
