@@ -135,6 +135,17 @@ export type {
 export type { Connection, ConnectionQp, Refusal, Transport } from "./host/cm/connection.ts";
 export type { ConnectOptions, PathMtu } from "./host/cm/connect.ts";
 export type { AcceptOptions, ConnectRequest, Listener, ListenerEvent } from "./host/cm/listen.ts";
+export type {
+  RdmaConnParam,
+  RdmaEventChannel,
+  RdmaId,
+  RdmaIdOptions,
+  RdmaIdState,
+  RdmaQpOptions,
+  ResolveAddrOptions,
+} from "./host/cm/rdma_id.ts";
+export type { RdmaCmEvent, RdmaUdParam } from "./host/cm/rdma_event.ts";
+export type { RdmaCmEventType } from "./host/cm/cm_state.ts";
 
 // Hints.
 export type { HintEntry, HintGroup, HintMessage } from "../fabric/wire/roce/hint.ts";

@@ -18,6 +18,28 @@ import {
 } from "./cm/connection.ts";
 import { accept, listen, listening, nextEvent, reject, unlisten, waitEvent } from "./cm/listen.ts";
 import {
+  rdmaAccept,
+  rdmaConnect,
+  rdmaDisconnect,
+  rdmaEstablish,
+  rdmaInitQpAttr,
+  rdmaNotify,
+  rdmaReject,
+} from "./cm/rdma_connect.ts";
+import { rdmaAckCmEvent, rdmaEventsOf, rdmaGetCmEvent } from "./cm/rdma_event.ts";
+import {
+  rdmaBindAddr,
+  rdmaCreateEventChannel,
+  rdmaCreateId,
+  rdmaCreateQp,
+  rdmaDestroyEventChannel,
+  rdmaDestroyId,
+  rdmaDestroyQp,
+  rdmaListen,
+  rdmaResolveAddr,
+  rdmaResolveRoute,
+} from "./cm/rdma_id.ts";
+import {
   createCq,
   destroyCq,
   pollCq,
@@ -31,7 +53,15 @@ import {
   getChannelEvent,
   getCqEvent,
 } from "./verbs/comp_channel.ts";
-import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import {
+  endPoll,
+  nextPoll,
+  startPoll,
+  wcFlags,
+  wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
+} from "./verbs/extended_cq.ts";
 import { openEventQueue } from "./verbs/event_queue.ts";
 import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
@@ -80,6 +110,20 @@ import {
   queryQp,
   resizeQp,
 } from "./verbs/queue_pair.ts";
+import {
+  getDeviceList,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+} from "./verbs/query/query_device.ts";
+import {
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryPort,
+  queryQpDataInOrder,
+} from "./verbs/query/query_port.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device, DeviceOptions } from "./verbs/objects.ts";
@@ -109,6 +153,8 @@ const verbs = {
   nextPoll,
   endPoll,
   wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
   wcFlags,
   createCompChannel,
   destroyCompChannel,
@@ -160,6 +206,36 @@ const verbs = {
   disconnecting,
   isDisconnected,
   disconnect,
+  rdmaCreateEventChannel,
+  rdmaDestroyEventChannel,
+  rdmaCreateId,
+  rdmaDestroyId,
+  rdmaBindAddr,
+  rdmaListen,
+  rdmaResolveAddr,
+  rdmaResolveRoute,
+  rdmaCreateQp,
+  rdmaDestroyQp,
+  rdmaInitQpAttr,
+  rdmaConnect,
+  rdmaEstablish,
+  rdmaAccept,
+  rdmaReject,
+  rdmaNotify,
+  rdmaDisconnect,
+  rdmaGetCmEvent,
+  rdmaAckCmEvent,
+  rdmaEventsOf,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+  getDeviceList,
+  queryPort,
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryQpDataInOrder,
   failed,
   refused,
   must,

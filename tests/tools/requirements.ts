@@ -640,6 +640,7 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "two far hosts and home hand a line round, and none sees an old value",
       "loads see what stores have left, and each atomic is done once: …, seed …",
       "deregistration writes back what the far host has written",
+      "ends, and far hosts are told by the region's name: …",
       "of a far host brings its lines home, copies kept …",
       "of home brings far lines and its LLC's to SCM, copies kept …",
       "ends programs, which have not failed, and refuses their accesses",
@@ -687,6 +688,8 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
       "random accesses around home's power failure, directory in SCM, copies kept …",
       "nothing old is seen, and every access is answered: seed …",
       "has its own host, home, a card of theirs, or the switch fail",
+      "ends where a far host …",
+      "a far host that was cut off meanwhile is refused when it is back",
     ],
   },
   "C-11": {

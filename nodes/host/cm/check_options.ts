@@ -15,7 +15,8 @@ const TRANSPORT_MOST = {
   minRnrTimer: CODE_MAX,
 } as const;
 
-function refuseInteger(
+/** Refuses what is no whole number of a range. */
+export function refuseInteger(
   name: string,
   value: unknown,
   range: { readonly least: number; readonly most: number },

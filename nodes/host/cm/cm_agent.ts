@@ -14,10 +14,12 @@
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   addressOfGid,
+  type CmConnectionMessage,
   type CmMessage,
   type CmMra,
   type CmRep,
   type CmReq,
+  isSidr,
   RECEIVED,
   REJECT_REASON,
   timeoutOfCode,
@@ -36,11 +38,19 @@ import {
   establish,
   exchangeOf,
   expectAnswer,
+  isBacklogFull,
   notify,
 } from "./cm_state.ts";
+import { endSidr, expireSidr, receiveSidr } from "./sidr.ts";
 
 /** Repeats messages whose response is late, or closes their endpoints. */
 export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
+  expireSidr(agent, { now, output });
+  for (const timer of agent.timers.filter(({ at }) => at <= now)) {
+    agent.timers.splice(agent.timers.indexOf(timer), 1);
+    timer.sink.events.push(timer.event);
+    output.signals.add(timer.sink.signal);
+  }
   for (const endpoint of [...agent.endpoints.values()]) {
     if (endpoint.deadline > now) continue;
     if (endpoint.triesLeft > 0 && endpoint.lastSent !== undefined) {
@@ -83,17 +93,18 @@ export function disconnectEndpoint(
       endpoint.wantsDisconnect = true;
       return;
     case "req-sent":
-    case "rep-received":
-    case "req-received": {
-      const answered = rep ?? req;
-      const message = answered === undefined
+    case "rep-received": {
+      const message = rep === undefined
         ? giveUp(endpoint)
-        : rejFor(answered, { reason: REJECT_REASON.consumer });
+        : rejFor(rep, { reason: REJECT_REASON.consumer });
       output.send.push({ to, message });
-      const closing = req === undefined
-        ? { kind: "disconnected" } as const
-        : { kind: "rejected", message } as const;
-      return end(agent, endpoint, { end: closing, now, output });
+      return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
+    }
+    case "req-received": {
+      // As a refusal by its program, which is told nothing of it.
+      const message = rejFor(req!, { reason: REJECT_REASON.consumer });
+      output.send.push({ to, message });
+      return closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
     }
     case "dreq-sent":
     case "closed":
@@ -131,6 +142,9 @@ export function endListening(
     closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
     output.signals.add(endpointSignal(endpoint));
   }
+  endSidr(agent, listener, { now, output });
+  // An id's listener: its program has ended it.
+  if (listener.backlog !== undefined) return;
   listener.events.push({ kind: "ended" });
   output.signals.add(listener.signal);
 }
@@ -142,6 +156,7 @@ export function receive(
   context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
 ): void {
   const { from, now, output } = context;
+  if (isSidr(message)) return receiveSidr(agent, message, context);
   if (message.type === "REQ") return receiveReq(agent, message, context);
   const endpoint = agent.endpoints.get(message.remoteCommId) ?? timedOut(agent, message, from);
   const known = endpoint !== undefined && endpoint.peerAddress === from &&
@@ -202,12 +217,13 @@ function receiveReq(
   const { rc, uc } = TRANSPORT_SERVICE;
   const isConnected = req.transportService === rc || req.transportService === uc;
   const listener = agent.listeners.get(req.serviceId);
-  if (!isConnected || listener === undefined) {
+  if (!isConnected || listener === undefined || listener.datagrams) {
     const { invalidTransport, invalidServiceId } = REJECT_REASON;
     const message = rejFor(req, { reason: isConnected ? invalidServiceId : invalidTransport });
     output.send.push({ to: peerAddress, message });
     return;
   }
+  if (isBacklogFull(listener)) return;
   const { transactionId } = req;
   const { retry } = listener;
   const endpoint = addEndpoint(agent, { peerAddress, transactionId, listener, retry, req });
@@ -221,6 +237,7 @@ function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
     endpoint.peerCommId = rep.localCommId;
     endpoint.deadline = NEVER;
     output.signals.add(endpointSignal(endpoint));
+    notify(endpoint, "rep", output);
   } else if (endpoint.phase === "rep-received") {
     output.send.push({ to: endpoint.peerAddress, message: mraFor(endpoint, RECEIVED.rep) });
   } else if (endpoint.phase === "established" && endpoint.lastSent?.type === "RTU") {
@@ -247,7 +264,7 @@ function receiveMra(
 /** A peer that timed out may not know this end's number: its own one identifies the connection. */
 function timedOut(
   agent: CmAgent,
-  message: Exclude<CmMessage, CmReq>,
+  message: Exclude<CmConnectionMessage, CmReq>,
   from: number,
 ): CmEndpoint | undefined {
   if (message.type !== "REJ" || message.reason !== REJECT_REASON.timeout) return undefined;
@@ -261,7 +278,7 @@ function timedOut(
 
 /** A message for an unknown endpoint: rejects a REP, answers a DREQ. */
 function answerStranger(
-  message: Exclude<CmMessage, CmReq>,
+  message: Exclude<CmConnectionMessage, CmReq>,
   from: number,
   output: CmOutput,
 ): void {
@@ -279,7 +296,14 @@ export function resetAgent(agent: CmAgent): Set<string> {
     closeEndpoint(agent, endpoint, { end: { kind: "disconnected" }, now: 0 });
     signals.add(endpointSignal(endpoint));
   }
+  agent.sidr.clear();
+  agent.timers.length = 0;
+  for (const channel of agent.channels) {
+    channel.events.push({ kind: "reset" });
+    signals.add(channel.signal);
+  }
   for (const listener of agent.listeners.values()) {
+    if (listener.backlog !== undefined) continue;
     listener.events.length = 0;
     listener.events.push({ kind: "reset" });
     signals.add(listener.signal);

@@ -8,6 +8,8 @@ import {
   type CmRej,
   type CmRep,
   type CmReq,
+  type CmSidrRep,
+  type CmSidrReq,
   REJECTED,
 } from "../../../fabric/wire/roce/cm.ts";
 
@@ -43,6 +45,10 @@ export interface CmEndpoint {
   peerCommId: number;
   phase: CmPhase;
   end: CmEnd | undefined;
+  /** The last phase of a closed one. */
+  endedIn: CmPhase | undefined;
+  /** How long it stays in time wait, of whose end its sink is told; 0: it is not. */
+  timeWaitPs: Time;
   /** The response, on the active side. */
   rep: CmRep | undefined;
   /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
@@ -62,10 +68,57 @@ export interface CmRetry {
   readonly tries: number;
 }
 
+/** A request for the queue pair of a service, at either end. */
+export interface SidrRequest {
+  readonly key: string;
+  readonly peerAddress: number;
+  readonly retry: CmRetry;
+  readonly req: CmSidrReq;
+  /** Of the service's end. */
+  readonly listener: CmListener | undefined;
+  /** Who receives its events. */
+  sink: CmSink | undefined;
+  rep: CmSidrRep | undefined;
+  phase: "sent" | "received" | "answered" | "closed";
+  triesLeft: number;
+  /** When it is sent again; of an answered one: until when a copy of it gets the same answer. */
+  deadline: Time;
+}
+
+/** Names of `rdma_cm_event_type`, without `RDMA_CM_EVENT_`. */
+export type RdmaCmEventType =
+  | "ADDR_RESOLVED"
+  | "ADDR_ERROR"
+  | "ROUTE_RESOLVED"
+  | "ROUTE_ERROR"
+  | "CONNECT_REQUEST"
+  | "CONNECT_RESPONSE"
+  | "CONNECT_ERROR"
+  | "UNREACHABLE"
+  | "REJECTED"
+  | "ESTABLISHED"
+  | "DISCONNECTED"
+  | "DEVICE_REMOVAL"
+  | "TIMEWAIT_EXIT";
+
 /** The events of a service's connections. */
 export type CmEvent =
   | { readonly kind: "request"; readonly endpoint: CmEndpoint }
   | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
+  /** Of ids (`rdma_id.ts`): the response is there; service ID resolution; a time has come. */
+  | { readonly kind: "rep"; readonly endpoint: CmEndpoint }
+  | {
+    readonly kind: "sidr-request" | "sidr-answered" | "sidr-timeout";
+    readonly request: SidrRequest;
+  }
+  | { readonly kind: "timer"; readonly of: object }
+  | {
+    readonly kind: "ready";
+    readonly of: object;
+    readonly event: RdmaCmEventType;
+    readonly status: number;
+    readonly reason: string;
+  }
   /** Its service listens no more: no event follows but those of connections that stand. */
   | { readonly kind: "ended" }
   /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. */
@@ -83,6 +136,17 @@ export interface CmSink {
 export interface CmListener extends CmSink {
   readonly serviceId: bigint;
   readonly retry: CmRetry;
+  /** Requests that may wait for their program; further ones are dropped, and come again. */
+  readonly backlog?: number;
+  /** It takes service ID resolution, and no connections. */
+  readonly datagrams?: true;
+}
+
+/** An event that is due at a time. */
+interface CmTimer {
+  readonly at: Time;
+  readonly sink: CmSink;
+  readonly event: CmEvent;
 }
 
 /** The outputs of the state machine. */
@@ -98,6 +162,13 @@ export function makeCmAgent() {
   return {
     endpoints: new Map<number, CmEndpoint>(),
     listeners: new Map<bigint, CmListener>(),
+    /** Requests for a service's queue pair, by key. */
+    sidr: new Map<string, SidrRequest>(),
+    /** Channels of ids, which are told of a failure of the RNIC. */
+    channels: new Set<CmSink>(),
+    timers: [] as CmTimer[],
+    nextChannel: 0,
+    nextPort: 0,
     nextCommId: 1,
     /** A deadline was set since the service last read them. */
     stirred: false,
@@ -131,6 +202,8 @@ export function addEndpoint(
     peerCommId: endpoint.req?.localCommId ?? 0,
     phase: endpoint.req === undefined ? "req-sent" : "req-received",
     end: undefined,
+    endedIn: undefined,
+    timeWaitPs: 0,
     rep: undefined,
     lastSent: undefined,
     triesLeft: 0,
@@ -172,6 +245,7 @@ export function closeEndpoint(
 ): void {
   const { end, now } = closing;
   const { req, retry } = endpoint;
+  endpoint.endedIn = endpoint.phase;
   endpoint.phase = "closed";
   endpoint.end = end;
   endpoint.deadline = NEVER;
@@ -199,6 +273,10 @@ export function nextDeadline(agent: CmAgent): Time {
   for (const endpoint of agent.endpoints.values()) {
     if (endpoint.deadline < earliest) earliest = endpoint.deadline;
   }
+  for (const { phase, deadline } of agent.sidr.values()) {
+    if (phase === "sent" && deadline < earliest) earliest = deadline;
+  }
+  for (const { at } of agent.timers) if (at < earliest) earliest = at;
   return earliest;
 }
 
@@ -212,16 +290,33 @@ export function end(
   const known = endpoint.phase !== "req-received" || endpoint.sink !== endpoint.listener;
   closeEndpoint(agent, endpoint, closing);
   closing.output.signals.add(endpointSignal(endpoint));
-  if (known) notify(endpoint, "closed", closing.output);
+  if (!known) return;
+  notify(endpoint, "closed", closing.output);
+  const { sink, endedIn, timeWaitPs } = endpoint;
+  const stood = endedIn === "established" || endedIn === "dreq-sent";
+  if (sink === undefined || !stood || timeWaitPs === 0) return;
+  const event = { kind: "timer", of: endpoint } as const;
+  agent.timers.push({ at: closing.now + timeWaitPs, sink, event });
 }
 
 /** Notifies the sink of an endpoint of an event. */
 export function notify(
   endpoint: CmEndpoint,
-  kind: "request" | "established" | "closed",
+  kind: "request" | "rep" | "established" | "closed",
   output: CmOutput,
 ): void {
   if (endpoint.sink === undefined) return;
   endpoint.sink.events.push({ kind, endpoint });
   output.signals.add(endpoint.sink.signal);
+}
+
+/** Whether as many requests wait for a listener's program as may: a further one is dropped. */
+export function isBacklogFull(listener: CmListener): boolean {
+  const { backlog, events } = listener;
+  if (backlog === undefined) return false;
+  const waiting = events.filter((event) =>
+    (event.kind === "request" && event.endpoint.listener === listener) ||
+    (event.kind === "sidr-request" && event.request.listener === listener)
+  );
+  return waiting.length >= backlog;
 }

@@ -66,40 +66,48 @@ function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
-function reqFor(
-  qp: Qp,
-  options: ConnectOptions,
-  request: {
-    readonly endpoint: CmEndpoint;
-    /** The first PSN that this end expects. */
-    readonly rqPsn: number;
-    readonly serviceId: bigint;
-  },
-): CmReq {
-  const { state } = qp.device;
-  const transport = { ...TRANSPORT, ...options.transport };
+/** What the REQs of all callers have in common, and what differs. */
+export interface ReqFields {
+  readonly endpoint: CmEndpoint;
+  readonly serviceId: bigint;
+  readonly localQpn: number;
+  readonly srq: boolean;
+  /** `TRANSPORT_SERVICE`. */
+  readonly transportService: number;
+  /** The first PSN that this end expects. */
+  readonly rqPsn: number;
+  readonly pathMtu: PathMtu;
+  readonly transport: Pick<Transport, "timeout" | "retryCnt" | "rnrRetry">;
+  readonly privateData: Uint8Array<ArrayBuffer>;
+  readonly responderResources?: number;
+  readonly initiatorDepth?: number;
+}
+
+export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
+  const { endpoint, transport, responderResources = RD_ATOMIC_MAX } = fields;
+  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService } = fields;
   return {
     type: "REQ",
     ...REQ_DEFAULTS,
-    transactionId: request.endpoint.transactionId,
-    privateData: withDepths(qp, options.privateData ?? NO_DATA),
-    localCommId: request.endpoint.commId,
-    serviceId: request.serviceId,
+    transactionId: endpoint.transactionId,
+    privateData: fields.privateData,
+    localCommId: endpoint.commId,
+    serviceId,
     localCaGuid: BigInt(state.mac),
-    localQpn: qp.qpn,
-    transportService: transportServiceOf(options.qp),
-    responderResources: RD_ATOMIC_MAX,
-    initiatorDepth: RD_ATOMIC_MAX,
+    localQpn,
+    transportService,
+    responderResources,
+    initiatorDepth,
     remoteCmResponseTimeout: 7,
-    startingPsn: request.rqPsn,
+    startingPsn: fields.rqPsn,
     localCmResponseTimeout: 7,
     retryCount: transport.retryCnt,
-    pathMtu: mtuCode(pathMtuOf(qp, options)),
+    pathMtu: mtuCode(fields.pathMtu),
     rnrRetryCount: transport.rnrRetry,
-    srq: qp.srq !== undefined,
-    maxCmRetries: Math.min(15, request.endpoint.retry.tries),
+    srq,
+    maxCmRetries: Math.min(15, endpoint.retry.tries),
     primaryLocalGid: gidOfAddress(state.address),
-    primaryRemoteGid: gidOfAddress(request.endpoint.peerAddress),
+    primaryRemoteGid: gidOfAddress(endpoint.peerAddress),
     primaryLocalAckTimeout: transport.timeout,
   };
 }
@@ -138,7 +146,17 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   });
   endpoint.qpn = qp.qpn;
   const rqPsn = randomPsn(device);
-  const message = reqFor(qp, options, { endpoint, rqPsn, serviceId });
+  const message = reqOf(device, {
+    endpoint,
+    serviceId,
+    localQpn: qp.qpn,
+    srq: qp.srq !== undefined,
+    transportService: transportServiceOf(options.qp),
+    rqPsn,
+    pathMtu: pathMtuOf(qp, options),
+    transport: { ...TRANSPORT, ...options.transport },
+    privateData: withDepths(qp, options.privateData ?? NO_DATA),
+  });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: peerAddress, message });

@@ -157,7 +157,7 @@ export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
 }
 
 /** All remote rights of a queue pair; regions restrict them. */
-const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
+export const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
   ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
   ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 

@@ -225,7 +225,13 @@ export function* accept(
     yield* destroyQp(qp);
     return refusal("timeout", "The peer's request has timed out meanwhile");
   }
-  const message = repFor(qp, endpoint, { rqPsn, privateData: options.privateData ?? NO_DATA });
+  const message = repOf(device, {
+    endpoint,
+    localQpn: qp.qpn,
+    srq: qp.srq !== undefined,
+    rqPsn,
+    privateData: withDepths(qp, options.privateData ?? NO_DATA),
+  });
   expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
@@ -233,25 +239,36 @@ export function* accept(
   return connectionOf(device, qp, { endpoint, qpn, privateData });
 }
 
-function repFor(
-  qp: Qp,
-  endpoint: CmEndpoint,
-  answer: { readonly rqPsn: number; readonly privateData: Uint8Array },
-): CmRep {
+/** What the REPs of all callers have in common, and what differs. */
+export interface RepFields {
+  readonly endpoint: CmEndpoint;
+  readonly localQpn: number;
+  readonly srq: boolean;
+  /** The first PSN that this end expects. */
+  readonly rqPsn: number;
+  readonly privateData: Uint8Array<ArrayBuffer>;
+  readonly rnrRetry?: number;
+  readonly responderResources?: number;
+  readonly initiatorDepth?: number;
+}
+
+export function repOf({ state }: CmDevice, fields: RepFields): CmRep {
+  const { endpoint, localQpn, srq, rqPsn, privateData } = fields;
+  const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = fields;
   return {
     type: "REP",
     ...REP_DEFAULTS,
     transactionId: endpoint.transactionId,
-    privateData: withDepths(qp, answer.privateData),
+    privateData,
     localCommId: endpoint.commId,
     remoteCommId: endpoint.peerCommId,
-    localQpn: qp.qpn,
-    startingPsn: answer.rqPsn,
-    responderResources: RD_ATOMIC_MAX,
-    initiatorDepth: RD_ATOMIC_MAX,
-    rnrRetryCount: TRANSPORT.rnrRetry,
-    srq: qp.srq !== undefined,
-    localCaGuid: BigInt(qp.device.state.mac),
+    localQpn,
+    startingPsn: rqPsn,
+    responderResources,
+    initiatorDepth,
+    rnrRetryCount: fields.rnrRetry ?? TRANSPORT.rnrRetry,
+    srq,
+    localCaGuid: BigInt(state.mac),
   };
 }
 

@@ -246,9 +246,9 @@ export interface PersistRecord {
   readonly spans: readonly Span[];
   /**
    * `notified`: the host's CPU is to flush it. `flushed`: it has, and waits for earlier messages,
-   * whose ranges may cover what was written before this one (P-31).
+   * whose ranges may cover what was written before this one (P-31). `refused`: some of it was dropped.
    */
-  state: "pending" | "notified" | "flushed" | "persisted";
+  state: "pending" | "notified" | "flushed" | "persisted" | "refused";
   /**
    * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
    * (P-50, V-09).
