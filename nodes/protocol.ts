@@ -54,6 +54,9 @@ export { failed, must, ProgramError } from "./host/verbs/errors.ts";
 export {
   type AccessFlags,
   type AdviseFlags,
+  type CqFlags,
+  type DataInOrderFlags,
+  type DeviceCapFlags,
   type FlushFlags,
   IBV_ACCESS_FLUSH_GLOBAL,
   IBV_ACCESS_FLUSH_PERSISTENT,
@@ -66,19 +69,57 @@ export {
   IBV_ACCESS_REMOTE_WRITE,
   IBV_ACCESS_ZERO_BASED,
   IBV_ADVISE_MR_FLAG_FLUSH,
+  IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+  IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+  IBV_DEVICE_ATOMIC_WRITE,
+  IBV_DEVICE_CURR_QP_STATE_MOD,
+  IBV_DEVICE_FLUSH_GLOBAL,
+  IBV_DEVICE_FLUSH_PERSISTENT,
+  IBV_DEVICE_MEM_WINDOW,
+  IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+  IBV_DEVICE_RC_RNR_NAK_GEN,
+  IBV_DEVICE_RESIZE_MAX_WR,
+  IBV_DEVICE_SRQ_RESIZE,
   IBV_FLUSH_GLOBAL,
   IBV_FLUSH_PERSISTENT,
+  IBV_ODP_SUPPORT,
+  IBV_ODP_SUPPORT_ATOMIC,
+  IBV_ODP_SUPPORT_IMPLICIT,
+  IBV_ODP_SUPPORT_READ,
+  IBV_ODP_SUPPORT_RECV,
+  IBV_ODP_SUPPORT_SEND,
+  IBV_ODP_SUPPORT_SRQ_RECV,
+  IBV_ODP_SUPPORT_WRITE,
+  IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES,
+  IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS,
+  IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG,
   IBV_SEND_FENCE,
   IBV_SEND_INLINE,
   IBV_SEND_SIGNALED,
   IBV_SEND_SOLICITED,
+  IBV_WC_EX_WITH_BYTE_LEN,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+  IBV_WC_EX_WITH_CVLAN,
+  IBV_WC_EX_WITH_DLID_PATH_BITS,
+  IBV_WC_EX_WITH_FLOW_TAG,
+  IBV_WC_EX_WITH_IMM,
+  IBV_WC_EX_WITH_QP_NUM,
+  IBV_WC_EX_WITH_SL,
+  IBV_WC_EX_WITH_SLID,
+  IBV_WC_EX_WITH_SRC_QP,
+  IBV_WC_EX_WITH_TM_INFO,
   IBV_WC_GRH,
+  IBV_WC_STANDARD_FLAGS,
   IBV_WC_WITH_IMM,
   IBV_WC_WITH_INV,
+  type OdpFlags,
+  type OdpTransportFlags,
   RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE,
   RACKMESH_ACCESS_REMOTE_WRITE_VERIFY,
   RACKMESH_WC_VERIFY,
   type SendFlags,
+  type WcExFlags,
   type WcFlags,
 } from "./host/verbs/flags.ts";
 export type { OpenDevice, Verbs } from "./host/verbs.ts";
@@ -120,6 +161,13 @@ export type { AhOptions } from "./host/verbs/address_handle.ts";
 export type { BindOptions } from "./host/verbs/post.ts";
 export type { WorkBatch } from "./host/verbs/work_batch.ts";
 export type { DirtyRange } from "./host/verbs/persist_ranges.ts";
+export type {
+  DeviceAttributes,
+  DeviceAttributesEx,
+  DeviceEntry,
+  VendorAttributes,
+} from "./host/verbs/query/query_device.ts";
+export type { GidEntry, PortAttributes } from "./host/verbs/query/query_port.ts";
 export type { QueueFill } from "./host/verbs/queue_fill.ts";
 export type { Sge } from "../fabric/wire/host_bus/wqe.ts";
 export type { WcStatus } from "../fabric/wire/host_bus/cqe.ts";
@@ -135,6 +183,17 @@ export type {
 export type { Connection, ConnectionQp, Refusal, Transport } from "./host/cm/connection.ts";
 export type { ConnectOptions, PathMtu } from "./host/cm/connect.ts";
 export type { AcceptOptions, ConnectRequest, Listener, ListenerEvent } from "./host/cm/listen.ts";
+export type {
+  RdmaConnParam,
+  RdmaEventChannel,
+  RdmaId,
+  RdmaIdOptions,
+  RdmaIdState,
+  RdmaQpOptions,
+  ResolveAddrOptions,
+} from "./host/cm/rdma_id.ts";
+export type { RdmaCmEvent, RdmaUdParam } from "./host/cm/rdma_event.ts";
+export type { RdmaCmEventType } from "./host/cm/cm_state.ts";
 
 // Hints.
 export type { HintEntry, HintGroup, HintMessage } from "../fabric/wire/roce/hint.ts";

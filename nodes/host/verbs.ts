@@ -4,10 +4,41 @@
  * only.
  */
 import { createAh, createAhFromWc, destroyAh } from "./verbs/address_handle.ts";
-import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
+import { resetAgent } from "./cm/cm_agent.ts";
+import { makeCmAgent } from "./cm/cm_state.ts";
 import { connect } from "./cm/connect.ts";
-import { CM_SIGNAL, disconnect, noteActivity, refused } from "./cm/connection.ts";
-import { accept, listen, listening, nextEvent, reject, waitEvent } from "./cm/listen.ts";
+import {
+  CM_SIGNAL,
+  disconnect,
+  disconnecting,
+  isDisconnected,
+  noteActivity,
+  refused,
+  waitDisconnect,
+} from "./cm/connection.ts";
+import { accept, listen, listening, nextEvent, reject, unlisten, waitEvent } from "./cm/listen.ts";
+import {
+  rdmaAccept,
+  rdmaConnect,
+  rdmaDisconnect,
+  rdmaEstablish,
+  rdmaInitQpAttr,
+  rdmaNotify,
+  rdmaReject,
+} from "./cm/rdma_connect.ts";
+import { rdmaAckCmEvent, rdmaEventsOf, rdmaGetCmEvent } from "./cm/rdma_event.ts";
+import {
+  rdmaBindAddr,
+  rdmaCreateEventChannel,
+  rdmaCreateId,
+  rdmaCreateQp,
+  rdmaDestroyEventChannel,
+  rdmaDestroyId,
+  rdmaDestroyQp,
+  rdmaListen,
+  rdmaResolveAddr,
+  rdmaResolveRoute,
+} from "./cm/rdma_id.ts";
 import {
   createCq,
   destroyCq,
@@ -169,7 +200,11 @@ const verbs = {
   listening,
   accept,
   reject,
+  unlisten,
   noteActivity,
+  waitDisconnect,
+  disconnecting,
+  isDisconnected,
   disconnect,
   queryDevice,
   queryDeviceEx,
@@ -181,6 +216,26 @@ const verbs = {
   queryGidTable,
   queryPkey,
   queryQpDataInOrder,
+  rdmaCreateEventChannel,
+  rdmaDestroyEventChannel,
+  rdmaCreateId,
+  rdmaDestroyId,
+  rdmaBindAddr,
+  rdmaListen,
+  rdmaResolveAddr,
+  rdmaResolveRoute,
+  rdmaCreateQp,
+  rdmaDestroyQp,
+  rdmaInitQpAttr,
+  rdmaConnect,
+  rdmaEstablish,
+  rdmaAccept,
+  rdmaReject,
+  rdmaNotify,
+  rdmaDisconnect,
+  rdmaGetCmEvent,
+  rdmaAckCmEvent,
+  rdmaEventsOf,
   failed,
   refused,
   must,

@@ -148,8 +148,8 @@ describe("Ends of a connection", () => {
   it("of different types are refused, with the reason (9: invalid transport)", () => {
     const { rack } = exchange({ answering: "uc", asking: "rc" });
     assert.deepEqual(rack.reported("program-failed").map(({ message }) => message).sort(), [
-      "Rejected, reason 9",
-      "The peer requests another type of queue pair",
+      "Rejected, reason 9 (invalid transport service type)",
+      "The peer's queue pair is rc, ours uc: expected equal types",
     ]);
   });
 });

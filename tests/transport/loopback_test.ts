@@ -8,6 +8,12 @@ import type { Observation } from "../../fabric/capture/observation.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Cq, Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+} from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const BYTES = 10_000;
@@ -23,7 +29,8 @@ function* objects({ cpu, device }: ProgramContext): Steps<Own> {
   const { allocPd, createCq, regMr, must } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 64 }));
-  const access = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC;
   const from = must(yield* regMr(pd, cpu.allocate(BYTES), { access }));
   const to = must(yield* regMr(pd, cpu.allocate(BYTES), { access }));
   cpu.store(from.address, new Uint8Array(BYTES).map((_, i) => i % 251));

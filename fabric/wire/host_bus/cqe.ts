@@ -55,6 +55,8 @@ export type WcStatus = keyof typeof WC_STATUS;
 export interface Cqe {
   readonly opcode: CqeOpcode;
   readonly status: WcStatus;
+  /** Why it failed: a code of `vendor_error.ts`; 0 of a success. */
+  readonly vendorError: number;
   readonly qpn: number;
   /**
    * Position (low 16 bits) of the WQE's first unit: it retires this and earlier unsignalled WQEs.
@@ -103,6 +105,7 @@ export function encodeCqe(cqe: Cqe, owner: 0 | 1): Uint8Array<ArrayBuffer> {
   if (cqe.timestamp !== undefined) view.setBigUint64(24, BigInt(cqe.timestamp));
   view.setUint32(36, cqe.immediate);
   view.setUint32(44, cqe.byteCount);
+  view.setUint8(54, cqe.vendorError);
   view.setUint8(55, WC_STATUS[cqe.status]);
   view.setUint32(56, ((cqe.wqeOpcode << 24) | cqe.qpn) >>> 0);
   view.setUint16(60, cqe.wqeIndex & 0xffff);
@@ -122,6 +125,7 @@ export function decodeCqe(bytes: Uint8Array, position: number, entries: number):
     ...(timestamp !== 0 && { timestamp }),
     opcode,
     status: STATUS_NAMES.get(bytes[55]!) ?? "GENERAL_ERR",
+    vendorError: bytes[54]!,
     qpn: word & 0xff_ffff,
     wqeOpcode: word >>> 24,
     wqeIndex: view.getUint16(60),

@@ -125,6 +125,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
       ended: (ticket, outcome) => this.#end(ticket, { ...outcome, costPs: 0 }),
+      refused: (region) => this.#registration.forget(region),
     });
   }
 

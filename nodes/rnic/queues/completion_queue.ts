@@ -43,6 +43,7 @@ export function createCompletionQueue(
 /** Fields of a CQE that most do not use. */
 export const PLAIN_CQE = {
   status: "SUCCESS",
+  vendorError: 0,
   byteCount: 0,
   immediate: 0,
   wqeOpcode: 0,

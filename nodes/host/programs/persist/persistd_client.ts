@@ -36,7 +36,7 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   if (terms === undefined || memory === undefined || server.cq === undefined) {
     if (memory !== undefined) server.freeMemory.push(memory);
     else if (!otherPolicy) yield* probe(server);
-    return yield* reject(server.listener, request, { privateData });
+    return void (yield* reject(server.listener, request, { privateData }));
   }
   const client = yield* admit(server, request, { terms, memory, cq: server.cq, privateData });
   if (client === undefined) {
