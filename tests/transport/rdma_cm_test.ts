@@ -133,6 +133,29 @@ describe("librdmacm, as rping uses it", () => {
   });
 });
 
+describe("rdmaNotify", () => {
+  it("the first message has come without the RTU: ESTABLISHED, once", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      v.must(v.rdmaNotify(id));
+      v.must(v.rdmaNotify(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectNothing(side);
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectNothing(side);
+    });
+  });
+});
+
 describe("A queue pair of one's own (qpNum)", () => {
   it("at both ends: CONNECT_RESPONSE, rdmaInitQpAttr, rdmaEstablish", () => {
     function* own(side: RdmaSide): Steps<Qp> {
@@ -234,6 +257,99 @@ describe("What does not come about", () => {
       yield* expectNothing(side);
     }, { faults: ["{ at: 200us, kill: b }"] });
     assert.deepEqual(sent, ["a REQ", "a REQ", "a REQ", "a REJ"]);
+  });
+
+  it("the queue pair cannot be brought up: CONNECT_ERROR, and the server is refused", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      assert.equal((yield* expectEvent(side, "REJECTED")).status, 3);
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      const own = v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      v.must(yield* v.modifyQp(own, { state: "err" }));
+      const { status, reason } = yield* expectEvent(side, "CONNECT_ERROR");
+      assert.equal(status, -22);
+      assert.match(reason, /^EINVAL: Cannot modify QP/);
+      yield* expectNothing(side);
+    });
+  });
+
+  it("the other host dies: DISCONNECTED with ETIMEDOUT when this one disconnects", () => {
+    const { sent } = runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* side.context.cpu.sleep(50 * MS);
+    }, function* (side) {
+      const { v, pd, qp, context: { cpu } } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* cpu.sleep(5 * MS - cpu.now);
+      v.must(yield* v.rdmaDisconnect(id));
+      const { status, reason } = yield* expectEvent(side, "DISCONNECTED");
+      assert.deepEqual([status, reason], [-110, "no answer to the DREQ"]);
+    }, { faults: ["{ at: 4ms, kill: b }"] });
+    assert.deepEqual(sent, ["a REQ", "b REP", "a RTU", "a DREQ", "a DREQ", "a DREQ"]);
+  });
+
+  it("the server's program fails: its listener ends, its connection too, and the client is told", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      throw new Error("out of ideas");
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectEvent(side, "DISCONNECTED");
+      yield* expectEvent(side, "TIMEWAIT_EXIT");
+      const later = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaConnect(later, { qpNum: 99 }));
+      assert.equal((yield* expectEvent(side, "REJECTED")).status, 8);
+    }, { fails: "out of ideas" });
+  });
+
+  it("the server's program fails with a request and a connection of no queue pair of its own", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      const own = v.must(yield* v.createQp(pd, { ...qp, type: "rc" }));
+      v.must(yield* v.rdmaAccept(id, { qpNum: own.qpn }));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectEvent(side, "CONNECT_REQUEST");
+      throw new Error("out of ideas");
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      v.must(yield* v.rdmaConnect(yield* routeTo(side, "b"), { qpNum: 99 }));
+      const [one, other] = [
+        yield* v.rdmaGetCmEvent(side.channel),
+        yield* v.rdmaGetCmEvent(side.channel),
+      ];
+      const names = [one, other].map((each) => each === "timeout" ? each : each.event).sort();
+      assert.deepEqual(names, ["DISCONNECTED", "REJECTED"]);
+    }, { fails: "out of ideas" });
   });
 
   it("the RNIC fails: DEVICE_REMOVAL for each id", () => {
