@@ -52,8 +52,12 @@ function* completions({ device }: ProgramContext, cq: Cq, count: number): Steps<
 function runOn(program: Program, defaults = "{}", fabric = "{}") {
   const frames = { port: 0, sent: 0, received: 0 };
   const see = (seen: Observation) => {
-    if (seen.kind === "looped") frames[seen.end]++;
-    else if (seen.kind === "sent" && seen.frame !== undefined) frames.port++;
+    if (seen.kind === "looped") {
+      frames[seen.end]++;
+      // At the port's rate of 100 Gb/s, 80 ps a byte, with FCS, preamble and gap.
+      assert.equal(seen.endPs - seen.startPs, 80 * Math.max(84, seen.frame.length + 24));
+    }
+    if (seen.kind === "sent" && seen.frame !== undefined) frames.port++;
   };
   const rack = new SimulatedRack(
     `

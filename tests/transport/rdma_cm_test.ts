@@ -79,6 +79,7 @@ function* pingClient(side: RdmaSide, to: string): Steps<void> {
   );
   const { param } = yield* expectEvent(side, "ESTABLISHED");
   assert.deepEqual(param.conn?.privateData, bytes(196));
+  assert.deepEqual([param.conn.responderResources, param.conn.initiatorDepth], [5, 3]);
   assert.equal(own.life.state, "rts");
   assert.deepEqual([own.life.attributes.retryCnt, own.life.attributes.rnrRetry], [6, 5]);
   yield* sendOne(side, own);
