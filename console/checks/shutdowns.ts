@@ -64,17 +64,17 @@ function* lateTexts(run: RunRecord, { host, at, offAt }: Planned): Generator<str
   }
 }
 
-/** What a shutdown that has not ended says. @param step the value of its last `shutdown-step`, if there is one. */
-export function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
+function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
   return `its shutdown at ${formatTime(at)} had ${
     formatTime(offAt - at as Time)
   } and did not end: ` +
-    `its power went off at ${formatTime(offAt)} before ${leftText(step)}`;
+    `its power went off at ${formatTime(offAt)} before ${undoneText(step)}`;
 }
 
-function leftText(value: unknown): string {
-  const { step, programs, regions, lines } = Object(value) as Record<string, unknown>;
-  switch (step) {
+/** Which step of a shutdown had not ended. @param step the value of its last `shutdown-step`, if there is one. */
+export function undoneText(step: unknown): string {
+  const { step: name, programs, regions, lines } = Object(step) as Record<string, unknown>;
+  switch (name) {
     case "end-programs":
       return `its ${countOf(Number(programs), "program")} had ended`;
     case "give-back":
@@ -82,7 +82,7 @@ function leftText(value: unknown): string {
     case "write-back":
       return `it had written back the last ${countOf(Number(lines), "line")} of SCM`;
     default:
-      return "it had begun";
+      return "its shutdown had begun";
   }
 }
 

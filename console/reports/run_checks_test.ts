@@ -103,7 +103,7 @@ describe("checksOf", () => {
     const name = "shutdowns-end-in-time";
     assert.equal(checks([variant(NOTHING)]).has(name), false);
     const detail =
-      "one: b: its shutdown at 1 us had 1 us and did not end: its power went off at 2 us before it had begun";
+      "one: b: its shutdown at 1 us had 1 us and did not end: its power went off at 2 us before its shutdown had begun";
     const { holds, detail: found } = checks([variant(NOTHING), variant(shutDown)]).get(name)!;
     assert.deepEqual([holds, found], [false, detail]);
   });

@@ -230,10 +230,14 @@ export function expiresAt(card: FarCard): Time {
 }
 
 /** A message to home's card, with a stamp where one is due. */
-export function messageOf(card: FarCard, line: number, kind: WireKind): WireMessage {
+export function messageOf(
+  card: FarCard,
+  line: number,
+  kind: WireKind,
+): { -readonly [Field in keyof WireMessage]: WireMessage[Field] } {
   const { agent, life, homeLife, lease, now } = card;
   const stamp = lease === null ? undefined : rideAt(lease, now);
-  const message: WireMessage = { kind, line, agent, life, homeLife };
+  const message = { kind, line, agent, life, homeLife };
   return stamp === undefined ? message : { ...message, stamp };
 }
 
@@ -244,15 +248,14 @@ function turn(
   out: Output,
 ): FarRow {
   const before = farLine(card, line);
-  const who = `card ${card.agent}, line ${line}`;
-  const row = rowOf(card.table, { state: before.state, event, who });
+  const { agent } = card;
+  const row = rowOf(card.table, { state: before.state, event, who: "card", agent, line });
   const content = data ?? before.data;
   if (row.send !== undefined) {
-    out.wire.push({
-      ...messageOf(card, line, row.send),
-      ...(WIRE_MESSAGES[row.send].carries && { data: content }),
-      ...(/^Get/.test(row.send) && { placement: farPlacement(card, line) }),
-    });
+    const message = messageOf(card, line, row.send);
+    if (WIRE_MESSAGES[row.send].carries) message.data = content;
+    if (row.send === "GetS" || row.send === "GetM") message.placement = farPlacement(card, line);
+    out.wire.push(message);
   }
   if (row.next !== before.state) out.changed.push(line);
   if (row.next === "I") card.lines.delete(line);
@@ -262,7 +265,7 @@ function turn(
 
 /** Begins what can begin, in order; an access waits for the ones before it on its line. */
 export function begin(card: FarCard, out: Output): void {
-  if (!card.isUp) return;
+  if (!card.isUp || card.waiting.length === 0) return;
   const held = new Set<number>();
   for (const access of [...card.waiting]) {
     const { line } = access;
@@ -325,7 +328,8 @@ function askHome(card: FarCard, { kind, line, lines = 1, change }: Access, out: 
 
 /** A place for a line that is about to be asked for: the buffer comes before the miss goes out (decision 9). */
 function makeRoom(card: FarCard, out: Output): boolean {
-  if (card.lines.size - writeBacksOf(card) < card.size.lines) return true;
+  const { lines, size } = card;
+  if (lines.size < size.lines || lines.size - writeBacksOf(card) < size.lines) return true;
   for (const line of card.lines.keys()) {
     if (!canEvict(card, line)) continue;
     turn(card, { line, event: "evict" }, out);

@@ -276,7 +276,9 @@ function beginPart(card: HomeCard, slot: Slot, out: Output): boolean {
 /** Whether a line is free for a request; one that has no directory entry, and finds none, makes room. */
 function mayBegin(card: HomeCard, { line, kind }: WireMessage, out: Output): boolean {
   if (!isFree(card, line) || card.purges.has(line)) return false;
-  if (!/^Get/.test(kind) || isLent(homeLine(card, line)) || hasEntry(card)) return true;
+  if ((kind !== "GetS" && kind !== "GetM") || isLent(homeLine(card, line)) || hasEntry(card)) {
+    return true;
+  }
   for (const { serving } of card.lines.values()) if (serving?.kind === "Purge") return false;
   for (const victim of card.lines.keys()) {
     if (!isFree(card, victim)) continue;
@@ -287,6 +289,7 @@ function mayBegin(card: HomeCard, { line, kind }: WireMessage, out: Output): boo
 }
 
 function hasEntry(card: HomeCard): boolean {
+  if (card.lines.size < card.size.entries) return true;
   let count = 0;
   for (const line of card.lines.values()) if (isLent(line)) count++;
   return count < card.size.entries;

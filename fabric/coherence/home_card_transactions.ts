@@ -45,11 +45,9 @@ export function apply(
   out: Output,
 ): void {
   const before = homeLine(card, line);
-  const who = `home card, line ${line}`;
-  const { line: after, send } = rowOf(card.table, { state: homeState(before), event, who })(
-    before,
-    message,
-  );
+  const state = homeState(before);
+  const row = rowOf(card.table, { state, event, who: "home card", line });
+  const { line: after, send } = row(before, message);
   out.changed.push(line);
   keep(card, line, after);
   const isEnd = before.serving !== null && after.serving === null;

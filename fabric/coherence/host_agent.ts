@@ -71,7 +71,8 @@ function isBusy(agent: HostAgent, line: number): boolean {
 
 /** An access of one of home's cores. It waits while its line waits for a snoop. */
 export function hostAccess(agent: HostAgent, access: HostAccess, out: Output): void {
-  const isFirst = !agent.waiting.some(({ line }) => line === access.line);
+  const isFirst = agent.waiting.length === 0 ||
+    !agent.waiting.some(({ line }) => line === access.line);
   agent.waiting.push(access);
   if (isFirst) attempt(agent, access.line, out);
 }
@@ -134,8 +135,8 @@ function apply(
   out: Output,
 ): void {
   const before = hostLine(agent, line);
-  const who = `host agent, line ${line}`;
-  const move = rowOf(agent.table, { state: before.phase, event, who })(before, { data });
+  const row = rowOf(agent.table, { state: before.phase, event, who: "host agent", line });
+  const move = row(before, { data });
   agent.lines.set(line, move.line);
   count(agent, { line, before, after: move.line, isContent: data !== undefined });
   if (move.send !== undefined) {
@@ -162,6 +163,7 @@ function count(
   const isCleaned = before.llc === "M" && after.llc !== "M";
   if (isContent) counts.cardWrites++;
   if (isCleaned) counts.llcWrites++;
+  if (before.phase === after.phase) return;
   const wasLent = before.phase.replace("busy ", ""), isLent = after.phase.replace("busy ", "");
   const isWritten = wasLent !== isLent && !isContent && !isCleaned;
   if (isWritten && directoryOf(line) === "memory") counts.directoryWrites++;
@@ -202,9 +204,9 @@ function serve(
 function resume(agent: HostAgent, line: number, out: Output): void {
   const access = agent.waiting.find((each) => each.line === line);
   if (access !== undefined) apply(agent, { line, event: access.kind }, out);
-  const { queued, ...rest } = hostLine(agent, line);
+  const now = hostLine(agent, line), { queued } = now;
   if (queued !== null && !isBusy(agent, line)) {
-    agent.lines.set(line, { ...rest, queued: null });
+    agent.lines.set(line, { ...now, queued: null });
     apply(agent, { line, event: queued }, out);
   }
   attempt(agent, line, out);

@@ -10,13 +10,20 @@ export class MissingRow extends InvariantError {}
 
 /**
  * The row of a state and an event.
- * @throws MissingRow where the table has none; `who` says whose table and which line it is.
+ * @throws MissingRow where the table has none; `who` says whose table it is.
  */
 export function rowOf<State extends string, Event extends string, Row>(
   table: Table<State, Event, Row>,
-  { state, event, who }: { readonly state: State; readonly event: Event; readonly who: string },
+  { state, event, who, agent, line }: {
+    readonly state: State;
+    readonly event: Event;
+    readonly who: string;
+    readonly agent?: number;
+    readonly line: number;
+  },
 ): Row {
   const row = table[state][event];
-  if (row === undefined) throw new MissingRow(`${who}: ${event} in state ${state} has no row`);
-  return row;
+  if (row !== undefined) return row;
+  const whose = agent === undefined ? who : `${who} ${agent}`;
+  throw new MissingRow(`${whose}, line ${line}: ${event} in state ${state} has no row`);
 }

@@ -8,7 +8,9 @@ import type { Message } from "../node.ts";
 import { coherentOp } from "../wire/host_bus/coherent_codec.ts";
 import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
-import { regionToArray } from "../wire/host_bus/region_codec.ts";
+import type { LineChange } from "../coherence/line_bytes.ts";
+import { REGION_CODES, regionToArray } from "../wire/host_bus/region_codec.ts";
+import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 
 /** Content hash of a message, a signed 32-bit integer; a frame caches its hash. */
 export function hashMessage(message: Message): number {
@@ -75,8 +77,59 @@ function hashPcie(message: PcieMessage): number {
     case "coherent":
       return hashCoherent(message);
     default:
-      return finish(mixPlain(15, regionToArray(message)));
+      return finish(hashRegion(message));
   }
+}
+
+/** As of {@link regionToArray}'s array; where most messages are such, that would cost more than their hash. */
+function hashRegion(message: RegionMessage): number {
+  switch (message.kind) {
+    case "line": {
+      const { op, address, data } = message;
+      const array = mixField(mix(mix(15, 7), data === undefined ? 3 : 4), REGION_CODES.line);
+      const hash = mixField(mixText(mix(array, 2), op), address);
+      return data === undefined ? hash : mixPlain(hash, data);
+    }
+    case "far-access": {
+      const { tag, region, line, op, change, lines } = message;
+      const isPlain = change === undefined && lines === undefined;
+      if (!isPlain && change?.kind !== "write") break;
+      let hash = mixField(mix(mix(15, 7), isPlain ? 5 : 6), REGION_CODES["far-access"]);
+      hash = mixField(mixField(mixField(hash, tag), region), line);
+      hash = mixText(mix(hash, 2), op);
+      return change?.kind === "write" ? mixWrite(hash, change) : hash;
+    }
+    case "far-answer": {
+      const { tag, result, data, away } = message;
+      const fields = data === undefined ? 3 : away === undefined ? 4 : 5;
+      const array = mixField(mixField(mix(mix(15, 7), fields), REGION_CODES[message.kind]), tag);
+      const hash = mixText(mix(array, 2), result);
+      if (data === undefined) return hash;
+      const whole = mixData(hash, data);
+      return away === undefined ? whole : mixPlain(whole, away);
+    }
+  }
+  return mixPlain(15, regionToArray(message));
+}
+
+/** As an array of its name, the mask's bytes and the line's. */
+function mixWrite(
+  hash: number,
+  { kind, mask, bytes }: Extract<LineChange, { kind: "write" }>,
+): number {
+  maskWord.setBigUint64(0, mask, true);
+  return mixData(mixData(mixText(mix(mix(mix(hash, 7), 3), 2), kind), maskBytes), bytes);
+}
+
+const maskBytes = new Uint8Array(8), maskWord = new DataView(maskBytes.buffer);
+
+/** A number and bytes as {@link mixPlain} has them. */
+function mixField(hash: number, value: number): number {
+  return mixNumber(mix(hash, 1), value);
+}
+
+function mixData(hash: number, value: Uint8Array): number {
+  return mix(mix(hash, 6), hashBytes(value, PRIME4));
 }
 
 function hashCoherent(message: CoherentMessage): number {
@@ -122,11 +175,11 @@ export function hashPlain(value: unknown): number {
 
 /** Mixes plain data of any shape into the hash: control path only, so speed does not matter. */
 function mixPlain(hash: number, value: unknown): number {
-  if (typeof value === "number") return mixNumber(mix(hash, 1), value);
+  if (typeof value === "number") return mixField(hash, value);
   if (typeof value === "string") return mixText(mix(hash, 2), value);
   if (typeof value === "boolean") return mix(hash, value ? 3 : 4);
   if (value === null || value === undefined) return mix(hash, 5);
-  if (value instanceof Uint8Array) return mix(mix(hash, 6), hashBytes(value, PRIME4));
+  if (value instanceof Uint8Array) return mixData(hash, value);
   if (Array.isArray(value)) {
     return value.reduce<number>(mixPlain, mix(mix(hash, 7), value.length));
   }

@@ -53,7 +53,15 @@ import {
   getChannelEvent,
   getCqEvent,
 } from "./verbs/comp_channel.ts";
-import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import {
+  endPoll,
+  nextPoll,
+  startPoll,
+  wcFlags,
+  wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
+} from "./verbs/extended_cq.ts";
 import { openEventQueue } from "./verbs/event_queue.ts";
 import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
@@ -78,6 +86,7 @@ import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
 import { attachMcast, detachMcast } from "./verbs/multicast.ts";
 import {
   adviseMr,
+  allocNullMr,
   allocPd,
   deallocPd,
   deregMr,
@@ -101,6 +110,20 @@ import {
   queryQp,
   resizeQp,
 } from "./verbs/queue_pair.ts";
+import {
+  getDeviceList,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+} from "./verbs/query/query_device.ts";
+import {
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryPort,
+  queryQpDataInOrder,
+} from "./verbs/query/query_port.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device, DeviceOptions } from "./verbs/objects.ts";
@@ -112,6 +135,7 @@ const verbs = {
   importPd,
   importMr,
   regMr,
+  allocNullMr,
   reregMr,
   adviseMr,
   madvise,
@@ -129,6 +153,8 @@ const verbs = {
   nextPoll,
   endPoll,
   wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
   wcFlags,
   createCompChannel,
   destroyCompChannel,
@@ -200,6 +226,16 @@ const verbs = {
   rdmaGetCmEvent,
   rdmaAckCmEvent,
   rdmaEventsOf,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+  getDeviceList,
+  queryPort,
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryQpDataInOrder,
   failed,
   refused,
   must,

@@ -17,8 +17,6 @@ import {
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const BYTES = 10_000;
-const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-  IBV_ACCESS_REMOTE_ATOMIC;
 
 interface Own {
   readonly pd: Pd;
@@ -31,8 +29,10 @@ function* objects({ cpu, device }: ProgramContext): Steps<Own> {
   const { allocPd, createCq, regMr, must } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 64 }));
-  const from = must(yield* regMr(pd, cpu.allocate(BYTES), { access: ACCESS }));
-  const to = must(yield* regMr(pd, cpu.allocate(BYTES), { access: ACCESS }));
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC;
+  const from = must(yield* regMr(pd, cpu.allocate(BYTES), { access }));
+  const to = must(yield* regMr(pd, cpu.allocate(BYTES), { access }));
   cpu.store(from.address, new Uint8Array(BYTES).map((_, i) => i % 251));
   return { pd, cq, from, to };
 }
@@ -80,7 +80,7 @@ function* connectTo(
   destQpn: number,
 ): Steps<void> {
   const { modifyQp, must } = device.verbs;
-  const accessFlags = ACCESS;
+  const accessFlags = 0xf;
   must(yield* modifyQp(qp, { state: "init", accessFlags }));
   must(
     yield* modifyQp(qp, {

@@ -5,19 +5,8 @@ import type { Program, ProgramContext } from "../../nodes/host/program_context.t
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import type { VerbError } from "../../nodes/host/verbs/objects.ts";
-import { SimulatedRack } from "../support/simulated_rack.ts";
+import { alone } from "../support/alone.ts";
 import { connected, statuses } from "../support/two_programs.ts";
-
-/** Runs one program on a host by itself. */
-function alone(...programs: Program[]): SimulatedRack {
-  const named = Object.fromEntries(programs.map((program, i) => [`./p${i}.ts`, program]));
-  const entries = Object.keys(named).map((path) => `{ on: a, program: ${path} }`).join(", ");
-  const rack = new SimulatedRack(`{ name: gone, hosts: { a: {} }, programs: [${entries}] }`, {
-    programs: named,
-  }).run(1e11);
-  assert.deepEqual(rack.reported("program-failed", "a"), []);
-  return rack;
-}
 
 function errnoOf(answer: unknown): string | undefined {
   return (answer as VerbError | undefined)?.errno;
@@ -128,7 +117,7 @@ describe("asynchronous events", () => {
           }
         });
       };
-    alone(one("first"), one("second"));
+    alone([one("first"), one("second")]);
     assert.equal(got.length, 2);
     for (const [, srqn, event] of got) assert.deepEqual(event, { type: "SRQ_LIMIT_REACHED", srqn });
     assert.deepEqual(got.map(([name]) => name).sort(), ["first", "second"]);

@@ -67,7 +67,9 @@ function lossText(
   { access, faultAt }: { readonly access: Access; readonly faultAt: Time },
 ): string | undefined {
   const { name, ended, note: { offset } } = access;
-  if (ended === undefined || ended.note.result === "done") return undefined;
+  if (ended === undefined) return undefined;
+  // Its program asks for the region anew, and is told that it is refused.
+  if (ended.note.result === "done" || ended.note.result === "refused") return undefined;
   const { at: { time }, note: { result } } = ended;
   if (time < faultAt) return `${name} ended as ${result} at ${time} ps, before any fault`;
   if (result === "fenced") return fenceText(run, region, access);

@@ -161,8 +161,8 @@ function* piecesOf(
   all: readonly Access[],
 ): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
   const { name, note: { op, offset, length, bytes, compare }, ended } = access;
-  if (op === "flush") return;
   const result = ended?.note.result;
+  if (op === "flush" || result === "refused") return;
   const seen = result === "done" ? ended?.note.bytes : undefined;
   const first = lineOf(offset), last = lineOf(offset + length - 1);
   // Of several lines, the answer does not say which one is lost, nor which stores were done.

@@ -15,7 +15,7 @@ import {
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
 /** First element of the array. A number's meaning never changes. */
-const CODES = {
+export const REGION_CODES = {
   "line": 20,
   "far-access": 21,
   "far-answer": 22,
@@ -31,7 +31,7 @@ export function isRegionCode(code: unknown): boolean {
 
 /** The message as an array of plain data, which shares its bytes. */
 export function regionToArray(message: RegionMessage): unknown[] {
-  const code = CODES[message.kind];
+  const code = REGION_CODES[message.kind];
   switch (message.kind) {
     case "line":
       return optional([code, message.op, message.address], message.data);
@@ -56,11 +56,11 @@ function optional(fields: unknown[], last: unknown): unknown[] {
 /** Decodes an array of {@link regionToArray}; undefined for any other value. */
 export function regionFromArray(fields: readonly unknown[]): RegionMessage | undefined {
   switch (fields[0]) {
-    case CODES.line:
+    case REGION_CODES.line:
       return lineMessage(fields);
-    case CODES["far-access"]:
+    case REGION_CODES["far-access"]:
       return farAccess(fields);
-    case CODES["far-answer"]: {
+    case REGION_CODES["far-answer"]: {
       const [, tag, code, bytes, away] = fields;
       const result = FAR_RESULTS.find((each) => each === code);
       const data = lineBytes(bytes);
@@ -69,7 +69,7 @@ export function regionFromArray(fields: readonly unknown[]): RegionMessage | und
       if (fields.length === 5 && away !== true) return undefined;
       return data && { kind: "far-answer", tag, result, data, ...(away === true && { away }) };
     }
-    case CODES["far-invalidate"]: {
+    case REGION_CODES["far-invalidate"]: {
       const [, region, line] = fields;
       if (fields.length !== 3 || !isCount(region) || !isCount(line)) return undefined;
       return { kind: "far-invalidate", region, line };

@@ -5,7 +5,7 @@
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
-import { allocate, copyOf, viewOf } from "../../base/slab.ts";
+import { allocate, copyOf, keptCopyOf, viewOf } from "../../base/slab.ts";
 import { CONTROL_MESSAGES, type ControlMessage } from "../../coherence/control_messages.ts";
 import type { LineChange } from "../../coherence/line_bytes.ts";
 import { LOST, type Placement, WIRE_MESSAGES, type WireMessage } from "../../coherence/messages.ts";
@@ -357,20 +357,27 @@ function wireMessage(kind: WireMessage["kind"], { header, payload }: Parts): Wir
   const { agent, life, homeLife, region, status, placed, lines } = header;
   const isLost = status === COHERENCE_STATUS.indexOf("lost");
   const hasData = FORMS[kind].data !== "none" && (isLost || payload.length > 0);
-  return {
+  const line = lineNumber(header);
+  const message: { -readonly [Field in keyof WireMessage]: WireMessage[Field] } = {
     kind,
-    line: lineNumber(header),
+    line,
     agent,
     life,
     homeLife,
-    ...(header.stamped && { stamp: Number(header.stamp) }),
-    ...(kind === "FlushRange" || (kind === "FlushAck" && lines > 1) ? { lines } : {}),
-    ...(kind === "Counts" && { region, counts: valuesOf("coherenceCounts", payload) }),
-    ...(hasData && { data: isLost ? LOST : copyOf(payload) }),
-    ...(kind === "Write" && { change: changeOf({ header, payload }) }),
-    ...(placed && { placement: placementOf(header) }),
-    ...(placed && (kind === "Retry" || kind === "Welcome") && { region }),
   };
+  if (header.stamped) message.stamp = Number(header.stamp);
+  if (kind === "FlushRange" || (kind === "FlushAck" && lines > 1)) message.lines = lines;
+  if (kind === "Counts") {
+    message.region = region;
+    message.counts = valuesOf("coherenceCounts", payload);
+  }
+  if (hasData) message.data = isLost ? LOST : keptCopyOf(payload);
+  if (kind === "Write") message.change = changeOf({ header, payload });
+  if (placed) {
+    message.placement = placementOf(header);
+    if (kind === "Retry" || kind === "Welcome") message.region = region;
+  }
+  return message;
 }
 
 function valuesOf<Name extends CoherencePayload>(name: Name, payload: Uint8Array) {

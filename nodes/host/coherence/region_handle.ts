@@ -4,6 +4,7 @@
  */
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
+import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Region, Source, Steps, Wait } from "../cpu/program.ts";
@@ -63,9 +64,9 @@ export class RegionHandle implements Region {
     if (first.to === first.from + length && length > 0) {
       const data = this.#loaded(first, yield* this.#do(first, LOAD));
       if (data === undefined) throw new RegionLost(this.name, [rangeOf(first)]);
-      return data.slice(first.from, first.to) as Uint8Array<ArrayBuffer>;
+      return copyOf(data.subarray(first.from, first.to));
     }
-    const bytes = new Uint8Array(length);
+    const bytes = allocate(length);
     const lost: RegionRange[] = [];
     for (const piece of piecesOf(offset, length)) {
       const { line, from, to } = piece;
@@ -232,10 +233,10 @@ export class RegionHandle implements Region {
     const { line } = piece;
     const kind = op === "load" || op === "flush" ? op : "store";
     const request: LineRequest = { op: kind, line, change, lines };
-    const id = cpu.auditing ? this.#audited(piece, its) : -1;
     let outcome: Outcome | undefined;
     let thrown: { readonly error: unknown } | undefined;
     for (let isAgain = false;; isAgain = true) {
+      const id = cpu.auditing ? this.#audited(piece, its) : -1;
       const ticket = this.#its.begin(this.#region, request);
       outcome = this.#its.outcome(ticket);
       try {
@@ -252,11 +253,11 @@ export class RegionHandle implements Region {
         if (outcome === undefined) throw error;
         thrown = { error };
       }
+      if (id >= 0) this.#auditEnd(id, piece, op, outcome);
       if (outcome.result !== "refused" || thrown !== undefined || isAgain) break;
-      // The card has begun a new life since it was registered: it has done nothing.
+      // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
       yield* this.#its.ready(this.#region, cpu);
     }
-    if (id >= 0) this.#auditEnd(id, piece, op, outcome);
     if (thrown !== undefined) throw thrown.error;
     const { result } = outcome;
     if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
@@ -288,8 +289,7 @@ export class RegionHandle implements Region {
     const old = result !== "done" || data === undefined || op === "store" || op === "flush"
       ? undefined
       : data.slice(from, to);
-    const known = result === "refused" ? "fenced" : result;
-    this.#cpu.audit({ kind: "accessed", id, result: known, ...(old && { bytes: old }) });
+    this.#cpu.audit({ kind: "accessed", id, result, ...(old && { bytes: old }) });
   }
 
   *#room(line: number): Steps<void> {

@@ -176,6 +176,27 @@ export function* regMr(
   return mr;
 }
 
+/**
+ * ibv_alloc_null_mr: a region without memory, for SGEs whose bytes are of no interest. What is written to it is
+ * discarded and what is read from it is 0, without the bus; every address is in it. Only its lkey is valid:
+ * `reregMr` is EINVAL, a bind MW_BIND_ERR, and a peer has no access. Undone by `deregMr`.
+ */
+export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
+  const { device } = pd;
+  const gone = refusePd(pd);
+  if (gone !== undefined) return gone;
+  const command = { op: "allocate-null-mr", pd: pd.handle } as const;
+  const reply = inTime(yield* request(device.cpu, "register-mr", command), device, pd.epoch);
+  if (failed(reply)) return reply;
+  pd.uses.count++;
+  const { lkey } = reply;
+  const length = Number.MAX_SAFE_INTEGER;
+  const access = ACCESS.localWrite;
+  const mr: Mr = { pd, address: 0, length, lkey, rkey: 0, access, uses: { alive: true } };
+  device.state.regions.set(lkey, mr);
+  return mr;
+}
+
 /** A command for which the firmware may need memory first: its tables (mlx5: MANAGE_PAGES). */
 function* withMemory<Op extends "register-mr" | "done">(
   device: Device,

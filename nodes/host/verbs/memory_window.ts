@@ -15,10 +15,13 @@ export function incRkey(rkey: number): number {
   return ((rkey & ~0xff) | ((rkey + 1) & 0xff)) >>> 0;
 }
 
-/** Creates an unbound window. */
+/** Creates an unbound window. EINVAL for a type that is none. */
 export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
   const gone = refusePd(pd);
   if (gone !== undefined) return gone;
+  if (type !== 1 && type !== 2) {
+    return verbError("EINVAL", `A window's type is 1 or 2: found ${JSON.stringify(type)}`);
+  }
   const command = { op: "allocate-mw", type, pd: pd.handle } as const;
   const reply = yield* request(pd.device.cpu, "allocate-mw", command);
   if (failed(reply)) return reply;

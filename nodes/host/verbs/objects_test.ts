@@ -7,6 +7,7 @@ import {
 } from "./flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
+import type { WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import { COMP_VECTORS, createCq } from "./completion_queue.ts";
 import { failed, getAsyncEvent, handleEvent, must } from "./device.ts";
@@ -85,7 +86,7 @@ describe("shared receive queue", () => {
     for (const maxWr of [0, -1, 2.5, 2 ** 15]) {
       equal(errnoOf(rig.run(createSrq(pd, { maxWr }))), "EINVAL");
     }
-    equal(errnoOf(rig.run(createSrq(pd, { maxWr: 1, maxSge: 5 }))), "EINVAL");
+    equal(errnoOf(rig.run(createSrq(pd, { maxWr: 1, maxSge: 31 }))), "EINVAL");
     const three = [sge(mr), sge(mr), sge(mr)];
     equal(errnoOf(rig.run(postSrqRecv(srq, { sges: three }))), "EINVAL");
     equal(errnoOf(rig.run(destroySrq(srq))), "EBUSY");
@@ -192,6 +193,14 @@ describe("memory windows", () => {
   it("§4.5: a new key has another variant; wrong types, indices and windows are EINVAL", () => {
     equal(incRkey(0x1234_56ff), 0x1234_5600);
     equal(incRkey(0xffff_ff01), 0xffff_ff02);
+  });
+
+  it("of a type that is none is EINVAL, and asks the firmware nothing", () => {
+    rig.commands.length = 0;
+    for (const type of [0, 3, "1", undefined]) {
+      equal(errnoOf(rig.run(allocMw(pd, type as unknown as WindowType))), "EINVAL");
+    }
+    same(rig.commands, []);
     const one = must(rig.run(allocMw(pd, 1))), two = must(rig.run(allocMw(pd, 2)));
     const access = IBV_ACCESS_REMOTE_READ;
     equal(errnoOf(rig.run(bindMw(qp, two, { mr, access }))), "EINVAL");

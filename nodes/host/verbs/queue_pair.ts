@@ -55,17 +55,21 @@ import type {
 } from "./objects.ts";
 
 /** A completion returns a WQE's position in 16 bits. */
-const RING_UNITS_MAX = 1 << 16;
+export const RING_UNITS_MAX = 1 << 16;
+/** Work requests of one queue: of one unit each, one unit stays free. */
+export const QP_WR_MAX = RING_UNITS_MAX - 1;
 
 export interface QpOptions {
   readonly type: QpType;
   readonly sendCq: Cq;
   readonly recvCq: Cq;
+  /** 0: it only receives, and posts of sends are ENOMEM. */
   readonly maxSendWr: number;
-  /** Ignored with `srq`. */
+  /** 0: it only sends, and what would take a receive gets an RNR NAK. Ignored with `srq`. */
   readonly maxRecvWr: number;
   /** Receives come from this shared queue. */
   readonly srq?: Srq;
+  /** Elements of one request, 0 to {@link MAX_SGE}; 1 by default. A WQE of more takes more of the ring. */
   readonly maxSendSge?: number;
   readonly maxRecvSge?: number;
   /** Q-02; the device's rule by default. */
@@ -141,11 +145,10 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
   if (srq !== undefined && !srq.uses.alive) {
     return verbError("EINVAL", "The shared receive queue is gone");
   }
-  if (!(caps.maxSendWr >= 1) || !(caps.maxRecvWr >= (srq === undefined ? 1 : 0))) {
-    return verbError("EINVAL", "A queue pair needs room for one work request in each queue");
-  }
-  if (caps.maxSendSge > MAX_SGE || caps.maxRecvSge > MAX_SGE) {
-    return verbError("EINVAL", `A work request has at most ${MAX_SGE} elements`);
+  for (const [name, most] of SIZES) {
+    const value = caps[name];
+    if (Number.isInteger(value) && value >= 0 && value <= most) continue;
+    return verbError("EINVAL", `${name} is 0 to ${most}: found ${value}`);
   }
   if (!Number.isInteger(caps.weight) || caps.weight < 1 || caps.weight > QP_WEIGHT_MAX) {
     return verbError("EINVAL", `A weight is 1 to ${QP_WEIGHT_MAX}: it is ${caps.weight}`);
@@ -169,6 +172,14 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
   return undefined;
 }
 
+/** What `createQp` takes, at most. Depths are limited by the rings of their WQEs, too (ENOMEM). */
+const SIZES = [
+  ["maxSendWr", QP_WR_MAX],
+  ["maxRecvWr", QP_WR_MAX],
+  ["maxSendSge", MAX_SGE],
+  ["maxRecvSge", MAX_SGE],
+] as const;
+
 const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, requests: 0 };
 
 /** Creates a queue pair in state RESET. */
@@ -181,7 +192,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const sqDepth = depthFor(caps.maxSendWr, unitsEach);
   const { srq } = options;
   const rqDepth = srq === undefined ? depthFor(caps.maxRecvWr) : 0;
-  const stride = caps.maxRecvSge === 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
+  const stride = caps.maxRecvSge <= 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
   if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
     return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
   }
@@ -371,7 +382,7 @@ export interface QpSize {
  * cards with IBV_DEVICE_RESIZE_MAX_WR; here it is a verb of its own, as `modifyQp` is about states.
  * Posts to the queue wait meanwhile, and other completions of its completion queue, too.
  *
- * EINVAL for a size below 1, or of a receive queue that is shared (`modifySrq` resizes that one);
+ * EINVAL for a size that no queue has, or of a receive queue that is shared (`modifySrq` resizes that one);
  * ENOMEM for one above what a ring or the memory can have; EBUSY where more requests are outstanding,
  * where the part of the ring to be cut holds some, or where the queue is being resized.
  */
@@ -406,8 +417,11 @@ function refuseSize(qp: Qp, { maxSendWr, maxRecvWr }: QpSize): VerbError | undef
   }
   for (const [wanted, ring] of [[maxSendWr, qp.sq], [maxRecvWr, qp.rq]] as const) {
     if (wanted === undefined) continue;
-    if (!Number.isInteger(wanted) || wanted < 1) {
-      return verbError("EINVAL", `A queue has room for 1 work request at least: found ${wanted}`);
+    if (!Number.isInteger(wanted) || wanted < 0 || wanted > QP_WR_MAX) {
+      return verbError(
+        "EINVAL",
+        `A queue has room for 0 to ${QP_WR_MAX} work requests: found ${wanted}`,
+      );
     }
     if (wanted < ring.requests) {
       return verbError("EBUSY", `${ring.requests} work requests are outstanding, not ${wanted}`);

@@ -108,6 +108,8 @@ describe("C-10: what is lost", () => {
     assert.deepEqual(found([lost], { plan }, [lostAt(250)]), []);
     assert.equal(found([{ ...lost, result: "fenced" }]).length, 1);
     assert.deepEqual(found([{ ...lost, result: "fenced" }], power), []);
+    // What the card refuses is no loss: it has done nothing.
+    assert.deepEqual(found([{ ...lost, result: "refused" }]), []);
   });
 });
 

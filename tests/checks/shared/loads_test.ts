@@ -163,6 +163,12 @@ describe("C-10: a load of a shared region after a failure", () => {
     assert.equal(of(ONE, ZERO).length, 1);
   });
 
+  it("takes a store that was refused as one that has done nothing", () => {
+    const refused: Told = { from: 10, to: 60, on: "b", bytes: ONE, result: "refused" };
+    assert.deepEqual(found([refused, { from: 70, to: 80, found: ZERO }]), []);
+    assert.equal(found([refused, { from: 70, to: 80, found: ONE }]).length, 1);
+  });
+
   it("takes a fenced store as one that may have been done", () => {
     const fenced: Told = { from: 10, to: 60, on: "b", bytes: ONE, result: "fenced" };
     for (const value of [ZERO, ONE]) {
