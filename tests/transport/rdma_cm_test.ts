@@ -536,14 +536,15 @@ describe("What is refused at the call", () => {
       const numbered = texts.map((text) =>
         text.replace(`qpNum is ${own.qpn + 1}`, "qpNum is N+1")
           .replace(`queue pair ${own.qpn}`, "queue pair N")
+          .replace(/\w+ at rdma_cm_test\.ts:\d+:\d+: /, "")
       );
       assert.deepEqual(
         numbered,
         [
-          "EINVAL: The port space is ib: expected tcp or udp",
-          "EINVAL: retry.tries is 0: expected a whole number from 1 to 16",
+          'EINVAL: options.ps is "ib": expected one of "tcp", "udp"',
+          "EINVAL: options.retry.tries is 0: expected transmissions, a whole number from 1 to 16",
           "EBUSY: The event channel has 1 ids: expected none",
-          "EINVAL: The port is 65536: expected a whole number from 0 to 65535",
+          "EINVAL: address.port is 65536: expected 16 bits, a whole number from 0 to 65535",
           "EINVAL: The id is in state idle: expected addr-resolved",
           "EINVAL: The id is in state idle: expected route-resolved",
           "EINVAL: The id is in state idle: expected a request that is not answered",
@@ -553,7 +554,7 @@ describe("What is refused at the call", () => {
           "EINVAL: The id is idle: expected rep-sent",
           "ENOENT: No host is called z: expected one of a, b",
           "EINVAL: The port is 0: expected a whole number from 1 to 65535",
-          "EINVAL: timeoutPs is 0: expected a whole number from 1 to 3600000000000000",
+          "EINVAL: options.timeoutPs is 0: expected picoseconds, a whole number from 1 to 9007199254740991",
           "EINVAL: The backlog is 1025: expected a whole number from 0 to 1024",
           "EINVAL: The queue pair is ud: expected rc or uc in port space tcp",
           "EINVAL: The id has no queue pair",
@@ -564,8 +565,8 @@ describe("What is refused at the call", () => {
           "EINVAL: The id has no queue pair: expected one, or its number (qpNum)",
           "EINVAL: The private data has 57 B: expected at most 56 B in a REQ",
           "EINVAL: responderResources is 17: expected a whole number from 0 to 16",
-          "EINVAL: retryCount is 8: expected a whole number from 0 to 7",
-          "EINVAL: qpNum is 16777216: expected a whole number from 0 to 16777215",
+          "EINVAL: param.retryCount is 8: expected a number of retries, a whole number from 0 to 7",
+          "EINVAL: param.qpNum is 16777216: expected 24 bits, a whole number from 0 to 16777215",
           "EINVAL: The id has queue pair N already",
           "EINVAL: qpNum is N+1, and the id has queue pair N: expected one of them",
           "EBUSY: The id has queue pair N: expected rdmaDestroyQp before",
