@@ -172,9 +172,9 @@ export interface AccessedRecord {
   readonly id: number;
   /**
    * `lost`: bytes that it needs are gone, and what lies in lines without loss may have been done; `fenced`: it may
-   * or may not have been done (decision 13).
+   * or may not have been done (decision 13); `refused`: it has done nothing, as the card does not know the region.
    */
-  readonly result: "done" | "lost" | "fenced";
+  readonly result: "done" | "lost" | "fenced" | "refused";
   /** Where it is done: what a load has read; the old value of `add` and `compare-swap`. */
   readonly bytes?: Uint8Array;
 }

@@ -97,6 +97,12 @@ export interface TraceStep {
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
+/** When the first and the last bit of a frame pass. */
+export interface Span {
+  readonly startPs: Time;
+  readonly endPs: Time;
+}
+
 /** The topic of an output file: it is written where it is made, and not sent. */
 export const OUTPUT_TOPIC = "output";
 
@@ -120,6 +126,11 @@ export interface Outputs {
   report(topic: string, value: unknown): void;
   /** True where an observer takes {@link audit}: check it before building one. */
   readonly auditing?: boolean;
+  /**
+   * A frame that a card turns round inside, at its sending or its receiving end: no cable carries it, so only
+   * observers learn of it. Present where one takes it.
+   */
+  looped?(end: "sent" | "received", frame: Frame, span: Span): void;
   /** What program `by` did or was notified of: the audit record that checkers judge. */
   audit?(by: string, note: AuditRecord): void;
 }

@@ -13,6 +13,7 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "program-failed",
   "program-stopped",
   "shutdown",
+  "shutdown-step",
   "rnic-event",
   "warning",
   "held",

@@ -16,7 +16,10 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["up"], load: async () => (await import("./commands/up.ts")).addUp },
   { commands: ["down"], load: async () => (await import("./commands/down.ts")).addDown },
   { commands: ["ps"], load: async () => (await import("./commands/ps.ts")).addPs },
-  { commands: ["kill", "start"], load: async () => (await import("./commands/power.ts")).addPower },
+  {
+    commands: ["kill", "shutdown", "start"],
+    load: async () => (await import("./commands/power.ts")).addPower,
+  },
   { commands: ["link"], load: async () => (await import("./commands/cables.ts")).addCables },
   {
     commands: ["pause", "resume", "step", "until", "find", "pace", "why"],

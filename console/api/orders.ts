@@ -11,6 +11,13 @@ export const powerOrder = z.discriminatedUnion("action", [
     atPs: time.optional().describe("adds a power failure to the plan instead of one now"),
   }),
   z.strictObject({
+    action: z.literal("shutdown"),
+    node: name.describe("a host: its programs end, its shared regions go home, its caches to SCM"),
+    withinPs: time.min(1).optional().describe(
+      "how long after its begin the power goes off, done or not; default 1 ms",
+    ),
+  }),
+  z.strictObject({
     action: z.literal("start"),
     node: name,
     acceptDamage: z.boolean().optional().describe("go on with an SCM file that is damaged"),
@@ -20,7 +27,9 @@ export type PowerOrder = z.infer<typeof powerOrder>;
 
 export const powerDone = z.object({
   nodes: z.array(name).describe("devices that lost power, or have it again"),
-  atPs: time.nullable().describe("null: a service, which has no virtual time"),
+  atPs: time.nullable().describe(
+    "null: a service, which has no virtual time, or a shutdown that begins when time goes on",
+  ),
 }).meta({ id: "PowerDone" });
 
 export const timeOrder = z.discriminatedUnion("order", [

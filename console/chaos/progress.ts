@@ -101,11 +101,14 @@ function missingResults(
   const node = record.plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
   const restarted = programs.filter(({ run, service }) => service && run === "log").length;
-  // A user's program may end without a result where its card failed.
-  const excused = cards.some((own) => own.length > 1)
-    ? programs.filter(({ run }) => isOwnProgram(run)).length
-    : 0;
-  const expected = lives.length > 1 ? Math.min(count, restarted) : count - excused;
+  const own = programs.filter(({ run }) => isOwnProgram(run)).length;
+  // A user's program that has a result for each of its parts may give up within one of them, and says so in one.
+  const isOwnOnly = own > 0 &&
+    programs.every(({ run, service }) => service || isOwnProgram(run));
+  const wanted = isOwnOnly ? Math.min(count, own) : count;
+  // It may also end without a result where its card failed.
+  const excused = cards.some((lives) => lives.length > 1) ? own : 0;
+  const expected = lives.length > 1 ? Math.min(count, restarted) : wanted - excused;
   const reported =
     finals.flatMap(({ reports }) => reports).filter(({ node, topic }) =>
       node === host && (topic === "result" || topic === "program-failed")

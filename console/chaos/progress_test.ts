@@ -34,6 +34,7 @@ const UNDISTURBED = referenceOf({
     finalOf([
       result("a", { program: "put", status: "done", startPs: 300 }, 900),
       result("c", { program: "log", status: "done", startPs: 200 }, 800),
+      result("d", { program: "./mine.ts" }, 700),
       result("d", { program: "./mine.ts" }, 800),
     ]),
   ],
@@ -135,6 +136,12 @@ describe("progressFindings", () => {
     assert.deepEqual(findings([LOG, MINE], { lives }), expected);
     const missing = ["makes-progress: d reported 0 results, undisturbed 1"];
     assert.deepEqual(findings([PUT, LOG], { lives: { "b-rnic": TWICE } }), missing);
+  });
+
+  it("lets a user's program give up before its last result, and no program without any", () => {
+    assert.deepEqual(findings([PUT, LOG, MINE]), []);
+    const expected = ["makes-progress: d reported 0 results, undisturbed 1"];
+    assert.deepEqual(findings([PUT, LOG]), expected);
   });
 
   it("lets a log give up only where something was wrong for as long as it is patient", () => {

@@ -6,6 +6,7 @@ import type { Checker, RunRecord } from "./run_record.ts";
 import { answered } from "./shared/answered.ts";
 import { loads } from "./shared/loads.ts";
 import { singleWriter } from "./shared/single_writer.ts";
+import { shutdowns } from "./shutdowns.ts";
 import { silence } from "./silence.ts";
 import { wholeObjects } from "./whole_objects.ts";
 import { answersInOrder, conservation, lineRate } from "./wire_checks.ts";
@@ -23,6 +24,7 @@ export const CHECKERS: readonly Checker[] = [
   loads,
   singleWriter,
   answered,
+  shutdowns,
 ];
 
 export interface Verdict {

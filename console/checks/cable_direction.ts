@@ -235,7 +235,7 @@ function darkOf(
     .map(({ to }, i) => ({ from: to, to: (own[i + 1]?.from ?? Infinity) + noticePs }));
 }
 
-function isSame(x: Uint8Array, y: Uint8Array): boolean {
+export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   if (x === y) return true;
   if (x.length !== y.length) return false;
   // From the end: headers of frames in a row are alike, their check sums are not.

@@ -7,15 +7,17 @@ import type { Checker, ImageView, RunRecord } from "./run_record.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { livesOf } from "./lives.ts";
 
-/** Two hosts, a and b, on one switch; `faults` as a scenario has them, one a line. */
-export function planOf(faults: readonly string[] = []): RackPlan {
+/** Hosts on one switch, a and b unless named; `faults` as a scenario has them, one a line. */
+export function planOf(
+  faults: readonly string[] = [],
+  hosts: readonly string[] = ["a", "b"],
+): RackPlan {
   const text = `name: record
 seed: 1
 profile: clx-optane-cx5
 fabric: { topology: star, mtu: 4096 }
 hosts:
-  a: { scm: { size: 1MiB } }
-  b: { scm: { size: 1MiB } }
+${hosts.map((host) => `  ${host}: { scm: { size: 1MiB } }`).join("\n")}
 faults:${faults.length === 0 ? " []" : faults.map((fault) => `\n  - ${fault}`).join("")}
 `;
   return makePlan(variants(parseScenario(text, "record.yaml"))[0]!);

@@ -9,7 +9,7 @@ export const conservation: Checker = {
   promise:
     "A frame that arrives over a cable was sent over it, in this order and once, unchanged " +
     "unless a fault of the cable did it; a cable without faults between living nodes loses none; a " +
-    "switch passes on only what it has received.",
+    "switch passes on only what it has received; a card receives what it sends to its own address.",
   looked: lookedAt(({ frames }) => `${frames} ends of frames' ways`),
   subjects: ({ wire }) => wire?.frames ?? 0,
   without: "no frame was seen on a cable",
@@ -52,6 +52,11 @@ function checkConservation({ wire, until = Infinity }: RunRecord): Finding[] {
     if (dueAt >= until) continue;
     const text = `${to.node} never receives what ${from.node} sent at ${sentAt} ps (${name})`;
     findings.push({ text });
+  }
+  for (const { name, sentAt, dueAt } of wire.unlooped()) {
+    if (findings.length >= FINDINGS_MAX) break;
+    if (dueAt >= until) continue;
+    findings.push({ text: `${name} never receives what it sent to itself at ${sentAt} ps` });
   }
   return findings;
 }

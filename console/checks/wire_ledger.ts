@@ -3,12 +3,24 @@
  * (`cable_direction.ts`, `switch_ledger.ts`), answers out of order (`answer_order.ts`), frames that overlap
  * at a port, and frames of nodes without power.
  */
-import { type FrameSeen, isFrameSeen, type Observation } from "../../fabric/capture/observation.ts";
+import {
+  type FrameSeen,
+  isFrameSeen,
+  type LoopedSeen,
+  type Observation,
+} from "../../fabric/capture/observation.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { describeFrame } from "../../fabric/trace/describe.ts";
 import { AnswerOrder } from "./answer_order.ts";
-import { type Direction, directionOf, receive, send, unreceived } from "./cable_direction.ts";
+import {
+  type Direction,
+  directionOf,
+  isSame,
+  receive,
+  send,
+  unreceived,
+} from "./cable_direction.ts";
 import { type Finding, FINDINGS_MAX } from "./finding.ts";
 import { lifeAt, type Lives, unscriptedDeaths } from "./lives.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
@@ -23,6 +35,10 @@ interface Device {
   readonly inside: SwitchLedger | undefined;
   /** Of an RNIC that is not undated. */
   readonly order: AnswerOrder | undefined;
+  /** Of an RNIC. */
+  readonly host: string | undefined;
+  /** Frames to itself that it has sent and not received: none of them can be lost. */
+  readonly looped: LoopedSeen[];
 }
 
 /** A frame that was sent over a cable and did not arrive. */
@@ -64,8 +80,10 @@ export class WireLedger {
   }
 
   see(seen: Observation): void {
-    if (!isFrameSeen(seen)) return;
-    const { kind, node, time } = seen;
+    const isLooped = seen.kind === "looped";
+    if (!isLooped && !isFrameSeen(seen)) return;
+    const { node, time } = seen;
+    const kind = isLooped ? seen.end : seen.kind;
     this.frames++;
     const life = lifeAt(this.#lives, this.#plan.nodes[node]!.name, time);
     let device = this.#devices.get(node);
@@ -73,9 +91,54 @@ export class WireLedger {
     if (life < 0) {
       add(this.withoutPower, `${device.name} has ${kind} a frame at ${time} ps without power`);
     }
-    this.#checkAnswer(device, seen);
+    this.#checkAnswer(device, { kind, frame: seen.frame, time });
+    if (isLooped) return this.#checkLooped(device, seen);
     this.#checkTimes(device, seen);
     this.#checkOrigin(device, seen);
+  }
+
+  /** The way inside a card loses, changes and reorders nothing: the first one sent arrives first. */
+  #checkLooped(device: Device, seen: LoopedSeen): void {
+    const { name, looped } = device;
+    const { end, frame, time, startPs } = seen;
+    if (end === "sent") {
+      const before = looped.at(-1)?.endPs ?? 0;
+      if (startPs < before) {
+        const text = `${name} turns a frame round from ${startPs} ps on, where the one before it ` +
+          `ends at ${before} ps`;
+        add(this.overlapping, text);
+      }
+      return void looped.push(seen);
+    }
+    while (
+      looped.length > 0 && !isSame(looped[0]!.frame, frame) && this.#isGone(device, looped[0]!)
+    ) {
+      looped.shift();
+    }
+    const first = looped.shift();
+    if (first === undefined || !isSame(first.frame, frame)) {
+      add(this.unexplained, `${name} turns round a frame that it has not sent next (${time} ps)`);
+    } else if (time < first.endPs) {
+      add(this.unexplained, `${name} receives its own frame before it has sent it (${time} ps)`);
+    }
+  }
+
+  /** Frames that a card has sent to itself in a life that goes on, and when each is due. */
+  *unlooped(): Generator<{ readonly name: string; readonly sentAt: Time; readonly dueAt: Time }> {
+    for (const device of this.#devices.values()) {
+      const { name, life, looped } = device;
+      for (const frame of looped) {
+        const { time, endPs } = frame;
+        if (lifeAt(this.#lives, name, endPs) !== life || this.#isGone(device, frame)) continue;
+        yield { name, sentAt: time, dueAt: endPs };
+      }
+    }
+  }
+
+  /** A card begins anew with each life of its host: what was on its way inside then is gone. */
+  #isGone({ host }: Device, { time, endPs }: LoopedSeen): boolean {
+    const lives = this.#lives.lives.get(host ?? "") ?? [];
+    return lives.some(({ to }, i) => to <= endPs && time <= (lives[i + 1]?.from ?? Infinity));
   }
 
   /** What did not arrive over cables that lose nothing. */
@@ -86,7 +149,8 @@ export class WireLedger {
   }
 
   #deviceOf(index: number, life: number): Device {
-    const { name, kind } = this.#plan.nodes[index]!;
+    const node = this.#plan.nodes[index]!;
+    const { name, kind } = node;
     const isUndated = unscriptedDeaths(this.#plan, this.#lives, name).length > 0;
     const ports = this.#plan.cables.filter(({ a, b }) => a.node === name || b.node === name).length;
     return {
@@ -95,10 +159,15 @@ export class WireLedger {
       isUndated,
       inside: kind === "switch" ? new SwitchLedger(ports) : undefined,
       order: kind === "rnic" && !isUndated ? new AnswerOrder() : undefined,
+      host: node.kind === "rnic" ? node.config.host : undefined,
+      looped: [],
     };
   }
 
-  #checkAnswer({ name, order }: Device, { kind, frame, time }: FrameSeen): void {
+  #checkAnswer(
+    { name, order }: Device,
+    { kind, frame, time }: Pick<FrameSeen, "kind" | "frame" | "time">,
+  ): void {
     if (order === undefined) return;
     if (kind === "received") return order.received(frame);
     const before = order.answers;

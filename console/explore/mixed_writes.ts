@@ -2,6 +2,7 @@
  * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method, posted at
  * once on one queue pair. The method's confirmation counts for all of them.
  */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_FLUSH_PERSISTENT } from "../../nodes/host/verbs/flags.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -56,7 +57,7 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
     }),
   );
   const region = sound(yield* openObject(client, { name: "mixed", length: WRITES * PLACE_BYTES }));
-  const access = ["localWrite"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE;
   const [slots] = sound(yield* makeRegions(client.pd, [{ bytes: WRITES * SLOT_BYTES, access }]));
   const requests: SendRequest[] = [];
   for (let id = 0; id < WRITES; id++) {
@@ -64,7 +65,7 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
     const at = region.scmOffset + id * PLACE_BYTES + AT;
     if (cpu.auditing) cpu.audit({ kind: "writes", id, on: to, at, bytes });
     cpu.store(slots!.address + id * SLOT_BYTES + DATA_AT, bytes);
-    if (id < LAST) requests.push({ ...writeOf(region, slots!, id), signaled: false });
+    if (id < LAST) requests.push({ ...writeOf(region, slots!, id), sendFlags: 0 });
   }
   requests.push(...lastOf(method, { cpu, region, slots: slots! }));
   yield* cpu.settle();
@@ -100,7 +101,7 @@ function lastOf(
 ): SendRequest[] {
   const write = writeOf(region, slots, LAST), remote = placeOf(region, LAST);
   const slot = LAST * SLOT_BYTES;
-  const unsignaled = { ...write, signaled: false };
+  const unsignaled = { ...write, sendFlags: 0 };
   switch (method) {
     case "write-only":
       return [write];
@@ -112,7 +113,11 @@ function lastOf(
       return [unsignaled, { opcode: "send", sges: [sge(slots, slot, mark.length)] }];
     }
     case "write-flush": {
-      const flush = { placement: ["persistent"], selectivity: "range", length: BYTES } as const;
+      const flush = {
+        placement: IBV_FLUSH_PERSISTENT,
+        selectivity: "range",
+        length: BYTES,
+      } as const;
       return [unsignaled, { opcode: "flush", remote, flush }];
     }
     case "persist-opcode":

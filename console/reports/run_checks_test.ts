@@ -5,7 +5,7 @@ import type { UnfinishedProgram } from "../../fabric/node.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../checks/all.ts";
-import { fill, imageOf, noted, recordOf } from "../checks/record_testing.ts";
+import { fill, imageOf, noted, planOf, recordOf } from "../checks/record_testing.ts";
 import type { Checker, RunRecord } from "../checks/run_record.ts";
 import { checksOf } from "./run_checks.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -89,12 +89,23 @@ describe("checksOf", () => {
     const of = { region: "s", home: "a", bytes: 64, answerWithinPs: 9, homeWaitPs: 2 };
     const record = { kind: "region", ...of } as const;
     const used = recordOf({ plan: PLAN, notes: [noted(1, record)] });
-    const about = CHECKERS.filter((each) => !isAboutAll(each)).map(({ name }) => name);
+    const about = CHECKERS.filter((each) => each.concerns?.(used)).map(({ name }) => name);
     assert.equal(about.length, 3);
     const [without, all] = [checks([variant(NOTHING)]), checks([variant(NOTHING), variant(used)])];
     for (const name of about) {
       assert.deepEqual([without.has(name), all.get(name)?.holds], [false, true]);
     }
+  });
+
+  it("C-09: leaves out the promise about shutdowns where no host is shut down", () => {
+    const plan = planOf(["{ at: 1us, shutdown: b, within: 1us }"]);
+    const shutDown = recordOf({ plan, power: plan.faults });
+    const name = "shutdowns-end-in-time";
+    assert.equal(checks([variant(NOTHING)]).has(name), false);
+    const detail =
+      "one: b: its shutdown at 1 us had 1 us and did not end: its power went off at 2 us before its shutdown had begun";
+    const { holds, detail: found } = checks([variant(NOTHING), variant(shutDown)]).get(name)!;
+    assert.deepEqual([holds, found], [false, detail]);
   });
 
   it("is content with one variant that has what is expected", () => {

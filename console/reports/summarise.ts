@@ -1,5 +1,7 @@
 /** Builds the report on a scenario from its variants that were run. */
 import { rackDigest } from "../../fabric/partition/digest.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { isPutResult } from "../checks/survival.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { plainly } from "./json.ts";
@@ -103,18 +105,22 @@ function otherResults(
 /** Reports of topic `warning`: each once, however often it came. */
 export function warningsOf(
   outcomes: readonly {
-    readonly one: Pick<Ran, "label">;
+    readonly one: Pick<Ran, "label"> & { readonly plan: Pick<RackPlan, "addresses"> };
     readonly outcome: Pick<Outcome, "finals" | "record">;
   }[],
 ): NonNullable<RunReport["warnings"]> {
-  const all = outcomes.flatMap(({ one, outcome }) =>
-    reportsOf(outcome).filter(({ topic }) => topic === "warning").map(({ node, value }) => ({
-      node,
-      variant: one.label,
-      text: warningText(value),
-    }))
-  );
+  const all = outcomes.flatMap(({ one, outcome }) => {
+    const names = hostsByAddress(one.plan);
+    return reportsOf(outcome).filter(({ topic }) => topic === "warning").map((
+      { node, value },
+    ) => ({ node, variant: one.label, text: named(warningText(value), names) }));
+  });
   return [...new Map(all.map((each) => [JSON.stringify(each), each])).values()];
+}
+
+/** Cards know addresses: the text has the hosts' names in their place. */
+function named(text: string, names: ReadonlyMap<string, string>): string {
+  return text.replaceAll(/\b\d+(?:\.\d+){3}\b/g, (address) => names.get(address) ?? address);
 }
 
 function warningText(value: unknown): string {

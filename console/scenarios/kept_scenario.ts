@@ -1,12 +1,20 @@
 /** The scenario of a run beside its run file, and with what was done to the run by hand. */
+import { orderFromLine } from "../../fabric/clock/record.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { SHUTDOWN } from "../../fabric/rack/plan/vocabulary.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { linesIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
 import { readClockEnd } from "../rack/run_directory.ts";
 import { baseOf, type PrepareOptions, readScenarioText } from "../rack/prepare.ts";
-import { chosenText, type ChosenVariant, type RunText, withByHand } from "./run_text.ts";
+import {
+  type ByHand,
+  chosenText,
+  type ChosenVariant,
+  type RunText,
+  withByHand,
+} from "./run_text.ts";
 
 const FILE = "scenario.yaml";
 
@@ -66,13 +74,23 @@ export function scenarioOfRun(
       ...recorded,
       onRecord: { nodes, before },
       writebacks: plan.writebacks ?? [],
-      programs: ordersIn(directory),
+      ...ordersIn(directory),
       inexact: inexactIn(directory),
     },
   });
 }
 
-function ordersIn(directory: string): { readonly host: string; readonly run: string }[] {
-  return linesIfThere<{ host: unknown; run: unknown }>(`${directory}/orders.jsonl`)
-    .map(({ host, run }) => ({ host: String(host), run: String(run) }));
+function ordersIn(directory: string): Pick<ByHand, "programs" | "shutdowns"> {
+  const lines = linesIfThere<{ host: unknown; run: unknown }>(`${directory}/orders.jsonl`);
+  const { shutdowns = [], programs = [] } = Object.groupBy(
+    lines,
+    ({ run }) => run === SHUTDOWN ? "shutdowns" : "programs",
+  );
+  return {
+    programs: programs.map(({ host, run }) => ({ host: String(host), run: String(run) })),
+    shutdowns: shutdowns.map((line) => {
+      const { host, at, powerOffAt } = orderFromLine(line, () => undefined);
+      return { host, at, offAt: powerOffAt! };
+    }),
+  };
 }

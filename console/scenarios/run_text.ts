@@ -7,7 +7,8 @@ import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
-import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FaultPlan, RackPlan, ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
+import { SHUTDOWN_PS } from "../../fabric/rack/plan/power.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
@@ -134,11 +135,17 @@ function withDdio(data: Mapping, ddio: string): Mapping {
   };
 }
 
+interface HostShutdown extends ShutdownPlan {
+  readonly host: string;
+}
+
 export interface ByHand extends ReplayedFaults {
   /** Devices whose failures and returns of power are all on record, up to an instant. */
   readonly onRecord: { readonly nodes: readonly string[]; readonly before: Time };
   /** Programs that were started by order: what `faults:` cannot say. */
   readonly programs: readonly { readonly host: string; readonly run: string }[];
+  /** Hosts that were shut down by order. */
+  readonly shutdowns: readonly HostShutdown[];
   /** Why the run cannot be replayed exactly. */
   readonly inexact: readonly string[];
 }
@@ -168,7 +175,12 @@ export function withByHand(
     .filter((item) => hasHappened(item, byHand));
   // The place of a cable's fault in the list is its number, which its random streams are named after.
   const links = byHand.linkFaults.toSorted((x, y) => x.id - y.id);
-  const added = [...power.map(powerItem), ...links.map((fault) => linkItem(plan, fault))];
+  const begun = [...byHand.shutdowns, ...plannedShutdowns(plan)];
+  const added = [
+    ...power.map((fault) => shutdownItem(fault, begun) ?? powerItem(fault)),
+    ...byHand.shutdowns.filter((each) => !hasEnded(each, byHand.faults)).map(itemOfShutdown),
+    ...links.map((fault) => linkItem(plan, fault)),
+  ];
   const programs = [
     ...Array.isArray(data["programs"]) ? data["programs"] as Mapping[] : [],
     ...byHand.morePrograms.map(programItem),
@@ -254,9 +266,17 @@ function ownNames({ nodes }: RackPlan): string[] {
   return [...new Set(programs.map(({ run }) => run).filter(isOwnProgram))];
 }
 
-function notesOn({ programs, writebacks, inexact }: ByHand): string[] {
+function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[] {
   const names = [...new Set(programs.map(({ run, host }) => `${run} on ${host}`))];
+  const hosts = [...new Set(shutdowns.map(({ host }) => host))];
   return [
+    ...(hosts.length > 0
+      ? [
+        `The order by which ${
+          hosts.join(" and ")
+        } was shut down is an event of the run, and none as a fault, so the digest is another.`,
+      ]
+      : []),
     ...(names.length > 0
       ? [
         `NOT in it: ${programs.length} started by order (${
@@ -289,15 +309,49 @@ function newPowerFaults(
   }).sort((x, y) => x.at - y.at || Number(x.action === "start") - Number(y.action === "start"));
 }
 
+function plannedShutdowns({ nodes }: RackPlan): HostShutdown[] {
+  return nodes.flatMap((node) =>
+    node.kind === "host"
+      ? (node.config.shutdowns ?? []).map((each) => ({ ...each, host: node.name }))
+      : []
+  );
+}
+
+/** The item of a power failure that ends a shutdown, or cuts it short; undefined for any other. */
+function shutdownItem(
+  { at, action, node }: FaultPlan,
+  begun: readonly HostShutdown[],
+): Mapping | undefined {
+  const ended = begun.find((each) =>
+    action === "kill" && each.host === node && each.at < at && at <= each.offAt
+  );
+  return ended && itemOfShutdown({ ...ended, offAt: at });
+}
+
+function itemOfShutdown({ host, at, offAt }: HostShutdown): Mapping {
+  return { at: formatExact(at), shutdown: host, within: formatExact(offAt - at) };
+}
+
+function hasEnded({ host, at, offAt }: HostShutdown, faults: readonly FaultPlan[]): boolean {
+  return faults.some((each) =>
+    each.action === "kill" && each.node === host && each.at > at && each.at <= offAt
+  );
+}
+
 function powerItem({ at, action, node }: FaultPlan): Mapping {
   return { at: formatExact(at), [action]: node };
 }
 
 /** Whether an item of `faults:` is none of power, or has happened, or is yet to: what is moot is not on record. */
-function hasHappened({ at, kill, start }: Mapping, { faults, onRecord }: ByHand): boolean {
-  const node = kill ?? start, time = parseTime(String(at)) ?? NEVER;
+function hasHappened(
+  { at, kill, start, shutdown, within }: Mapping,
+  { faults, onRecord }: ByHand,
+): boolean {
+  const node = kill ?? start ?? shutdown;
+  const lasts = shutdown === undefined ? 0 : parseTime(String(within)) ?? SHUTDOWN_PS;
+  const time = (parseTime(String(at)) ?? NEVER) + lasts;
   if (!onRecord.nodes.includes(String(node)) || time >= onRecord.before) return true;
-  const action = kill === undefined ? "start" : "kill";
+  const action = start === undefined ? "kill" : "start";
   return faults.some((each) => each.at === time && each.node === node && each.action === action);
 }
 

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { formatExact, parseTime } from "../../fabric/base/time.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
-import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { lacksInput } from "../rack/prepare.ts";
@@ -80,7 +80,7 @@ describe("withByHand", () => {
   const plan = planOf(chosen);
   const nothing: ByHand = {
     ...{ faults: [], linkFaults: [], writebacks: [], morePrograms: [] },
-    ...{ programs: [], inexact: [], onRecord: { nodes: [], before: 0 } },
+    ...{ programs: [], shutdowns: [], inexact: [], onRecord: { nodes: [], before: 0 } },
   };
 
   it("writes faults so that the scenario reads the same again", () => {
@@ -170,6 +170,44 @@ describe("withByHand", () => {
     function offAtPlanned() {
       return power("40 kill b", "41 kill b-rnic", "50 start b");
     }
+  });
+
+  it("C-09: writes an orderly shutdown as one, which another power failure may have cut short", () => {
+    const common = { run: "pair-1", plan };
+    const order = { host: "c", at: 10e6, offAt: 20e6 };
+    const shutdownsOf = (faults: FaultPlan[], more: Partial<ByHand> = {}) => {
+      const byHand = { ...nothing, faults, shutdowns: [order], ...more };
+      const { text, notes } = withByHand(chosen, { ...common, byHand });
+      const said = planOf(text).nodes.flatMap((node) =>
+        node.kind === "host" ? node.config.shutdowns ?? [] : []
+      );
+      return { said, notes, faults: planOf(text).faults };
+    };
+    const kill = (at: number): FaultPlan => ({ at, action: "kill", node: "c" });
+    const ended = shutdownsOf([kill(20e6)]);
+    assert.deepEqual(ended.said, [{ at: 10e6, offAt: 20e6 }]);
+    assert.deepEqual(ended.faults, [kill(20e6), ...plan.faults]);
+    assert.equal(ended.notes.length, 1);
+    assert.match(ended.notes[0]!, /The order by which c was shut down is an event of the run/);
+    assert.deepEqual(shutdownsOf([kill(13e6)]).said, [{ at: 10e6, offAt: 13e6 }]);
+    // The rack went down before: its power failure is in the text alone.
+    const begun = shutdownsOf([]);
+    assert.deepEqual(begun.said, [{ at: 10e6, offAt: 20e6 }]);
+    assert.match(begun.notes[1]!, /In it, and did not happen: kill c at 20us/);
+  });
+
+  it("C-09: writes a shutdown of the scenario as it was, which a kill by hand has cut short", () => {
+    const text = chosen.replace(
+      /faults:\n.*\n.*\n/,
+      "faults:\n  - { at: 10us, shutdown: c, within: 9us }\n",
+    );
+    const planned = planOf(text);
+    const faults: FaultPlan[] = [{ at: 12e6, action: "kill", node: "c" }];
+    const byHand = { ...nothing, faults, onRecord: { nodes: ["c"], before: 99e6 } };
+    const said = withByHand(text, { run: "pair-1", plan: planned, byHand });
+    assert.deepEqual(planOf(said.text).faults, faults);
+    assert.match(said.text, /\{ at: 10us, shutdown: c, within: 2us \}/);
+    assert.deepEqual(said.notes, []);
   });
 
   it("says what no fault can say", () => {

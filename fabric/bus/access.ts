@@ -29,6 +29,7 @@ export const CLOCK_VERBS = [
   "pace",
   "death",
   "run",
+  "shutdown",
   "fault",
   "faults",
   "end",

@@ -4,7 +4,14 @@
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { wireBytes } from "../link/link.ts";
-import { type Message, OUTPUT_TOPIC, type Outputs, type TraceStep } from "../node.ts";
+import {
+  type Frame,
+  type Message,
+  OUTPUT_TOPIC,
+  type Outputs,
+  type Span,
+  type TraceStep,
+} from "../node.ts";
 import type { AuditRecord } from "../audit.ts";
 import type { Port } from "../partition/local_node.ts";
 import { type Time, transferTime } from "../base/time.ts";
@@ -41,6 +48,16 @@ export interface CutOffSeen extends Seen {
   readonly frame: Uint8Array<ArrayBuffer>;
 }
 
+/**
+ * A frame to the card's own port, at one end of its way inside the card. Captures leave it out: it does not
+ * appear at the port (rdmamojo.com, "Loopback messages in RDMA"), so that a sniffer outside sees none.
+ */
+export interface LoopedSeen extends Seen, Span {
+  readonly kind: "looped";
+  readonly end: "sent" | "received";
+  readonly frame: Uint8Array<ArrayBuffer>;
+}
+
 export interface StepSeen extends Seen {
   readonly kind: "step";
   readonly step: TraceStep;
@@ -59,7 +76,13 @@ export interface ReportSeen extends Seen {
   readonly value: unknown;
 }
 
-export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen | ReportSeen;
+export type Observation =
+  | MessageSeen
+  | CutOffSeen
+  | LoopedSeen
+  | StepSeen
+  | NoteSeen
+  | ReportSeen;
 
 export type FrameSeen = MessageSeen & { readonly frame: Uint8Array<ArrayBuffer> };
 
@@ -123,6 +146,9 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
   }
   return {
     ...always,
+    looped(end: "sent" | "received", frame: Frame, { startPs, endPs }: Span) {
+      observer.see({ kind: "looped", ...now(), end, startPs, endPs, frame: frame.bytes });
+    },
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
       const { link, up, cutBy, faults } = at.ports(port);

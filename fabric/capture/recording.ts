@@ -77,6 +77,7 @@ const FIELDS: { readonly [K in Observation["kind"]]: readonly string[] } = {
   "note": ["by", "note"],
   "report": ["topic", "value"],
   "cut-off": ["port", "startPs", "frame"],
+  "looped": ["end", "startPs", "endPs", "frame"],
 };
 const KINDS = Object.keys(FIELDS) as Observation["kind"][];
 const COMMON = ["time", "node", "event"];

@@ -9,6 +9,7 @@ import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
 import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
 import type { FaultPlan, ProgramPlan } from "../rack/plan/plan.ts";
+import { SHUTDOWN } from "../rack/plan/vocabulary.ts";
 import {
   aliveFromArray,
   grantToArray,
@@ -298,6 +299,7 @@ export class ClockService {
       pace: (request) => this.#drive("pace", this.#setPace(request)),
       death: (request) => this.#death(request),
       run: (request) => this.#run(request),
+      shutdown: (request) => this.#shutDown(request),
       fault: (request) => this.#fault(request),
       faults: (request) => this.#faults(request),
       end: () => this.timekeeper.end() ?? { error: "partitions are still to report" },
@@ -420,6 +422,7 @@ export class ClockService {
   #run({ host, program }: Request): unknown {
     const known = this.#options.plan.nodes.some((n) => n.kind === "host" && n.name === host);
     if (!known || !isProgram(program)) return undefined;
+    if ((program as ProgramPlan).run === SHUTDOWN) return { error: "a shutdown is no program" };
     const waiting = [...this.timekeeper.ordered, program as ProgramPlan];
     const bytes = waiting.reduce((sum, { options }) => sum + contentBytes(options), 0);
     const most = this.#options.bus.maxPayload - GRANT_OVERHEAD_BYTES;
@@ -430,6 +433,19 @@ export class ClockService {
     }
     try {
       return { ok: true, order: this.timekeeper.run(host as string, program as ProgramPlan) };
+    } catch (error) {
+      if (!(error instanceof RecordError)) throw error;
+      return { error: error.message };
+    }
+  }
+
+  /** `{ host, withinPs }`: shuts a host down in order, and then turns its power off. Answers the order's number. */
+  #shutDown({ host, withinPs }: Request): unknown {
+    const known = this.#options.plan.nodes.some((n) => n.kind === "host" && n.name === host);
+    if (!known || !Number.isSafeInteger(withinPs) || (withinPs as number) <= 0) return undefined;
+    try {
+      const answer = this.timekeeper.shutDown(host as string, withinPs as Time);
+      return "refusal" in answer ? { error: answer.refusal } : { ok: true, ...answer };
     } catch (error) {
       if (!(error instanceof RecordError)) throw error;
       return { error: error.message };

@@ -23,7 +23,7 @@ export interface Inbound {
 }
 
 /** An order for one life of the partition. */
-type LifeOrder = RunOrder & { readonly incarnation: number };
+type LifeOrder = RunOrder & { readonly incarnation: number; readonly powerOffAt?: Time };
 
 /** How many messages of an incarnation of a peer have been taken. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
@@ -83,6 +83,8 @@ export function newMember(
     failedAt: 0 as Time,
     /** When power returns by the plan, NEVER where it does not; the process may not be here. */
     startAt: NEVER,
+    /** Of those below, the one that ends an orderly shutdown of this life by order. */
+    powerOff: undefined as FaultPlan | undefined,
     /** Faults of the plan still to come for this partition. */
     faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
@@ -190,6 +192,7 @@ export function failed(
   member.failedAt = by.at;
   member.settledSpan = by.settledSpan;
   if (member.faults[0]?.action === "kill" && member.faults[0].at <= by.at) member.faults.shift();
+  dropPowerOff(member);
   const start = member.faults[0];
   member.startAt = start?.action === "start" ? start.at : NEVER;
 }
@@ -207,7 +210,11 @@ export function booted(
   member.toConfirm.clear();
   dropPastFaults(member, by.at);
   // One by one: to read a program is to read its content.
-  for (const order of member.later) if (isOfLife(order, member)) member.runs.push(order);
+  for (const order of member.later) {
+    if (!isOfLife(order, member)) continue;
+    member.runs.push(order);
+    if (order.powerOffAt !== undefined) addPowerOff(member, order.powerOffAt);
+  }
   member.later = member.later.filter((order) => !isOfLife(order, member));
   member.links = [...by.links];
   member.cables = [...member.cableHistory];
@@ -218,6 +225,19 @@ export function addFault(member: Member, at: Time): FaultPlan {
   const fault: FaultPlan = { at, action: "kill", node: member.nodes[0]! };
   member.faults = [...member.faults, fault].sort((x, y) => x.at - y.at);
   return fault;
+}
+
+/** Adds the power failure by which an orderly shutdown of this life ends. */
+export function addPowerOff(member: Member, at: Time): void {
+  // A run that repeats another one up to an instant may have it in its plan.
+  const known = member.faults.find((fault) => fault.action === "kill" && fault.at === at);
+  member.powerOff = known ?? addFault(member, at);
+}
+
+/** It belongs to the life that was to be shut down, which has ended. */
+function dropPowerOff(member: Member): void {
+  member.faults = member.faults.filter((fault) => fault !== member.powerOff);
+  member.powerOff = undefined;
 }
 
 function isOfLife({ incarnation }: LifeOrder, member: Member): boolean {

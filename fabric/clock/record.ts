@@ -2,6 +2,7 @@
 import { decode, encode } from "../bus/codec.ts";
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
+import { SHUTDOWN } from "../rack/plan/vocabulary.ts";
 import { isProgram, type RunOrder } from "./clock.ts";
 import type { Member } from "./member.ts";
 import type { DigestRow } from "./power_state.ts";
@@ -43,6 +44,21 @@ export type Recorded = RecordedFault | RecordedLinkFault;
 export interface RecordedOrder extends RunOrder {
   /** The life of the host's partition that it is for. */
   readonly incarnation: number;
+  /** Of an orderly shutdown: when the host's power goes off. It follows from the program. */
+  readonly powerOffAt?: Time;
+}
+
+/** What an order of an orderly shutdown gives the host. @param withinPs when its power goes off, from the order on. */
+export function shutdownProgram(withinPs: Time): ProgramPlan {
+  return { run: SHUTDOWN, at: 0, service: false, options: { withinPs } };
+}
+
+/** When the power of the host goes off that an order shuts down; undefined for an order of a program. */
+export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): Time | undefined {
+  if (program.run !== SHUTDOWN) return undefined;
+  const { withinPs } = program.options;
+  if (Number.isSafeInteger(withinPs)) return at + (withinPs as Time);
+  throw new Error("Found a damaged order on record: expected a shutdown's time");
 }
 
 /** What is known of the orders before one: `done`: every one has been carried out, or its life is over. */
@@ -56,7 +72,9 @@ export interface OrderOnRecord {
 }
 
 /** Everything that the program is given, as the bus carried it. */
-export function orderOnRecord({ program, ...order }: RecordedOrder): OrderOnRecord {
+export function orderOnRecord(
+  { program, powerOffAt: _, ...order }: RecordedOrder,
+): OrderOnRecord {
   const { content, ...options } = program.options;
   const isApart = content instanceof Uint8Array;
   const rest = encode(isApart ? { ...program, options } : program).toBase64();
@@ -82,7 +100,10 @@ export function orderFromLine(
     throw new Error("Found a damaged order on record: expected an instant and a program");
   }
   const order = { at, host, counter, incarnation }, program = found as ProgramPlan;
-  if (contentBytes === undefined) return { ...order, program };
+  if (contentBytes === undefined) {
+    const offAt = powerOffAt({ at, program });
+    return { ...order, program, ...(offAt !== undefined && { powerOffAt: offAt }) };
+  }
   return {
     ...order,
     get program() {

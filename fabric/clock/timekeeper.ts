@@ -5,16 +5,14 @@
  * timekeeper asks the partitions; only power failures, returns and orders are recorded.
  * Pure: no bus and no clock.
  */
-import { assert } from "../base/assert.ts";
 import { rackDigest } from "../partition/digest.ts";
-import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
 import type { Join, Report, RunOrder } from "./clock.ts";
 import { Grants } from "./grants.ts";
-import { Horizons, refuseInstant } from "./horizon.ts";
+import { Horizons } from "./horizon.ts";
 import {
-  addFault,
   afterAllOf,
   effectiveNext,
   followingOrderAt,
@@ -27,16 +25,10 @@ import type { Predicate } from "../trace/predicate.ts";
 import type { Breaks } from "./breaks.ts";
 import { Hold, standsAt } from "./hold.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
+import { Orders } from "./orders.ts";
 import { PowerState } from "./power_state.ts";
-import {
-  type ClockEnd,
-  type MemberStatus,
-  type Recorded,
-  type RecordedOrder,
-  RecordError,
-  type Summary,
-} from "./record.ts";
-import { formatTime, NEVER, type Time } from "../base/time.ts";
+import type { ClockEnd, MemberStatus, Recorded, RecordedOrder, Summary } from "./record.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 export interface TimekeeperOptions {
   readonly plan: RackPlan;
@@ -81,20 +73,16 @@ export class Timekeeper {
   #atRest: ((now: Time) => void)[] = [];
   /** That moment is now: nothing is granted before all of them have had their turn. */
   #resting = false;
-  /** Programs that wait to be started until "now" is defined. */
-  readonly #orders: Omit<RunOrder, "at">[] = [];
+  readonly #orders: Orders;
   readonly #hold: Hold;
   #finished = false;
   #exact: boolean;
-  #runCounter: number;
 
   constructor(options: TimekeeperOptions, out: ClockOutputs) {
     this.#options = options;
     this.#hold = new Hold(options.plan.until);
     if (options.holdAt !== undefined) this.#hold.limit = options.holdAt;
     this.#exact = !options.inexact;
-    // A partition does each of them once, so those of an earlier timekeeper must not come again.
-    this.#runCounter = this.ordersFrom;
     const { faults } = options.plan;
     const together = options.partitions.filter(({ nodes }) => nodes.length > 1);
     const members = options.partitions.map((each, index) => newMember(each, { index, faults }));
@@ -116,7 +104,12 @@ export class Timekeeper {
     this.#membership.recall(options.recorded.filter((line) => line.action !== "link"));
     const orders = options.recorded.filter((line) => line.action === "link");
     this.#cables = new CableOrders(this.#parts, orders);
-    for (const order of options.orders ?? []) this.#recall(order);
+    this.#orders = new Orders(this.#parts, {
+      // A partition does each of them once, so those of an earlier timekeeper must not come again.
+      from: this.ordersFrom,
+      recorded: options.orders ?? [],
+      isExact: () => this.#exact,
+    });
     if (options.term > 0) out.ask(options.term);
   }
 
@@ -217,80 +210,31 @@ export class Timekeeper {
     this.schedule();
   }
 
-  /**
-   * Starts a program on a host as soon as "now" is defined. @returns the order's number. @throws RecordError
-   * where there is no room for it on record.
-   */
+  /** See {@link Orders.run}. */
   run(host: string, program: ProgramPlan): number {
-    const { members, out } = this.#parts;
-    const member = members.find(({ nodes }) => nodes.includes(host));
-    assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
-    const counter = this.#runCounter;
-    const order = { host, counter, program: { ...program, order: counter } };
-    const accepted = { at: 0, ...order, incarnation: lifeForOrders(member) };
-    const isKept = out.accepted?.(accepted, this.#areOrdersDone ? "done" : "open");
-    this.#runCounter++;
-    if (isKept === false && this.#exact) {
-      out.inexact("more content was ordered than a run keeps on record");
-    }
-    this.#orders.push(order);
-    this.#whenAtRest((at) => {
-      this.#orders.splice(this.#orders.indexOf(order), 1);
-      out.ordered?.({ at, ...order, incarnation: lifeForOrders(member) });
-      member.runs.push({ at, ...order });
-    });
-    return counter;
+    return this.#orders.run(host, program);
   }
 
-  /** Whether every order so far has been carried out, and is known to be. */
-  get #areOrdersDone(): boolean {
-    return this.#orders.length === 0 &&
-      this.#parts.members.every(({ runs, later, recalled, grant }) =>
-        runs.length + later.length + recalled.length + (grant?.runs.length ?? 0) === 0
-      );
-  }
-
-  /** Takes up an order on record, which the host may have carried out since. */
-  #recall(order: RecordedOrder): void {
-    const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
-    if (member === undefined || order.incarnation < lifeForOrders(member)) return;
-    if (order.incarnation > lifeForOrders(member)) member.later.push(order);
-    else (member.status === "dead" ? member.runs : member.recalled).push(order);
+  /** See {@link Orders.shutDown}. */
+  shutDown(host: string, withinPs: Time): ReturnType<Orders["shutDown"]> {
+    return this.#orders.shutDown(host, { withinPs, now: this.now });
   }
 
   /** Numbers of the orders on record of which it is not yet known whether the host has had them. */
   get recalled(): number[] {
-    return this.#parts.members.flatMap(({ recalled, runs, grant }) => {
-      const open = [...recalled, ...runs, ...grant?.runs ?? []];
-      return open.map(({ counter }) => counter).filter((counter) => counter < this.ordersFrom);
-    });
+    return this.#orders.recalled.filter((counter) => counter < this.ordersFrom);
   }
 
   /** Programs that were ordered and are in no grant yet. */
   get ordered(): readonly ProgramPlan[] {
-    const waiting = this.#parts.members.flatMap(({ recalled, runs }) => [...recalled, ...runs]);
-    return [...this.#orders, ...waiting].map(({ program }) => program);
+    return this.#orders.ordered;
   }
 
   /** Adds a power failure of one device to the plan, or refuses it. */
-  addPowerFailure(
-    node: string,
-    at: Time,
-  ): { readonly added: FaultPlan } | { readonly refusal: string } {
-    const member = this.#parts.members.find(({ nodes }) => nodes.includes(node));
-    if (member === undefined) return { refusal: `there is no device ${node}` };
-    const earliest = this.#parts.horizons.earliestChange(member);
-    const refusal = refusePowerFailure(member, { node, at, earliest });
-    if (refusal !== undefined) return { refusal };
-    try {
-      this.#parts.out.planned?.({ at, action: "kill", node: member.nodes[0]! });
-    } catch (error) {
-      if (!(error instanceof RecordError)) throw error;
-      return { refusal: error.message };
-    }
-    const added = addFault(member, at);
+  addPowerFailure(node: string, at: Time): ReturnType<Orders["addPowerFailure"]> {
+    const answer = this.#orders.addPowerFailure(node, at);
     this.schedule();
-    return { added };
+    return answer;
   }
 
   /** Lets something go wrong with a cable, or heals it; may be repeated with the same token. */
@@ -484,28 +428,4 @@ function isExpected({ status, grants }: Member, report: Report): boolean {
 function reachedBy(member: Member): Time | null {
   if (member.status === "dead") return null;
   return spansDone(member) === 0 ? member.bootAt : member.reached;
-}
-
-/** The life of a partition that a program ordered now is for. */
-function lifeForOrders({ status, incarnation }: Member): number {
-  return status === "dead" ? incarnation + 1 : incarnation;
-}
-
-/** Why a power failure of `node` at `at` cannot be planned, undefined where it can. */
-function refusePowerFailure(
-  member: Member,
-  fault: { readonly node: string; readonly at: Time; readonly earliest: Time },
-): string | undefined {
-  const { node, at, earliest } = fault;
-  const { nodes, status } = member;
-  if (nodes.length > 1) {
-    const others = nodes.filter((other) => other !== node).join(", ");
-    return `${node} shares its process with ${others}: expected a device that has one of its own`;
-  }
-  if (status === "dead" || status === "dying") return `${node} has no power`;
-  if (status === "unknown") return `${node} has not yet answered a new timekeeper`;
-  const refusal = refuseInstant(at, earliest);
-  if (refusal !== undefined) return refusal;
-  const pending = member.faults.find(({ action }) => action === "kill");
-  return pending && `${node} is to be killed at ${formatTime(pending.at)} already`;
 }

@@ -3,7 +3,13 @@ import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { Grant, Report } from "./clock.ts";
-import { orderFromLine, orderOnRecord, type RecordedOrder, RecordError } from "./record.ts";
+import {
+  orderFromLine,
+  orderOnRecord,
+  type RecordedOrder,
+  RecordError,
+  shutdownProgram,
+} from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { planWith, reportOf, Rig } from "./timekeeper_testing.ts";
 import { ordersBehind } from "./timekeeper.ts";
@@ -157,6 +163,113 @@ describe("Timekeeper.run", () => {
   it("never gives a number twice, though a new timekeeper knows nothing of the old orders", () => {
     const numbers = [0, 1, 2].map((term) => atRest({ term }).keeper.run("b", PROGRAM));
     assert.equal(new Set(numbers).size, 3);
+  });
+});
+
+describe("Timekeeper.shutDown", () => {
+  const refused = (rig: Rig, host: string) => {
+    const answer = rig.keeper.shutDown(host, 20_000);
+    assert("refusal" in answer, JSON.stringify(answer));
+    return answer.refusal;
+  };
+
+  it("C-09: orders it as soon as now is defined, and turns the power off so much later", () => {
+    const rig = atRest({ next: 5_000 });
+    assert.deepEqual(rig.keeper.shutDown("b", 20_000), { order: 0 });
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    const program = { ...shutdownProgram(20_000), order: 0 };
+    assert.deepEqual(rig.ordered, [{ at: 5_001, host: "b", counter: 0, incarnation: 0, program }]);
+    const grant = lastGrant(rig, "b");
+    assert.deepEqual(grant.runs.map(({ at }) => at), [5_001]);
+    assert.equal(grant.horizon, 25_001, "nothing happens on it later");
+    assert.deepEqual(rig.kills, []);
+    rig.report("b", { grant: grant.id, next: NEVER, ran: 9_000 });
+    assert.deepEqual(rig.kills, [["b", 25_001]]);
+  });
+
+  it("C-09: refuses a host that shares its process, has no power, or is to lose it already", () => {
+    const faults = [{ at: 900_000, action: "kill", node: "a" }] as const;
+    const rig = atRest({ next: 5_000, faults });
+    assert.match(refused(rig, "x"), /no device x/);
+    assert.match(refused(rig, "c"), /shares its process with d/);
+    assert.match(refused(rig, "a"), /is to be killed at 900 ns already/);
+    rig.keeper.shutDown("b", 20_000);
+    assert.match(refused(rig, "b"), /b is to be shut down already/);
+    assert.match(refusal(rig, "b", 1e9), /b is to be shut down already/);
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    assert.match(refused(rig, "b"), /b is to be killed at 920 ns already/);
+    rig.keeper.died("b");
+    rig.answerAll();
+    assert.match(refused(rig, "b"), /no power/);
+  });
+
+  it("C-09: is for one life of the host: neither it nor its power failure is for the next", () => {
+    const early = atRest({ next: 5_000 });
+    early.keeper.shutDown("b", 20_000);
+    early.keeper.died("b");
+    early.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    assert.deepEqual(early.ordered, [], "its host lost its power before");
+    const late = atRest({ next: 5_000 });
+    late.keeper.shutDown("b", 20_000);
+    late.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    late.keeper.died("b");
+    late.keeper.join({ partition: "b", instance: "b2" });
+    late.answerAll();
+    late.answerAll();
+    assert.equal(late.keeper.powered["b"], "b2");
+    assert.deepEqual(late.kills, []);
+  });
+
+  it("C-09: is to be read again by a next timekeeper until the power is off", () => {
+    const rig = atRest({ next: 5_000 });
+    rig.keeper.shutDown("b", 20_000);
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
+    rig.keeper.resume({ limit: 10_000 });
+    rig.answerAll();
+    rig.keeper.run("a", PROGRAM);
+    rig.answerAll();
+    assert.deepEqual(rig.kills, []);
+    rig.keeper.run("a", PROGRAM);
+    rig.answerAll();
+    rig.keeper.resume();
+    rig.answerAll();
+    assert.deepEqual(rig.kills, [["b", 25_001]]);
+    rig.keeper.run("a", PROGRAM);
+    assert.deepEqual(rig.before, ["done", "open", "open", "done"]);
+  });
+
+  it("C-09: refuses a time that the clock does not have", () => {
+    const answer = atRest().keeper.shutDown("b", Number.MAX_SAFE_INTEGER);
+    assert.deepEqual(answer, { refusal: "virtual time ends before its power would go off" });
+  });
+
+  it("C-09: goes on under a timekeeper that is started again, from the order alone", () => {
+    const program = shutdownProgram(600);
+    const order = { at: 300, host: "b", counter: 0, incarnation: 0, program, powerOffAt: 900 };
+    const rig = new Rig({ term: 1, orders: [order], stayUp: true });
+    rig.keeper.heard("b", "b1");
+    rig.keeper.run("c", PROGRAM);
+    for (const name of ["a", "b", "c"]) {
+      rig.report(name, { term: 1, grant: 4, taken: [], ran: name === "b" ? 300 : 200 });
+    }
+    rig.answerAll({ term: 1, ran: 400 });
+    assert.equal(rig.deeds.includes("grant order 0"), false, "its host has had it");
+    assert.deepEqual(rig.kills, [["b", 900]]);
+    rig.keeper.run("c", PROGRAM);
+    assert.deepEqual(rig.before, ["open", "done"], "it is read again until the power is off");
+  });
+
+  it("C-09: keeps the order on record, with when the power goes off", () => {
+    const order = { at: 300, host: "b", counter: 0, incarnation: 0, program: shutdownProgram(600) };
+    const line = (of: RecordedOrder) => JSON.parse(JSON.stringify(orderOnRecord(of).line));
+    const read = orderFromLine(line(order), () => undefined);
+    assert.deepEqual(read, { ...order, powerOffAt: 900 });
+    assert.deepEqual(orderFromLine(line(read), () => undefined), read);
+    const program = { ...order.program, options: {} };
+    assert.throws(
+      () => orderFromLine(line({ ...order, program }), () => undefined),
+      /damaged order on record: expected a shutdown's time/,
+    );
   });
 });
 

@@ -156,6 +156,7 @@ const AT_FAR: readonly Conversion[] = rows({ at: "far" }, [
   ["card:fenced", "core:answer", "decision 13: accesses may or may not have been done"],
   ["card:register", "wire:Register", "[0053]: the far computer registers a region in the local one"],
   ["card:deregister", "wire:Deregister", "decision 21: behind the write-backs"],
+  ["wire:Deregister", "wire:Deregister", "decision 21: home takes the region back, and the card leaves it"],
   ["wire:Registered", "report", "C-03: software learns where the region is, and where its copy"],
   ["wire:Deregistered", "report", "decision 21: software may reuse the region's address range"],
 ]);

@@ -7,6 +7,7 @@ import type { Agent, Placement } from "./messages.ts";
 export const CONTROL_MESSAGES = {
   // far card → home card. They lend nothing, so they take no slot, and are answered at once.
   Register: { class: "REQ" },
+  // Also home card → far card: home takes the region back. The far card answers with its own, when it has left.
   Deregister: { class: "REQ" },
   // home card → far card.
   Registered: { class: "RSP" },
@@ -38,7 +39,10 @@ export interface Registered extends Pair {
   readonly placement: Placement;
 }
 
-/** The far card has written back what it had (decision 21), and uses the region no more. */
+/**
+ * The far card has written back what it had (decision 21), and uses the region no more. From home: the far card is to
+ * do so, as home's host has deregistered the region.
+ */
 export interface Deregister extends Pair {
   readonly kind: "Deregister" | "Deregistered";
 }

@@ -3,7 +3,8 @@
  * seen is a map of numbers. Two states fall on one number with a probability of n² / 2^54: for a million of
  * states 6 in 100 000, and then a state is not walked.
  *
- * What only grows (versions, lives) is told by its relation to what it is compared with.
+ * What only grows (versions, lives) is told by its relation to what it is compared with. So a card may begin any number
+ * of lives, and the set of states is finite.
  */
 import { hashBytes } from "../base/hash.ts";
 import type { FarCard, FarLine } from "./far_card.ts";
@@ -41,6 +42,27 @@ const DEMAND = codes(["GetS", "GetM", "Put", "Flush", "Purge"]);
 const ACCESS = codes(["load", "store", "flush", "own"]);
 const RIGHT = codes(["I", "S", "X"]), LLC = codes(["I", "S", "E", "M"]);
 
+/**
+ * By far card: its life, lives that home knows, and lives of messages, from the highest one down. Nothing but their order
+ * matters, as a new life is above all others.
+ */
+let lives: (readonly number[])[] = [];
+
+function livesOf({ home, fars, wires }: System): number[][] {
+  return fars.map(({ agent, life }, at) => {
+    const all = new Set([life, home.lives.get(agent) ?? life, home.lastLives.get(agent) ?? life]);
+    const { req = [], snp = [], up = [], down = [] } = wires[at] ?? {};
+    for (const queue of [req, snp, up, down]) for (const each of queue) all.add(each.life);
+    for (const { message } of home.slots) if (message.agent === agent) all.add(message.life);
+    return [...all].sort((a, b) => b - a);
+  });
+}
+
+/** The place of a life among those of its card. */
+function rankOf(agent: number, life: number): number {
+  return lives[agent - 1]?.indexOf(life) ?? 0;
+}
+
 /** The state's number. `extra` and `more` are what the explorer keeps beside it. */
 export function keyOf(system: System, extra: readonly number[], more: number): number {
   const bytes = encode(system, extra);
@@ -52,6 +74,7 @@ export function keyOf(system: System, extra: readonly number[], more: number): n
 function encode(system: System, extra: readonly number[]): Uint8Array {
   length = 0;
   const { host, home, fars, wires, size } = system;
+  lives = livesOf(system);
   for (let line = 0; line < size.lines; line++) {
     const { phase, llc, cached, memory, queued } = hostLine(host, line);
     put(HOST[phase] ?? 0);
@@ -95,12 +118,13 @@ function encode(system: System, extra: readonly number[]): Uint8Array {
   for (const [at, each] of fars.entries()) {
     card(system, each);
     const known = home.lives.get(each.agent);
-    put(known === undefined ? 9 : each.life - known);
-    put(each.life - (home.lastLives.get(each.agent) ?? -1));
+    put(known === undefined ? 9 : rankOf(each.agent, known));
+    put(rankOf(each.agent, home.lastLives.get(each.agent) ?? each.life));
+    put(rankOf(each.agent, each.life));
     put(each.homeLife === home.life ? 1 : 0);
     const queues = wires[at];
     if (queues === undefined) continue;
-    put((queues.isCut ? 1 : 0) + (queues.isDoomed ? 2 : 0));
+    put((queues.isCut ? 1 : 0) + (queues.isDoomed ? 2 : 0) + (queues.isOff ? 4 : 0));
     for (const queue of [queues.req, queues.snp, queues.up, queues.down]) {
       for (const message of queue) wire(system, message);
       put(0xfa);
@@ -145,7 +169,7 @@ function card(system: System, { lines, waiting, active, isUp, ...rest }: FarCard
 }
 
 function wire(
-  { home, fars }: System,
+  { home }: System,
   { kind, line, agent, life, homeLife, data, change, placement }: WireMessage,
 ): void {
   put(WIRE[kind] ?? 0);
@@ -157,9 +181,8 @@ function wire(
         (placement.version === homePlacement(home, line).version ? 2 : 0),
     );
   }
-  const now = fars[agent - 1]?.life ?? 0;
   const isHomes = homeLife === home.life ? 16 : homeLife === 0 ? 8 : 0;
-  put((now === life ? 0 : now < life ? 1 : now - life + 1) + isHomes);
+  put(rankOf(agent, life) + 1 + isHomes);
 }
 
 /** Of the order of messages only what links keep: that of a line. */

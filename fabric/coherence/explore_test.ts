@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { newCoverage } from "./coverage_testing.ts";
-import { type Exploration, explore } from "./explore_testing.ts";
+import { type Exploration, explore, type Explored } from "./explore_testing.ts";
 import { MUTATIONS, smallest } from "./mutations_testing.ts";
 
 const coverage = newCoverage();
@@ -16,11 +16,12 @@ const coverage = newCoverage();
  * are bounded, the first ones hold. The numbers change with the protocol and with what the explorer lets happen:
  * a test says the new ones.
  */
-function holds(given: Exploration, states: number): void {
+function holds(given: Exploration, states: number): Explored {
   const found = explore({ ...given, tables: coverage.tables });
   assert.equal(found.violation, null, JSON.stringify(found.violation, null, 1));
   assert.equal(found.states, states);
   assert.equal(found.isWhole, given.statesMax === undefined);
+  return found;
 }
 
 describe("every state of the coherent card's protocol", () => {
@@ -36,8 +37,23 @@ describe("every state of the coherent card's protocol", () => {
     holds({ size: smallest(1), with: ["moves"], statesMax: 8000 }, 8622);
   });
 
-  it("C-10: two computers, one line: one fault at any time: a lease, a cable, a card, a host, on either side", () => {
-    holds({ size: smallest(1), with: ["own", "losses"] }, 45_867);
+  it("C-10: two computers, one line: one fault at any time, with its return: a lease, a cable, a card, a host, on either side", () => {
+    const { faults } = holds({ size: smallest(1), with: ["own", "losses"] }, 58_945);
+    assert.deepEqual([...faults.keys()].sort(), [
+      "card 1 or its host loses its power",
+      "card 1 says Hello again",
+      "card 1 starts again",
+      "card 1 waits no longer",
+      "card 1's lease ends",
+      "home gives card 1 up",
+      "home's card dies",
+      "home's card starts again",
+      "home's host dies",
+      "home's host starts again",
+      "the cable to card 1 heals",
+      "the cable to card 1 is cut",
+      "the host finds card 1 without power",
+    ]);
   });
 
   it("C-12: two computers, two lines, all tables one entry long: from everywhere it goes on", () => {

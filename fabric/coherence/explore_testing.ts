@@ -67,6 +67,8 @@ export interface Explored {
   readonly isWhole: boolean;
   /** Quiet states, each as a line. */
   readonly quiet: ReadonlySet<string>;
+  /** Faults, what follows of them by itself, and returns: in how many states each has happened. */
+  readonly faults: ReadonlyMap<string, number>;
   /** What was broken first, and the steps that lead there. */
   readonly violation: { readonly message: string; readonly path: readonly string[] } | null;
 }
@@ -78,6 +80,8 @@ interface Action {
   readonly isProgress: boolean;
   /** It counts for {@link Exploration.lossesMax}. */
   readonly isLoss?: true;
+  /** Of `faults_testing.ts`. */
+  readonly isFaultStep?: true;
   readonly act: (system: System) => Events;
 }
 
@@ -147,9 +151,16 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   }
   if (!also.includes("losses")) return;
   const { isEarly, lossesMax = 1 } = given;
-  const mayFail = losses < lossesMax;
-  for (const { name, isProgress, isFault, act } of faultsOf(system, { mayFail, isEarly })) {
-    yield { name: () => name, isProgress, act, ...(isFault && { isLoss: true }) };
+  const mayFail = losses < lossesMax, isFirstOnly = lossesMax === 1;
+  const steps = faultsOf(system, { mayFail, isEarly, isFirstOnly });
+  for (const { name, isProgress, isFault, act } of steps) {
+    yield {
+      name: () => name,
+      isProgress,
+      act,
+      isFaultStep: true,
+      ...(isFault && { isLoss: true }),
+    };
   }
 }
 
@@ -187,7 +198,7 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
       };
     }
     for (const [at, card] of fars.entries()) {
-      if (!card.isUp || card.waiting.length + card.active.size > 0) continue;
+      if (card.waiting.length + card.active.size > 0) continue;
       yield {
         name: () => `card ${card.agent}: ${name()}`,
         isProgress: false,
@@ -270,7 +281,9 @@ function keepPromises(before: System, after: System, kept: number[]): void {
         );
       const writes = (of: typeof card) => /^(MI|II)$/.test(farLine(of, line).state);
       const flush = index * 2 * lines + line, back = flush + lines;
-      const isFenced = was.life !== card.life || before.home.life !== after.home.life;
+      // A card that has lost its power is down in the life that it had.
+      const isFenced = was.life !== card.life || (was.isUp && !card.isUp) ||
+        before.home.life !== after.home.life;
       if (isFenced) kept[flush] = kept[back] = 0;
       due(flush, flushes(card), flushes(was) && !isFenced, `card ${index} has flushed`);
       due(back, writes(card), writes(was) && !isFenced, `card ${index} has written back`);
@@ -292,6 +305,7 @@ export function explore(given: Exploration): Explored {
   const parents = [-1], choices = [-1];
   const from: number[] = [], to: number[] = [];
   const quiet = new Set<string>(), quietStates: number[] = [0];
+  const faults = new Map<string, number>();
   const statesMax = given.statesMax ?? Infinity;
   let transitions = 0;
   let level: [number, State][] = [[0, first]];
@@ -301,6 +315,7 @@ export function explore(given: Exploration): Explored {
     transitions,
     isWhole: false,
     quiet,
+    faults,
     violation: { message, path: [...pathTo(first, given, { parents, choices, at }), name] },
   });
   while (level.length > 0 && seen.size < statesMax) {
@@ -317,6 +332,7 @@ export function explore(given: Exploration): Explored {
           if (error instanceof Error) return failed(error.message, at, action.name());
           throw error;
         }
+        if (action.isFaultStep) faults.set(action.name(), (faults.get(action.name()) ?? 0) + 1);
         const key = keyOfState(next);
         let target = seen.get(key);
         if (target === undefined) {
@@ -343,7 +359,7 @@ export function explore(given: Exploration): Explored {
     const stuck = firstStuck(parents.length, quietStates, { from, to });
     if (stuck >= 0) return failed("nothing quiet can be reached from here", stuck, "(stuck)");
   }
-  return { states: seen.size, transitions, isWhole, quiet, violation: null };
+  return { states: seen.size, transitions, isWhole, quiet, faults, violation: null };
 }
 
 /**

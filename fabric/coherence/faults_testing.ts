@@ -3,7 +3,7 @@
  * 14). A step is a fault, or the end of a time that a fault has started: so its order is all that times would
  * say. Explorer and random tester do the same steps.
  */
-import { type FarCard, fence } from "./far_card.ts";
+import { type FarCard, fence, newFarCard } from "./far_card.ts";
 import { loseFarCard } from "./home_card.ts";
 import { newHomeCard } from "./home_card_state.ts";
 import { cardLost, restartHost } from "./host_agent.ts";
@@ -22,13 +22,17 @@ const NOTHING: Events = { answers: [], lost: [] };
 /** All faults that may be now, and all that follows of earlier ones. */
 export function* faultsOf(
   system: System,
-  { mayFail, isEarly }: {
+  { mayFail, isEarly, isFirstOnly = false }: {
     readonly mayFail: boolean;
+    /** Of far cards the first one fails: of one fault that is all, as cards differ in nothing but their numbers. */
+    readonly isFirstOnly?: boolean;
     /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
     readonly isEarly?: "home's card" | "home's host" | undefined;
   },
 ): Generator<FaultStep> {
-  for (const [at, card] of system.fars.entries()) yield* farFaults(system, { at, card, mayFail });
+  for (const [at, card] of system.fars.entries()) {
+    yield* farFaults(system, { at, card, mayFail: mayFail && (at === 0 || !isFirstOnly) });
+  }
   yield* leaseEnds(system, isEarly);
   if (mayFail && system.outage === null) {
     yield step("home's card dies", (next) => homeDies(next, "card"));
@@ -55,17 +59,11 @@ function* farFaults(
   const { agent } = card;
   const wire = wires[at];
   if (wire === undefined) return;
+  if (mayFail && !wire.isOff) {
+    yield step(`card ${agent} or its host loses its power`, (next) => losePower(next, at));
+  }
   if (mayFail && card.isUp && !wire.isCut) {
     yield step(`card ${agent}'s lease ends`, (next) => farEnds(next, at));
-    // Its memory is gone at once, and its host's with it: what it says is said by its next life.
-    yield step(`card ${agent} dies`, (next) => {
-      cut(next, at);
-      return farEnds(next, at);
-    });
-    yield step(`card ${agent} starts again`, (next) => {
-      lose(next.wires[at]);
-      return farEnds(next, at);
-    });
     yield step(`the cable to card ${agent} is cut`, (next) => {
       cut(next, at);
       return NOTHING;
@@ -75,6 +73,12 @@ function* farFaults(
     yield step(`the cable to card ${agent} heals`, (next) => {
       setWire(next, at, { isCut: false });
       return NOTHING;
+    }, "repair");
+  }
+  if (wire.isOff) {
+    yield step(`card ${agent} starts again`, (next) => {
+      setWire(next, at, { isOff: false, isDoomed: false });
+      return farEnds(next, at);
     }, "repair");
   }
 }
@@ -91,9 +95,16 @@ function* leaseEnds(system: System, isEarly: string | undefined): Generator<Faul
     }
     if (isUp && card.homeLife === home.life) areFenced = false;
     const known = home.lives.get(agent);
-    if (outage === null && known !== undefined && (known < life || isEarly === "home's card")) {
+    const isOver = known !== undefined && (known < life || wire.isOff);
+    if (outage === null && known !== undefined && (isOver || isEarly === "home's card")) {
       const does = (next: System) => act(next, 0, (out) => loseFarCard(next.home, agent, out));
       yield step(`home gives card ${agent} up`, does, "progress");
+    }
+    if (wire.isOff) {
+      if (card.waiting.length === 0) continue;
+      const name = `the host finds card ${agent} without power`;
+      yield step(name, (next) => losePower(next, at), "progress");
+      continue;
     }
     // Accesses of a card that is down are answered with the end of the life that it has asked for.
     if (!isUp && (wire.isCut || outage !== null) && card.waiting.length > 0) {
@@ -116,7 +127,27 @@ function farEnds(system: System, at: number): Events {
   const card = system.fars[at];
   if (card === undefined) return NOTHING;
   setWire(system, at, { isDoomed: false });
+  // Home's card is not there to take the `Hello` of the life that ends, and it is no longer repeated.
+  if (system.outage !== null) lose(system.wires[at]);
   return act(system, at + 1, (out) => fence(card, out));
+}
+
+/**
+ * A card without power, or without its host, which holds it off: nothing of it is left but that its next life has a
+ * higher number, so it reports nothing. A host that lives answers the accesses that were under way.
+ */
+function losePower(system: System, at: number): Events {
+  const card = system.fars[at];
+  if (card === undefined) return NOTHING;
+  lose(system.wires[at]);
+  setWire(system, at, { isOff: true });
+  const { agent, active, waiting, life, table, contents, size, regionOf } = card;
+  system.fars[at] = newFarCard({ agent, life, table, contents, size, regionOf });
+  const accesses = [...active.values(), ...waiting];
+  return {
+    answers: accesses.map((access) => ({ by: agent, answer: { access, result: "fenced" } })),
+    lost: [],
+  };
 }
 
 /** Messages on their way are lost, so the life has to end: the queue pairs have failed. */
@@ -133,7 +164,7 @@ function lose(wire: Wire | undefined): void {
 function setWire(
   system: System,
   at: number,
-  change: Partial<Pick<Wire, "isCut" | "isDoomed">>,
+  change: Partial<Pick<Wire, "isCut" | "isDoomed" | "isOff">>,
 ): void {
   const wire = system.wires[at];
   if (wire !== undefined) Object.assign(wire, change);

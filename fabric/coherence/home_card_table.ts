@@ -253,7 +253,7 @@ const grantedOwned: HomeRow = (line, { data }) => {
   };
 };
 
-/** "Inv to the others, P1 → `d` = X(f), DataE, P3"; of a purge: nobody has the line. */
+/** "Inv to the others, P1 → `d` = X(f), DataE, P3"; of a purge: no cache has the line. */
 const invalidated: HomeRow = (line, { agent = NONE }) => {
   const waiting = line.waiting & ~(1 << agent);
   if (waiting !== 0) return { line: { ...line, waiting } };
@@ -267,7 +267,7 @@ const leftShared: HomeRow = (line, { data, agent = NONE }) => ({
   send: [{ to: "bus", kind: "WbMtoS", data }],
 });
 
-/** "Data → WbMtoE, P2"; for a reader, whose owner has answered as to RecI, WbMtoS; for nobody, WbMtoI. */
+/** "Data → WbMtoE, P2"; for a reader, whose owner has answered as to RecI, WbMtoS; where no agent gets the line, WbMtoI. */
 const KEPT = {
   GetS: ["S", "WbMtoS"],
   GetM: ["X", "WbMtoE"],

@@ -1,6 +1,7 @@
 /**
  * HA: the home agent of the lines of this host's regions. Rows are in `host_agent_table.ts`; here is what they
- * act on: a record of each line that differs from "nobody has it", and cores' accesses that wait for a snoop.
+ * act on: a record of each line that the card or the LLC has, or that a card's request waits for, and cores'
+ * accesses that wait for a snoop.
  * The record is the directory in memory (decision 7), as long as it has to be: it is never evicted.
  */
 import { type HostEvent, type HostLine, type HostTable, newHostLine } from "./host_agent_table.ts";

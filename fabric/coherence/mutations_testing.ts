@@ -427,6 +427,12 @@ const LINK_MUTATIONS: readonly Mutation[] = [
   }, LOSSES),
   withLinks("home's lease ends before the far card's", {}, { ...LOSSES, isEarly: "home's card" }),
   withLinks("home starts again before leases are over", {}, { ...LOSSES, isEarly: "home's host" }),
+  withLinks("home welcomes a card that comes back, and keeps what it has lent to it", {
+    arriving: (message, { home }) => {
+      if (message.kind === "Hello") home.lives.delete(message.agent);
+      return message;
+    },
+  }, LOSSES),
   withLinks("home's card takes messages of an earlier life", {
     arriving: (message, { home }) =>
       message.kind === "Hello"

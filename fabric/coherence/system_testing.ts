@@ -64,6 +64,8 @@ export interface Wire {
   readonly isCut: boolean;
   /** Some were, so the far card's life has to end (`faults_testing.ts`). */
   readonly isDoomed: boolean;
+  /** The far card has no power. */
+  readonly isOff: boolean;
 }
 
 export interface System {
@@ -146,6 +148,7 @@ export function newSystem(
       down: [],
       isCut: false,
       isDoomed: false,
+      isOff: false,
     })),
     toHost: [],
     toHome: [],
@@ -187,9 +190,8 @@ export function fork(system: System): System {
       lastLives: new Map(home.lastLives),
     },
     fars: system.fars.map(forkCard),
-    wires: system.wires.map(({ req, snp, up, down, isCut, isDoomed }) => ({
-      isCut,
-      isDoomed,
+    wires: system.wires.map(({ req, snp, up, down, ...its }) => ({
+      ...its,
       req: [...req],
       snp: [...snp],
       up: [...up],
@@ -295,7 +297,8 @@ export function act(system: System, by: number, does: (out: Output) => void): Ev
 }
 
 function arrives({ wires, outage }: System, { agent, kind }: WireMessage): boolean {
-  if (wires[agent - 1]?.isCut) return false;
+  const wire = wires[agent - 1];
+  if (wire === undefined || wire.isCut || wire.isOff) return false;
   return outage === null || kind === "Hello";
 }
 
@@ -321,7 +324,9 @@ export function isQuiet({ host, home, fars, wires, toHost, toHome, outage }: Sys
   }
   for (const { agent, waiting, active, lines, isUp } of [home.local, ...fars]) {
     // One that cannot be reached, and that home has given up.
-    if (!isUp && !home.lives.has(agent) && wires[agent - 1]?.isCut) continue;
+    const { isCut = false, isOff = false } = wires[agent - 1] ?? {};
+    if (isOff && waiting.length > 0) return false;
+    if (!isUp && !home.lives.has(agent) && (isCut || isOff)) continue;
     if (waiting.length + active.size > 0 || !isUp) return false;
     for (const { state } of lines.values()) if (!/^[SEM]$/.test(state)) return false;
   }

@@ -118,7 +118,7 @@ describe("an access where the copy is kept at home", () => {
 });
 
 describe("a flush of many lines", () => {
-  it("decision 8: is one message and one answer, whoever has the lines dirty", () => {
+  it("decision 8: is one message and one answer, whichever cache has the lines dirty", () => {
     const system = rack();
     for (const line of [0, 1, 2]) access(system, 1, store(line, 10 + line));
     access(system, 2, store(3, 13));

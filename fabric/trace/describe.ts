@@ -1,7 +1,7 @@
 /** A line of text for each message on a cable, in the terms of its specification. */
 import { nakText } from "../wire/roce/aeth.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
-import { type CmMessage, decodeCm } from "../wire/roce/cm.ts";
+import { type CmMessage, decodeCm, isSidr } from "../wire/roce/cm.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";
 import { describeHintOf } from "./describe_hint.ts";
 import { frameDestination, frameSource } from "../wire/roce/frame_peek.ts";
@@ -83,12 +83,18 @@ function extensionWords(packet: RocePacket): string[] {
 }
 
 function describeCm(message: CmMessage): string {
-  const { type, localCommId } = message;
-  const addressee = type === "REQ"
+  const { type } = message;
+  if (isSidr(message)) {
+    const line = `cm ${type} id=${hex(message.requestId)} service=${hex(message.serviceId)}`;
+    if (message.type === "SIDR_REQ") return line;
+    return `${line} status=${message.status} qp=${hex(message.qpn)}`;
+  }
+  const { localCommId } = message;
+  const addressee = message.type === "REQ"
     ? `service=${hex(message.serviceId)}`
     : `to=${hex(message.remoteCommId)}`;
   const line = `cm ${type} id=${hex(localCommId)} ${addressee}`;
-  switch (type) {
+  switch (message.type) {
     case "REQ":
     case "REP":
       return `${line} for-qp=${hex(message.localQpn)} expects-psn=${message.startingPsn}`;

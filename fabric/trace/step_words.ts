@@ -12,6 +12,7 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "qp-err": { text: "a queue pair of @ enters ERR" },
   "imc": { text: "the iMC of @ accepts bytes, which are durable now" },
   "nak": { text: "@ sends a NAK" },
+  "error-cqe": { text: "@ generates the CQE of a work request that has failed" },
   "rnr-nak": { text: "@ sends an RNR NAK" },
   "qp-sqe": { text: "a queue pair of @ enters SQE" },
   "llc": { text: "bytes of a DMA write are in the LLC of @" },

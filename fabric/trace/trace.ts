@@ -113,7 +113,9 @@ function lineReader(plan: RackPlan): (line: TraceLine) => Line {
 }
 
 /** Host by its address as text, which devices use in the names of connections. */
-export function hostsByAddress({ addresses }: RackPlan): ReadonlyMap<string, string> {
+export function hostsByAddress(
+  { addresses }: Pick<RackPlan, "addresses">,
+): ReadonlyMap<string, string> {
   return new Map(Object.entries(addresses).map(([host, at]) => [formatAddress(at), host]));
 }
 

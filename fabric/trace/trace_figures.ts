@@ -96,7 +96,7 @@ const ARROWS: Readonly<Record<Arrow, string>> = {
     "4501 4601 wqe post-write post-send post-recv post-answer",
   host:
     "S204 S206 S211 S213 S304 S306 S313 S315 S324 S904 S906 S908 S1004 S1007 S1010 S1017 S1018 " +
-    "4503 4505 4603 4604 4608 recv-cqe send-cqe complete dma-read",
+    "4503 4505 4603 4604 4608 recv-cqe send-cqe complete error-cqe dma-read",
   peer: "S203 S205 S210 S212 S303 S305 S310 S314 S323 S903 S907 S1003 S1009 S1016 " +
     "4502 4504 4602 4607 send send-send send-ack reception-ack nak rnr-nak",
 };

@@ -42,7 +42,7 @@ import { Pager } from "./paging/pager.ts";
 import { Ats } from "./paging/ats.ts";
 import type { HintThread } from "./paging/hint_thread.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
-import { Processor } from "./cpu/processor.ts";
+import { type Account, Processor } from "./cpu/processor.ts";
 import { SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import type { OpenDevice } from "./verbs.ts";
@@ -295,6 +295,10 @@ export class Host implements Node, Machine<ThreadContext> {
 
   operations(): OperationFigures[] {
     return this.measurements.rows();
+  }
+
+  get payer(): Account | undefined {
+    return this.#processor.payer;
   }
 
   signal(name: string): void {

@@ -4,13 +4,14 @@
  */
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
-import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
+import { PROGRAMS, SHUTDOWN } from "../../fabric/rack/plan/vocabulary.ts";
 import { PS_PER_MS, type Time } from "../../fabric/base/time.ts";
 import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { watchedContext } from "./calls/watched_context.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
-import type { Cpu, Region, Steps } from "./cpu/program.ts";
+import type { Cpu, Steps } from "./cpu/program.ts";
 import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
@@ -19,6 +20,8 @@ import { servesClients } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
+import { newContext } from "./verbs/device.ts";
+import type { Context } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
   /**
@@ -93,6 +96,8 @@ export class HostPrograms {
   /** Programs that wait until the device is open, at boot or again. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #watches = new Map<string, CallWatch>();
+  /** The context that each program's threads share. */
+  readonly #contexts = new WeakMap<ProgramPlan, Context>();
 
   constructor(parts: ProgramsParts) {
     this.#parts = parts;
@@ -139,20 +144,23 @@ export class HostPrograms {
       startAt: this.#bootedAt,
       onReturn: (device) => this.#opened(device),
     });
-    for (const at of plan.shutdowns ?? []) if (at >= machine.now) this.#shutDown(at);
+    for (const { at } of plan.shutdowns ?? []) if (at >= machine.now) this.#shutDown(at);
     for (const program of plan.programs) {
       if (!program.service && options.life > 0) continue;
       this.#early.push({ program, startAt: this.#bootedAt + program.at });
     }
   }
 
-  /** An orderly shutdown begins at `startAt`; see `shutdown.ts`. */
-  #shutDown(startAt: Time): void {
+  /**
+   * An orderly shutdown begins at `startAt`; see `shutdown.ts`.
+   * @param order its number, where an order begins it.
+   */
+  #shutDown(startAt: Time, order?: number): void {
     const { machine, processor } = this.#parts;
     this.#drive("shutdown", (cpu) => {
       this.#isShutDown = true;
       this.#early = [];
-      return shutDown({ machine, processor, cpu });
+      return shutDown({ machine, processor, cpu, order });
     }, { startAt, serves: true });
   }
 
@@ -242,10 +250,11 @@ export class HostPrograms {
   }
 
   /**
-   * Starts a program by an order from outside. Where the card has no power, it may be coming up: the program waits for
+   * Starts a program by an order from outside, or the host's shutdown. Where the card has no power, it may be coming up: the program waits for
    * it, {@link CARD_WAIT_PS} at most.
    */
   order(program: ProgramPlan, startAt: Time): void {
+    if (program.run === SHUTDOWN) return this.#shutDown(startAt, program.order);
     if (this.#isLinkUp || this.#device === undefined) return this.#schedule(program, startAt);
     this.#early.push({ program, startAt });
     this.#drive("card-wait", nothing, {
@@ -270,6 +279,7 @@ export class HostPrograms {
     const name = `${program.run}#${this.scheduled++}`;
     const onReturn = () => machine.out.report("program-ended", { program: name });
     const at = Math.max(startAt, machine.now);
+    this.#contexts.set(program, newContext());
     this.#add({ name, plan: program, startAt: at, onReturn }, (context) => {
       const run = programNamed(Object.hasOwn(own, program.run) ? own : programs, program.run);
       return run({ ...context, options: program.options });
@@ -298,16 +308,14 @@ export class HostPrograms {
         const opened = deviceOn(this.#device!, cpu);
         const device = {
           ...opened,
+          // One context for all threads of a program.
+          context: this.#contexts.get(plan) ?? opened.context,
           ...(weight !== undefined && { weight }),
           ...(privileged && { privileged }),
         };
         if (watch === undefined) return run({ cpu, device });
         this.#watches.set(name, watch);
-        const verbs = watch.watched(device.verbs);
-        // A region's functions are watched as those of its core are.
-        const region = watch.watched({ region: (name: string) => watchedRegion(watch, cpu, name) });
-        const watched = Object.assign(watch.watched(cpu), region);
-        return run({ cpu: watched, device: { ...device, verbs } });
+        return run(watchedContext(watch, { cpu, device }));
       },
       onReturn: () => {
         this.#watches.delete(name);
@@ -392,10 +400,6 @@ export class HostPrograms {
       ...(order !== undefined && { order }),
     };
   }
-}
-
-function* watchedRegion(watch: CallWatch, cpu: Cpu, name: string): Steps<Region> {
-  return watch.watched(yield* cpu.region(name));
 }
 
 function programNamed(programs: Readonly<Record<string, Program>>, name: string): Program {

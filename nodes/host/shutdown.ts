@@ -16,9 +16,30 @@ import { LINE_BYTES } from "./memory/llc.ts";
  */
 const STOP_PS = 20 * PS_PER_US, LOOK_PS = PS_PER_US / 4;
 
-/** What {@link shutDown} has done, as the host reports it. */
-export interface ShutdownReport {
+/** Lines are written back in so many parts, before each of which the host reports what is left. */
+const WRITE_BACK_STEPS = 8;
+
+/** Which shutdown it is. */
+interface Begun {
   readonly begun: Time;
+  /** The number of the order that began it; absent: the plan did. */
+  readonly order?: number;
+}
+
+/**
+ * What a shutdown has still to do, as the host reports it on the way (`shutdown-step`). One that its power failure
+ * cuts short is known by its last step.
+ */
+export type ShutdownStep =
+  & Begun
+  & (
+    | { readonly step: "end-programs"; readonly programs: number }
+    | { readonly step: "give-back"; readonly regions: readonly string[] }
+    | { readonly step: "write-back"; readonly lines: number }
+  );
+
+/** What {@link shutDown} has done, as the host reports it. */
+export interface ShutdownReport extends Begun {
   /** From then on all of SCM is in the persistence domain, and no far card has a line of this host's. */
   readonly complete: Time;
   /** Programs that it has ended. */
@@ -32,24 +53,34 @@ export interface ShutdownReport {
 }
 
 export function* shutDown<Context>(
-  { machine, processor, cpu }: {
+  { machine, processor, cpu, order }: {
     readonly machine: Machine<Context>;
     readonly processor: Processor;
     readonly cpu: Cpu;
+    readonly order: number | undefined;
   },
 ): Steps<void> {
-  const { regions, name } = machine, begun = cpu.now;
+  const { regions, name } = machine;
+  const of: Begun = { begun: cpu.now, ...(order !== undefined && { order }) }, { begun } = of;
+  const tell = (step: ShutdownStep) => machine.out.report("shutdown-step", step);
   const error = new HostShutdown(`${name} shuts down since ${begun} ps`);
   regions?.close(error);
   const stopped = processor.stopPrograms(error, begun);
+  tell({ ...of, step: "end-programs", programs: stopped });
   while (
     regions !== undefined && regions.pending > 0 ||
     cpu.now < begun + STOP_PS && processor.hasPrograms
   ) yield* cpu.sleep(LOOK_PS);
-  const given = regions === undefined ? { regions: [], failed: [] } : yield* regions.giveBack(cpu);
-  const lines = yield* writeBackScm(machine, cpu);
+  const given = regions === undefined
+    ? { regions: [], failed: [] }
+    : yield* regions.giveBack(cpu, (left) => tell({ ...of, step: "give-back", regions: left }));
+  const lines = yield* writeBackScm(
+    machine,
+    cpu,
+    (left) => tell({ ...of, step: "write-back", lines: left }),
+  );
   const report: ShutdownReport = {
-    begun,
+    ...of,
     complete: cpu.now,
     stopped,
     regions: given.regions,
@@ -59,8 +90,15 @@ export function* shutDown<Context>(
   machine.out.report("shutdown", report);
 }
 
-/** Writes back the LLC's dirty lines of SCM, and what write-combining buffers have. @returns their number. */
-function* writeBackScm<Context>({ memory, timing }: Machine<Context>, cpu: Cpu): Steps<number> {
+/**
+ * Writes back the LLC's dirty lines of SCM, and what write-combining buffers have. @returns their number.
+ * @param onLeft called now and then with how many lines are left.
+ */
+function* writeBackScm<Context>(
+  { memory, timing }: Machine<Context>,
+  cpu: Cpu,
+  onLeft: (lines: number) => void,
+): Steps<number> {
   // What is in buffers of write combining leaves them, too.
   memory.combining.drain(SCM_BASE, cpu.scm.length);
   const linePs = Math.max(
@@ -69,7 +107,9 @@ function* writeBackScm<Context>({ memory, timing }: Machine<Context>, cpu: Cpu):
   );
   const addresses = memory.llc.dirtyLines().map((line) => memory.physical.addressOf(line))
     .filter((address) => address >= SCM_BASE).sort((x, y) => x - y);
-  for (const address of addresses) {
+  const part = Math.ceil(addresses.length / WRITE_BACK_STEPS);
+  for (const [i, address] of addresses.entries()) {
+    if (i % part === 0) onLeft(addresses.length - i);
     cpu.charge(linePs);
     yield* cpu.settle();
     for (;;) {

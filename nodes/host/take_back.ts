@@ -4,8 +4,12 @@
  * they use. An object that another program uses stays, as the kernel's references keep it.
  */
 import { REJECT_REASON } from "../../fabric/wire/roce/cm.ts";
-import { disconnect, sendRej } from "./cm/connection.ts";
-import { type CmListener, rejFor } from "./cm/cm_agent.ts";
+import { disconnect, emit, sendRej, wakeCm } from "./cm/connection.ts";
+import { disconnectEndpoint } from "./cm/cm_agent.ts";
+import type { CmOutput, CmSink } from "./cm/cm_state.ts";
+import { cancelService } from "./cm/sidr.ts";
+import { rejFor } from "./cm/cm_messages.ts";
+import { endService } from "./cm/listen.ts";
 import type { CmDevice } from "./cm/gsi.ts";
 import type { Steps } from "./cpu/program.ts";
 import { programOf } from "./serving.ts";
@@ -28,8 +32,9 @@ export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
     programOf(cpu.program) === program;
   const bound = ({ handle, epoch, uses }: Pd): Pd => ({ handle, epoch, uses, device });
   for (const listener of [...cm.agent.listeners.values()]) {
-    if (programOf(listener.program) === program) yield* closeListener(device, listener);
+    if (programOf(listener.program) === program) yield* endService(device, listener);
   }
+  yield* endIds(device, program);
   for (const qp of own(state.queuePairs, isOwn)) yield* endQueuePair(device, { ...qp, device });
   for (const mw of [...state.windows.values()].filter(({ pd }) => isOwn(pd))) {
     yield* deallocMw({ ...mw, pd: bound(mw.pd) });
@@ -63,15 +68,26 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/** Requests that no program will answer are rejected; later ones find no service. */
-function* closeListener(device: CmDevice, listener: CmListener): Steps<void> {
+/** Ids of librdmacm: connections of queue pairs that are not theirs end, and requests for one. */
+function* endIds(device: CmDevice, program: string): Steps<void> {
   const { agent } = device.cm;
-  agent.listeners.delete(listener.serviceId);
+  const isOwn = (sink: CmSink | undefined) =>
+    sink !== undefined && programOf(sink.program) === program;
+  const output: CmOutput = { send: [], signals: new Set() };
+  const context = { now: device.cpu.now, output };
   for (const endpoint of [...agent.endpoints.values()]) {
-    if (endpoint.listener !== listener || endpoint.phase !== "req-received") continue;
-    const reason = REJECT_REASON.invalidServiceId;
-    yield* sendRej(device, endpoint, rejFor(endpoint.req!, { reason }));
+    const isQueuePairs = endpoint.qpn !== undefined && device.state.queuePairs.has(endpoint.qpn);
+    if (!isOwn(endpoint.sink) || isQueuePairs) continue;
+    disconnectEndpoint(agent, endpoint, context);
+    endpoint.sink = undefined;
   }
+  for (const request of [...agent.sidr.values()]) {
+    if (request.phase === "sent" && isOwn(request.sink)) cancelService(agent, request);
+  }
+  for (const channel of [...agent.channels]) if (isOwn(channel)) agent.channels.delete(channel);
+  agent.timers.splice(0, agent.timers.length, ...agent.timers.filter(({ sink }) => !isOwn(sink)));
+  if (output.send.length > 0) wakeCm(device);
+  yield* emit(device, output);
 }
 
 /** The peer of a connection, or of one that was being made, learns of its end. */
@@ -84,8 +100,7 @@ function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
     const message = rejFor((rep ?? req)!, { reason: REJECT_REASON.noResources });
     yield* sendRej(device, endpoint, message);
   }
-  const peer = { qpn: rep?.localQpn ?? req?.localQpn ?? 0 };
-  yield* disconnect({ device, qp, endpoint, peer });
+  yield* disconnect({ device, qp, endpoint });
 }
 
 /** Address handles exist in the driver only: they end with their domain, if nothing else uses it. */

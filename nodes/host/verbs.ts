@@ -4,10 +4,41 @@
  * only.
  */
 import { createAh, createAhFromWc, destroyAh } from "./verbs/address_handle.ts";
-import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
+import { resetAgent } from "./cm/cm_agent.ts";
+import { makeCmAgent } from "./cm/cm_state.ts";
 import { connect } from "./cm/connect.ts";
-import { CM_SIGNAL, disconnect, noteActivity, refused } from "./cm/connection.ts";
-import { accept, listen, listening, nextEvent, reject, waitEvent } from "./cm/listen.ts";
+import {
+  CM_SIGNAL,
+  disconnect,
+  disconnecting,
+  isDisconnected,
+  noteActivity,
+  refused,
+  waitDisconnect,
+} from "./cm/connection.ts";
+import { accept, listen, listening, nextEvent, reject, unlisten, waitEvent } from "./cm/listen.ts";
+import {
+  rdmaAccept,
+  rdmaConnect,
+  rdmaDisconnect,
+  rdmaEstablish,
+  rdmaInitQpAttr,
+  rdmaNotify,
+  rdmaReject,
+} from "./cm/rdma_connect.ts";
+import { rdmaAckCmEvent, rdmaEventsOf, rdmaGetCmEvent } from "./cm/rdma_event.ts";
+import {
+  rdmaBindAddr,
+  rdmaCreateEventChannel,
+  rdmaCreateId,
+  rdmaCreateQp,
+  rdmaDestroyEventChannel,
+  rdmaDestroyId,
+  rdmaDestroyQp,
+  rdmaListen,
+  rdmaResolveAddr,
+  rdmaResolveRoute,
+} from "./cm/rdma_id.ts";
 import {
   createCq,
   destroyCq,
@@ -22,7 +53,15 @@ import {
   getChannelEvent,
   getCqEvent,
 } from "./verbs/comp_channel.ts";
-import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import {
+  endPoll,
+  nextPoll,
+  startPoll,
+  wcFlags,
+  wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
+} from "./verbs/extended_cq.ts";
 import { openEventQueue } from "./verbs/event_queue.ts";
 import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
@@ -34,11 +73,20 @@ import {
   querySrq,
 } from "./verbs/shared_receive_queue.ts";
 import { wrAbort, wrAdd, wrComplete, wrStart } from "./verbs/work_batch.ts";
-import { failed, getAsyncEvent, initDevice, must, ProgramError } from "./verbs/device.ts";
+import {
+  ackAsyncEvent,
+  failed,
+  getAsyncEvent,
+  initDevice,
+  must,
+  newContext,
+  ProgramError,
+} from "./verbs/device.ts";
 import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
 import { attachMcast, detachMcast } from "./verbs/multicast.ts";
 import {
   adviseMr,
+  allocNullMr,
   allocPd,
   deallocPd,
   deregMr,
@@ -62,6 +110,20 @@ import {
   queryQp,
   resizeQp,
 } from "./verbs/queue_pair.ts";
+import {
+  getDeviceList,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+} from "./verbs/query/query_device.ts";
+import {
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryPort,
+  queryQpDataInOrder,
+} from "./verbs/query/query_port.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device, DeviceOptions } from "./verbs/objects.ts";
@@ -73,6 +135,7 @@ const verbs = {
   importPd,
   importMr,
   regMr,
+  allocNullMr,
   reregMr,
   adviseMr,
   madvise,
@@ -90,6 +153,8 @@ const verbs = {
   nextPoll,
   endPoll,
   wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
   wcFlags,
   createCompChannel,
   destroyCompChannel,
@@ -97,6 +162,7 @@ const verbs = {
   getCqEvent,
   ackCqEvents,
   getAsyncEvent,
+  ackAsyncEvent,
   waitCompletion,
   createQp,
   modifyQp,
@@ -134,8 +200,42 @@ const verbs = {
   listening,
   accept,
   reject,
+  unlisten,
   noteActivity,
+  waitDisconnect,
+  disconnecting,
+  isDisconnected,
   disconnect,
+  rdmaCreateEventChannel,
+  rdmaDestroyEventChannel,
+  rdmaCreateId,
+  rdmaDestroyId,
+  rdmaBindAddr,
+  rdmaListen,
+  rdmaResolveAddr,
+  rdmaResolveRoute,
+  rdmaCreateQp,
+  rdmaDestroyQp,
+  rdmaInitQpAttr,
+  rdmaConnect,
+  rdmaEstablish,
+  rdmaAccept,
+  rdmaReject,
+  rdmaNotify,
+  rdmaDisconnect,
+  rdmaGetCmEvent,
+  rdmaAckCmEvent,
+  rdmaEventsOf,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+  getDeviceList,
+  queryPort,
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryQpDataInOrder,
   failed,
   refused,
   must,
@@ -148,14 +248,15 @@ export interface OpenDevice extends CmDevice {
   readonly verbs: Verbs;
 }
 
-/** The same device, bound to a program on another core. */
+/** The same context, on another core. */
 export function deviceOn(
-  { state, cm, verbs, weight, privileged }: OpenDevice,
+  { state, context, cm, verbs, weight, privileged }: OpenDevice,
   cpu: Cpu,
 ): OpenDevice {
   return {
     cpu,
     state,
+    context,
     cm,
     verbs,
     ...(weight !== undefined && { weight }),
@@ -164,13 +265,13 @@ export function deviceOn(
 }
 
 /**
- * ibv_open_device again: another context on the device, over the same core. Contexts differ in
- * their privileges and in the program that holds an object; objects belong to the RNIC, so keys are
+ * ibv_open_device again: another context on the device, over the same core. Each has the asynchronous
+ * events of the objects made by it, and contexts differ in their privileges; objects belong to the RNIC, so keys are
  * the same in all contexts. The emulator's programs share one address space, so a handle suffices
  * to import an object, without a file descriptor.
  */
 export function openContext(device: OpenDevice): OpenDevice {
-  return deviceOn(device, device.cpu);
+  return { ...device, context: newContext() };
 }
 
 /**
@@ -190,9 +291,10 @@ export function* openDevice(
     const { card } = cpu;
     try {
       const state = yield* initDevice(cpu, plan, options);
-      yield* openEvents({ cpu, state }, plan);
-      const cm: CmState = { agent, gsi: yield* openGsi({ cpu, state }) };
-      return { cpu, state, cm, verbs };
+      const device = { cpu, state, context: newContext() };
+      yield* openEvents(device, plan);
+      const cm: CmState = { agent, gsi: yield* openGsi(device) };
+      return { ...device, cm, verbs };
     } catch (error) {
       if (isRefusal(error, cpu, card)) throw error;
     }

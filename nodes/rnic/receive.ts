@@ -28,6 +28,11 @@ export function receiveFrame(device: Device, frame: Frame): void {
   counters.framesIn++;
   counters.bytesIn += frame.bytes.length;
   if (device.congestion !== undefined && obeyPause(device, frame)) return;
+  takeFrame(device, frame);
+}
+
+/** A frame that has arrived at the port, or that the card has turned round inside: no port counter has that. */
+export function takeFrame(device: Device, frame: Frame): void {
   if (isOverrun(device)) return drop(device, "receive-overrun");
   const packet = frame.packet ?? decodePacket(frame.bytes);
   if (isRefusal(packet)) return drop(device, "undecodable");

@@ -46,10 +46,11 @@ import {
 } from "./queues/paused_queue.ts";
 import { takeWaiting } from "./queues/context.ts";
 import { finishLoad, takeSpace } from "./queues/queue_information.ts";
-import { receiveFrame, takePackets } from "./receive.ts";
+import { receiveFrame, takeFrame, takePackets } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
 import { resumeDoorbell, runSchedule, writeRegister } from "./schedule.ts";
 import { hasTurns } from "./turns.ts";
+import { loopbackWakeAt, takeLooped } from "./transmit/loopback.ts";
 import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.ts";
 import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
@@ -79,6 +80,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   let device = createDevice(name, plan, options);
   /** A card whose host has no power is held off, and pristine when it comes back. */
   let isHeldOff = false;
+  let isPortUp = true;
   const processingPs = rnicProcessingPs(plan.timing);
   const journal = createJournal(plan);
   device.journal = journal;
@@ -97,11 +99,14 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         survivePowerFailure(journal, { up: input.up, now, send, out });
       }
     }
+    if (input.kind === "link" && input.port === PORTS.rnicNetwork) isPortUp = input.up;
     if (isHeldOff) return;
+    device.isPortUp = isPortUp;
     if (input.kind === "power") device.startedAt = now;
     device.now = now;
     device.out = out;
     takeInput(device, input);
+    receiveLooped(device);
     if (device.pageEvents.length > 0) raisePageFaults(device);
     if (device.hints !== undefined) serveHints(device, device.hints);
     if (device.coherence !== undefined) serveCoherence(device, device.coherence);
@@ -130,6 +135,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         device.deadlines.earliest,
         device.dma.reading.peek()?.at ?? NEVER,
         transmitterWakeAt(device),
+        loopbackWakeAt(device),
         stagedWakeAt(device),
         pageFaultWakeAt(device),
         pausesWakeAt(device),
@@ -179,6 +185,13 @@ function takeInput(device: Device, input: Input): void {
       return;
     case "power":
       return;
+  }
+}
+
+function receiveLooped(device: Device): void {
+  for (let frame = takeLooped(device); frame !== undefined; frame = takeLooped(device)) {
+    device.stageAt = device.now + device.timing.receivePs;
+    takeFrame(device, frame);
   }
 }
 

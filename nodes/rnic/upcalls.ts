@@ -106,6 +106,6 @@ function frameSent(device: Device, frame: TxFrame, sent: PacketIn): void {
 /** The host refused the DMA read of a data frame's payload. */
 function frameFailed(device: Device, frame: TxFrame): void {
   const { qp, work } = frame;
-  if (work !== undefined) fail(device, qp, { work, status: "LOC_PROT_ERR" });
+  if (work !== undefined) fail(device, qp, { work, fault: "dma-refused" });
   else readFrameFailed(device, qp, frame);
 }

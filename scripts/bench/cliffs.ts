@@ -59,7 +59,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { qps, depth, messages, bytes, startPs } = options as unknown as Job;
   const pd = allocPd(device);
   const cq: Cq = must(yield* createCq(device, { entries: 2 * depth }));
-  const mr: Mr = must(yield* regMr(pd, cpu.allocate(MESSAGE_BYTES), { access: [] }));
+  const mr: Mr = must(yield* regMr(pd, cpu.allocate(MESSAGE_BYTES), { access: 0 }));
   const connections: Connection[] = [];
   const caps = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
   while (connections.length < qps) {

@@ -121,7 +121,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { bytes, messages, depth } = options as unknown as Load;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * depth }));
-  const mr = must(yield* regMr(pd, cpu.allocate(bytes), { access: [] }));
+  const mr = must(yield* regMr(pd, cpu.allocate(bytes), { access: 0 }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
   const connection = yield* connect(device, { to: "b", service: "sink", qp });
   if (refused(connection)) throw new ProgramError(`b refuses: ${connection.reason}`);

@@ -40,7 +40,7 @@ export function* traffic({ cpu, device, options }: ProgramContext): Steps<void> 
   const job = options as unknown as Traffic;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * job.depth }));
-  const mr = must(yield* regMr(pd, cpu.allocate(job.bytes), { access: [] }));
+  const mr = must(yield* regMr(pd, cpu.allocate(job.bytes), { access: 0 }));
   const connections: Connection[] = [];
   for (let i = 0; i < job.qps; i++) {
     connections.push(yield* open(device, job, { pd, cq }));

@@ -1,6 +1,7 @@
 /** `rack kill` and `rack start`: the power of devices, and the service processes. */
 import type { Command } from "commander";
-import { formatTime } from "../../fabric/base/time.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { countOf } from "../../console/checks/finding.ts";
 import {
   awaitService,
   isService,
@@ -9,9 +10,10 @@ import {
   killService,
   startDevice,
 } from "../../console/rack/live/power.ts";
+import { shutDownHost } from "../../console/rack/live/shutdown.ts";
 import { findUp, withRack } from "../../console/rack/live/racks.ts";
-import { addLiveOptions, type LiveFlags, timeOf } from "./options.ts";
-import { printResult } from "./output.ts";
+import { addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
+import { printResult, say } from "./output.ts";
 
 interface PowerFlags extends LiveFlags {
   readonly at?: string;
@@ -29,6 +31,17 @@ export function addPower(program: Command): void {
         "\nExample:\n  rack kill b\n  rack kill b --at 2.5ms",
     )
     .action(kill);
+  addLiveOptions(program.command("shutdown <host>"))
+    .description("shut a host down in order: programs end, shared regions go home, caches to SCM")
+    .option("--within <time>", "its power goes off so long after the begin, done or not", "1ms")
+    .option("--timeout <seconds>", "how long to wait", "120")
+    .addHelpText(
+      "after",
+      "\nReturns when its power is off; the exit code is 1 where that came before all was done." +
+        "\nAs `{ at: 80us, shutdown: b, within: 1ms }` among a scenario's faults.\n" +
+        "\nExample:\n  rack shutdown b --within 2ms\n  rack start b",
+    )
+    .action(shutDown);
   addLiveOptions(program.command("start <node>"))
     .description("give a device its power back; or wait for timekeeper or nats to be back")
     .option("--accept-damage", "go on with what there is of a host's damaged SCM file")
@@ -53,6 +66,35 @@ async function kill(node: string, flags: PowerFlags): Promise<void> {
     const text = `${nodes.join(", ")}: power failed at ${formatTime(at)}`;
     printResult(flags, { node, nodes, atPs: at }, text);
   }
+}
+
+interface ShutDownFlags extends LiveFlags {
+  readonly within: string;
+  readonly timeout: string;
+}
+
+async function shutDown(host: string, flags: ShutDownFlags): Promise<void> {
+  const options = {
+    withinPs: timeOf("--within", flags.within, { least: 1, expected: "a time > 0 such as 1ms" }),
+    timeoutSeconds: whole("--timeout", flags.timeout, { least: 1, most: 86_400 }),
+    onHeld: ({ now }: { readonly now: Time }) =>
+      say(`Time is held at ${formatTime(now)}: the shutdown waits for rack resume, step or until`),
+  };
+  const done = await withRack(flags.run, (link) => shutDownHost(link, host, options));
+  const { nodes, begun, complete, offAt, stopped, regions, lines } = done;
+  const counts = { programs: stopped, regions, lines };
+  const what = [
+    countOf(stopped, "program"),
+    ...(regions.length > 0 ? [`shared ${regions.join(", ")}`] : []),
+    `${countOf(lines, "line")} of SCM`,
+  ].join(", ");
+  printResult(
+    flags,
+    { host, nodes, atPs: begun, completePs: complete, offPs: offAt, ...counts },
+    `${host}: shut down at ${formatTime(begun)}, done after ${
+      formatTime(complete - begun)
+    } (${what}); power off at ${formatTime(offAt)}`,
+  );
 }
 
 async function start(node: string, flags: PowerFlags): Promise<void> {

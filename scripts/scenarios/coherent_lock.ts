@@ -8,10 +8,7 @@
  *
  *   rack run scripts/scenarios/coherent_lock.yaml
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import { timeOption } from "../../nodes/host/own_options.ts";
+import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {
   countMessages,
   isPowered,

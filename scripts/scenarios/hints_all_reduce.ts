@@ -7,13 +7,20 @@
  *
  *   rack run scripts/scenarios/hints_all_reduce.yaml
  */
-import type { HintMessage } from "../../fabric/wire/roce/hint.ts";
-import { HINT_KINDS } from "../../fabric/wire/roce/hint_eth.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
-import type { ConnectionQp } from "../../nodes/host/cm/connection.ts";
+import {
+  type Connection,
+  type ConnectionQp,
+  type Cq,
+  HINT_KINDS,
+  type HintMessage,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
+  type Mr,
+  type ProgramContext,
+  type SendRequest,
+  type Steps,
+} from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
 import { countersOf } from "./peer.ts";
 
@@ -119,7 +126,9 @@ function* connectRing(
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 64 + 4 * pieces }));
   const buffer = cpu.allocate(bytes + bytes / ring.length * (ring.length - 1));
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+  const mr = v.must(
+    yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+  );
   const listener = v.must(v.listen(device, SERVICE));
   const receives = PASSES * 2 * (ring.length - 1);
   const maxSendWr = 2 * pieces, maxRecvWr = Math.max(receives, maxSendWr);
@@ -217,7 +226,7 @@ function* step(
       opcode: isLast ? "write-immediate" : "write",
       sges: [v.sge(mr, from + i * pieceBytes, pieceBytes)],
       remote: { va: va + to + i * pieceBytes, rkey },
-      signaled: isLast,
+      sendFlags: isLast ? IBV_SEND_SIGNALED : 0,
     };
   });
   v.must(yield* v.postSend(toRight.qp, pieces));

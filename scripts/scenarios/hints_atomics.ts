@@ -6,11 +6,17 @@
  *
  *   rack run scripts/scenarios/hints_atomics.yaml
  */
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import { summarize } from "../../nodes/host/programs/common/summary.ts";
-import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type Connection,
+  type Cq,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  type Mr,
+  type ProgramContext,
+  type SendRequest,
+  type Steps,
+  summarize,
+} from "rackmesh";
 import { admit, connectTo, countersOf, type Counts, microseconds, remoteOf } from "./peer.ts";
 
 const SERVICE = "atomics";
@@ -37,7 +43,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(64);
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteAtomic"] }));
+  const mr = v.must(
+    yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC }),
+  );
   const listener = v.must(v.listen(device, SERVICE));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
   let before: Counts = {};
@@ -90,7 +98,9 @@ function* measure(context: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const count = Number(options.queuePairs), depth = Number(options.depth);
   const cq = v.must(yield* v.createCq(device, { entries: 2 * count * depth }));
-  const mr = v.must(yield* v.regMr(pd, cpu.allocate(WORD_BYTES), { access: ["localWrite"] }));
+  const mr = v.must(
+    yield* v.regMr(pd, cpu.allocate(WORD_BYTES), { access: IBV_ACCESS_LOCAL_WRITE }),
+  );
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2 * depth, maxRecvWr: 2 };
   const privateData = Uint8Array.of(options.stores === true ? 1 : 0);
   const connections: Connection[] = [];

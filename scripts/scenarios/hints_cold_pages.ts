@@ -6,10 +6,16 @@
  *
  *   rack run scripts/scenarios/hints_cold_pages.yaml
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type Connection,
+  type Cq,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  type Mr,
+  type ProgramContext,
+  type SendRequest,
+  type Steps,
+} from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
 import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
 
@@ -29,7 +35,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   for (let i = 0; i < 2 * Number(options.clients); i++) {
     const request = yield* nextRequest(device, listener);
     const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
-    const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+    const mr = v.must(
+      yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+    );
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
     const connection = yield* admit({ device, listener }, request, { qp, mr });
     // The client disconnects when it has measured.
@@ -55,7 +63,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const bytes = Number(options.bytes), ahead = Number(options.ahead), to = "server";
   const mr = v.must(
-    yield* v.regMr(pd, cpu.allocate(Math.max(bytes, ahead)), { access: ["localWrite"] }),
+    yield* v.regMr(pd, cpu.allocate(Math.max(bytes, ahead)), { access: IBV_ACCESS_LOCAL_WRITE }),
   );
   for (const behind of [0, ahead]) {
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };

@@ -7,11 +7,18 @@
  *
  *   rack run scripts/scenarios/hints_hostile.yaml
  */
-import type { HintEntry, HintGroup, HintMessage } from "../../fabric/wire/roce/hint.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type Connection,
+  type CrashView,
+  type HintEntry,
+  type HintGroup,
+  type HintMessage,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  type ProgramContext,
+  type Steps,
+} from "rackmesh";
 import { connectTo, countersOf, microseconds } from "./peer.ts";
 
 const SERVICE = "hostile", PAGE = 4096;
@@ -83,7 +90,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       const isTenant = role === ROLES.tenant;
       const known = clients.get(isTenant ? "tenant" : "attacker");
       const pd = known?.pd ?? v.allocPd(device);
-      const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+      const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
       const buffer = known === undefined ? cpu.allocate(bytes) : undefined;
       const mr = buffer && v.must(yield* v.regMr(pd, buffer, { access }));
       const target = known?.target ??
@@ -140,7 +147,7 @@ function* work({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(2 * PAGE);
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"], pin: true }));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE, pin: true }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   const to = String(options.to), privateData = Uint8Array.of(ROLES.tenant);
   const connection = yield* connectTo(device, { to, service: SERVICE, qp, privateData });
@@ -235,7 +242,7 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
     // The tenant's queue pairs, by true numbers, and any.
     case "others":
       return [
-        announce(round, [{ ...tenant, entries: [entryOf(tenant)] }]),
+        announce(round, [{ ...endsOf(tenant), entries: [entryOf(tenant)] }]),
         announce(round, [{ ...ends, destQpn: draw(2 ** 24), entries: [entryOf(own)] }]),
       ];
     // All of its memory, and pages that do not lie together, so that each is a page request.
@@ -262,6 +269,10 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
       ];
     }
   }
+}
+
+function endsOf({ sourceQpn, destQpn }: Target): Pick<HintGroup, "sourceQpn" | "destQpn"> {
+  return { sourceQpn, destQpn };
 }
 
 function entryOf({ va, rkey }: Pick<Target, "va" | "rkey">): HintEntry {

@@ -5,9 +5,13 @@
  *
  *   rack run scripts/scenarios/hints_many_queues.yaml
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type Connection,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  type ProgramContext,
+  type Steps,
+} from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
 import { admit, connectTo, countersOf, type Counts, remoteOf } from "./peer.ts";
 
@@ -22,7 +26,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(Number(options.queuePairs) * Number(options.bytes));
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+  const mr = v.must(
+    yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+  );
   const listener = v.must(v.listen(device, SERVICE));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
   let before: Counts = {};
@@ -52,7 +58,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const count = Number(options.queuePairs), bytes = Number(options.bytes);
   const cq = v.must(yield* v.createCq(device, { entries: 2 * count }));
-  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
   const connections: Connection[] = [];
   const carriers = options.carrier === true ? 1 : 0;

@@ -2,8 +2,7 @@
  * What the programs of hints say of a workload (H-30): a client what it took, its server what its card has
  * counted meanwhile. `rack run` puts both into a row of one table (`console/reports/hint_report.ts`).
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import type { ProgramContext, Steps } from "rackmesh";
 import { countersOf, type Counts } from "./peer.ts";
 
 type Cpu = ProgramContext["cpu"];

@@ -5,10 +5,17 @@
  *
  *   rack run scripts/scenarios/hints_ways.yaml
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Cq, Mr, Pd, SendRequest } from "../../nodes/host/verbs/objects.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type Connection,
+  type Cq,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  type Mr,
+  type Pd,
+  type ProgramContext,
+  type SendRequest,
+  type Steps,
+} from "rackmesh";
 import { admit, connectTo, countersOf, microseconds, remoteOf } from "./peer.ts";
 
 const SERVICE = "ways";
@@ -63,7 +70,9 @@ function* serve(context: ProgramContext): Steps<void> {
       const [mark] = event.request.privateData;
       const carrier = (["rc", "uc"] as const).find((type) => CARRIERS[type] === mark);
       const buffer = cpu.allocate(Number(options.ahead) + Number(options.bytes));
-      const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+      const mr = v.must(
+        yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+      );
       const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
       const own = { ...qp, ...(carrier && { type: carrier, hints: "carrier" as const }) };
       connections.push(yield* admit({ device, listener }, event.request, { qp: own, mr }));
@@ -89,7 +98,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const cq = v.must(yield* v.createCq(device, { entries: 32 }));
   const ahead = Number(options.ahead), bytes = Number(options.bytes);
   const buffer = cpu.allocate(Math.max(bytes, ahead));
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const by = wayOf(options.by);
   if (by === "group") yield* joinGroup(context, pd, cq);
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };

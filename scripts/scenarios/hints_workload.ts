@@ -9,11 +9,18 @@
  * `huge` is written twice: what it takes longer the first time is its stall. The next client starts when the one
  * before has ended, so that what the server's card counts is one client's.
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import { sizeOption } from "../../nodes/host/own_options.ts";
+import {
+  type Connection,
+  type Cq,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  type Mr,
+  type ProgramContext,
+  type SendRequest,
+  sizeOption,
+  type Steps,
+} from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
 import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
 
@@ -61,7 +68,7 @@ function* serve(context: ProgramContext): Steps<void> {
   for (let left = Number(options.clients); left > 0; left--) {
     const request = yield* nextRequest(device, listener);
     const buffer = cpu.allocate(count * stride);
-    const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+    const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     const mr = v.must(yield* v.regMr(pd, buffer, { access }));
     const isRpc = workload === "rpc";
     const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
@@ -108,7 +115,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 4 * depth + 16 }));
-  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   const isRpc = workload === "rpc";
   const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };

@@ -1,13 +1,19 @@
 /**
  * An example of a user's protocol: a log in another host's SCM; each record is appended with a
- * WRITE and made persistent with a READ behind it. Copy it and change it; it imports types only.
+ * WRITE and made persistent with a READ behind it. Copy it and change it; it imports `rackmesh` alone.
  *
  * The same file runs on both hosts (`my_protocol.yaml`): as `role: server` it offers the region
  * `log` of its SCM, as `role: client` it appends `records` records to it. Virtual time may pass at
  * every `yield*`. A verb returns a value or an error; `must` ends the program on an error.
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  must,
+  type ProgramContext,
+  type Steps,
+} from "rackmesh";
 
 const SERVICE = "mylog";
 const RECORD_BYTES = 64;
@@ -17,11 +23,11 @@ export default function* myProtocol(context: ProgramContext): Steps<void> {
 }
 
 function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
-  const { allocPd, createCq, regMr, listen, waitEvent, accept, must } = device.verbs;
+  const { allocPd, createCq, regMr, listen, waitEvent, accept } = device.verbs;
   const { at: offset, bytes: length } = (options.regions as Regions).log;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   const log = must(yield* regMr(pd, cpu.scm, { offset, length, access }));
   const listener = must(listen(device, SERVICE));
   for (;;) {
@@ -38,12 +44,12 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
 }
 
 function* append({ cpu, device, options }: ProgramContext): Steps<void> {
-  const { allocPd, createCq, regMr, connect, refused, disconnect, must } = device.verbs;
+  const { allocPd, createCq, regMr, connect, refused, disconnect } = device.verbs;
   const { postSend, waitCompletion, sge } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(2 * RECORD_BYTES);
-  const mr = must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   const connection = yield* connect(device, { to: String(options.to), service: SERVICE, qp });
   if (refused(connection)) return cpu.report("result", { program: "my_protocol", ...connection });
@@ -61,7 +67,7 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
           opcode: "write",
           sges: [sge(mr, 0, RECORD_BYTES)],
           remote: { va, rkey },
-          signaled: false,
+          sendFlags: 0,
         },
         // Responses are ordered: when the READ's byte has arrived, it has flushed the WRITE before
         // it (P-10).

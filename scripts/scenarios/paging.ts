@@ -6,10 +6,16 @@
  *
  *   rack run scripts/scenarios/paging.yaml
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type Connection,
+  type Cq,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_ADVISE_MR_FLAG_FLUSH,
+  type Mr,
+  type ProgramContext,
+  type Steps,
+} from "rackmesh";
 import { admit, connectTo, countersOf, microseconds, nextRequest, remoteOf } from "./peer.ts";
 
 const SERVICE = "paging";
@@ -35,7 +41,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(Number(options.bytes));
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite", "remoteWrite"] }));
+  const mr = v.must(
+    yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+  );
   const listener = v.must(v.listen(device, SERVICE));
   const request = yield* nextRequest(device, listener);
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
@@ -49,7 +57,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       yield* v.madvise(device, { buffer, advice: "pageout" });
     } else if (order.immData === ORDERS.prefetch) {
       const sges = [v.sge(mr)];
-      v.must(yield* v.adviseMr({ pd, sges, advice: "prefetchWrite", flush: true }));
+      v.must(
+        yield* v.adviseMr({ pd, sges, advice: "prefetchWrite", flags: IBV_ADVISE_MR_FLAG_FLUSH }),
+      );
     } else {
       yield* tell({ cpu, device, options });
     }
@@ -71,7 +81,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const bytes = Number(options.bytes);
-  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   for (const to of String(options.servers).split(" ")) {
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
     const connection = yield* connectTo(device, { to, service: SERVICE, qp });
@@ -125,7 +135,7 @@ function* order(
 ): Steps<void> {
   const v = device.verbs;
   v.must(
-    yield* v.postSend(connection.qp, { opcode: "send-immediate", immediate, signaled: false }),
+    yield* v.postSend(connection.qp, { opcode: "send-immediate", immediate, sendFlags: 0 }),
   );
   const [answer] = yield* v.waitCompletion(cq);
   if (answer!.status !== "SUCCESS") throw new Error(`The order ended with ${answer!.status}`);

@@ -2,13 +2,18 @@
  * What programs of these scenarios share: how a client comes to a server's memory, whose place is the private data of
  * the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and what the host's card has counted.
  */
-import type { Time } from "../../fabric/base/time.ts";
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { ConnectOptions } from "../../nodes/host/cm/connect.ts";
-import type { AcceptOptions, ConnectRequest, Listener } from "../../nodes/host/cm/listen.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type {
+  AcceptOptions,
+  Connection,
+  ConnectOptions,
+  ConnectRequest,
+  Listener,
+  Mr,
+  ProgramContext,
+  SendRequest,
+  Steps,
+  Time,
+} from "rackmesh";
 
 type Device = ProgramContext["device"];
 export type Counts = Readonly<Record<string, number>>;

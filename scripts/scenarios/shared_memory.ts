@@ -3,15 +3,28 @@
  * cards and, for comparison (C-11), on memory behind PCIe cards, where the home computer uses its own memory and the
  * others send it READs, WRITEs and atomics and wait for each.
  */
-import type { Connection } from "../../nodes/host/cm/connection.ts";
-import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
-import { formatTime, PS_PER_MS, type Time } from "../../fabric/base/time.ts";
-import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
-import { sizeOption, timeOption } from "../../nodes/host/own_options.ts";
-import type { Buffer } from "../../nodes/host/memory/address_map.ts";
-import { type LatencySummary, summarize } from "../../nodes/host/programs/common/summary.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import type { Cq, Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import {
+  type Buffer,
+  type Connection,
+  type Cq,
+  type CrashView,
+  formatTime,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  type LatencySummary,
+  type Mr,
+  type ProgramContext,
+  PS_PER_MS,
+  type Region,
+  type SendRequest,
+  sizeOption,
+  type Steps,
+  summarize,
+  type Time,
+  timeOption,
+} from "rackmesh";
 import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
 
 export const LINE_BYTES = 64;
@@ -95,7 +108,8 @@ function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(sizeOption(options, "bytes"));
-  const access = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC;
   const mr = v.must(yield* v.regMr(pd, buffer, { access }));
   const listener = v.must(v.listen(device, SERVICE));
   const begin = cpu.now, deadline = begin + patienceOf(options);
@@ -147,7 +161,7 @@ function* reachMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const bytes = sizeOption(options, "bytes");
-  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   yield* cpu.sleep(LISTENS_PS);
   const to = cpu.host.replace(/^far\d*/, "home");

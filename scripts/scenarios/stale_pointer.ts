@@ -5,8 +5,13 @@
  *
  *   rack run scripts/scenarios/stale_pointer.yaml
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  type ProgramContext,
+  type Steps,
+} from "rackmesh";
 import { admit, connectTo, countersOf, nextRequest, remoteOf } from "./peer.ts";
 
 const SERVICE = "stale";
@@ -24,7 +29,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const listener = v.must(v.listen(device, SERVICE));
   for (let i = 0; i < Number(options.clients); i++) {
     const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-    const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+    const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     const words = cpu.allocate(Number(options.posts) * WORD_BYTES);
     const mr = v.must(yield* v.regMr(pd, words, { access }));
     const request = yield* nextRequest(device, listener);
@@ -39,8 +44,10 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 64 }));
   const bytes = posts * WORD_BYTES;
-  const numbers = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
-  const seen = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: ["localWrite"] }));
+  const numbers = v.must(
+    yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }),
+  );
+  const seen = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 8 };
   const connection = yield* connectTo(device, { to: String(options.to), service: SERVICE, qp });
   const before = yield* countersOf(cpu);

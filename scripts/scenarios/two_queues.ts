@@ -7,10 +7,17 @@
  *
  * With `tail: same` the tail goes over the record's queue pair, behind it, and the log is safe.
  */
-import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
-import type { Mr, Qp } from "../../nodes/host/verbs/objects.ts";
-import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  type CrashView,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  type Mr,
+  type ProgramContext,
+  type Qp,
+  type RecoveryContext,
+  type Steps,
+} from "rackmesh";
 
 const SERVICE = "twoqs";
 /** The tail has a line of its own before the records. */
@@ -40,7 +47,7 @@ function* serve({ cpu, device }: ProgramContext, options: LogOptions): Steps<voi
   const { at: offset, bytes: length } = options.regions.log;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   const log = must(yield* regMr(pd, cpu.scm, { offset, length, access }));
   const listener = must(listen(device, SERVICE));
   for (;;) {
@@ -66,7 +73,7 @@ function* append({ cpu, device }: ProgramContext, options: LogOptions): Steps<vo
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(options.bytes + 64);
-  const mr = must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const ways: Way[] = [];
   for (let i = 0; i < 2; i++) {
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
@@ -111,12 +118,12 @@ function* write(
 ): Steps<void> {
   const { postSend, sge, must } = device.verbs;
   const { mr, from, length, at } = what;
-  const va = way.va + at;
+  const { rkey } = way, va = way.va + at;
   const back = sge(mr, mr.length - 8, 1);
   must(
     yield* postSend(way.qp, [
-      { opcode: "write", signaled: false, sges: [sge(mr, from, length)], remote: { ...way, va } },
-      { opcode: "read", sges: [back], remote: { ...way, va: va + length - 1 } },
+      { opcode: "write", sendFlags: 0, sges: [sge(mr, from, length)], remote: { va, rkey } },
+      { opcode: "read", sges: [back], remote: { va: va + length - 1, rkey } },
     ]),
   );
 }

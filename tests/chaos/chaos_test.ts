@@ -28,7 +28,12 @@ const SCENARIOS = [
   ["replicated_log", 1],
   ["leaf_spine", 1],
   ["paging", 1],
+  // C-10: memory that computers share.
+  ["coherent_lock_pair", 1],
 ] as const;
+
+/** Few processes, as the others have many. */
+const BY_MACHINE: ReadonlySet<string> = new Set(["paging", "coherent_lock_pair"]);
 
 /** Encodings of hints beside the operation code, one of which each campaign has. */
 const ENCODINGS = ["flagged", "header", "payload"];
@@ -103,7 +108,7 @@ function failuresOf(report: CampaignReport): string {
 /** The scenario of a round does what was done in it, without its record. */
 async function sameAgain({ saved, unsaved, replayed, scenario }: CampaignReport): Promise<void> {
   // An own program draws its random numbers by its path, which is another one from the folder of what is saved.
-  const isOwn = scenario.endsWith("my_protocol.yaml");
+  const isOwn = /(my_protocol|coherent_lock_pair)\.yaml$/.test(scenario);
   if (!isOwn) assert.deepEqual(unsaved, [], `${scenario}: rounds without a scenario`);
   assert.equal(saved.length, isOwn ? 0 : replayed, scenario);
   const [first] = saved;
@@ -125,8 +130,7 @@ describe("rack chaos", () => {
       const saves = ["--save", save, "--json"];
       const isPaging = scenario === "paging";
       const file = isPaging ? await rig.file("paging.yaml", PAGING) : shipped(scenario);
-      // Few processes, as the others have many.
-      const packing = isPaging ? ["--pack", "machine"] : [];
+      const packing = BY_MACHINE.has(scenario) ? ["--pack", "machine"] : [];
       const args = ["chaos", file, ...packing, "--seed", SEED, ...bounds, ...input, ...saves];
       const { code, stdout, stderr } = await rig.run(args, { withinMs: WITHIN_MS });
       assert.ok(stdout !== "", stderr);

@@ -25,8 +25,16 @@ function seen(kind: "sent" | "received", time: number, frame: Uint8Array) {
 const sent = (time: number, frame: Uint8Array) => seen("sent", time, frame);
 const received = (time: number, frame: Uint8Array) => seen("received", time + LATENCY, frame);
 
+/** A frame inside a's card, which takes 10 ps. */
+function looped(end: "sent" | "received", time: number, frame: Uint8Array) {
+  const index = PLAN.nodes.findIndex(({ name }) => name === "a-rnic");
+  const startPs = end === "sent" ? time : time - 10;
+  const at = { kind: "looped", end, time, node: index, event: time } as const;
+  return { ...at, startPs, endPs: startPs + 10, frame: frame.slice() } as const;
+}
+
 function find(
-  all: readonly ReturnType<typeof seen>[],
+  all: readonly (ReturnType<typeof seen> | ReturnType<typeof looped>)[],
   of: { readonly plan?: RackPlan; readonly until?: number } = {},
 ): string[] {
   const { plan = PLAN, until } = of;
@@ -228,5 +236,40 @@ describe("P-41: frames on a cable", () => {
     ];
     assert.deepEqual(find(all, { plan }), []);
     assert.notDeepEqual(find(all), []);
+  });
+});
+
+describe("P-41: frames that a card sends to its own address", () => {
+  const out = (time: number, frame: Uint8Array) => looped("sent", time, frame);
+  const back = (time: number, frame: Uint8Array) => looped("received", time, frame);
+
+  it("come back as they were sent, in order and once", () => {
+    assert.deepEqual(
+      find([out(0, A), back(10, A), out(10, B), out(20, A), back(20, B), back(30, A)]),
+      [],
+    );
+  });
+
+  it("do not come from nowhere, twice, changed, early or out of order", () => {
+    assert.match(find([back(10, A)])[0]!, /a-rnic turns round a frame that it has not sent next/);
+    assert.equal(find([out(0, A), back(10, A), back(11, A)]).length, 1);
+    assert.equal(find([out(0, A), back(10, B)]).length, 1);
+    assert.match(find([out(0, A), back(9, A)])[0]!, /before it has sent it/);
+    assert.equal(find([out(0, A), out(10, B), back(20, B), back(20, A)]).length, 2);
+  });
+
+  it("are not lost, unless the run was over or the card or its host had no power", () => {
+    assert.match(find([out(0, A)])[0]!, /a-rnic never receives what it sent to itself at 0 ps/);
+    assert.deepEqual(find([out(0, A)], { until: 10 }), []);
+    for (const node of ["a-rnic", "a"]) {
+      assert.deepEqual(find([out(0, A)], { plan: planOf([`{ at: 5ps, kill: ${node} }`]) }), []);
+      assert.equal(find([out(0, A)], { plan: planOf([`{ at: 11ps, kill: ${node} }`]) }).length, 1);
+    }
+  });
+
+  it("do not overlap", () => {
+    const wire = new WireLedger(PLAN, livesOf(PLAN, []));
+    for (const each of [out(0, A), out(9, B)]) wire.see(each);
+    assert.match(wire.overlapping[0]!.text, /turns a frame round from 9 ps on/);
   });
 });

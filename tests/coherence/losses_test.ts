@@ -17,6 +17,7 @@ import {
   sharedRack,
   sharedScenario,
 } from "./shared_rack.ts";
+import type { AccessedRecord } from "../../fabric/audit.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 
 const LOSSY = ["a", "b", "c"].flatMap((host) => [
@@ -28,8 +29,8 @@ const LOSSY = ["a", "b", "c"].flatMap((host) => [
 const SMALLEST = ", remoteCache: 1, localCache: 1, slots: 1, entries: 1, writeBacks: 1";
 
 /** Accesses that have ended, by their result. */
-function results({ notes }: RunRecord): Partial<Record<"done" | "lost" | "fenced", number>> {
-  const counts: Partial<Record<"done" | "lost" | "fenced", number>> = {};
+function results({ notes }: RunRecord): Partial<Record<AccessedRecord["result"], number>> {
+  const counts: Partial<Record<AccessedRecord["result"], number>> = {};
   for (const { note } of notes) {
     if (note.kind === "accessed") counts[note.result] = (counts[note.result] ?? 0) + 1;
   }

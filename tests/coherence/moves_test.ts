@@ -174,8 +174,6 @@ describe("copies that move while cables are cut, and cards and hosts die", () =>
         seed,
         placement: PLACES[seed % 2]!,
         memory: seed % 3 === 0 ? "dram" : "scm",
-        // With fewer lines, accesses that a fence has left open overlap in more orders than the checker tries.
-        lines: 8,
         more: SIZES[seed % 5 === 0 ? 1 : 0]!,
         faults: faultsOf(seed),
         accesses: 160,

@@ -12,8 +12,8 @@ import { answered } from "../../console/checks/shared/answered.ts";
 import { singleWriter } from "../../console/checks/shared/single_writer.ts";
 import { findingsOfShared, recordOfShared, type SharedOf, sharedRack } from "./shared_rack.ts";
 
-/** Instants of an undisturbed run that are tried for each fault. */
-const INSTANTS = 6;
+/** Instants of an undisturbed run that are tried for each fault: few in CI, each at which a line changes in a campaign. */
+const INSTANTS = Deno.env.get("RACKMESH_COHERENCE") === "whole" ? Infinity : 6;
 /** How long a machine stays without power, and a cable cut: longer than the lease of 20 µs, and shorter. */
 const OFF_PS = [10, 70] as const;
 
@@ -61,9 +61,10 @@ const STRIKES: Readonly<Record<string, Strike>> = {
 /** Instants at which states of lines change, spread over the run. */
 function instantsOf({ notes }: RunRecord): Time[] {
   const all = notes.flatMap(({ time, note }) => note.kind === "line-state" ? [time] : []);
-  assert.ok(all.length > INSTANTS);
-  return Array.from({ length: INSTANTS }, (_, i) => {
-    const at = all[Math.floor((i + 0.5) * all.length / INSTANTS)]!;
+  const count = Math.min(INSTANTS, all.length);
+  assert.ok(count >= 6);
+  return Array.from({ length: count }, (_, i) => {
+    const at = all[Math.floor((i + 0.5) * all.length / count)]!;
     // Before, at, and after what happens.
     return at + i % 3 - 1;
   });
@@ -74,7 +75,8 @@ function tried(of: SharedOf, strike: Strike): { wrong: string[]; lost: number; r
   const wrong: string[] = [];
   let lost = 0, runs = 0;
   for (const [i, at] of instantsOf(recordOfShared(rack)).entries()) {
-    const offUs = [...OFF_PS, null][i % 3]!;
+    // Each length with each of the instants around a change.
+    const offUs = [...OFF_PS, null][(i + Math.floor(i / 3)) % 3]!;
     const offPs = offUs === null ? null : offUs * PS_PER_US;
     const record = recordOfShared(rack, strike(at, offPs)(rack.plan));
     runs++;
@@ -102,7 +104,7 @@ describe("C-10: power failures of a rack with a shared region", () => {
     for (const [what, strike] of Object.entries(STRIKES)) {
       it(`C-10: ${what}, copies kept ${placement}: survivors are answered, and told what is lost`, () => {
         const { wrong, runs } = tried({ seed: 7, placement, accesses: 40 }, strike);
-        assert.equal(runs, INSTANTS);
+        assert.ok(runs >= 6);
         assert.deepEqual(wrong, []);
       });
     }

@@ -14,13 +14,22 @@ import { loads } from "../../console/checks/shared/loads.ts";
 import { singleWriter } from "../../console/checks/shared/single_writer.ts";
 import { persistence } from "../../console/checks/persistence.ts";
 import { completions } from "../../console/checks/completions.ts";
+import { shutdowns } from "../../console/checks/shutdowns.ts";
 import { silence } from "../../console/checks/silence.ts";
 import { inOrder, type RunRecord } from "../../console/checks/run_record.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
 
-export const CHECKS = [loads, singleWriter, answered, persistence, completions, silence] as const;
+export const CHECKS = [
+  loads,
+  singleWriter,
+  answered,
+  persistence,
+  completions,
+  silence,
+  shutdowns,
+] as const;
 
 export interface SharedOf {
   readonly seed?: number;

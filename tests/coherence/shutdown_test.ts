@@ -5,11 +5,14 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { findingsOf, planOf } from "../../console/checks/record_testing.ts";
+import { shutdowns } from "../../console/checks/shutdowns.ts";
 import { reportsOf } from "../../console/rack/run_variant.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Cpu, Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import type { ShutdownReport } from "../../nodes/host/shutdown.ts";
+import { CommandRig } from "../support/command.ts";
 import { RackBench } from "../support/process_rack.ts";
 import { findingsOfShared, recordOfShared, type SharedOf, sharedRack } from "./shared_rack.ts";
 
@@ -143,13 +146,85 @@ describe("an orderly shutdown", () => {
   });
 });
 
-describe("an orderly shutdown, in several processes", () => {
-  let bench: RackBench;
-  beforeAll(async () => void (bench = await RackBench.open()));
-  afterAll(() => bench.close());
+describe("a shutdown that has too little time", () => {
+  const CUT = "b: its shutdown at 200 us had", END = "and did not end: its power went off at";
 
-  const adds = new URL("./adds_program.ts", import.meta.url).pathname;
-  const SCENARIO = `
+  /** What the checker finds where b is shut down at 200 us. */
+  function foundOf(within: string, program: Program): string[] {
+    const faults = [`{ at: 200us, shutdown: b, within: ${within} }`];
+    const record = recordOfShared(
+      sharedRack({ hosts: ["a", "b"], lines: LINES, faults, program }),
+    );
+    return shutdowns.check(record).map(({ text }) => text);
+  }
+
+  it("C-09: fails the verdict, which names the region that was to be given back", () => {
+    assert.deepEqual(foundOf("15us", program(400)), []);
+    const left = `${CUT} 1 us ${END} 201 us before it had given back its shared region s`;
+    assert.deepEqual(foundOf("1us", program(400)), [left]);
+  });
+
+  it("C-09: names how many programs had not ended", () => {
+    const stubborn: Program = function* ({ cpu }) {
+      while (cpu.now < 300 * PS_PER_US) {
+        try {
+          yield* cpu.sleep(PS_PER_US);
+        } catch {
+          // It takes no notice of the shutdown.
+        }
+      }
+    };
+    // The program, and the service `cm`.
+    const left = `${CUT} 10 us ${END} 210 us before its 2 programs had ended`;
+    assert.deepEqual(foundOf("10us", stubborn), [left]);
+  });
+
+  it("C-09: names how many lines of SCM were not written back", () => {
+    const dirty: Program = function* ({ cpu }) {
+      if (cpu.host !== "b") return;
+      yield* until(cpu, 150);
+      cpu.store(cpu.scm.address, new Uint8Array(64 * 4096).fill(7));
+    };
+    assert.deepEqual(foundOf("1ms", dirty), []);
+    const [text = ""] = foundOf("30us", dirty);
+    const lines = /before it had written back the last (\d+) lines of SCM$/.exec(text)?.[1];
+    assert.ok(Number(lines) > 0 && Number(lines) < 4096, text);
+  });
+
+  it("C-09: is not judged where another power failure cuts it short, or the run ends before", () => {
+    const plan = planOf(["{ at: 10us, shutdown: b, within: 5us }"]);
+    const at = (us: number) => [{ at: us * PS_PER_US, action: "kill", node: "b" }] as const;
+    assert.equal(findingsOf(shutdowns, { plan, power: at(15) }).length, 1);
+    assert.deepEqual(findingsOf(shutdowns, { plan, power: at(14) }), []);
+    assert.deepEqual(findingsOf(shutdowns, { plan, power: at(15), until: 15 * PS_PER_US }), []);
+  });
+
+  it("C-09: rack run says so, and its exit code is 1", async () => {
+    const rig = await CommandRig.open();
+    try {
+      const lines = ["50us", "1us"].map((within, i) => {
+        const path = `${rig.cache}/${i}.yaml`;
+        Deno.writeTextFileSync(path, scenarioOf(`{ at: 100us, shutdown: b, within: ${within} }`));
+        return ["run", path, "--pack", "all"];
+      });
+      const [long, short] = await rig.each(lines);
+      assert.match(long!.stdout, /^ok {3}shutdowns-end-in-time \(1 orderly shutdown\)$/m);
+      assert.equal(long!.code, 0);
+      const text =
+        /^FAIL shutdowns-end-in-time: .*b: its shutdown at 100 us had 1 us and did not end/m;
+      assert.match(short!.stdout, text);
+      assert.equal(short!.code, 1);
+    } finally {
+      await rig.close();
+    }
+  });
+});
+
+const ADDS = new URL("./adds_program.ts", import.meta.url).pathname;
+
+/** Three hosts add to words of a region of a. */
+function scenarioOf(...faults: readonly string[]): string {
+  return `
 name: shared-shutdown
 seed: 5
 defaults: { attach: coherent, scm: { size: 1MiB }, dram: 4MiB, services: none }
@@ -157,12 +232,21 @@ hosts: { a: {}, b: {}, c: {} }
 shared:
   - { name: s, home: a, far: [b, c], bytes: 4KiB, lease: 20us }
 programs:
-  - { on: all, program: ${adds} }
+  - { on: all, program: ${ADDS} }
 faults:
-  - { at: 60us, shutdown: c, within: 60us }
-  - { at: 600us, shutdown: a, within: 60us }
-  - { at: 700us, start: a }
-`;
+${faults.map((fault) => `  - ${fault}\n`).join("")}`;
+}
+
+describe("an orderly shutdown, in several processes", () => {
+  let bench: RackBench;
+  beforeAll(async () => void (bench = await RackBench.open()));
+  afterAll(() => bench.close());
+
+  const SCENARIO = scenarioOf(
+    "{ at: 60us, shutdown: c, within: 60us }",
+    "{ at: 600us, shutdown: a, within: 60us }",
+    "{ at: 700us, start: a }",
+  );
 
   it("C-09: has one digest in one process and in one per machine: a far host and home shut down", async () => {
     const one = await bench.run({ scenario: SCENARIO, packing: "all" });

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
@@ -212,6 +213,31 @@ programs:
     await late.close();
     assert.equal(console.watchers.size, 1);
     await eventually("nobody watches", () => console.watchers.size === 0, { withinMs: 5_000 });
+  });
+
+  it("C-09: shuts a host down in order, at once or when time goes on, and refuses a card", async () => {
+    const power = "POST /racks/{run}/power";
+    const shutDown = { action: "shutdown", node: "b", withinPs: 50 * PS_PER_US };
+    const done = await good(power, {}, { json: shutDown });
+    assert.deepEqual(done.nodes, ["b"]);
+    assert.ok(done.atPs > 50 * PS_PER_US);
+    assert.match(await refused("422 refused", power, {}, { json: shutDown }), /b has no power/);
+    await good("POST /racks/{run}/heal");
+    const short = { ...shutDown, withinPs: 1 };
+    const left = /b's power went off at .*, 1 ps after its shutdown had begun and before/;
+    assert.match(await refused("409 failed", power, {}, { json: short }), left);
+    await good("POST /racks/{run}/heal");
+    const card = { ...shutDown, node: "b-rnic" };
+    assert.match(await refused("422 refused", power, {}, { json: card }), /expected a host/);
+    await good("POST /racks/{run}/time", {}, { json: { order: "pause" } });
+    const held = await good(power, {}, { json: { action: "shutdown", node: "b" } });
+    assert.deepEqual(held, { nodes: [], atPs: null });
+    await good("POST /racks/{run}/time", {}, { json: { order: "resume" } });
+    await eventually("b is off", async () => {
+      const state = await refused("422 refused", power, {}, { json: shutDown }).catch(() => "");
+      return /b has no power/.test(state);
+    });
+    await good("POST /racks/{run}/heal");
   });
 
   it("puts, lists, reads and removes objects by RDMA", async () => {

@@ -201,6 +201,23 @@ describe("The console's page", () => {
     await page.locator('[data-device="b"]:not(.is-off)').waitFor();
   });
 
+  it("C-09: shuts a host down in order by a button, and by the command line", async () => {
+    const { page } = rig;
+    await rig.device("b").click();
+    await page.getByRole("button", { name: "Kill b…" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Shut it down in order" }).click();
+    const isDone = page.getByText(/^b: shut down, without power since/);
+    await isDone.waitFor();
+    await page.locator('[data-device="b"].is-off').waitFor();
+    await page.getByRole("button", { name: "Start b" }).click();
+    await page.locator('[data-device="b"]:not(.is-off)').waitFor();
+    await isDone.waitFor({ state: "detached" });
+    await type(":shutdown b --within 50us");
+    await isDone.waitFor();
+    await page.getByRole("button", { name: "Start b" }).click();
+    await page.locator('[data-device="b"]:not(.is-off)').waitFor();
+  });
+
   it("goes back in time by the time line, and every part of the page shows that instant", async () => {
     const { page } = rig;
     const now = page.getByTestId("now");

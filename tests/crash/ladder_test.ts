@@ -1,4 +1,5 @@
 /** A counterexample shows an operation of the host whose power failed, not one of its neighbour's. */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../../nodes/host/verbs/flags.ts";
 import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -72,7 +73,9 @@ function* writeToBoth({ cpu, device, options }: ProgramContext): Steps<void> {
   const cq = must(yield* createCq(device, { entries: 16 }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   if (options.role === "server") {
-    const mr = must(yield* regMr(pd, cpu.scm, { access: ["localWrite", "remoteWrite"] }));
+    const mr = must(
+      yield* regMr(pd, cpu.scm, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+    );
     const place = new DataView(new ArrayBuffer(12));
     place.setBigUint64(0, BigInt(mr.address));
     place.setUint32(8, mr.rkey);
@@ -85,7 +88,7 @@ function* writeToBoth({ cpu, device, options }: ProgramContext): Steps<void> {
   }
   const buffer = cpu.allocate(64);
   cpu.store(buffer.address, Uint8Array.of(1));
-  const mr = must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const connections = [];
   for (const to of ["b", "c"]) {
     const connection = yield* connect(device, { to, service: "byte", qp });

@@ -4,6 +4,7 @@
  * completion promises is worked out here, from the order of the posts alone: a write that persists
  * promises all that was written before it on its queue pair, a FLUSH its range.
  */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_FLUSH_PERSISTENT } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
@@ -54,7 +55,7 @@ function requestOf(
     case "empty persist":
       return { opcode: "write-persistence", wrId, sges: [], remote };
     case "flush": {
-      const placement = ["persistent"] as const;
+      const placement = IBV_FLUSH_PERSISTENT;
       return { opcode: "flush", wrId, remote, flush: { placement, selectivity: "range", length } };
     }
   }
@@ -73,7 +74,7 @@ function clientOf(ops: readonly Op[]): Program {
       bytes += (to - from) * UNIT;
     }
     const buffer = cpu.allocate(bytes);
-    const mr = v.must(yield* v.regMr(client.pd, buffer, { access: ["localWrite"] }));
+    const mr = v.must(yield* v.regMr(client.pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
     for (const [i, op] of ops.entries()) cpu.store(buffer.address + places[i]!, contentOf(i, op));
     const { va, rkey } = region;
     let done = 0;

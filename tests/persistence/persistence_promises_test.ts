@@ -7,6 +7,18 @@
  * (`persistd`); what its objects do not take (atomics, SENDs right into SCM) goes to a server that flushes
  * by the service's own function.
  */
+import {
+  IBV_ACCESS_FLUSH_GLOBAL,
+  IBV_ACCESS_FLUSH_PERSISTENT,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_FENCE,
+  IBV_SEND_SIGNALED,
+  RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE,
+} from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { flushRanges } from "../../nodes/host/verbs/persist_ranges.ts";
@@ -66,7 +78,7 @@ function meansOf(
   { remote, length }: { readonly remote: { va: number; rkey: number }; readonly length: number },
 ): SendRequest {
   if (means === "empty persistent WRITE") return { opcode: "write-persistence", sges: [], remote };
-  const placement = ["persistent"] as const;
+  const placement = IBV_FLUSH_PERSISTENT;
   return means === "flush of the range"
     ? { opcode: "flush", remote, flush: { placement, selectivity: "range", length } }
     : { opcode: "flush", remote, flush: { placement, selectivity: "mr" } };
@@ -77,14 +89,8 @@ interface Table {
   server?: { readonly va: number; readonly rkey: number };
 }
 
-const FLAGS = [
-  "localWrite",
-  "remoteWrite",
-  "remoteRead",
-  "remoteAtomic",
-  "flushGlobal",
-  "flushPersistent",
-] as const;
+const FLAGS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
 
 /** Memory of a RECV that persistence consumes. */
 const RECV_BYTES = 128;
@@ -106,7 +112,7 @@ function serverOf(each: Case, table: Table): Program {
       v.must(yield* v.postRecv(connection.qp, { sges: [v.sge(log, START, LENGTH)] }));
     }
     const buffer = cpu.allocate(RECV_BYTES);
-    const inbox = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+    const inbox = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
     v.must(yield* v.postRecv(connection.qp, { sges: [v.sge(inbox, 0, RECV_BYTES)] }));
     table.server = { va: log.address, rkey: log.rkey };
     for (;;) {
@@ -155,7 +161,7 @@ function clientOf(each: Case, to: { readonly means: Means; readonly table?: Tabl
     const opened = table ? yield* connectToOwn(context, table) : yield* openObject(context);
     const { qp, cq, pd, va, rkey } = opened;
     const buffer = cpu.allocate(16_384);
-    const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+    const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
     cpu.store(buffer.address, contentOf(each));
     const remote = { va: va + START, rkey };
     const { length } = contentOf(each);
@@ -163,8 +169,11 @@ function clientOf(each: Case, to: { readonly means: Means; readonly table?: Tabl
     const named = means === "flush of the range" ? remote : { va: va + BYTES - 8, rkey };
     v.must(
       yield* v.postSend(qp, [
-        { ...requestOf(each, { mr, remote }), signaled: false },
-        { ...meansOf(means, { remote: named, length }), fence: true },
+        { ...requestOf(each, { mr, remote }), sendFlags: 0 },
+        {
+          ...meansOf(means, { remote: named, length }),
+          sendFlags: IBV_SEND_SIGNALED | IBV_SEND_FENCE,
+        },
       ]),
     );
     const [completion] = yield* v.waitCompletion(cq);
@@ -278,9 +287,10 @@ describe("a region in DRAM", () => {
         const pd = v.allocPd(device);
         const cq = v.must(yield* v.createCq(device, { entries: 64 }));
         const buffer = cpu.allocate(BYTES);
-        const plain = ["localWrite", "remoteWrite"] as const;
-        for (const right of ["remoteWritePersistence", "flushPersistent"] as const) {
-          const refusal = yield* v.regMr(pd, buffer, { access: [...plain, right] });
+        const plain = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+        const rights = [RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE, IBV_ACCESS_FLUSH_PERSISTENT];
+        for (const right of rights) {
+          const refusal = yield* v.regMr(pd, buffer, { access: plain | right });
           cpu.report("refused", { errno: v.failed(refusal) && refusal.errno });
         }
         const mr = v.must(yield* v.regMr(pd, buffer, { access: plain }));

@@ -42,7 +42,7 @@ function* fill(
 ): Steps<string | undefined> {
   const buffer = cpu.allocate(BYTES);
   cpu.store(buffer.address, new Uint8Array(BYTES).fill(byte));
-  const mr = must(yield* regMr(client.pd, buffer, { access: [] }));
+  const mr = must(yield* regMr(client.pd, buffer, { access: 0 }));
   const remote = { va: region.va, rkey: region.rkey };
   must(yield* postSend(client.connection.qp, { opcode: "write", sges: [sge(mr)], remote }));
   const deadline = cpu.now + 50 * PS_PER_MS;

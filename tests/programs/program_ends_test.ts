@@ -5,11 +5,12 @@ import { CommandRig, type Ended } from "../support/command.ts";
 
 /** What a program of either side begins with. */
 const VERBS = `
+import { IBV_ACCESS_LOCAL_WRITE } from "rackmesh";
 function* made({ cpu, device }) {
   const { verbs } = device;
   const cq = verbs.must(yield* verbs.createCq(device, { entries: 16 }));
   const mr = verbs.must(yield* verbs.regMr(verbs.allocPd(device), cpu.allocate(4096), {
-    access: ["localWrite"],
+    access: IBV_ACCESS_LOCAL_WRITE,
   }));
   const qp = { pd: mr.pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   return { verbs, cq, mr, qp };
@@ -91,7 +92,7 @@ export default function* (context) {
 describe("a program that has not ended", () => {
   it("fails the run: what it waits for, where in its file and since when; in every packing", async () => {
     const text =
-      /FAIL programs-run-through: ends: a: \.\/waits-a\.ts#\d has not ended: it waits for a completion \(waitCompletion\) since [\d.]+ us, at waits-a\.ts:14:\d+/;
+      /FAIL programs-run-through: ends: a: \.\/waits-a\.ts#\d has not ended: it waits for a completion \(waitCompletion\) since [\d.]+ us, at waits-a\.ts:15:\d+/;
     const packed = await run("waits", { a: WAITS });
     fails(packed, text);
     const apart = await run("waits", { a: WAITS }, []);
@@ -154,7 +155,7 @@ describe("a missing yield*", () => {
       "export default function* ({ cpu }) {\n  cpu.sleep(1000);\n  yield* cpu.settle();\n}\n";
     fails(
       await run("sleepless", { a }),
-      /FAIL programs-run-through: ends: a: sleep at sleepless-a\.ts:2:7 did nothing: found no yield\*/,
+      /FAIL programs-run-through: ends: a: the call of sleep at sleepless-a\.ts:2:7 was not awaited: write yield\*/,
     );
   });
 });

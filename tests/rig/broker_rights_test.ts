@@ -401,7 +401,8 @@ describe("a request over a broker with rights", () => {
 /** Every subject of a run, with these names in each of its places. */
 function subjectsOf(users: readonly string[], partitions: readonly string[]): string[] {
   const run = RUN;
-  const verbs = ["status", "pause", "resume", "step", "pace", "death", "run", "fault", "faults"];
+  const time = ["status", "pause", "resume", "step", "pace"];
+  const verbs = [...time, "death", "run", "shutdown", "fault", "faults"];
   const control = [...verbs, "link", "steps", "boot", "kill", "finished", "stalled", "power"];
   const pairs = partitions.flatMap((x) => partitions.map((y) => [x, y] as const));
   return [

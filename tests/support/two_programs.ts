@@ -2,6 +2,12 @@
  * Two programs that use the driver's objects on the two hosts of a rack, in step with each other by a
  * table outside of it.
  */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_MW_BIND,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+} from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -110,7 +116,8 @@ export function* bringUp(
 
 function* region(context: ProgramContext, pd: Pd): Steps<Mr> {
   const { regMr, must } = context.device.verbs;
-  const access = ["localWrite", "remoteWrite", "remoteRead", "mwBind"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_MW_BIND;
   return must(yield* regMr(pd, context.cpu.allocate(8192), { access }));
 }
 

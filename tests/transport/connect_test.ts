@@ -2,6 +2,7 @@
  * Connections: programs of one host that ask for theirs in the same moment, over the queue pair that
  * they share for it, the PSNs that both directions begin with, and queues that do not fit each other.
  */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Observation } from "../../fabric/capture/observation.ts";
@@ -44,7 +45,7 @@ const answering: Program = function* ({ cpu, device, options }) {
   const { refused, waitCompletion, sge, must } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(BYTES), { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
   const listener = must(listen(device, "psn"));
   const event = yield* waitEvent(listener);
   if (event?.kind !== "request") return;
@@ -66,7 +67,7 @@ const asking: Program = function* ({ cpu, device, options }) {
   const { refused, waitCompletion } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(BYTES), { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
   yield* cpu.sleep(500_000_000);
   const qp = { ...QP, pd, type: options.type as "rc" | "uc", sendCq: cq, recvCq: cq };
   const connection = yield* connect(device, { to: "b", service: "psn", qp });
@@ -147,8 +148,8 @@ describe("Ends of a connection", () => {
   it("of different types are refused, with the reason (9: invalid transport)", () => {
     const { rack } = exchange({ answering: "uc", asking: "rc" });
     assert.deepEqual(rack.reported("program-failed").map(({ message }) => message).sort(), [
-      "Rejected, reason 9",
-      "The peer requests another type of queue pair",
+      "Rejected, reason 9 (invalid transport service type)",
+      "The peer's queue pair is rc, ours uc: expected equal types",
     ]);
   });
 });
@@ -174,7 +175,7 @@ function connectWith({ a, b: { shares = false, ...b }, isBlind = false, sends = 
     const v = device.verbs;
     const pd = v.allocPd(device);
     const cq = v.must(yield* v.createCq(device, { entries: 256 }));
-    const mr = v.must(yield* v.regMr(pd, cpu.allocate(BYTES), { access: ["localWrite"] }));
+    const mr = v.must(yield* v.regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
     const srq = shares ? v.must(yield* v.createSrq(pd, { maxWr: 8, maxSge: 1 })) : undefined;
     const listener = v.must(v.listen(device, "depths"));
     const event = yield* v.waitEvent(listener);
@@ -194,7 +195,7 @@ function connectWith({ a, b: { shares = false, ...b }, isBlind = false, sends = 
     const v = device.verbs;
     const pd = v.allocPd(device);
     const cq = v.must(yield* v.createCq(device, { entries: 256 }));
-    const mr = v.must(yield* v.regMr(pd, cpu.allocate(BYTES), { access: ["localWrite"] }));
+    const mr = v.must(yield* v.regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
     const qp = { pd, sendCq: cq, recvCq: cq, ...a };
     const connection = yield* v.connect(device, { to: "b", service: "depths", qp });
     if (v.refused(connection)) return cpu.report("refused", { reason: connection.reason });

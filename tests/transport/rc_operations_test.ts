@@ -11,7 +11,16 @@ const RECORDS = 8, RECORD_BYTES = 256, ADDS = 5;
 
 /** Server: flushes what the RNIC tells it to (flow 2). Client: appends, moves the tail, counts. */
 const PROGRAM = `
-const ACCESS = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic", "flushGlobal", "flushPersistent"];
+import {
+  IBV_ACCESS_FLUSH_GLOBAL,
+  IBV_ACCESS_FLUSH_PERSISTENT,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_FLUSH_PERSISTENT,
+} from "rackmesh";
+const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
 export default function* program(context) {
   yield* context.options.role === "server" ? serve(context) : append(context);
 }
@@ -40,7 +49,7 @@ function* serve({ cpu, device, options }) {
       told++;
       v.must(yield* v.postRecv(connection.qp, { sges: [] }));
       yield* cpu.flush(va, byteLen);
-      v.must(yield* v.postSend(connection.qp, { opcode: "persistence-ack", immediate: psn, signaled: false }));
+      v.must(yield* v.postSend(connection.qp, { opcode: "persistence-ack", immediate: psn, sendFlags: 0 }));
     }
   }
   cpu.report("result", { role: "server", told });
@@ -50,7 +59,7 @@ function* append({ cpu, device, options }) {
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 64 }));
   const buffer = cpu.allocate(4096);
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 32, maxRecvWr: 32 };
   const connection = yield* v.connect(device, { to: "b", service: "log", qp });
   if (v.refused(connection)) throw new Error("refused");
@@ -74,9 +83,9 @@ function* append({ cpu, device, options }) {
     const tail = new Uint8Array(8);
     new DataView(tail.buffer).setBigUint64(0, BigInt(i + 1), true);
     cpu.store(buffer.address + 1024, tail);
-    const placement = ["persistent"];
+    const placement = IBV_FLUSH_PERSISTENT;
     v.must(yield* v.postSend(connection.qp, [
-      { opcode: "write", sges: [v.sge(mr, 0, length)], remote: at(64 + i * length), signaled: false },
+      { opcode: "write", sges: [v.sge(mr, 0, length)], remote: at(64 + i * length), sendFlags: 0 },
       { opcode: "flush", remote: at(64 + i * length), flush: { placement, selectivity: "range", length } },
       { opcode: "atomic-write", remote: at(0), sges: [v.sge(mr, 1024, 8)] },
       { opcode: "flush", remote: at(0), flush: { placement, selectivity: "range", length: 8 } },
@@ -91,7 +100,7 @@ function* append({ cpu, device, options }) {
     ]));
     yield* wait(2);
   }
-  v.must(yield* v.postSend(connection.qp, { opcode: "flush", remote: at(0), flush: { placement: ["persistent"], selectivity: "mr" } }));
+  v.must(yield* v.postSend(connection.qp, { opcode: "flush", remote: at(0), flush: { placement: IBV_FLUSH_PERSISTENT, selectivity: "mr" } }));
   yield* wait(1);
   const loaded = cpu.load(buffer.address + 2048, 16);
   const view = new DataView(loaded.buffer, loaded.byteOffset);

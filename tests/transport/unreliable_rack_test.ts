@@ -2,6 +2,7 @@
  * UD, UC and multicast through whole racks: groups over one switch and over leaves and spines, and two
  * programs that find each other by a group and go on over UC. Wireshark reads all of it.
  */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../../nodes/host/verbs/flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Observation } from "../../fabric/capture/observation.ts";
@@ -30,7 +31,7 @@ function* openRadio({ cpu, device }: ProgramContext) {
   const sendCq = must(yield* createCq(device, { entries: 64 }));
   const recvCq = must(yield* createCq(device, { entries: 64 }));
   const buffer = cpu.allocate((SLOTS + 1) * SLOT_BYTES);
-  const mr = must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const depths = { maxSendWr: 32, maxRecvWr: SLOTS };
   const qp = must(yield* createQp(pd, { type: "ud", sendCq, recvCq, ...depths }));
   must(yield* modifyQp(qp, { state: "init", qKey: Q_KEY }));
@@ -139,7 +140,9 @@ const ucServer: Program = function* (context) {
   const { address } = must(createAhFromWc(radio.pd, question));
   const qp = yield* openUc(radio);
   const place = cpu.allocate(BULK_BYTES);
-  const mr = must(yield* regMr(radio.pd, place, { access: ["localWrite", "remoteWrite"] }));
+  const mr = must(
+    yield* regMr(radio.pd, place, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
+  );
   must(yield* postRecv(qp, { wrId: 77, sges: [] }));
   yield* bringUp(radio, qp, { address, qpn: wordsOf(question)[0]! });
   const high = Math.floor(mr.address / 2 ** 32), low = mr.address % 2 ** 32;
@@ -167,7 +170,7 @@ const ucClient: Program = function* (context) {
   yield* bringUp(radio, qp, { address, qpn });
   const place = cpu.allocate(BULK_BYTES);
   cpu.store(place.address, Uint8Array.from({ length: BULK_BYTES }, (_, i) => (i * 7) % 251));
-  const mr = must(yield* regMr(radio.pd, place, { access: [] }));
+  const mr = must(yield* regMr(radio.pd, place, { access: 0 }));
   must(
     yield* postSend(qp, {
       opcode: "write-immediate",

@@ -1,4 +1,5 @@
 /** every form of doorbell from posts on, and doorbells that get lost: what is posted is done. */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
@@ -55,7 +56,7 @@ function play(
     },
     function* (context, { pd, connect }, table) {
       const { regMr, must } = context.device.verbs;
-      const access = ["localWrite", "remoteAtomic"] as const;
+      const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
       const words = must(yield* regMr(pd, context.cpu.allocate(4096), { access }));
       table.put("va", words.address);
       table.put("rkey", words.rkey);

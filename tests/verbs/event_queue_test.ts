@@ -18,6 +18,7 @@ const alarms: Program = function* ({ cpu, device, options }) {
     while (seen.length < srqs.length) {
       const event = yield* v.getAsyncEvent(device, { deadline: cpu.now + 1e9 });
       if (event === "timeout") break;
+      v.must(v.ackAsyncEvent(device, event));
       seen.push("srqn" in event ? event.srqn : event);
     }
     cpu.report("seen", { expected: srqs.map(({ srqn }) => srqn), seen, at: cpu.now });

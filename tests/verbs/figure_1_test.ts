@@ -3,6 +3,7 @@
  * 11 to 14 and a receive queue with WQEs 21 to 24, once by recycling and once by expansion. WQE 1x is
  * unit x − 1 here. A ring keeps one unit free, so of these four three are filled at a time.
  */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { decodeField, fieldAddress } from "../../fabric/wire/host_bus/queue_placement.ts";
@@ -26,7 +27,9 @@ function end(side: "left" | "right", body: (end: End) => Steps<void>): Side {
   return function* (context, table) {
     const { allocPd, createCq, createQp, regMr, must } = context.device.verbs;
     const pd = allocPd(context.device);
-    const mr = must(yield* regMr(pd, context.cpu.allocate(4096), { access: ["localWrite"] }));
+    const mr = must(
+      yield* regMr(pd, context.cpu.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE }),
+    );
     const cq = must(yield* createCq(context.device, { entries: 16 }));
     const inline = { by: "size", bytes: 0 } as const;
     const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 3, maxRecvWr: 3 } as const;

@@ -1,4 +1,10 @@
 /** Hints over the whole rack: the shipped scenarios, and promises under power failures. */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_ON_DEMAND,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_WRITE,
+} from "../../nodes/host/verbs/flags.ts";
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
@@ -449,7 +455,7 @@ function* storeAgainstAtomic({ cpu, device }: ProgramContext): Steps<void> {
   const cq = v.must(yield* v.createCq(device, { entries: 256 }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   const buffer = cpu.allocate(64);
-  const access = ["localWrite", "remoteWrite", "remoteAtomic"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   const mr = v.must(yield* v.regMr(pd, buffer, { access }));
   const word = (value: number) => Uint8Array.of(value, 0, 0, 0, 0, 0, 0, 0);
   if (cpu.host === "a") {
@@ -510,7 +516,7 @@ function* serveFigure({ memory }: FigureRun, { cpu, device }: ProgramContext): S
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-  const access = ["localWrite", "remoteWrite", "onDemand"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND;
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(2 * BUSY_BYTES), { access }));
   memory.set(cpu.host, { va: mr.address, rkey: mr.rkey });
   const listener = v.must(v.listen(device, "figure"));
@@ -532,7 +538,9 @@ function* askByFigure(
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 64 }));
-  const mr = v.must(yield* v.regMr(pd, cpu.allocate(BUSY_BYTES), { access: ["localWrite"] }));
+  const mr = v.must(
+    yield* v.regMr(pd, cpu.allocate(BUSY_BYTES), { access: IBV_ACCESS_LOCAL_WRITE }),
+  );
   const made = [];
   // The last one keeps the line busy, so that the others' work waits for its turn.
   for (const each of [...b, ...c, ...carriers, 99]) {

@@ -1,4 +1,5 @@
 /** The driver's regions and windows against the real RNIC: programs of two hosts use them. */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
@@ -36,7 +37,7 @@ describe("memory windows by verbs", () => {
       }
     }, function* (context, { qp, pd, mr, connect }, table) {
       const { allocMw, bindMw, incRkey, deallocMw, postSend, must } = context.device.verbs;
-      const access = ["remoteWrite"] as const;
+      const access = IBV_ACCESS_REMOTE_WRITE;
       const one = must(yield* allocMw(pd, 1));
       const two = must(yield* allocMw(pd, 2));
       const old = one.rkey;
@@ -44,13 +45,13 @@ describe("memory windows by verbs", () => {
       assert.notEqual(one.rkey, old);
       assert.equal((yield* bindMw(qp, two, { mr, access }))?.errno, "EINVAL");
       const bind = { mw: two, rkey: incRkey(two.rkey), mr, offset: 4096, length: 64, access };
-      must(yield* postSend(qp, { opcode: "bind-mw", bind, signaled: false }));
+      must(yield* postSend(qp, { opcode: "bind-mw", bind, sendFlags: 0 }));
       assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
       table.put("va", mr.address + 4096);
       table.put("one", one.rkey);
       table.put("two", two.rkey);
       yield* table.get(context, "written");
-      must(yield* bindMw(qp, one, { mr, length: 0, access, signaled: false }));
+      must(yield* bindMw(qp, one, { mr, length: 0, access, sendFlags: 0 }));
       must(yield* postSend(qp, { opcode: "local-invalidate", immediate: two.rkey, wrId: 5 }));
       const [last] = yield* context.device.verbs.waitCompletion(qp.sendCq);
       assert.deepEqual([last!.status, last!.opcode, last!.wrId], [
@@ -88,8 +89,8 @@ describe("regions by verbs", () => {
       yield* table.get(context, "written");
       const { rkey, pd } = mr;
       const other = allocPd(context.device);
-      assert.equal((yield* reregMr(mr, { access: ["remoteWrite"] }))?.errno, "EINVAL");
-      must(yield* reregMr(mr, { pd: other, access: ["localWrite"] }));
+      assert.equal((yield* reregMr(mr, { access: IBV_ACCESS_REMOTE_WRITE }))?.errno, "EINVAL");
+      must(yield* reregMr(mr, { pd: other, access: IBV_ACCESS_LOCAL_WRITE }));
       assert.deepEqual([mr.rkey, mr.pd, mr.access], [rkey, other, ACCESS.localWrite]);
       assert.equal(deallocPd(other)?.errno, "EBUSY");
       assert.notEqual(pd.uses.count, 0);

@@ -2,11 +2,18 @@
  * Memory on demand over the whole rack (`pin: false`): cold buffers, pages that are taken back by `madvise`
  * and by memory pressure, and what was promised of persistence.
  */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_ON_DEMAND,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_ADVISE_MR_FLAG_FLUSH,
+} from "../../nodes/host/verbs/flags.ts";
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
-import type { Access } from "../../nodes/host/verbs/objects.ts";
+import type { AccessFlags } from "../../nodes/host/verbs/flags.ts";
 import paging from "../../scripts/scenarios/paging.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -22,7 +29,7 @@ interface Latencies {
 const PAGES = 8, PAGE = 4096;
 
 /** A service with a buffer on demand, and the client that has come for it. */
-function* serveOne({ cpu, device }: ProgramContext, access: readonly Access[]) {
+function* serveOne({ cpu, device }: ProgramContext, access: AccessFlags) {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
@@ -46,7 +53,7 @@ function* connectToIt({ cpu, device }: ProgramContext, fill: (page: number) => n
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(PAGES * PAGE);
-  const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   for (let i = 0; i < PAGES; i++) {
     cpu.store(buffer.address + i * PAGE, new Uint8Array(PAGE).fill(fill(i)));
   }
@@ -63,7 +70,7 @@ function* connectToIt({ cpu, device }: ProgramContext, fill: (page: number) => n
 const server: Program = function* (context) {
   const { cpu, device, options } = context;
   const v = device.verbs;
-  const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   const { pd, buffer, mr } = yield* serveOne(context, access);
   // The client has written by then, and reads later.
   yield* cpu.sleep(3e9);
@@ -72,17 +79,17 @@ const server: Program = function* (context) {
   v.must(yield* v.madvise(device, { buffer, offset: PAGE, length: 2 * PAGE, advice: kind }));
   const sges = [{ address: mr.address, length: PAGES * PAGE, lkey: mr.lkey }];
   const mapped = [], tookPs = [];
-  for (const flush of [false, true]) {
+  for (const flags of [0, IBV_ADVISE_MR_FLAG_FLUSH]) {
     for (const advice of ["prefetchNoFault", "prefetchWrite"] as const) {
       const began = cpu.now;
-      v.must(yield* v.adviseMr({ pd, sges, advice, flush }));
+      v.must(yield* v.adviseMr({ pd, sges, advice, flags }));
       tookPs.push(cpu.now - began);
-      if (!flush) yield* cpu.sleep(500e6);
+      if (flags === 0) yield* cpu.sleep(500e6);
       const reply = yield* cpu.command({ op: "query-statistics" });
       if (reply.status === "ok" && reply.op === "query-statistics") {
         mapped.push(reply.counters.pagesMapped);
       }
-      if (advice === "prefetchWrite" && !flush) {
+      if (advice === "prefetchWrite" && flags === 0) {
         v.must(yield* v.madvise(device, { buffer, offset: PAGE, length: 2 * PAGE, advice: kind }));
       }
     }
@@ -134,7 +141,7 @@ const writer: Program = function* (context) {
 
 /** In a host that pins all else. */
 const dies: Program = function* (context) {
-  yield* serveOne(context, ["localWrite", "remoteWrite", "onDemand"]);
+  yield* serveOne(context, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND);
   yield* context.cpu.sleep(context.options.dies as number);
   throw new Error("on purpose");
 };

@@ -1,4 +1,5 @@
 /** the access rules of queue information, held at the memory: programs break them. */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { NEVER } from "../../fabric/base/time.ts";
@@ -234,7 +235,7 @@ describe("queue information in memory", () => {
       const page = state.space3 - state.space3 % 4096;
       const over = { address: page, length: 4096, pageBytes: 4096 };
       const pages = [page - 0x7e00_0000_0000];
-      const region = yield* regMr(pd, { ...over, pages }, { access: ["localWrite"] });
+      const region = yield* regMr(pd, { ...over, pages }, { access: IBV_ACCESS_LOCAL_WRITE });
       assert.ok("errno" in region && region.errno === "EINVAL");
       assert.match(region.reason, /holds queue information, which no region may cover/);
       const ring = { address: pages[0]!, units: 8 };

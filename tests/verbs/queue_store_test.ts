@@ -1,4 +1,5 @@
 /** where queue information lies, by every rule of placement and both layouts: the same, at other costs; and what power failures leave of it. */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { QUEUE_STORES, type QueueStore } from "../../fabric/rack/plan/queue_plan.ts";
@@ -136,7 +137,7 @@ const POSTS: Program = function* ({ cpu, device }) {
   const qp = must(yield* createQp(pd, { type: "rc", ...ends }));
   must(yield* modifyQp(qp, { state: "init", accessFlags: 0 }));
   const made = must(yield* queueInformation(device, RQ));
-  const mr = must(yield* regMr(pd, cpu.allocate(64), { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, cpu.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE }));
   for (let i = 0; i < 3; i++) must(yield* postRecv(qp, { sges: [sge(mr)] }));
   yield* cpu.settle();
   const posted = must(yield* queueInformation(device, RQ));

@@ -1,4 +1,5 @@
 /** Queues that get another size in use, by the driver's verbs against the real RNIC. */
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodeField } from "../../fabric/wire/host_bus/queue_placement.ts";
@@ -31,7 +32,7 @@ describe("queues that get another size in use", () => {
           opcode: "send-immediate",
           wrId,
           immediate: wrId,
-          signaled: wrId % 3 === 0,
+          sendFlags: wrId % 3 === 0 ? IBV_SEND_SIGNALED : 0,
           sges: [sge(mr, 0, 8)],
         });
         if (wrong === undefined) {
@@ -162,7 +163,7 @@ describe("queues that get another size in use", () => {
           opcode: "send-immediate",
           immediate: i,
           sges: [],
-          signaled: true,
+          sendFlags: IBV_SEND_SIGNALED,
         } as const;
         must(yield* postSend(to, request));
         yield* completed(context, to.sendCq, 1);

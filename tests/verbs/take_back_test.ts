@@ -1,4 +1,5 @@
 /** What a program leaves that fails is taken back, as a kernel does for a dead process. */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Program } from "../../nodes/host/program_context.ts";
@@ -41,7 +42,7 @@ const leaving: Program = function* ({ cpu, device }) {
   const cq = must(yield* createCq(device, { entries: 16 }));
   const srq = must(yield* createSrq(pd, { maxWr: 4 }));
   must(yield* allocMw(pd, 2));
-  must(yield* regMr(pd, cpu.allocate(4096), { access: ["localWrite"] }));
+  must(yield* regMr(pd, cpu.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE }));
   must(createAh(pd, { address: 0x0a00_0002 }));
   const ud = must(yield* createQp(pd, { type: "ud", sendCq: cq, recvCq: cq, srq, ...QP }));
   must(yield* modifyQp(ud, { state: "init", qKey: 1 }));

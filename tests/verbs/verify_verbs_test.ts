@@ -1,4 +1,9 @@
 /** Verified writes by the verbs of two hosts, over a connection as any program makes one (V-01, V-06, V-07). */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+} from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { VERIFY_LEVELS } from "../../fabric/wire/roce/verify_eth.ts";
@@ -27,7 +32,7 @@ function* offer(context: ProgramContext, memory: { bytes: Uint8Array }): Steps<v
   const { allocPd, createCq, regMr, listen, waitEvent, accept, must } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const access = ["localWrite", "remoteWrite", "remoteRead"] as const;
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   const mr = must(yield* regMr(pd, cpu.allocate(REGION_BYTES), { access }));
   const listener = must(listen(device, SERVICE));
   const event = yield* waitEvent(listener);
@@ -59,7 +64,7 @@ function* write(
   const cq = must(yield* createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(REGION_BYTES);
   cpu.store(buffer.address, Uint8Array.from({ length: REGION_BYTES }, (_, i) => byteAt(i)));
-  const mr = must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 16 };
   const connection = yield* connect(device, { to: "b", service: SERVICE, qp });
   assert(!refused(connection));

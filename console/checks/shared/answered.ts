@@ -5,9 +5,10 @@
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
 import { lifeAt } from "../lives.ts";
+import { LINE_BYTES } from "./line_content.ts";
 import type { Checker, RunRecord } from "../run_record.ts";
 import { type Access, hadPower, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
-import { firstFault } from "./faults.ts";
+import { faultSpans, firstFault } from "./faults.ts";
 
 export const answered: Checker = {
   name: "every-access-is-answered",
@@ -62,26 +63,69 @@ function lateText(
 
 function lossText(
   run: RunRecord,
-  { losses, record: { home } }: Region,
+  region: Region,
   { access, faultAt }: { readonly access: Access; readonly faultAt: Time },
 ): string | undefined {
-  const { name, ended, note: { region, offset, length } } = access;
-  if (ended === undefined || ended.note.result === "done") return undefined;
-  const { time } = ended.at;
-  if (time < faultAt) {
-    return `${name} ended as ${ended.note.result} at ${time} ps, before any fault`;
-  }
-  if (ended.note.result === "fenced") return undefined;
-  const isReported = losses.some(({ note: { ranges } }) =>
-    ranges.some((range) => range.offset < offset + length && range.offset + range.length > offset)
+  const { name, ended, note: { offset } } = access;
+  if (ended === undefined) return undefined;
+  // Its program asks for the region anew, and is told that it is refused.
+  if (ended.note.result === "done" || ended.note.result === "refused") return undefined;
+  const { at: { time }, note: { result } } = ended;
+  if (time < faultAt) return `${name} ended as ${result} at ${time} ps, before any fault`;
+  if (result === "fenced") return fenceText(run, region, access);
+  const isReported = region.losses.some(({ note: { ranges } }) =>
+    ranges.some((range) => covers(range, access.note))
   );
-  // The report is made by home, or by the host of the card that had the bytes: not by one that fails before.
-  const hasFailed = [home, access.node].some((node) => {
-    const life = run.lives.get(node)?.[Math.max(0, lifeAt(run, node, access.began.time))];
-    return life === undefined || life.to !== Infinity;
-  });
-  if (isReported || hasFailed || run.until !== undefined) return undefined;
-  return `${name} was told that bytes of ${region} at 0x${
+  if (isReported || mayBeUnreported(run, region, access) || run.until !== undefined) {
+    return undefined;
+  }
+  return `${name} was told that bytes of ${access.note.region} at 0x${
     offset.toString(16)
   } are lost, and no report names them`;
+}
+
+/**
+ * A far host is fenced by what parts it from home (decision 13), and by nothing that fails elsewhere. A card that has
+ * nothing of home's has no lease: only its next access finds that home has had another life meanwhile.
+ */
+function fenceText(
+  run: RunRecord,
+  { accesses, record: { home, answerWithinPs } }: Region,
+  { name, node, began, ended }: Access,
+): string | undefined {
+  const pair = node === home ? undefined : { host: node, home };
+  const { time } = ended!.at;
+  const lastDone = accesses.findLast((each) =>
+    each.node === node && each.began.order < began.order && each.ended?.note.result === "done"
+  );
+  const since = Math.min(began.time, lastDone?.began.time ?? 0) - answerWithinPs;
+  if (faultSpans(run, pair).some(({ from, to }) => from <= time && to >= since)) return undefined;
+  const where = pair === undefined ? "" : ` between ${node} and ${home}`;
+  return `${name} ended as fenced at ${time} ps, without a fault${where} since ${since} ps`;
+}
+
+/** Whether all bytes of an access are in the range; of a flush's lines, those of one: its answer does not say which. */
+function covers(
+  range: { readonly offset: number; readonly length: number },
+  { offset, length }: Pick<Access["note"], "offset" | "length">,
+): boolean {
+  const end = offset + length, rangeEnd = range.offset + range.length;
+  for (let from = offset; from < end;) {
+    const to = Math.min(end, from - from % LINE_BYTES + LINE_BYTES);
+    if (range.offset <= from && rangeEnd >= to) return true;
+    from = to;
+  }
+  return false;
+}
+
+/** The report is made by home, or by the host of the card that had the bytes: not by one that fails before it is due. */
+function mayBeUnreported(
+  run: RunRecord,
+  { record: { home, answerWithinPs } }: Region,
+  { node, began, ended }: Access,
+): boolean {
+  return [home, node].some((each) => {
+    const life = run.lives.get(each)?.[Math.max(0, lifeAt(run, each, began.time))];
+    return life === undefined || life.to <= ended!.at.time + answerWithinPs;
+  });
 }

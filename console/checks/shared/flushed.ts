@@ -7,7 +7,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { Life, Lives } from "../lives.ts";
 import { type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
 import { type Access, type Region, sharedAccesses } from "./accesses.ts";
-import { isEqual, sumOf } from "./line_order.ts";
+import { isEqual, sumOf } from "./line_content.ts";
 
 /**
  * The writes, in the order of their begins.
@@ -80,6 +80,7 @@ function coveredAt(
 /** What an access wrote, or may have written; undefined where it wrote nothing, or what is not known. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
+  if (ended?.note.result === "refused") return undefined;
   if (op === "store") return bytes;
   // The sum of an atomic that was not answered is not known: see `hasUnknownBytes`.
   const old = ended?.note.bytes;
@@ -96,6 +97,7 @@ export function unknownUnits(notes: readonly TimedRecord[], host: string): Set<n
     if (at === undefined || home !== host) continue;
     for (const { note: { op, offset }, ended } of accesses) {
       if (op !== "add" || ended?.note.bytes !== undefined) continue;
+      if (ended?.note.result === "refused") continue;
       const from = at + offset;
       units.add(from - from % UNIT_BYTES);
     }

@@ -2,40 +2,37 @@
  * Whether the accesses to one line can have happened one after the other, each at an instant between its begin and
  * its end, so that every load returns the last store (C-09): linearizability, which holds for a rack where it holds
  * for each line (Herlihy and Wing, "Linearizability", TOPLAS 12(3), 1990, theorem 1). All orders of what overlaps in
- * time are kept, and each end leaves those in which its access is done: just-in-time linearization (Lowe, "Testing
- * for linearizability", CCPE 29(4), 2017).
+ * time are kept as *ways*, and each end leaves those in which its access is done: just-in-time linearization (Lowe,
+ * "Testing for linearizability", CCPE 29(4), 2017). A way that allows no more than another one is left out:
+ *
+ * - a load that finds what it saw is done at once, as doing it later allows no more;
+ * - an access that need not happen, as its program was never told, is better left open than done;
+ * - a store under way when another one covers all its bytes may have been done just before that one: it need not
+ *   happen any more, either;
+ * - accesses that share no byte, and none with what lies between, have no order.
+ *
+ * So atomics that tell their old values have one way, and n stores of the same bytes n of them.
  *
  * A line whose last value is gone is *lost* (decision 13): loads say so, and a store to the whole line ends that.
  */
-export const LINE_BYTES = 64;
-export const WORD_BYTES = 8;
+import {
+  bytesText,
+  type Content,
+  contentAfter,
+  isPlainRead,
+  keyOf,
+  LINE_BYTES,
+  type LineOp,
+  type MayHave,
+  UNSEEN,
+  ZEROS,
+} from "./line_content.ts";
 
 export type LineEvent =
   | { readonly kind: "begin"; readonly op: LineOp }
   | { readonly kind: "end"; readonly op: LineOp }
   /** Home's power fails: from now on the line has what was persistent. */
   | { readonly kind: "restart"; readonly mayHave: MayHave };
-
-/** Whether a word of the line may have these bytes, from `at` in the line on: at most to the word's end. */
-export type MayHave = (at: number, bytes: Uint8Array) => boolean;
-
-/** An access, as far as it is about this line. */
-export interface LineOp {
-  readonly name: string;
-  readonly op: "load" | "store" | "add" | "compare-swap" | "lose";
-  /** Bytes [from, from + length) of the line. */
-  readonly from: number;
-  readonly length: number;
-  /** Of `store`, `add` and `compare-swap`: see `AccessRecord`. */
-  readonly bytes?: Uint8Array | undefined;
-  readonly compare?: Uint8Array | undefined;
-  /** What a load returned, or an atomic's old value; undefined: its program does not know. */
-  readonly seen?: Uint8Array | undefined;
-  /** The program was told that the bytes are lost. */
-  readonly isLost?: boolean;
-  /** Of `lose`: it need not have been so. */
-  readonly isPossible?: boolean;
-}
 
 export interface LineVerdict {
   /** The first access that no order allows, and the contents that the line can have had then. */
@@ -45,23 +42,34 @@ export interface LineVerdict {
 }
 
 /** Accesses under way at a time, ways in which they can have been done, and steps from one end to the next. */
-export const LIMITS = { open: 30, ways: 4_096, steps: 200_000 } as const;
+export const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
 
-/** Of a byte: it is what was persistent when home's power failed; it is known; anything. */
-const PERSISTENT = 0, KNOWN = 1, ANYTHING = 2;
-
-/** A line's content; `known` says of each byte what is known of it. Null: the content is lost. */
-type Content = { readonly bytes: Uint8Array; readonly known: Uint8Array } | null;
-
-/** What may have happened: the content, and which open accesses are done, a bit for each. */
+/** What may have happened, a bit for each open access. */
 interface Way {
-  readonly content: number;
-  readonly done: number;
+  readonly content: Content;
+  /** It is done. */
+  readonly done: bigint;
+  /** It is not done, and need not happen by its end: see the file's comment. */
+  readonly free: bigint;
+}
+
+/** An access under way. */
+interface Open {
+  readonly op: LineOp;
+  readonly bit: bigint;
+  /** Bytes that it is about: all of them where it finds or makes the line lost. */
+  readonly from: number;
+  readonly to: number;
+  /** Its end is never told. Those that are alike to the bytes are tried in the order of their places. */
+  isEndless: boolean;
+  readonly kind: string;
 }
 
 export function judgeLine(events: Iterable<LineEvent>): LineVerdict {
-  const line = new Line();
-  for (const event of events) {
+  const all = [...events];
+  const ended = new Set(all.flatMap((event) => event.kind === "end" ? [event.op] : []));
+  const line = new Line(ended);
+  for (const event of all) {
     const verdict = line.see(event);
     if (verdict !== undefined) return verdict;
   }
@@ -69,205 +77,166 @@ export function judgeLine(events: Iterable<LineEvent>): LineVerdict {
 }
 
 class Line {
-  readonly #contents = new Contents();
-  /** Places of accesses that are under way. */
-  readonly #open: (LineOp | undefined)[] = [];
+  readonly #ended: ReadonlySet<LineOp>;
+  /** By place. */
+  readonly #open: (Open | undefined)[] = [];
   /** Accesses that home's power failure has met, done before it or after it. */
   readonly #met = new Set<LineOp>();
-  #ways: Way[];
+  #ways: readonly Way[] = [{ content: ZEROS, done: 0n, free: 0n }];
   #mayHave: MayHave = () => true;
 
-  constructor() {
-    const zeros = {
-      bytes: new Uint8Array(LINE_BYTES),
-      known: new Uint8Array(LINE_BYTES).fill(KNOWN),
-    };
-    this.#ways = [{ content: this.#contents.number(zeros), done: 0 }];
+  constructor(ended: ReadonlySet<LineOp>) {
+    this.#ended = ended;
   }
 
   see(event: LineEvent): LineVerdict | undefined {
     if (event.kind === "restart") return this.#restart(event.mayHave);
-    const { op } = event;
-    if (event.kind === "end") return this.#end(op);
-    const free = this.#open.indexOf(undefined);
-    const place = free < 0 ? this.#open.length : free;
+    return event.kind === "begin" ? this.#begin(event.op) : this.#end(event.op);
+  }
+
+  #begin(op: LineOp): LineVerdict | undefined {
+    const unused = this.#open.indexOf(undefined);
+    const place = unused < 0 ? this.#open.length : unused;
     if (place >= LIMITS.open) {
       return { unchecked: { op, why: `more than ${LIMITS.open} accesses at a time` } };
     }
-    this.#open[place] = op;
+    const isWhole = op.op === "lose" || op.isLost === true;
+    const bit = 1n << BigInt(place);
+    const isEndless = !this.#ended.has(op);
+    this.#open[place] = {
+      op,
+      bit,
+      from: isWhole ? 0 : op.from,
+      to: isWhole ? LINE_BYTES : op.from + op.length,
+      isEndless,
+      kind: `${op.op} ${op.from} ${op.bytes?.toHex()} ${op.compare?.toHex()} ${op.seen?.toHex()}`,
+    };
+    const isFree = isEndless || op.isPossible === true;
+    this.#ways = this.#ways.map((way) => {
+      if (isFree) return { ...way, free: way.free | bit };
+      return isPlainRead(way.content, op) ? { ...way, done: way.done | bit } : way;
+    });
     return undefined;
   }
 
   /** What was under way may be done after it, and need not be: its effect may be in what is found. */
   #restart(mayHave: MayHave): undefined {
     this.#mayHave = mayHave;
-    for (const [index, op] of this.#open.entries()) {
-      if (op === undefined) continue;
+    let free = 0n;
+    for (const [place, open] of this.#open.entries()) {
+      if (open === undefined) continue;
+      const { op, bit } = open;
       this.#met.add(op);
-      if (op.op === "load" || op.op === "lose") this.#open[index] = undefined;
+      if (op.op === "load" || op.op === "lose") this.#open[place] = undefined;
+      else {
+        open.isEndless = true;
+        free |= bit;
+      }
     }
-    const bytes = new Uint8Array(LINE_BYTES), known = new Uint8Array(LINE_BYTES);
-    this.#ways = [{ content: this.#contents.number({ bytes, known }), done: 0 }];
+    this.#ways = [{ content: UNSEEN, done: 0n, free }];
   }
 
   #end(op: LineOp): LineVerdict | undefined {
     if (this.#met.has(op)) return undefined;
-    const place = this.#open.indexOf(op), own = 1 << place;
-    const next = new Map<string, Way>(), seen = new Set<string>();
-    const stack: Way[] = [];
+    const place = this.#open.findIndex((open) => open?.op === op);
+    const own = this.#open[place]!;
+    const rest = ~own.bit;
+    const next = new Ways(), seen = new Ways(), stack: Way[] = [];
     const add = (way: Way) => {
-      const key = `${way.content} ${way.done}`;
-      if ((way.done & own) !== 0) next.set(key, way);
-      else if (!seen.has(key)) stack.push(way);
-      seen.add(key);
-    };
-    if (op.isPossible === true) {
-      for (const way of this.#ways) next.set(`${way.content} ${way.done}`, way);
-    }
-    this.#ways.forEach(add);
-    for (let way = stack.pop(), steps = 0; way !== undefined; way = stack.pop()) {
-      if (++steps > LIMITS.steps || next.size > LIMITS.ways) {
-        return { unchecked: { op, why: `more than ${LIMITS.ways} orders of what overlaps` } };
+      if (((way.done | way.free) & own.bit) !== 0n) {
+        next.add({ ...way, done: way.done & rest, free: way.free & rest });
       }
-      for (const [index, each] of this.#open.entries()) {
-        if (each === undefined || (way.done & 1 << index) !== 0) continue;
-        const content = this.#after(way.content, each);
-        if (content !== undefined) add({ content, done: way.done | 1 << index });
+      if ((way.done & own.bit) === 0n && seen.add(way)) stack.push(way);
+    };
+    this.#ways.forEach(add);
+    const tried = this.#ways.every(({ done }) => (done & own.bit) !== 0n) ? [] : this.#around(own);
+    for (let way = stack.pop(), steps = 0; way !== undefined; way = stack.pop()) {
+      for (const each of tried) {
+        if ((way.done & each.bit) !== 0n || this.#isTwin(way, each)) continue;
+        if (++steps > LIMITS.steps || next.size > LIMITS.ways) {
+          return { unchecked: { op, why: `more than ${LIMITS.ways} orders of what overlaps` } };
+        }
+        const after = this.#after(way, each);
+        if (after !== undefined) add(after);
       }
     }
     if (next.size === 0) return { wrong: { op, mayBe: this.#texts(op) } };
     this.#open[place] = undefined;
-    this.#ways = [...next.values()].map(({ content, done }) => ({ content, done: done & ~own }));
+    this.#ways = [...next.all()];
     return undefined;
   }
 
-  /** The content after an access that saw what it saw; undefined where it cannot have seen that. */
-  #after(number: number, op: LineOp): number | undefined {
-    const after = this.#contents.after(number, op, this.#mayHave);
-    return after === undefined ? undefined : this.#contents.number(after);
-  }
-
-  #texts({ from, length }: LineOp): string[] {
-    const found = this.#ways.map(({ content }) => {
-      const { bytes, known } = this.#contents.of(content) ?? {};
-      if (bytes === undefined || known === undefined) return "lost";
-      if (known.subarray(from, from + length).some((each) => each !== KNOWN)) {
-        return "what is persistent";
+  /** The open accesses that the order of this one matters to: all that share bytes with it, or with one of them. */
+  #around(own: Open): Open[] {
+    const found = [own];
+    const left = new Set(this.#open.filter((open) => open !== undefined && open !== own));
+    for (const { from, to } of found) {
+      for (const each of left) {
+        if (each === undefined || each.from >= to || each.to <= from) continue;
+        found.push(each);
+        left.delete(each);
       }
-      return bytes.subarray(from, from + length).toHex();
-    });
-    return [...new Set(found)].sort();
-  }
-}
-
-/** Contents that the line may have had, by number. */
-class Contents {
-  readonly #all: Content[] = [];
-  readonly #numbers = new Map<string, number>();
-
-  of(number: number): Content {
-    return this.#all[number]!;
-  }
-
-  number(content: Content): number {
-    const key = content === null ? "" : String.fromCharCode(...content.bytes, ...content.known);
-    let number = this.#numbers.get(key);
-    if (number !== undefined) return number;
-    number = this.#all.push(content) - 1;
-    this.#numbers.set(key, number);
-    return number;
-  }
-
-  after(number: number, op: LineOp, mayHave: MayHave): Content | undefined {
-    const content = this.of(number);
-    // The line may be lost by then: what is reported later counts from its report on.
-    if (op.op === "lose" || op.isLost === true) return null;
-    const isWhole = op.op === "store" && op.length === LINE_BYTES;
-    if (content === null) return isWhole ? stored(UNKNOWN, { ...op, at: op.from }) : undefined;
-    const found = op.seen === undefined
-      ? content
-      : bound(content, { ...op, seen: op.seen, mayHave });
-    if (found === undefined) return undefined;
-    switch (op.op) {
-      case "load":
-        return found;
-      case "store":
-        return stored(found, { ...op, at: op.from });
-      case "add":
-      case "compare-swap":
-        return changed(found, op);
     }
+    return found;
+  }
+
+  /** Whether an access like this one is before it in the order of places: it makes no difference which is done. */
+  #isTwin({ done }: Way, { op, kind, isEndless }: Open): boolean {
+    if (!isEndless) return false;
+    for (const open of this.#open) {
+      if (open?.op === op) return false;
+      if (open?.kind === kind && open.isEndless && (done & open.bit) === 0n) return true;
+    }
+    return false;
+  }
+
+  /** The way on which the access is done next; undefined where it cannot have seen what it saw. */
+  #after({ content, done, free }: Way, { op, bit, from, to }: Open): Way | undefined {
+    const after = contentAfter(content, op, this.#mayHave);
+    if (after === undefined) return undefined;
+    const isCover = op.op === "store" || op.op === "lose" || op.isLost === true;
+    let nowDone = done | bit, nowFree = free & ~bit;
+    for (const open of this.#open) {
+      if (open === undefined || (nowDone & open.bit) !== 0n) continue;
+      const { op: other } = open;
+      if (isPlainRead(after, other)) nowDone |= open.bit;
+      else if (isCover && other.op === "store" && other.isLost !== true) {
+        const isCovered = open.from >= from && open.to <= to;
+        const isPossible = content !== null || other.length === LINE_BYTES;
+        if (isCovered && isPossible) nowFree |= open.bit;
+      }
+    }
+    return { content: after, done: nowDone, free: nowFree & ~nowDone };
+  }
+
+  #texts(op: LineOp): string[] {
+    return [...new Set(this.#ways.map(({ content }) => bytesText(content, op)))].sort();
   }
 }
 
-const UNKNOWN = { bytes: new Uint8Array(LINE_BYTES), known: new Uint8Array(LINE_BYTES) };
+/** Ways of which none allows all that another one does. */
+class Ways {
+  readonly #byContent = new Map<string, Way[]>();
+  size = 0;
 
-/** The content, where these bytes are seen in it: those that were unknown are known now. */
-function bound(
-  content: NonNullable<Content>,
-  { from, seen, mayHave }: {
-    readonly from: number;
-    readonly seen: Uint8Array;
-    readonly mayHave: MayHave;
-  },
-): NonNullable<Content> | undefined {
-  const { bytes, known } = content;
-  let isNew = false;
-  for (const [i, byte] of seen.entries()) {
-    if (known[from + i] !== KNOWN) isNew = true;
-    else if (bytes[from + i] !== byte) return undefined;
+  /** @returns whether it allows something that those before do not. */
+  add(way: Way): boolean {
+    const key = keyOf(way.content);
+    const alike = this.#byContent.get(key) ?? [];
+    if (alike.some((each) => allows(each, way))) return false;
+    const kept = alike.filter((each) => !allows(way, each));
+    kept.push(way);
+    this.#byContent.set(key, kept);
+    this.size += kept.length - alike.length;
+    return true;
   }
-  if (!isNew) return content;
-  for (let at = from; at < from + seen.length;) {
-    const wordEnd = at - at % WORD_BYTES + WORD_BYTES;
-    const isUnknown = (index: number) => known[index] === PERSISTENT;
-    let end = at;
-    while (end < Math.min(wordEnd, from + seen.length) && isUnknown(end)) end++;
-    if (end > at && !mayHave(at, seen.subarray(at - from, end - from))) return undefined;
-    at = Math.max(end, at + 1);
+
+  *all(): Generator<Way> {
+    for (const ways of this.#byContent.values()) yield* ways;
   }
-  return stored(content, { at: from, bytes: seen });
 }
 
-function stored(
-  { bytes, known }: NonNullable<Content>,
-  change: { readonly at: number; readonly bytes?: Uint8Array | undefined },
-): NonNullable<Content> {
-  const after = { bytes: bytes.slice(), known: known.slice() };
-  if (change.bytes === undefined) return after;
-  after.bytes.set(change.bytes, change.at);
-  after.known.fill(KNOWN, change.at, change.at + change.bytes.length);
-  return after;
-}
-
-/** An atomic's effect on what is there: its old value is bound already, where its program knows it. */
-function changed(
-  content: NonNullable<Content>,
-  { op, from, bytes, compare }: LineOp,
-): NonNullable<Content> {
-  const old = content.bytes.slice(from, from + WORD_BYTES);
-  // Of a word that no access has seen since home's power failed, an atomic makes one that is not known either.
-  if (content.known.subarray(from, from + WORD_BYTES).some((each) => each !== KNOWN)) {
-    const after = stored(content, { at: from });
-    after.known.fill(ANYTHING, from, from + WORD_BYTES);
-    return after;
-  }
-  if (bytes === undefined) return content;
-  if (op === "compare-swap") {
-    return isEqual(old, compare) ? stored(content, { at: from, bytes }) : content;
-  }
-  return stored(content, { at: from, bytes: sumOf(old, bytes) });
-}
-
-/** The sum of two words, little-endian, modulo 2⁶⁴. */
-export function sumOf(x: Uint8Array, y: Uint8Array): Uint8Array {
-  const word = (bytes: Uint8Array) =>
-    new DataView(bytes.buffer, bytes.byteOffset, WORD_BYTES).getBigUint64(0, true);
-  const sum = new Uint8Array(WORD_BYTES);
-  new DataView(sum.buffer).setBigUint64(0, BigInt.asUintN(64, word(x) + word(y)), true);
-  return sum;
-}
-
-export function isEqual(x: Uint8Array, y: Uint8Array | undefined): boolean {
-  return y !== undefined && x.length === y.length && x.every((byte, i) => byte === y[i]);
+/** Of two ways to one content: whether the first one allows whatever the second does. */
+function allows(one: Way, other: Way): boolean {
+  return (other.free & ~one.free) === 0n && ((one.done ^ other.done) & ~one.free) === 0n;
 }

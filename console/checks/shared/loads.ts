@@ -6,13 +6,8 @@ import type { Instant } from "../values.ts";
 import { type Access, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
 import { accessesIn } from "./answered.ts";
 import { firstFault } from "./faults.ts";
-import {
-  judgeLine,
-  LINE_BYTES,
-  type LineEvent,
-  type LineOp,
-  type LineVerdict,
-} from "./line_order.ts";
+import { LINE_BYTES, type LineOp } from "./line_content.ts";
+import { judgeLine, type LineEvent, type LineVerdict } from "./line_order.ts";
 import { mayHaveOf } from "./persisted_lines.ts";
 
 export const loads: Checker = {
@@ -166,8 +161,8 @@ function* piecesOf(
   all: readonly Access[],
 ): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
   const { name, note: { op, offset, length, bytes, compare }, ended } = access;
-  if (op === "flush") return;
   const result = ended?.note.result;
+  if (op === "flush" || result === "refused") return;
   const seen = result === "done" ? ended?.note.bytes : undefined;
   const first = lineOf(offset), last = lineOf(offset + length - 1);
   // Of several lines, the answer does not say which one is lost, nor which stores were done.

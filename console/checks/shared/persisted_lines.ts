@@ -4,7 +4,7 @@ import type { RunRecord } from "../run_record.ts";
 import { allowedIn, type NotedWrite, UNIT_BYTES } from "../values.ts";
 import type { Region } from "./accesses.ts";
 import { flushedWrites, unknownUnits } from "./flushed.ts";
-import { isEqual, LINE_BYTES, type MayHave } from "./line_order.ts";
+import { isEqual, LINE_BYTES, type MayHave } from "./line_content.ts";
 
 /**
  * Whether bytes of the line may be found after a power failure of home at `at`. DRAM, and words that were changed

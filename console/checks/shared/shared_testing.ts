@@ -28,7 +28,7 @@ export interface Told {
   /** When it begins and ends; without an end its program is never told. */
   readonly from: number;
   readonly to?: number;
-  readonly result?: "done" | "lost" | "fenced";
+  readonly result?: "done" | "lost" | "fenced" | "refused";
   readonly bytes?: Uint8Array;
   readonly compare?: Uint8Array;
   readonly found?: Uint8Array;

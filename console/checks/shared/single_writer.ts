@@ -2,7 +2,8 @@
 import type { LineStateRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
-import { usesRegions } from "./accesses.ts";
+import { sharedAccesses, usesRegions } from "./accesses.ts";
+import { LINE_BYTES } from "./line_content.ts";
 import type { Checker, RunRecord } from "../run_record.ts";
 
 export const singleWriter: Checker = {
@@ -38,7 +39,8 @@ function checkStates(run: RunRecord): Finding[] {
   }
   // A power failure comes before everything else at its instant: `sort` keeps the order.
   changes.sort((x, y) => x.time - y.time);
-  const findings: Finding[] = [];
+  const findings: Finding[] = uncheckedLines(run).map((text) => ({ text }));
+  if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
   const lines = new Lines();
   for (const [i, change] of changes.entries()) {
     lines.see(change);
@@ -50,6 +52,29 @@ function checkStates(run: RunRecord): Finding[] {
     }
   }
   return findings;
+}
+
+/**
+ * Lines of which loads or stores were done and no cache noted a state: each of them needs one (C-05), so the notes of
+ * this run are not whole, and nothing can be said of the line.
+ */
+function uncheckedLines({ notes }: RunRecord): string[] {
+  const known = new Set<string>();
+  for (const { note } of notes) {
+    if (note.kind === "line-state") known.add(`${note.region} ${note.line}`);
+  }
+  const texts: string[] = [];
+  for (const { accesses, record: { region } } of sharedAccesses(notes).regions.values()) {
+    for (const { name, note: { op, offset }, ended } of accesses) {
+      const line = Math.floor(offset / LINE_BYTES), key = `${region} ${line}`;
+      if (op === "flush" || ended?.note.result !== "done" || known.has(key)) continue;
+      known.add(key);
+      texts.push(
+        `line ${line} of ${region}: unchecked: ${name} was done, and no cache noted a state`,
+      );
+    }
+  }
+  return texts;
 }
 
 class Lines {

@@ -118,7 +118,7 @@ export async function startDevice(
 }
 
 /** A rack that does not stay up has nothing on record any more. @throws Refusal behind its end. */
-async function checkEnd(
+export async function checkEnd(
   { rack: { id, file }, control }: Pick<RackLink, "rack" | "control">,
   to: string,
 ): Promise<void> {
@@ -214,7 +214,7 @@ function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boole
 }
 
 /** The process that a name stands for: its own, or that of the device. @throws Refusal */
-function entryOf(rack: RackUp, node: string): ProcessEntry {
+export function entryOf(rack: RackUp, node: string): ProcessEntry {
   const { directory, id, file } = rack;
   const entries: readonly ProcessEntry[] = isInContainers(rack)
     ? file.partitions.map((each) => ({ ...each, kind: "partition", pid: null }))
@@ -228,18 +228,18 @@ function entryOf(rack: RackUp, node: string): ProcessEntry {
 type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
 
 /** The timekeeper's record of power, from a sequence number on. */
-interface Faults {
+export interface Faults {
   readonly faults: readonly Fault[];
   readonly count: number;
   /** The process that has power, by partition. */
   readonly powered: Readonly<Record<string, string>>;
 }
 
-function isOf({ name }: ProcessEntry, action: Fault["action"]): (fault: Fault) => boolean {
+export function isOf({ name }: ProcessEntry, action: Fault["action"]): (fault: Fault) => boolean {
   return (fault) => fault.partition === name && fault.action === action;
 }
 
-async function countFaults({ control }: RackLink): Promise<number> {
+export async function countFaults({ control }: RackLink): Promise<number> {
   const from = Number.MAX_SAFE_INTEGER;
   return (await control.demand<Faults>("faults", { from }, { repeats: true })).count;
 }

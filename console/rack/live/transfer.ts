@@ -246,8 +246,8 @@ async function runProgram(
 /**
  * Whether the timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper takes no grant of the earlier one any more.
  */
-async function isForgotten(
-  { rack, control }: RackLink,
+export async function isForgotten(
+  { rack, control }: Pick<RackLink, "rack" | "control">,
   { host, number, status }: { host: string; number: number; status: ClockStatus },
 ): Promise<boolean> {
   if (number >= status.ordersFrom || status.recalled.includes(number)) return false;

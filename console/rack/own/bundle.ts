@@ -40,6 +40,8 @@ export async function bundleProgram(path: string): Promise<string> {
         loader: path.endsWith(".js") ? "js" : "ts",
       },
       bundle: true,
+      // What a protocol imports by name, wherever its file is.
+      alias: { rackmesh: fromFileUrl(projectFile("nodes/protocol.ts")) },
       write: false,
       format: "cjs",
       platform: "neutral",

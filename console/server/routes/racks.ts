@@ -1,5 +1,6 @@
 /** Orders to a rack that is up, and what it says of itself. */
 import { createRoute, type z } from "@hono/zod-openapi";
+import { SHUTDOWN_PS } from "../../../fabric/rack/plan/power.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import * as orders from "../../api/orders.ts";
@@ -18,6 +19,7 @@ import {
   killService,
   startDevice,
 } from "../../rack/live/power.ts";
+import { shutDownHost } from "../../rack/live/shutdown.ts";
 import { processesOf } from "../../rack/live/processes.ts";
 import { findUp, type RackLink } from "../../rack/live/racks.ts";
 import { type Driven, pause, resume, setPace, step, until } from "../../rack/live/virtual_time.ts";
@@ -176,6 +178,7 @@ async function power(link: RackLink, order: orders.PowerOrder) {
     });
     return { nodes, atPs: at };
   }
+  if (order.action === "shutdown") return await shutDown(link, order);
   if (order.atPs !== undefined) {
     await killDeviceAt(link, node, order.atPs);
     return { nodes: [node], atPs: order.atPs };
@@ -186,6 +189,27 @@ async function power(link: RackLink, order: orders.PowerOrder) {
   }
   const { nodes, at } = await killDevice(link, node);
   return { nodes: [...nodes], atPs: at };
+}
+
+const SHUTDOWN_S = 120;
+
+async function shutDown(
+  link: RackLink,
+  { node, withinPs = SHUTDOWN_PS }: Extract<orders.PowerOrder, { action: "shutdown" }>,
+) {
+  const held = new Error("Time is held");
+  const onHeld = () => {
+    throw held;
+  };
+  try {
+    const options = { withinPs, timeoutSeconds: SHUTDOWN_S, onHeld };
+    const { nodes, offAt } = await shutDownHost(link, node, options);
+    return { nodes: [...nodes], atPs: offAt };
+  } catch (error) {
+    if (error !== held) throw error;
+    // It is ordered: a page that waited for its end would not let time go on.
+    return { nodes: [], atPs: null };
+  }
 }
 
 /** @param signal the page has gone: what waits for a time or a step pauses the rack. */

@@ -6,6 +6,7 @@ import { topology, variant } from "../data/rack.ts";
 import { go, instant, run, VIEW_NAMES } from "../state.ts";
 import { time as timeText } from "../figures.ts";
 import { order } from "./notice.tsx";
+import { orderShutdown } from "./shutdown.ts";
 import { bringUpAt } from "./resume.ts";
 import { drive, stepEvent, stepSpan, until } from "./time.ts";
 
@@ -78,6 +79,11 @@ function kill(words: readonly string[]): void {
   );
 }
 
+function shutDown(words: readonly string[]): void {
+  const node = word(words, 0, "a host"), withinPs = option(words, "--within");
+  orderShutdown(rack(), { node, ...(withinPs !== undefined && { withinPs }) });
+}
+
 function start(words: readonly string[]): void {
   const node = word(words, 0, "a device");
   const what = {
@@ -139,6 +145,11 @@ function goTo(words: readonly string[]): void {
 
 export const COMMANDS: readonly Command[] = [
   { usage: "kill DEVICE [--at TIME]", what: "power fails, now or at a virtual time", act: kill },
+  {
+    usage: "shutdown HOST [--within TIME]",
+    what: "programs end, caches go to SCM; then power fails",
+    act: shutDown,
+  },
   { usage: "start DEVICE", what: "power comes back", act: start },
   {
     usage: "link ACTION CABLE [VALUE] [--for TIME]",
@@ -195,7 +206,7 @@ export function completions(line: string): string[] {
   }
   const isLink = words[0] === "link";
   if (isLink && words.length === 2) return ACTIONS.filter((name) => name.startsWith(last));
-  const names = words[0] === "kill" || words[0] === "start"
+  const names = ["kill", "shutdown", "start"].includes(words[0]!)
     ? topology.value?.nodes.map(({ name }) => name)
     : isLink
     ? topology.value?.cables.filter(({ kind }) => kind === "network").map(({ name }) => name)

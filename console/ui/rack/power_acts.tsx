@@ -7,6 +7,7 @@ import { shownPower } from "../data/shown.ts";
 import { time } from "../figures.ts";
 import { close, open } from "../frame/dialogs.tsx";
 import { order } from "../frame/notice.tsx";
+import { orderShutdown } from "../frame/shutdown.ts";
 import { isPast, lookAt, run } from "../state.ts";
 import { LossNote } from "./loss.tsx";
 
@@ -17,6 +18,11 @@ function kill(id: string, node: string): void {
     ({ nodes, atPs }) =>
       `${nodes.join(", ") || node}: without power${atPs === null ? "" : ` since ${time(atPs)}`}`,
   );
+}
+
+function shutDown(id: string, node: string): void {
+  close();
+  orderShutdown(id, { node });
 }
 
 export function openKill({ name, kind, process }: Node): void {
@@ -36,6 +42,15 @@ export function openKill({ name, kind, process }: Node): void {
         : <LossNote node={name} />}
       <div class="row">
         <button type="button" class="danger" onClick={() => kill(id, name)}>Kill {name}</button>
+        {kind === "host" && (
+          <button
+            type="button"
+            title="Its programs end, its shared regions go home, its caches to SCM; then its power goes off"
+            onClick={() => shutDown(id, name)}
+          >
+            Shut it down in order
+          </button>
+        )}
         <button type="button" autofocus onClick={close}>Leave it on</button>
       </div>
     </div>

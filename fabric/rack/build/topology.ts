@@ -101,8 +101,8 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     ...(program.weight !== undefined && { weight: program.weight }),
     options: { ...regions, ...inItsOwnWords(program) },
   }));
-  const shutdowns = variant.faults.flatMap(({ node, shutDownAt }) =>
-    node === name && shutDownAt !== undefined ? [shutDownAt] : []
+  const shutdowns = variant.faults.flatMap(({ node, at, shutDownAt }) =>
+    node === name && shutDownAt !== undefined ? [{ at: shutDownAt, offAt: at }] : []
   );
   return {
     rnic: rnicName(name),
@@ -159,6 +159,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
     mtu: fabric.mtu,
+    bitsPerSecond: fabric.bitsPerSecond,
     queueCache: host.queueCache,
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
     translations: host.translations,

@@ -84,10 +84,17 @@ export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
+/** An orderly shutdown of a host, by the clock of the rack. */
+export interface ShutdownPlan {
+  readonly at: Time;
+  /** When the host's power goes off, whether the shutdown is complete or not. */
+  readonly offAt: Time;
+}
+
 export interface HostPlan {
   readonly rnic: string;
-  /** When orderly shutdowns begin, by the clock of the rack; absent: none. Its power goes off by {@link FaultPlan}. */
-  readonly shutdowns?: readonly Time[];
+  /** Orderly shutdowns, by time; absent: none. Its power goes off by {@link FaultPlan}. */
+  readonly shutdowns?: readonly ShutdownPlan[];
   /** Absent: PCIe. */
   readonly attach?: "coherent";
   readonly cores: number;
@@ -166,6 +173,8 @@ export interface RnicPlan {
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
+  /** Of its network port, and of the way inside by which frames to its own address return. */
+  readonly bitsPerSecond: number;
   readonly queueCache: QueueCachePlan;
   /** As its host's. */
   readonly queuePlan?: QueuePlan;

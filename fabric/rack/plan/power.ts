@@ -5,7 +5,10 @@
  */
 import { rnicName } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
-import { formatTime, type Time } from "../../base/time.ts";
+import { formatTime, PS_PER_MS, type Time } from "../../base/time.ts";
+
+/** A choice: when the power goes off after the begin of a shutdown that has no `within`. */
+export const SHUTDOWN_PS = PS_PER_MS;
 
 /** A fault of power as a scenario has it. */
 export interface PowerFault extends FaultPlan {

@@ -200,6 +200,9 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
 /** Programs of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
+/** What an order runs that shuts its host down; no program of a scenario has the name. */
+export const SHUTDOWN = "shutdown";
+
 /** Promises that every run must keep: the parts of P-41, as `console/checks/all.ts` checks them. */
 export const EXPECTATIONS = [
   "survives-what-was-reported",
@@ -213,5 +216,6 @@ export const EXPECTATIONS = [
   "loads-return-the-last-store",
   "single-writer-or-readers",
   "every-access-is-answered",
+  "shutdowns-end-in-time",
 ] as const;
 export type ExpectationName = typeof EXPECTATIONS[number];

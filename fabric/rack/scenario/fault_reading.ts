@@ -8,7 +8,7 @@ import {
   refuseTerms,
   termsOf,
 } from "../build/link_faults.ts";
-import type { PowerFault } from "../plan/power.ts";
+import { type PowerFault, SHUTDOWN_PS } from "../plan/power.ts";
 import {
   cutSchema,
   FLIP_KEYS,
@@ -21,7 +21,6 @@ import {
   stuckSchema,
   type StuckSection,
 } from "./fault_schema.ts";
-import { PS_PER_MS } from "../../base/time.ts";
 import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Draft, DraftFault } from "./scenario.ts";
 
@@ -56,9 +55,6 @@ export function readFaults(
   }
   return { faults, linkFaults, deviceFaults };
 }
-
-/** A choice: when the power goes off after the begin of a shutdown that has no `within`. */
-const SHUTDOWN_PS = PS_PER_MS;
 
 function readPowerFault(
   { at, kill, start, shutdown, within, card }: z.infer<typeof powerFaultSchema>,

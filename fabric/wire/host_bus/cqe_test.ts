@@ -20,6 +20,7 @@ const u32 = fc.nat(0xffff_ffff), u24 = fc.nat(0xff_ffff);
 const anyCqe = fc.record({
   opcode: fc.constantFrom(...Object.keys(CQE_OPCODES) as CqeOpcode[]),
   status: fc.constantFrom(...Object.keys(WC_STATUS) as WcStatus[]),
+  vendorError: fc.nat(255),
   qpn: u24,
   wqeIndex: fc.nat(0xffff),
   byteCount: u32,

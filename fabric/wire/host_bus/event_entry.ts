@@ -29,6 +29,7 @@ const EVENT_TYPES = new Map(
 );
 
 const NO_FIELDS = {
+  vendorError: 0,
   qpn: 0,
   wqeIndex: 0,
   byteCount: 0,

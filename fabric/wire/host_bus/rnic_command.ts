@@ -57,15 +57,24 @@ export const ACCESS = {
   remoteWritePersistence: 1 << 30,
 } as const;
 
+let known = 0;
+for (const bit of Object.values(ACCESS)) known |= bit;
+
 /**
  * Why access flags of a region, window or queue pair are refused; undefined where they are valid.
  * Relaxed ordering is refused because the emulator never reorders: a run would seem to prove that a
  * program tolerates reordering.
  */
 export function refuseAccess(access: number): string | undefined {
+  if (!u32(access)) return `Access flags are a number of 32 bits: found ${access}`;
+  const unknown = (access & ~known) >>> 0;
+  if (unknown !== 0) {
+    const found = `0x${access.toString(16)}, of which 0x${unknown.toString(16)} is no access flag`;
+    return `Access flags are ${found}: expected IBV_ACCESS_…, combined by |`;
+  }
   return (access & ACCESS.relaxedOrdering) === 0
     ? undefined
-    : "relaxedOrdering is not honoured: expected access flags without it";
+    : "IBV_ACCESS_RELAXED_ORDERING is not honoured: expected access flags without it";
 }
 
 /** Largest share of the line that a queue pair may have, the smallest being 1. */
@@ -180,8 +189,16 @@ export type WindowType = Checked<typeof windowType>;
 
 const COMMANDS = {
   "init": { spaces, persistence },
+  /** What the card's resources allow (mlx5: QUERY_HCA_CAP). */
+  "query-device": {},
+  /** The network port: its cable and its rate. */
+  "query-port": {},
+  /** The card's clock, which completions of a queue with `timestamps` have. */
+  "query-clock": {},
   "create-cq": {
     ring,
+    /** Its entries have the time at which they were written. */
+    timestamps: { optional: flag },
     vector: (value): value is number | null => value === null || isCount(value),
   },
   /**
@@ -230,6 +247,8 @@ const COMMANDS = {
   "attach-mcast": { qpn: u24, group: u32 },
   "detach-mcast": { qpn: u24, group: u32 },
   "register-mr": { region },
+  /** ibv_alloc_null_mr: a region without memory, which is read as zeros and takes what is written nowhere. */
+  "allocate-null-mr": { pd: count },
   /** ibv_rereg_mr: the given attributes change, the key does not. */
   "reregister-mr": { key: u32, change },
   "deregister-mr": { key: u32 },
@@ -307,6 +326,25 @@ const OK_REPLIES = {
     mtu: count,
     kept: { optional: count },
   },
+  "query-device": {
+    /** Numbers of queues: a queue pair takes two of its own, one with a shared queue; other queues one. */
+    queues: count,
+    /** Keys of regions and windows together. */
+    keys: count,
+    /** Of both those that are free now. */
+    freeQueues: count,
+    freeKeys: count,
+    /** Data transfer objects of one region (H-01). */
+    regionObjects: count,
+    multicastGroups: count,
+    multicastMembers: count,
+    /** Of the clock, in kHz. */
+    clockKhz: count,
+  },
+  /** `up`: the cable's other end has power, as far as the card has been told. */
+  "query-port": { up: flag, bitsPerSecond: count, roce: oneOf("v1", "v2") },
+  /** In ticks of `clockKhz`. */
+  "query-clock": { clock: count },
   /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
   "create-cq": { cqn: count },
   "create-qp": {

@@ -12,10 +12,12 @@ import { VERIFY_LEVELS, type VerifyLevel } from "../roce/verify_eth.ts";
 
 /** Bytes of one unit of a send queue (mlx5's WQEBB). */
 export const WQE_UNIT_BYTES = 64;
-/** Maximum units of one WQE: 220 B inline (CALIBRATION: the inline limit) and its segments. */
-export const MAX_WQE_UNITS = 5;
+/** Maximum units of one WQE, 1024 B (mlx5: max_wqe_sz_sq): {@link MAX_SGE} elements behind all segments fit. */
+export const MAX_WQE_UNITS = 16;
+/** CALIBRATION: the inline limit. */
 export const MAX_INLINE_BYTES = 220;
-export const MAX_SGE = 4;
+/** Elements of one work request: max_sge of ConnectX-4 and later. */
+export const MAX_SGE = 30;
 /** H-01: data transfer objects that one work request may cover. */
 export const MAX_OBJECTS = 8;
 

@@ -5,6 +5,7 @@
  *
  *   requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP      (REJ instead of any, MRA
  *   where REP or RTU is delayed)
+ *   of UD, instead of a connection: SIDR_REQ →  ← SIDR_REP (service ID resolution, §12.11)
  */
 import { assert } from "../../base/assert.ts";
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -146,6 +147,29 @@ const DREQ_FIELDS = [
 /** DREP has the layout of RTU. */
 const DREP_FIELDS = RTU_FIELDS;
 
+/** §12.11.1.1: which queue pair has a service? */
+const SIDR_REQ_FIELDS = [
+  ["requestId", 32],
+  ["pKey", 16],
+  ["", 16],
+  ["serviceId", 64],
+] as const;
+
+/** §12.11.1.2 */
+const SIDR_REP_FIELDS = [
+  ["requestId", 32],
+  /** {@link SIDR_STATUS}. */
+  ["status", 8],
+  ["infoLength", 8],
+  ["", 16],
+  ["qpn", 24],
+  ["", 8],
+  ["serviceId", 64],
+  ["qKey", 32],
+  // Additional information, 72 bytes, not used.
+  ["", 576],
+] as const;
+
 /** Attribute number and layout of each message; the rest of the 256 bytes is private data. */
 export const CM_MESSAGES = {
   REQ: { attributeId: 0x0010, fields: REQ_FIELDS },
@@ -155,6 +179,8 @@ export const CM_MESSAGES = {
   RTU: { attributeId: 0x0014, fields: RTU_FIELDS },
   DREQ: { attributeId: 0x0015, fields: DREQ_FIELDS },
   DREP: { attributeId: 0x0016, fields: DREP_FIELDS },
+  SIDR_REQ: { attributeId: 0x0017, fields: SIDR_REQ_FIELDS },
+  SIDR_REP: { attributeId: 0x0018, fields: SIDR_REP_FIELDS },
 } as const;
 export type CmType = keyof typeof CM_MESSAGES;
 
@@ -174,6 +200,11 @@ export type CmRep = CmMessageOf<"REP">;
 export type CmRtu = CmMessageOf<"RTU">;
 export type CmMra = CmMessageOf<"MRA">;
 export type CmRej = CmMessageOf<"REJ">;
+export type CmSidrReq = CmMessageOf<"SIDR_REQ">;
+export type CmSidrRep = CmMessageOf<"SIDR_REP">;
+export type SidrMessage = CmSidrReq | CmSidrRep;
+/** Messages of connections, which have an ID at either end. */
+export type CmConnectionMessage = Exclude<CmMessage, SidrMessage>;
 export type CmMessage = { [Type in CmType]: CmMessageOf<Type> }[CmType];
 
 export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
@@ -194,6 +225,61 @@ export const REJECT_REASON = {
   consumer: 28,
   duplicateCommId: 30,
 } as const;
+
+/** Status of a SIDR REP (§12.11.1.2), and what it means. */
+export const SIDR_STATUS = {
+  valid: 0,
+  unsupported: 1,
+  rejected: 2,
+  noQueuePair: 3,
+  redirected: 4,
+  version: 5,
+} as const;
+const SIDR_TEXTS = [
+  "valid",
+  "service ID not supported: no program listens",
+  "rejected by the program",
+  "no queue pair available",
+  "redirected",
+  "version not supported",
+];
+
+/** For people: `status 1 (service ID not supported: no program listens)`. */
+export function sidrText(status: number): string {
+  const text = SIDR_TEXTS[status];
+  return text === undefined ? `status ${status}` : `status ${status} (${text})`;
+}
+
+export function isSidr(message: CmMessage): message is SidrMessage {
+  return message.type === "SIDR_REQ" || message.type === "SIDR_REP";
+}
+
+/** What a REJ's reason means, in the words of the architecture (table 108 of §12.6.7.2). */
+const REJECT_TEXTS: Readonly<Record<number, string>> = {
+  [REJECT_REASON.noQueuePair]: "no queue pair available",
+  [REJECT_REASON.noResources]: "no resources available",
+  [REJECT_REASON.timeout]: "time-out",
+  [REJECT_REASON.unsupported]: "unsupported request",
+  [REJECT_REASON.invalidCommId]: "invalid communication ID",
+  [REJECT_REASON.invalidServiceId]: "invalid service ID: no program listens",
+  [REJECT_REASON.invalidTransport]: "invalid transport service type",
+  [REJECT_REASON.staleConnection]: "stale connection",
+  [REJECT_REASON.invalidGid]: "primary GID rejected",
+  [REJECT_REASON.invalidMtu]: "invalid path MTU",
+  [REJECT_REASON.insufficientResponderResources]: "insufficient responder resources",
+  [REJECT_REASON.consumer]: "consumer reject: the program has refused",
+  [REJECT_REASON.duplicateCommId]: "duplicate local communication ID",
+};
+
+/** For people: `reason 8 (invalid service ID: no program listens)`. */
+export function rejectText(reason: number): string {
+  const text = REJECT_TEXTS[reason];
+  return text === undefined ? `reason ${reason}` : `reason ${reason} (${text})`;
+}
+
+/** The received message in an MRA, and the rejected one in a REJ. */
+export const RECEIVED = { req: 0, rep: 1 } as const;
+export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
 
 /** Fields of a REQ that RoCE does not use, or that have a constant value. */
 export const REQ_DEFAULTS = {

@@ -57,6 +57,8 @@ describe("CM_MESSAGES", () => {
       ["RTU", 224],
       ["DREQ", 220],
       ["DREP", 224],
+      ["SIDR_REQ", 216],
+      ["SIDR_REP", 136],
     ]);
   });
 });
@@ -86,6 +88,25 @@ describe("encodeCm", () => {
     assert.equal(hexAt(24 + 140, 4), "09080700");
   });
 
+  it("§12.11.1: lays SIDR_REQ and SIDR_REP out at their offsets", () => {
+    const ids = { transactionId: 1n, requestId: 0xa1a2_a3a4, serviceId: 0x0111_1c06n };
+    const privateData = new Uint8Array([9, 8]);
+    const req = encodeCm({ ...ids, type: "SIDR_REQ", pKey: 0xffff, privateData });
+    assert.equal(req.subarray(16, 18).toHex(), "0017");
+    assert.equal(
+      req.subarray(24, 42).toHex(),
+      "a1a2a3a4" + "ffff0000" + "0000000001111c06" + "0908",
+    );
+    const answer = { status: 2, infoLength: 0, qpn: 0x112233, qKey: 0x0123_4567 };
+    const rep = encodeCm({ ...ids, ...answer, type: "SIDR_REP", privateData });
+    assert.equal(rep.subarray(16, 18).toHex(), "0018");
+    assert.equal(
+      rep.subarray(24, 48).toHex(),
+      "a1a2a3a4" + "02000000" + "11223300" + "0000000001111c06" + "01234567",
+    );
+    assert.equal(rep.subarray(120, 122).toHex(), "0908");
+  });
+
   it("asserts that the private data fits", () => {
     assert.throws(() => encodeCm({ ...REQ, privateData: new Uint8Array(93) }), /room for 92 B/);
   });
@@ -106,7 +127,7 @@ describe("decodeCm", () => {
 
   it("gives undefined for other datagrams", () => {
     const good = encodeCm(REQ);
-    for (const [at, value] of [[0, 2], [1, 1], [2, 1], [3, 0x81], [17, 0x17], [16, 1]] as const) {
+    for (const [at, value] of [[0, 2], [1, 1], [2, 1], [3, 0x81], [17, 0x19], [16, 1]] as const) {
       assert.equal(decodeCm(good.with(at, value)), undefined, `byte ${at} = ${value}`);
     }
     assert.equal(decodeCm(good.slice(1)), undefined);

@@ -2,7 +2,8 @@
  * The `cm` service: passes the connection manager's messages between QP 1 and the state machine in
  * `cm_agent.ts`. Programs use `connect.ts` and `listen.ts`.
  */
-import { type CmOutput, expire, nextDeadline, receive } from "./cm_agent.ts";
+import { expire, receive } from "./cm_agent.ts";
+import { type CmOutput, nextDeadline } from "./cm_state.ts";
 import { waitCompletion } from "../verbs/completion_queue.ts";
 import { CM_SIGNAL } from "./connection.ts";
 import { type CmDevice, gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";

@@ -6,200 +6,51 @@
  *   active   req-sent → rep-received → established      passive  req-received → rep-sent → established
  *   either   established → dreq-sent → closed
  *
+ * A disconnect is possible in each phase ({@link disconnectEndpoint}).
+ *
  * Every message that needs a response is retransmitted a bounded number of times, so no end waits
  * for ever on a peer that has failed; every response is repeated when its request is repeated.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   addressOfGid,
+  type CmConnectionMessage,
   type CmMessage,
   type CmMra,
-  type CmRej,
   type CmRep,
   type CmReq,
+  isSidr,
+  RECEIVED,
   REJECT_REASON,
   timeoutOfCode,
   TRANSPORT_SERVICE,
 } from "../../../fabric/wire/roce/cm.ts";
-
-export type CmPhase =
-  | "req-sent"
-  | "rep-received"
-  | "req-received"
-  | "rep-sent"
-  | "established"
-  | "dreq-sent"
-  | "closed";
-
-/** Why an endpoint is closed. */
-export type CmEnd =
-  | { readonly kind: "rejected"; readonly message: CmRej }
-  | { readonly kind: "timeout" }
-  | { readonly kind: "disconnected" };
-
-/** One end of one connection. */
-export interface CmEndpoint {
-  readonly commId: number;
-  readonly peerAddress: number;
-  readonly transactionId: bigint;
-  /** The listener that receives its events, on the passive side. */
-  readonly listener: CmListener | undefined;
-  readonly retry: CmRetry;
-  /** The request, on the passive side. */
-  readonly req: CmReq | undefined;
-  /** The queue pair of this end, once there is one. */
-  qpn: number | undefined;
-  peerCommId: number;
-  phase: CmPhase;
-  end: CmEnd | undefined;
-  /** The response, on the active side. */
-  rep: CmRep | undefined;
-  /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
-  lastSent: CmMessage | undefined;
-  triesLeft: number;
-  /** The peer has sent an MRA; only the first MRA extends the timeout. */
-  isPatient: boolean;
-  deadline: Time;
-}
-
-export interface CmRetry {
-  /** Timeout of a response, in ps. */
-  readonly timeoutPs: Time;
-  /** Maximum number of transmissions of a message. */
-  readonly tries: number;
-}
-
-/** The events of a service's connections. */
-export type CmEvent =
-  | { readonly kind: "request"; readonly endpoint: CmEndpoint }
-  | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
-  /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. */
-  | { readonly kind: "reset" };
-
-export interface CmListener {
-  readonly serviceId: bigint;
-  /** The name of the program that listens. */
-  readonly program: string;
-  /** The signal that is raised when `events` is not empty. */
-  readonly signal: string;
-  readonly retry: CmRetry;
-  readonly events: CmEvent[];
-}
-
-/** The outputs of the state machine. */
-export interface CmOutput {
-  readonly send: { readonly to: number; readonly message: CmMessage }[];
-  readonly signals: Set<string>;
-}
-
-/** Maximum number of remembered finished requests. */
-const OVER_MAX = 1024;
-
-export function makeCmAgent() {
-  return {
-    endpoints: new Map<number, CmEndpoint>(),
-    listeners: new Map<bigint, CmListener>(),
-    nextCommId: 1,
-    /** A deadline was set since the service last read them. */
-    stirred: false,
-    /** Finished requests, to recognise copies that the network still holds; oldest first. */
-    over: new Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>(),
-  };
-}
-
-export type CmAgent = ReturnType<typeof makeCmAgent>;
-
-/** The signal of an endpoint on which a program waits. */
-export function endpointSignal(endpoint: CmEndpoint): string {
-  return `cm:${endpoint.commId}`;
-}
-
-/** A new endpoint with a number of its own. */
-export function addEndpoint(
-  agent: CmAgent,
-  endpoint: Pick<CmEndpoint, "peerAddress" | "transactionId" | "listener" | "retry" | "req">,
-): CmEndpoint {
-  while (agent.endpoints.has(agent.nextCommId) || agent.nextCommId === 0) {
-    agent.nextCommId = (agent.nextCommId + 1) >>> 0;
-  }
-  const made: CmEndpoint = {
-    ...endpoint,
-    commId: agent.nextCommId,
-    qpn: undefined,
-    peerCommId: endpoint.req?.localCommId ?? 0,
-    phase: endpoint.req === undefined ? "req-sent" : "req-received",
-    end: undefined,
-    rep: undefined,
-    lastSent: undefined,
-    triesLeft: 0,
-    isPatient: false,
-    deadline: NEVER,
-  };
-  agent.nextCommId = (agent.nextCommId + 1) >>> 0;
-  agent.endpoints.set(made.commId, made);
-  return made;
-}
-
-/** Records that `message` is being sent and needs a response. */
-export function expectAnswer(
-  agent: CmAgent,
-  endpoint: CmEndpoint,
-  sent: { readonly message: CmMessage; readonly now: Time; readonly phase: CmPhase },
-): void {
-  endpoint.lastSent = sent.message;
-  endpoint.phase = sent.phase;
-  endpoint.triesLeft = endpoint.retry.tries - 1;
-  endpoint.isPatient = false;
-  endpoint.deadline = sent.now + endpoint.retry.timeoutPs;
-  agent.stirred = true;
-}
-
-/** Records that the connection is established; `reply` is the response to a repeated request. */
-export function establish(endpoint: CmEndpoint, reply: CmMessage | undefined): void {
-  endpoint.phase = "established";
-  endpoint.deadline = NEVER;
-  if (reply !== undefined) endpoint.lastSent = reply;
-}
-
-/** Removes the endpoint, and remembers its request for a while: a late copy makes no new one. */
-export function closeEndpoint(
-  agent: CmAgent,
-  endpoint: CmEndpoint,
-  closing: { readonly end: CmEnd; readonly now: Time },
-): void {
-  const { end, now } = closing;
-  const { req, retry } = endpoint;
-  endpoint.phase = "closed";
-  endpoint.end = end;
-  endpoint.deadline = NEVER;
-  agent.endpoints.delete(endpoint.commId);
-  if (req === undefined) return;
-  for (const [exchange, { until }] of agent.over) {
-    if (until > now && agent.over.size < OVER_MAX) break;
-    agent.over.delete(exchange);
-  }
-  // Twice the time during which the peer repeats: its last copy may still be in the network.
-  const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
-  const rej = end.kind === "rejected" && end.message.rejected === REJECTED.req
-    ? end.message
-    : undefined;
-  agent.over.set(exchangeOf(endpoint.peerAddress, req), { rej, until });
-}
-
-function exchangeOf(peerAddress: number, req: CmReq): string {
-  return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
-}
-
-export function nextDeadline(agent: CmAgent): Time {
-  let earliest = NEVER;
-  for (const endpoint of agent.endpoints.values()) {
-    if (endpoint.deadline < earliest) earliest = endpoint.deadline;
-  }
-  return earliest;
-}
+import { drepFor, giveUp, headOf, mraFor, rejFor } from "./cm_messages.ts";
+import {
+  addEndpoint,
+  closeEndpoint,
+  type CmAgent,
+  type CmEndpoint,
+  type CmListener,
+  type CmOutput,
+  end,
+  endpointSignal,
+  establish,
+  exchangeOf,
+  expectAnswer,
+  isBacklogFull,
+  notify,
+} from "./cm_state.ts";
+import { endSidr, expireSidr, receiveSidr } from "./sidr.ts";
 
 /** Repeats messages whose response is late, or closes their endpoints. */
 export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
+  expireSidr(agent, { now, output });
+  for (const timer of agent.timers.filter(({ at }) => at <= now)) {
+    agent.timers.splice(agent.timers.indexOf(timer), 1);
+    timer.sink.events.push(timer.event);
+    output.signals.add(timer.sink.signal);
+  }
   for (const endpoint of [...agent.endpoints.values()]) {
     if (endpoint.deadline > now) continue;
     if (endpoint.triesLeft > 0 && endpoint.lastSent !== undefined) {
@@ -216,25 +67,86 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   }
 }
 
-function end(
+/**
+ * Ends a connection, or one that is being made, in whatever phase it is (architecture §12.9):
+ *
+ *   established              DREQ, repeated until DREP or the last time-out
+ *   rep-sent                 the same when the RTU has come; its time-out ends it with a REJ
+ *   req-sent                 REJ (time-out), as for a REP that this end waits for no longer
+ *   rep-received             REJ of the REP (consumer)
+ *   req-received             REJ of the REQ (consumer)
+ *   dreq-sent, closed        nothing more
+ *
+ * A lost REJ does no harm: the peer repeats its REQ or REP, and is refused again.
+ */
+export function disconnectEndpoint(
   agent: CmAgent,
   endpoint: CmEndpoint,
-  closing: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
+  context: { readonly now: Time; readonly output: CmOutput },
 ): void {
-  const known = endpoint.phase !== "req-received";
-  closeEndpoint(agent, endpoint, closing);
-  closing.output.signals.add(endpointSignal(endpoint));
-  if (known) notify(endpoint, "closed", closing.output);
+  const { now, output } = context;
+  const { peerAddress: to, req, rep } = endpoint;
+  switch (endpoint.phase) {
+    case "established":
+      return sendDreq(agent, endpoint, context);
+    case "rep-sent":
+      endpoint.wantsDisconnect = true;
+      return;
+    case "req-sent":
+    case "rep-received": {
+      const message = rep === undefined
+        ? giveUp(endpoint)
+        : rejFor(rep, { reason: REJECT_REASON.consumer });
+      output.send.push({ to, message });
+      return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
+    }
+    case "req-received": {
+      // As a refusal by its program, which is told nothing of it.
+      const message = rejFor(req!, { reason: REJECT_REASON.consumer });
+      output.send.push({ to, message });
+      return closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
+    }
+    case "dreq-sent":
+    case "closed":
+      return;
+  }
 }
 
-function notify(
+function sendDreq(
+  agent: CmAgent,
   endpoint: CmEndpoint,
-  kind: "request" | "established" | "closed",
-  output: CmOutput,
+  { now, output }: { readonly now: Time; readonly output: CmOutput },
 ): void {
-  if (endpoint.listener === undefined) return;
-  endpoint.listener.events.push({ kind, endpoint });
-  output.signals.add(endpoint.listener.signal);
+  const remoteQpn = (endpoint.rep ?? endpoint.req)?.localQpn ?? 0;
+  const message = { type: "DREQ", ...headOf(endpoint), remoteQpn } as const;
+  expectAnswer(agent, endpoint, { message, now, phase: "dreq-sent" });
+  output.send.push({ to: endpoint.peerAddress, message });
+}
+
+/**
+ * Ends the listening: later REQs are refused (invalid service ID), and so are those that no program has
+ * answered. Connections stand.
+ */
+export function endListening(
+  agent: CmAgent,
+  listener: CmListener,
+  { now, output }: { readonly now: Time; readonly output: CmOutput },
+): void {
+  if (agent.listeners.get(listener.serviceId) !== listener) return;
+  agent.listeners.delete(listener.serviceId);
+  const reason = REJECT_REASON.invalidServiceId;
+  for (const endpoint of [...agent.endpoints.values()]) {
+    if (endpoint.listener !== listener || endpoint.phase !== "req-received") continue;
+    const message = rejFor(endpoint.req!, { reason });
+    output.send.push({ to: endpoint.peerAddress, message });
+    closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
+    output.signals.add(endpointSignal(endpoint));
+  }
+  endSidr(agent, listener, { now, output });
+  // An id's listener: its program has ended it.
+  if (listener.backlog !== undefined) return;
+  listener.events.push({ kind: "ended" });
+  output.signals.add(listener.signal);
 }
 
 /** Processes a message from the IPv4 address `from`. */
@@ -244,6 +156,7 @@ export function receive(
   context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
 ): void {
   const { from, now, output } = context;
+  if (isSidr(message)) return receiveSidr(agent, message, context);
   if (message.type === "REQ") return receiveReq(agent, message, context);
   const endpoint = agent.endpoints.get(message.remoteCommId) ?? timedOut(agent, message, from);
   const known = endpoint !== undefined && endpoint.peerAddress === from &&
@@ -258,6 +171,10 @@ export function receive(
     case "RTU":
       if (endpoint.phase !== "rep-sent") return;
       establish(endpoint, undefined);
+      if (endpoint.wantsDisconnect) {
+        output.signals.add(endpointSignal(endpoint));
+        return sendDreq(agent, endpoint, { now, output });
+      }
       return notify(endpoint, "established", output);
     case "REJ":
       // An established connection ends only by "no RTU received": other refusals are late copies.
@@ -300,12 +217,13 @@ function receiveReq(
   const { rc, uc } = TRANSPORT_SERVICE;
   const isConnected = req.transportService === rc || req.transportService === uc;
   const listener = agent.listeners.get(req.serviceId);
-  if (!isConnected || listener === undefined) {
+  if (!isConnected || listener === undefined || listener.datagrams) {
     const { invalidTransport, invalidServiceId } = REJECT_REASON;
     const message = rejFor(req, { reason: isConnected ? invalidServiceId : invalidTransport });
     output.send.push({ to: peerAddress, message });
     return;
   }
+  if (isBacklogFull(listener)) return;
   const { transactionId } = req;
   const { retry } = listener;
   const endpoint = addEndpoint(agent, { peerAddress, transactionId, listener, retry, req });
@@ -319,6 +237,7 @@ function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
     endpoint.peerCommId = rep.localCommId;
     endpoint.deadline = NEVER;
     output.signals.add(endpointSignal(endpoint));
+    notify(endpoint, "rep", output);
   } else if (endpoint.phase === "rep-received") {
     output.send.push({ to: endpoint.peerAddress, message: mraFor(endpoint, RECEIVED.rep) });
   } else if (endpoint.phase === "established" && endpoint.lastSent?.type === "RTU") {
@@ -345,7 +264,7 @@ function receiveMra(
 /** A peer that timed out may not know this end's number: its own one identifies the connection. */
 function timedOut(
   agent: CmAgent,
-  message: Exclude<CmMessage, CmReq>,
+  message: Exclude<CmConnectionMessage, CmReq>,
   from: number,
 ): CmEndpoint | undefined {
   if (message.type !== "REJ" || message.reason !== REJECT_REASON.timeout) return undefined;
@@ -359,7 +278,7 @@ function timedOut(
 
 /** A message for an unknown endpoint: rejects a REP, answers a DREQ. */
 function answerStranger(
-  message: Exclude<CmMessage, CmReq>,
+  message: Exclude<CmConnectionMessage, CmReq>,
   from: number,
   output: CmOutput,
 ): void {
@@ -377,73 +296,18 @@ export function resetAgent(agent: CmAgent): Set<string> {
     closeEndpoint(agent, endpoint, { end: { kind: "disconnected" }, now: 0 });
     signals.add(endpointSignal(endpoint));
   }
+  agent.sidr.clear();
+  agent.timers.length = 0;
+  for (const channel of agent.channels) {
+    channel.events.push({ kind: "reset" });
+    signals.add(channel.signal);
+  }
   for (const listener of agent.listeners.values()) {
+    if (listener.backlog !== undefined) continue;
     listener.events.length = 0;
     listener.events.push({ kind: "reset" });
     signals.add(listener.signal);
   }
   agent.stirred = true;
   return signals;
-}
-
-const NO_DATA = new Uint8Array(0);
-/** The received message in an MRA, and the rejected one in a REJ. */
-export const RECEIVED = { req: 0, rep: 1 } as const;
-export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
-/** Maximum time of a program to answer a request: 4.2 ms. */
-const SERVICE_TIMEOUT_CODE = 10;
-
-/** The response to a DREQ, also to that of an unknown connection. */
-export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
-  return {
-    type: "DREP",
-    transactionId: dreq.transactionId,
-    privateData: NO_DATA,
-    localCommId: dreq.remoteCommId,
-    remoteCommId: dreq.localCommId,
-  };
-}
-
-/** The refusal of a REQ or REP. */
-export function rejFor(
-  refused: CmReq | CmRep,
-  rejection: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
-): CmRej {
-  return {
-    type: "REJ",
-    transactionId: refused.transactionId,
-    privateData: rejection.privateData ?? NO_DATA,
-    localCommId: refused.type === "REP" ? refused.remoteCommId : 0,
-    remoteCommId: refused.localCommId,
-    rejected: refused.type === "REQ" ? REJECTED.req : REJECTED.rep,
-    infoLength: 0,
-    reason: rejection.reason,
-  };
-}
-
-/** The fields of every message of an endpoint. */
-export function headOf({ transactionId, commId, peerCommId }: CmEndpoint) {
-  const ids = { localCommId: commId, remoteCommId: peerCommId };
-  return { transactionId, privateData: NO_DATA, ...ids };
-}
-
-/** The REJ "timeout": the last message of an endpoint without tries left. */
-export function giveUp(endpoint: CmEndpoint): CmRej {
-  return {
-    type: "REJ",
-    ...headOf(endpoint),
-    rejected: REJECTED.nothing,
-    infoLength: 0,
-    reason: REJECT_REASON.timeout,
-  };
-}
-
-/** The MRA: the message was received, the response needs longer. */
-export function mraFor(endpoint: CmEndpoint, received: number): CmMra {
-  return {
-    type: "MRA",
-    ...headOf(endpoint),
-    received,
-    serviceTimeout: SERVICE_TIMEOUT_CODE,
-  };
 }

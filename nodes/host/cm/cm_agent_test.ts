@@ -10,10 +10,13 @@ import {
   type CmMessage,
   type CmRep,
   type CmReq,
+  RECEIVED,
   REJECT_REASON,
   REP_DEFAULTS,
   timeoutOfCode,
 } from "../../../fabric/wire/roce/cm.ts";
+import { expire, receive, resetAgent } from "./cm_agent.ts";
+import { headOf, mraFor, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
   type CmAgent,
@@ -23,16 +26,9 @@ import {
   endpointSignal,
   establish,
   expectAnswer,
-  expire,
-  headOf,
   makeCmAgent,
-  mraFor,
   nextDeadline,
-  receive,
-  RECEIVED,
-  rejFor,
-  resetAgent,
-} from "./cm_agent.ts";
+} from "./cm_state.ts";
 import { reqOf } from "./cm_loss_testing.ts";
 
 const A = 0x0a000001, B = 0x0a000002;

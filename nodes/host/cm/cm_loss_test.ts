@@ -10,6 +10,8 @@ import {
   REJECT_REASON,
   TRANSPORT_SERVICE,
 } from "../../../fabric/wire/roce/cm.ts";
+import { endListening } from "./cm_agent.ts";
+import { addEndpoint, type CmOutput, expectAnswer } from "./cm_state.ts";
 import { type Fate, LATENCY_PS, reqOf, RETRY, type Rule, World } from "./cm_loss_testing.ts";
 
 /** The first `count` messages of a type meet with this. */
@@ -189,6 +191,51 @@ describe("the end of a connection over such a network", () => {
     same(world.phases(), ["closed", "closed"]);
   });
 
+  for (
+    const [side, phase] of [["a", "req-sent"], ["a", "rep-received"], ["b", "rep-sent"]] as const
+  ) {
+    for (const type of ["REQ", "REP", "RTU", "REJ", "DREQ", "DREP"] as const) {
+      for (const [name, fate] of [["passed", "pass"], ...FATES] as const) {
+        it(`begun by ${side} in ${phase}, ${type} ${name}: no end stays, each program is told once`, () => {
+          const world = new World({ bringUpPs: 10_000_000, thinkPs: 5_000_000 });
+          world.rule = only(type, fate);
+          world.connect();
+          const endpoint = () => side === "a" ? world.active : world.passive;
+          world.runUntil(() => endpoint()?.phase === phase);
+          world.disconnect(side);
+          world.run();
+          same([world.a.endpoints.size, world.b.endpoints.size], [0, 0]);
+          equal(world.active.phase, "closed");
+          const closed = world.events.filter((event) => event === "closed").length;
+          ok(closed <= 1, `${world.events}`);
+          // The passive program is told, unless its request ended before it was answered.
+          if (side === "b") equal(closed, 1);
+        });
+      }
+    }
+  }
+
+  it("begun before the RTU sends a DREQ behind it, and no end of it is established for ever", () => {
+    const world = new World({ bringUpPs: 10_000_000 });
+    world.connect();
+    world.runUntil(() => world.passive?.phase === "rep-sent");
+    world.disconnect("b");
+    world.run();
+    same(world.sent, ["REQ", "REP", "RTU", "DREQ", "DREP"]);
+    same([world.active.end, world.passive?.end], [{ kind: "disconnected" }, {
+      kind: "disconnected",
+    }]);
+  });
+
+  it("begun while the REQ is on its way: a REJ (time-out), and the REP is refused", () => {
+    const world = new World({ thinkPs: 5_000_000 });
+    world.connect();
+    world.disconnect("a");
+    world.run();
+    same(world.sent, ["REQ", "REJ"]);
+    same([world.active.end, world.b.endpoints.size], [{ kind: "disconnected" }, 0]);
+  });
+
   it("with a peer that is dead: given up after the tries", () => {
     const world = standing();
     world.rule = () => "drop";
@@ -204,6 +251,45 @@ describe("the end of a connection over such a network", () => {
     world.send("b", reqOf(world.active));
     world.run();
     same(world.events, ["request", "established", "closed"]);
+    equal(world.b.endpoints.size, 0);
+  });
+});
+
+describe("the end of listening", () => {
+  it("refuses what is not answered and what comes later; the connection stands", () => {
+    const world = new World();
+    world.connect();
+    world.run();
+    const later = addEndpoint(world.a, {
+      peerAddress: world.active.peerAddress,
+      transactionId: 100n,
+      listener: undefined,
+      retry: RETRY,
+      req: undefined,
+    });
+    const output: CmOutput = { send: [], signals: new Set() };
+    endListening(world.b, world.listener, { now: world.now, output });
+    same([output.send, [...output.signals]], [[], ["s"]]);
+    const message = reqOf(later);
+    expectAnswer(world.a, later, { message, now: world.now, phase: "req-sent" });
+    world.send("b", message);
+    world.run();
+    ok(later.end?.kind === "rejected");
+    equal(later.end.message.reason, REJECT_REASON.invalidServiceId);
+    same(world.phases(), ["established", "established"]);
+    same(world.events, ["request", "established", "ended"]);
+  });
+
+  it("refuses a request that its program has not answered", () => {
+    const world = new World({ thinkPs: 5_000_000 });
+    world.connect();
+    world.runUntil(() => world.passive !== undefined);
+    const output: CmOutput = { send: [], signals: new Set() };
+    endListening(world.b, world.listener, { now: world.now, output });
+    for (const { message } of output.send) world.send("a", message);
+    world.run();
+    ok(world.active.end?.kind === "rejected");
+    equal(world.active.end.message.reason, REJECT_REASON.invalidServiceId);
     equal(world.b.endpoints.size, 0);
   });
 });

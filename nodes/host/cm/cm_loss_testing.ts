@@ -12,6 +12,8 @@ import {
   REP_DEFAULTS,
   REQ_DEFAULTS,
 } from "../../../fabric/wire/roce/cm.ts";
+import { disconnectEndpoint, expire, receive } from "./cm_agent.ts";
+import { headOf, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
   closeEndpoint,
@@ -21,13 +23,9 @@ import {
   type CmOutput,
   establish,
   expectAnswer,
-  expire,
-  headOf,
   makeCmAgent,
   nextDeadline,
-  receive,
-  rejFor,
-} from "./cm_agent.ts";
+} from "./cm_state.ts";
 
 const A = 0x0a000001, B = 0x0a000002;
 const SERVICE_ID = 77n;
@@ -99,17 +97,16 @@ export class World {
 
   disconnect(side: "a" | "b"): void {
     const endpoint = side === "a" ? this.active : this.passive!;
-    const message: CmMessage = {
-      type: "DREQ",
-      transactionId: endpoint.transactionId,
-      privateData: NO_DATA,
-      localCommId: endpoint.commId,
-      remoteCommId: endpoint.peerCommId,
-      remoteQpn: 17,
-    };
     const agent = side === "a" ? this.a : this.b;
-    expectAnswer(agent, endpoint, { message, now: this.now, phase: "dreq-sent" });
-    this.send(side === "a" ? "b" : "a", message);
+    const output: CmOutput = { send: [], signals: new Set() };
+    disconnectEndpoint(agent, endpoint, { now: this.now, output });
+    for (const { message } of output.send) this.send(side === "a" ? "b" : "a", message);
+  }
+
+  /** Runs until this holds: it must come to hold. */
+  runUntil(holds: () => boolean): void {
+    this.run(holds);
+    ok(holds(), "the state is reached");
   }
 
   send(to: "a" | "b", message: CmMessage): void {
@@ -128,9 +125,9 @@ export class World {
     this.#flights.sort((x, y) => x.at - y.at || x.order - y.order);
   }
 
-  /** Until no frame is in flight and no program waits. */
-  run(): void {
-    for (let steps = 0;; steps++) {
+  /** Until no frame is in flight and no program waits, or until this holds. */
+  run(holds: () => boolean = () => false): void {
+    for (let steps = 0; !holds(); steps++) {
       ok(steps < 10_000, "the connection managers come to an end");
       const at = Math.min(
         this.#flights[0]?.at ?? NEVER,

@@ -5,26 +5,20 @@ import {
   gidOfAddress,
   mtuCode,
   REJECT_REASON,
+  rejectText,
   REQ_DEFAULTS,
 } from "../../../fabric/wire/roce/cm.ts";
-import {
-  addEndpoint,
-  type CmEndpoint,
-  type CmRetry,
-  establish,
-  expectAnswer,
-  headOf,
-  rejFor,
-} from "./cm_agent.ts";
+import { headOf, rejFor } from "./cm_messages.ts";
+import { addEndpoint, type CmEndpoint, type CmRetry, establish, expectAnswer } from "./cm_state.ts";
 import {
   bringUp,
   type Connection,
   connectionOf,
   type ConnectionQp,
+  DEPTHS_BYTES,
   depthsIn,
   NO_DATA,
   prepareQp,
-  PRIVATE_DATA_BYTES,
   randomPsn,
   randomWord,
   type Refusal,
@@ -41,6 +35,7 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
+import { refusePrivateData, refuseRetry, refuseTransport } from "./check_options.ts";
 import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -53,7 +48,7 @@ export interface ConnectOptions {
   /** One to eight ASCII characters. */
   readonly service: string;
   readonly qp: ConnectionQp;
-  /** At most {@link PRIVATE_DATA_BYTES}. */
+  /** At most 88 B. */
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
   readonly retry?: Partial<CmRetry>;
@@ -69,40 +64,48 @@ function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
-function reqFor(
-  qp: Qp,
-  options: ConnectOptions,
-  request: {
-    readonly endpoint: CmEndpoint;
-    /** The first PSN that this end expects. */
-    readonly rqPsn: number;
-    readonly serviceId: bigint;
-  },
-): CmReq {
-  const { state } = qp.device;
-  const transport = { ...TRANSPORT, ...options.transport };
+/** What the REQs of all callers have in common, and what differs. */
+export interface ReqFields {
+  readonly endpoint: CmEndpoint;
+  readonly serviceId: bigint;
+  readonly localQpn: number;
+  readonly srq: boolean;
+  /** `TRANSPORT_SERVICE`. */
+  readonly transportService: number;
+  /** The first PSN that this end expects. */
+  readonly rqPsn: number;
+  readonly pathMtu: PathMtu;
+  readonly transport: Pick<Transport, "timeout" | "retryCnt" | "rnrRetry">;
+  readonly privateData: Uint8Array<ArrayBuffer>;
+  readonly responderResources?: number;
+  readonly initiatorDepth?: number;
+}
+
+export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
+  const { endpoint, transport, responderResources = RD_ATOMIC_MAX } = fields;
+  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService } = fields;
   return {
     type: "REQ",
     ...REQ_DEFAULTS,
-    transactionId: request.endpoint.transactionId,
-    privateData: withDepths(qp, options.privateData ?? NO_DATA),
-    localCommId: request.endpoint.commId,
-    serviceId: request.serviceId,
+    transactionId: endpoint.transactionId,
+    privateData: fields.privateData,
+    localCommId: endpoint.commId,
+    serviceId,
     localCaGuid: BigInt(state.mac),
-    localQpn: qp.qpn,
-    transportService: transportServiceOf(options.qp),
-    responderResources: RD_ATOMIC_MAX,
-    initiatorDepth: RD_ATOMIC_MAX,
+    localQpn,
+    transportService,
+    responderResources,
+    initiatorDepth,
     remoteCmResponseTimeout: 7,
-    startingPsn: request.rqPsn,
+    startingPsn: fields.rqPsn,
     localCmResponseTimeout: 7,
     retryCount: transport.retryCnt,
-    pathMtu: mtuCode(pathMtuOf(qp, options)),
+    pathMtu: mtuCode(fields.pathMtu),
     rnrRetryCount: transport.rnrRetry,
-    srq: qp.srq !== undefined,
-    maxCmRetries: Math.min(15, request.endpoint.retry.tries),
+    srq,
+    maxCmRetries: Math.min(15, endpoint.retry.tries),
     primaryLocalGid: gidOfAddress(state.address),
-    primaryRemoteGid: gidOfAddress(request.endpoint.peerAddress),
+    primaryRemoteGid: gidOfAddress(endpoint.peerAddress),
     primaryLocalAckTimeout: transport.timeout,
   };
 }
@@ -117,9 +120,12 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     return refusal("unknown-host", `No host is called ${options.to}`);
   }
   const serviceId = serviceIdOf(options.service);
-  if (serviceId === undefined || (options.privateData?.length ?? 0) > PRIVATE_DATA_BYTES) {
-    return refusal("local", "A service has 1 to 8 ASCII characters, private data at most 88 B");
+  if (serviceId === undefined) {
+    return refusal("local", `The service is ${options.service}: expected 1 to 8 ASCII characters`);
   }
+  const refusedOption = refusePrivateData("REQ", options.privateData, DEPTHS_BYTES) ??
+    refuseRetry(options.retry) ?? refuseTransport(options.transport);
+  if (refusedOption !== undefined) return refusal("local", refusedOption);
   const { mtu } = device.state;
   const { pathMtu = mtu } = options;
   if (pathMtu > mtu || !PATH_MTUS.some((each) => each === pathMtu)) {
@@ -138,7 +144,17 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   });
   endpoint.qpn = qp.qpn;
   const rqPsn = randomPsn(device);
-  const message = reqFor(qp, options, { endpoint, rqPsn, serviceId });
+  const message = reqOf(device, {
+    endpoint,
+    serviceId,
+    localQpn: qp.qpn,
+    srq: qp.srq !== undefined,
+    transportService: transportServiceOf(options.qp),
+    rqPsn,
+    pathMtu: pathMtuOf(qp, options),
+    transport: { ...TRANSPORT, ...options.transport },
+    privateData: withDepths(qp, options.privateData ?? NO_DATA),
+  });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: peerAddress, message });
@@ -192,5 +208,5 @@ function refusalOf(endpoint: CmEndpoint): Refusal {
   }
   if (end.kind === "disconnected") return refusal("rejected", "The peer disconnected");
   const { reason, privateData } = end.message;
-  return refusal(REFUSED_AS[reason] ?? "rejected", `Rejected, reason ${reason}`, privateData);
+  return refusal(REFUSED_AS[reason] ?? "rejected", `Rejected, ${rejectText(reason)}`, privateData);
 }

@@ -3,19 +3,19 @@
  * `connect.ts` and `listen.ts` are the two ends, `cm_agent.ts` is the state machine.
  */
 import { type CmRej, TRANSPORT_SERVICE } from "../../../fabric/wire/roce/cm.ts";
-import { NEVER, PS_PER_US } from "../../../fabric/base/time.ts";
+import { NEVER, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { ACCESS, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { disconnectEndpoint } from "./cm_agent.ts";
 import {
   closeEndpoint,
   type CmEndpoint,
+  type CmOutput,
   type CmPhase,
   type CmRetry,
   endpointSignal,
   establish,
-  expectAnswer,
-  headOf,
-} from "./cm_agent.ts";
-import { failed } from "../verbs/device.ts";
+} from "./cm_state.ts";
+import { ackEventsOf, failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -28,8 +28,6 @@ export const CM_SIGNAL = "cm";
 export const RETRY: CmRetry = { timeoutPs: 500 * PS_PER_US, tries: 3 };
 /** Q-01: prefix of the program's private data: send and receive depth in WQEs, 2 B each. */
 export const DEPTHS_BYTES = 4;
-/** Room for a program's own private data in a request. */
-export const PRIVATE_DATA_BYTES = 92 - DEPTHS_BYTES;
 
 /** Timers of a connection, by ibv_qp_attr's codes (`rocev2.md` §3.3, §1.4). */
 export interface Transport {
@@ -158,7 +156,7 @@ export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
 }
 
 /** All remote rights of a queue pair; regions restrict them. */
-const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
+export const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
   ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
   ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 
@@ -265,23 +263,59 @@ export function* whileIn(device: Device, endpoint: CmEndpoint, phase: CmPhase): 
 
 /** The peer's first message arrived without its RTU: the connection is established. */
 export function noteActivity(connection: Connection): void {
-  if (connection.endpoint.phase === "rep-sent") establish(connection.endpoint, undefined);
+  const { endpoint } = connection;
+  if (endpoint.phase === "rep-sent" && !endpoint.wantsDisconnect) establish(endpoint, undefined);
 }
 
-/** Sends a DREQ until the peer responds or the tries are used up, then destroys the queue pair. */
-export function* disconnect(
-  connection: Pick<Connection, "device" | "endpoint" | "qp"> & {
-    readonly peer: Pick<Connection["peer"], "qpn">;
-  },
-): Steps<void> {
-  const { device, endpoint, qp } = connection;
-  if (endpoint.phase === "established") {
-    const remoteQpn = connection.peer.qpn, phase = "dreq-sent" as const;
-    const message = { type: "DREQ", ...headOf(endpoint), remoteQpn } as const;
-    expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase });
-    wakeCm(device);
-    yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
-    yield* whileIn(device, endpoint, phase);
+/** Sends what the state machine has put out, and raises its signals. */
+export function* emit(device: CmDevice, output: CmOutput): Steps<void> {
+  for (const datagram of output.send) yield* sendMessage(gsiOf(device), datagram);
+  for (const signal of output.signals) device.cpu.signal(signal);
+}
+
+/** Whether the other end, or this one, has ended the connection, or the RNIC has failed. */
+export function isDisconnected({ endpoint }: Pick<Connection, "endpoint">): boolean {
+  return endpoint.phase === "closed";
+}
+
+/**
+ * Waits until the connection has ended, by either end: `timeout` at the deadline. The queue pair stays, for
+ * {@link disconnect} to destroy.
+ */
+export function* waitDisconnect(
+  connection: Pick<Connection, "device" | "endpoint">,
+  deadline: Time = NEVER,
+): Steps<"disconnected" | "timeout"> {
+  const { device: { cpu }, endpoint } = connection;
+  while (!isDisconnected(connection)) {
+    if ((yield* cpu.waitSignal(endpointSignal(endpoint), deadline)) === "timeout") break;
   }
+  return isDisconnected(connection) ? "disconnected" : "timeout";
+}
+
+/** Option of `waitCompletion`: also return when the connection has ended. */
+export function disconnecting(
+  connection: Pick<Connection, "endpoint">,
+): { readonly signal: string; readonly ready: () => boolean } {
+  return {
+    signal: endpointSignal(connection.endpoint),
+    ready: () => isDisconnected(connection),
+  };
+}
+
+/**
+ * Ends the connection, in any phase, and destroys the queue pair: a DREQ is sent until the peer responds or
+ * the tries are used up; where the peer's RTU has not come, after it, or after its time-out.
+ */
+export function* disconnect(
+  { device, endpoint, qp }: Pick<Connection, "device" | "endpoint" | "qp">,
+): Steps<void> {
+  const output: CmOutput = { send: [], signals: new Set() };
+  disconnectEndpoint(device.cm.agent, endpoint, { now: device.cpu.now, output });
+  if (endpoint.phase === "dreq-sent") wakeCm(device);
+  yield* emit(device, output);
+  yield* whileIn(device, endpoint, "rep-sent");
+  yield* whileIn(device, endpoint, "dreq-sent");
+  ackEventsOf(qp.device.context, qp.sq);
   yield* destroyQp(qp);
 }

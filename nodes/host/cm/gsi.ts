@@ -2,7 +2,14 @@
  * QP 1, the general services interface: the UD queue pair of the connection managers, shared by all
  * programs of the host. Only the `cm` service polls its completions.
  */
-import { type CmMessage, decodeCm, encodeCm, MAD_BYTES } from "../../../fabric/wire/roce/cm.ts";
+import { IBV_ACCESS_LOCAL_WRITE } from "../verbs/flags.ts";
+import {
+  type CmMessage,
+  decodeCm,
+  encodeCm,
+  isSidr,
+  MAD_BYTES,
+} from "../../../fabric/wire/roce/cm.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 import { createAh, destroyAh, GRH_BYTES, sourceInGrh } from "../verbs/address_handle.ts";
 import { createCq } from "../verbs/completion_queue.ts";
@@ -10,7 +17,7 @@ import { failed, must } from "../verbs/device.ts";
 import { allocPd, regMr } from "../verbs/memory_region.ts";
 import { postRecv, postSend, sge } from "../verbs/post.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { CmAgent } from "./cm_agent.ts";
+import type { CmAgent } from "./cm_state.ts";
 import { createQp, modifyQp } from "../verbs/queue_pair.ts";
 import type { Cq, Device, Mr, Qp } from "../verbs/objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
@@ -53,8 +60,10 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
     send: cpu.allocate(SEND_SLOTS * MAD_BYTES),
     recv: cpu.allocate(RECV_SLOTS * RECV_SLOT_BYTES),
   };
-  const sendMr = must(yield* regMr(pd, buffers.send, { access: [], pin: true }));
-  const recvMr = must(yield* regMr(pd, buffers.recv, { access: ["localWrite"], pin: true }));
+  const sendMr = must(yield* regMr(pd, buffers.send, { access: 0, pin: true }));
+  const recvMr = must(
+    yield* regMr(pd, buffers.recv, { access: IBV_ACCESS_LOCAL_WRITE, pin: true }),
+  );
   const qp = must(
     yield* createQp(pd, {
       type: "ud",
@@ -108,6 +117,10 @@ export function gsiOf(device: CmDevice): Gsi {
 function trace(gsi: Gsi, step: string, message: CmMessage): void {
   const { cpu } = gsi.qp.device;
   if (!cpu.tracing) return;
+  if (isSidr(message)) {
+    const text = `${message.type} of request ${message.requestId}`;
+    return cpu.trace({ step, text, qpn: GSI_QPN });
+  }
   const ids = "remoteCommId" in message
     ? `${message.localCommId} → ${message.remoteCommId}`
     : `${message.localCommId}`;

@@ -7,15 +7,18 @@ import {
   mtuOfCode,
   REJECT_REASON,
   REP_DEFAULTS,
+  TRANSPORT_SERVICE,
 } from "../../../fabric/wire/roce/cm.ts";
+import { endListening } from "./cm_agent.ts";
+import { rejFor } from "./cm_messages.ts";
 import {
   type CmEndpoint,
   type CmEvent,
   type CmListener,
+  type CmOutput,
   type CmRetry,
   expectAnswer,
-  rejFor,
-} from "./cm_agent.ts";
+} from "./cm_state.ts";
 import {
   bringUp,
   type Connection,
@@ -23,6 +26,7 @@ import {
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
+  emit,
   hostAt,
   NO_DATA,
   type PeerDepths,
@@ -39,6 +43,7 @@ import {
   wakeCm,
   withDepths,
 } from "./connection.ts";
+import { refusePrivateData, refuseRetry, refuseTransport } from "./check_options.ts";
 import { failed, verbError } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -65,11 +70,14 @@ export type ListenerEvent =
   | { readonly kind: "request"; readonly request: ConnectRequest }
   /**
    * `established`: the requester has sent its RTU. `closed`: it has disconnected, or never answered:
-   * the service must destroy the queue pair. `reset`: see {@link CmEvent}.
+   * the service must destroy the queue pair. `ended`: {@link unlisten}. `reset`: see {@link CmEvent}.
    */
   | Exclude<CmEvent, { readonly kind: "request" }>;
 
-/** Listens for connections to a service. EBUSY where another program of the host does already. */
+/**
+ * Listens for connections to a service. EINVAL for a name or time-out that cannot be; EBUSY where another
+ * program of the host listens for it already.
+ */
 export function listen(
   device: CmDevice,
   service: string,
@@ -79,6 +87,8 @@ export function listen(
   if (serviceId === undefined) {
     return verbError("EINVAL", `A service has 1 to 8 ASCII characters: ${service}`);
   }
+  const wrong = refuseRetry(options.retry);
+  if (wrong !== undefined) return verbError("EINVAL", wrong);
   if (device.cm.agent.listeners.has(serviceId)) {
     return verbError("EBUSY", `Another program listens for ${service}`);
   }
@@ -88,6 +98,26 @@ export function listen(
   const queue: CmListener = { serviceId, program, signal, retry, events: [] };
   device.cm.agent.listeners.set(serviceId, queue);
   return { device, queue };
+}
+
+/**
+ * Ends the listening: later requests find no service (REJ, invalid service ID), and those that are not
+ * answered are refused so, too. Connections stand. EINVAL where it has ended already.
+ */
+export function* unlisten(listener: Listener): Steps<VerbError | undefined> {
+  const { device, queue } = listener;
+  if (device.cm.agent.listeners.get(queue.serviceId) !== queue) {
+    return verbError("EINVAL", "The listener has ended already");
+  }
+  yield* endService(device, queue);
+  return undefined;
+}
+
+/** {@link unlisten}, of any program's listener. */
+export function* endService(device: CmDevice, queue: CmListener): Steps<void> {
+  const output: CmOutput = { send: [], signals: new Set() };
+  endListening(device.cm.agent, queue, { now: device.cpu.now, output });
+  yield* emit(device, output);
 }
 
 /** The next event of a listener; undefined where there is none now. */
@@ -131,6 +161,7 @@ export function listening(
 
 export interface AcceptOptions {
   readonly qp: ConnectionQp;
+  /** At most 192 B. */
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
   /** Called with the queue pair in INIT, before the peer can send: posts receives. */
@@ -149,6 +180,12 @@ export function* accept(
   const { device } = listener;
   const { endpoint, peerDepths } = request;
   const req = endpoint.req!;
+  if (endpoint.phase !== "req-received" && endpoint.phase !== "closed") {
+    return refusal("local", `The request is ${endpoint.phase}: expected req-received`);
+  }
+  const refusedOption = refusePrivateData("REP", options.privateData, DEPTHS_BYTES) ??
+    refuseTransport(options.transport);
+  if (refusedOption !== undefined) return refusal("local", refusedOption);
   const pathMtu = mtuOfCode(req.pathMtu);
   if (pathMtu === undefined || pathMtu > device.state.mtu) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidMtu });
@@ -156,10 +193,18 @@ export function* accept(
   }
   if (req.transportService !== transportServiceOf(options.qp)) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidTransport });
-    return refusal("local", "The peer requests another type of queue pair");
+    const { type = "rc" } = options.qp;
+    const name = Object.entries(TRANSPORT_SERVICE).find(([, code]) =>
+      code === req.transportService
+    );
+    const reason = `The peer's queue pair is ${name?.[0]}, ours ${type}: expected equal types`;
+    return refusal("local", reason);
   }
   const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
-  const qp = yield* prepareQp({ ...options.qp, maxRecvWr });
+  const roomy = yield* prepareQp({ ...options.qp, maxRecvWr });
+  // Q-01: where the card has no room for so many receives the connection is made all the same; the peer warns.
+  const isTooMany = failed(roomy) && roomy.errno === "ENOMEM" && maxRecvWr > options.qp.maxRecvWr;
+  const qp = isTooMany ? yield* prepareQp(options.qp) : roomy;
   if (failed(qp)) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noQueuePair });
     return refusal("local", qp.reason);
@@ -178,7 +223,13 @@ export function* accept(
     yield* destroyQp(qp);
     return refusal("timeout", "The peer's request has timed out meanwhile");
   }
-  const message = repFor(qp, endpoint, { rqPsn, privateData: options.privateData ?? NO_DATA });
+  const message = repOf(device, {
+    endpoint,
+    localQpn: qp.qpn,
+    srq: qp.srq !== undefined,
+    rqPsn,
+    privateData: withDepths(qp, options.privateData ?? NO_DATA),
+  });
   expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
@@ -186,36 +237,55 @@ export function* accept(
   return connectionOf(device, qp, { endpoint, qpn, privateData });
 }
 
-function repFor(
-  qp: Qp,
-  endpoint: CmEndpoint,
-  answer: { readonly rqPsn: number; readonly privateData: Uint8Array },
-): CmRep {
+/** What the REPs of all callers have in common, and what differs. */
+export interface RepFields {
+  readonly endpoint: CmEndpoint;
+  readonly localQpn: number;
+  readonly srq: boolean;
+  /** The first PSN that this end expects. */
+  readonly rqPsn: number;
+  readonly privateData: Uint8Array<ArrayBuffer>;
+  readonly rnrRetry?: number;
+  readonly responderResources?: number;
+  readonly initiatorDepth?: number;
+}
+
+export function repOf({ state }: CmDevice, fields: RepFields): CmRep {
+  const { endpoint, localQpn, srq, rqPsn, privateData } = fields;
+  const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = fields;
   return {
     type: "REP",
     ...REP_DEFAULTS,
     transactionId: endpoint.transactionId,
-    privateData: withDepths(qp, answer.privateData),
+    privateData,
     localCommId: endpoint.commId,
     remoteCommId: endpoint.peerCommId,
-    localQpn: qp.qpn,
-    startingPsn: answer.rqPsn,
-    responderResources: RD_ATOMIC_MAX,
-    initiatorDepth: RD_ATOMIC_MAX,
-    rnrRetryCount: TRANSPORT.rnrRetry,
-    srq: qp.srq !== undefined,
-    localCaGuid: BigInt(qp.device.state.mac),
+    localQpn,
+    startingPsn: rqPsn,
+    responderResources,
+    initiatorDepth,
+    rnrRetryCount: fields.rnrRetry ?? TRANSPORT.rnrRetry,
+    srq,
+    localCaGuid: BigInt(state.mac),
   };
 }
 
-/** Sends a REJ; the requester's program receives `privateData`. */
+/**
+ * Refuses a request (REJ, reason 28); the requester's program receives `privateData`, at most 148 B: EINVAL
+ * for more, and for a request that is answered already or that its peer has given up.
+ */
 export function* reject(
   listener: Listener,
   request: ConnectRequest,
   options: { readonly privateData?: Uint8Array } = {},
-): Steps<void> {
+): Steps<VerbError | undefined> {
+  const { phase } = request.endpoint;
+  const wrong = refusePrivateData("REJ", options.privateData) ??
+    (phase === "req-received" ? undefined : `The request is ${phase}: expected req-received`);
+  if (wrong !== undefined) return verbError("EINVAL", wrong);
   const privateData = new Uint8Array(options.privateData ?? NO_DATA);
   yield* rejectWith(listener, request, { reason: REJECT_REASON.consumer, privateData });
+  return undefined;
 }
 
 function rejectWith(

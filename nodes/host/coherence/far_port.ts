@@ -26,21 +26,25 @@ type FarEnded = (
 export class FarPort {
   readonly #send: (access: FarAccess) => void;
   readonly #ended: FarEnded;
-  /** Requests that the card has not answered. */
-  readonly #waiting = new Set<number>();
+  readonly #refused: (region: number) => void;
+  /** Requests that the card has not answered, with their regions. */
+  readonly #waiting = new Map<number, number>();
 
   constructor(
-    { send, ended }: {
+    { send, ended, refused }: {
       readonly send: (access: FarAccess) => void;
       readonly ended: FarEnded;
+      /** The card knows the region no more. */
+      readonly refused: (region: number) => void;
     },
   ) {
     this.#send = send;
     this.#ended = ended;
+    this.#refused = refused;
   }
 
   request(ticket: number, { region, line, op, change, lines }: FarRequest): void {
-    this.#waiting.add(ticket);
+    this.#waiting.set(ticket, region);
     const access: FarAccess = { kind: "far-access", tag: ticket, region, line, op };
     if (change !== undefined) this.#send({ ...access, change });
     else this.#send(lines === undefined ? access : { ...access, lines });
@@ -48,12 +52,16 @@ export class FarPort {
 
   /** An answer; one to a request that has ended before changes nothing. */
   take({ kind: _, tag, ...outcome }: FarAnswer): void {
-    if (this.#waiting.delete(tag)) this.#ended(tag, outcome);
+    const region = this.#waiting.get(tag);
+    if (region === undefined) return;
+    this.#waiting.delete(tag);
+    if (outcome.result === "refused") this.#refused(region);
+    this.#ended(tag, outcome);
   }
 
   /** The card is gone: what it was asked may or may not have been done (decision 13). */
   disconnected(): void {
-    const tickets = [...this.#waiting];
+    const tickets = [...this.#waiting.keys()];
     this.#waiting.clear();
     for (const ticket of tickets) this.#ended(ticket, { result: "fenced" });
   }

@@ -233,10 +233,10 @@ export class RegionHandle implements Region {
     const { line } = piece;
     const kind = op === "load" || op === "flush" ? op : "store";
     const request: LineRequest = { op: kind, line, change, lines };
-    const id = cpu.auditing ? this.#audited(piece, its) : -1;
     let outcome: Outcome | undefined;
     let thrown: { readonly error: unknown } | undefined;
     for (let isAgain = false;; isAgain = true) {
+      const id = cpu.auditing ? this.#audited(piece, its) : -1;
       const ticket = this.#its.begin(this.#region, request);
       outcome = this.#its.outcome(ticket);
       try {
@@ -253,11 +253,11 @@ export class RegionHandle implements Region {
         if (outcome === undefined) throw error;
         thrown = { error };
       }
+      if (id >= 0) this.#auditEnd(id, piece, op, outcome);
       if (outcome.result !== "refused" || thrown !== undefined || isAgain) break;
-      // The card has begun a new life since it was registered: it has done nothing.
+      // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
       yield* this.#its.ready(this.#region, cpu);
     }
-    if (id >= 0) this.#auditEnd(id, piece, op, outcome);
     if (thrown !== undefined) throw thrown.error;
     const { result } = outcome;
     if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
@@ -289,8 +289,7 @@ export class RegionHandle implements Region {
     const old = result !== "done" || data === undefined || op === "store" || op === "flush"
       ? undefined
       : data.slice(from, to);
-    const known = result === "refused" ? "fenced" : result;
-    this.#cpu.audit({ kind: "accessed", id, result: known, ...(old && { bytes: old }) });
+    this.#cpu.audit({ kind: "accessed", id, result, ...(old && { bytes: old }) });
   }
 
   *#room(line: number): Steps<void> {

@@ -17,6 +17,11 @@ export class Registration {
     return card !== undefined && this.#cards.get(id) === card;
   }
 
+  /** The card has refused an access: home has taken the region back, or the card has begun anew. */
+  forget(region: number): void {
+    this.#cards.delete(region);
+  }
+
   /** The card is gone, with all that it knew. */
   clear(): void {
     this.#cards.clear();
@@ -45,12 +50,22 @@ export class Registration {
     throw new RegionRefused(`Cannot register region ${region.name}: ${reason}`);
   }
 
-  /** Returns when all copies are written back. @throws RegionRefused */
+  /**
+   * Returns when all copies are written back. Accesses of other programs of this host that begin meanwhile register
+   * the region again. @throws RegionRefused
+   */
   *deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
+    const { card } = cpu;
+    const known = this.#cards.get(region.id);
     this.#cards.delete(region.id);
-    if (cpu.card === undefined) return;
+    if (card === undefined) return;
     const reply = yield* cpu.command({ op: "deregister-region", region: region.id });
     if (reply.status === "ok") return;
+    // ENOENT: home's card did not answer, and this one has kept the region. The other refusals tell of a command that
+    // is under way, or of a region that the card does not have.
+    if (reply.errno === "ENOENT" && known !== undefined && cpu.card === card) {
+      this.#cards.set(region.id, known);
+    }
     throw new RegionRefused(`Cannot deregister region ${region.name}: ${reply.reason}`);
   }
 

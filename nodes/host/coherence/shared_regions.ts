@@ -128,6 +128,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
       ended: (ticket, outcome) => this.#end(ticket, { ...outcome, costPs: 0 }),
+      refused: (region) => this.#registration.forget(region),
     });
   }
 
@@ -284,9 +285,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#closed = error;
   }
 
-  *giveBack(cpu: Cpu): Steps<{ regions: string[]; failed: string[] }> {
+  *giveBack(
+    cpu: Cpu,
+    onLeft: (left: readonly string[]) => void,
+  ): Steps<{ regions: string[]; failed: string[] }> {
     const regions: string[] = [], failed: string[] = [];
-    for (const region of this.regions) {
+    for (const [i, region] of this.regions.entries()) {
+      onLeft(this.regions.slice(i).map(({ name }) => name));
       const reason = yield* this.#registration.giveBack(region, cpu);
       if (reason === undefined) regions.push(region.name);
       else failed.push(reason);

@@ -30,7 +30,7 @@ import type { DemandPaging } from "./demand_paging.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { HostBus } from "./host_bus.ts";
-import type { Account } from "./processor.ts";
+import type { Account, Range } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
 import { RegionRefused, type SharedRegions } from "./region.ts";
 import type { Cpu, Measurement, Region, Source, Steps, Threads, Wait } from "./program.ts";
@@ -39,11 +39,6 @@ import { answered, hold } from "./wait_site.ts";
 
 /** Lets the owed time pass, and no more. */
 const PAY: Wait = { kind: "time", at: 0, answers: true };
-
-interface Range {
-  readonly address: number;
-  readonly length: number;
-}
 
 /** The host's interface to the programs on its cores. `Context` is the argument of a thread. */
 export interface Machine<Context> {
@@ -67,6 +62,8 @@ export interface Machine<Context> {
   readonly owners: Map<number, string>;
   /** The outputs of the current step. */
   readonly out: Outputs;
+  /** The account of the thread that a core executes at this moment; undefined between two of them. */
+  readonly payer: Account | undefined;
   /** The way to the card. */
   readonly bus: HostBus;
   readonly processingPs: Time;
@@ -103,12 +100,11 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly addresses: Readonly<Record<string, number>>;
   readonly scm: Buffer;
   readonly #machine: Machine<Context>;
-  readonly #account: Account;
+  /** Of the thread that this interface was made for. */
+  readonly #ownAccount: Account;
   readonly #program: CoreProgram;
   /** Bytes after which a flush or stream lets time pass, so that a power failure can fall between. */
   readonly #chunkBytes: number;
-  /** Lines with a pending `clwb` since the last fence. */
-  #pending: Range[] = [];
   #rng: Rng | undefined;
 
   constructor(machine: Machine<Context>, program: CoreProgram) {
@@ -118,13 +114,21 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.addresses = machine.options.addresses;
     this.scm = machine.map.scm;
     this.#machine = machine;
-    this.#account = program.account;
+    this.#ownAccount = program.account;
     this.#program = program;
     this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;
   }
 
   get now(): Time {
     return this.#machine.now;
+  }
+
+  /**
+   * Who pays, and whose core it is: the thread that runs. A thread may use what another has made, which
+   * has that one's interface (`cq.device.cpu`): the instructions are executed where the call is made.
+   */
+  get #account(): Account {
+    return this.#machine.payer ?? this.#ownAccount;
   }
 
   get card(): number | undefined {
@@ -236,7 +240,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   get workPs(): Time {
-    return this.#account.paidPs + this.#account.owed;
+    return this.#ownAccount.paidPs + this.#ownAccount.owed;
   }
 
   get owedPs(): Time {
@@ -251,7 +255,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#machine.regions?.refusePlain(address, length);
     const lines = linesOf(address, length);
     this.#account.owed += lines.length / LINE_BYTES * this.#machine.timing.flushIssuePs;
-    if (lines.length > 0) this.#pending.push(lines);
+    if (lines.length > 0) this.#account.writeBacks.push(lines);
   }
 
   ntstore(address: number, bytes: Uint8Array): void {
@@ -264,7 +268,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const at = address + done;
       const part = Math.min(map.run(at), bytes.length - done);
       const left = memory.combining.store(
-        this,
+        this.#account,
         map.physical(at),
         bytes.subarray(done, done + part),
       );
@@ -311,9 +315,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
         transferTime(part, timing.coreFlushBitsPerSecond),
       );
       const chunk = data.subarray(done, done + part);
-      memory.streams.set(this, { offset: physical, data: chunk });
+      memory.streams.set(this.#account, { offset: physical, data: chunk });
       yield* this.#reserve(physical, part);
-      memory.streams.delete(this);
+      memory.streams.delete(this.#account);
       memory.writeThrough(physical, chunk);
       memory.onStored(physical, part);
       done += part;
@@ -468,12 +472,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   /** Completes the write-backs and streams since the last fence. */
   *#finish(): Steps<void> {
-    const pending = this.#pending;
-    this.#pending = [];
+    const account = this.#account;
+    const pending = account.writeBacks;
+    account.writeBacks = [];
     for (const lines of pending) yield* this.#writeBack(lines, "paid");
     const { memory } = this.#machine;
     for (;;) {
-      const buffer = memory.combining.oldestOf(this);
+      const buffer = memory.combining.oldestOf(account);
       if (buffer === undefined) return;
       this.#account.owed += this.#streamPs(storedBytes(buffer));
       yield* this.#reserve(buffer.address, LINE_BYTES);

@@ -10,11 +10,19 @@ import type { AddressMap } from "../memory/address_map.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 import { awaited, siteOf } from "./wait_site.ts";
 
-/** The owed time of a program: `cpu.ts` adds to it, the core pays it. */
+/** Bytes by their virtual address. */
+export interface Range {
+  readonly address: number;
+  readonly length: number;
+}
+
+/** What a thread owes, and has under way on its core: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
   owed: Time;
-  /** Work of this program's core, including interrupts, without polling. */
+  /** Work of this thread's core, including interrupts, without polling. */
   paidPs: Time;
+  /** Lines with a pending `clwb` since the last fence. */
+  writeBacks: Range[];
 }
 
 interface TaskPlan<T> {
@@ -57,7 +65,7 @@ interface Core {
 }
 
 function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
-  const account: Account = { owed: 0, paidPs: 0 };
+  const account: Account = { owed: 0, paidPs: 0, writeBacks: [] };
   return {
     plan,
     core,
@@ -104,6 +112,8 @@ export class Processor {
   /** Time spent spinning on memory; not counted as the cores' work. */
   pollPs: Time = 0;
   interrupts = 0;
+  /** The account of the thread that is being executed. */
+  payer: Account | undefined;
   readonly #plan: ProcessorPlan;
   readonly #cores: Core[];
   readonly #latched = new Set<number>();
@@ -363,6 +373,7 @@ export class Processor {
     task.resumesAtOnce = task.lastResume === now ? task.resumesAtOnce + 1 : 0;
     task.lastResume = now;
     let result: IteratorResult<Wait, unknown>;
+    this.payer = task.account;
     try {
       task.steps ??= stepsOf(task.plan.start(task.account), "A program");
       const error = task.resumesAtOnce < RESUMES_AT_ONCE_MAX
@@ -372,11 +383,13 @@ export class Processor {
       result = error === undefined ? task.steps.next(task.wake) : task.steps.throw(error);
       if (!result.done) this.#wait(task, result.value, now);
     } catch (error) {
+      this.payer = undefined;
       this.#leave(task, now);
       if (error instanceof InvariantError) throw error;
       task.plan.onFailure(error);
       return;
     }
+    this.payer = undefined;
     if (!result.done) return;
     this.#leave(task, now);
     task.plan.onReturn?.(result.value);

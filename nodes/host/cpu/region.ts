@@ -59,9 +59,13 @@ export interface SharedRegions {
   close(error: HostShutdown): void;
   /**
    * Gives back all regions: dirty lines of far ones go home, and those at home are recalled from far cards.
+   * @param onLeft called before each with the names of those that are left, this one first.
    * @returns their names, and why others could not be.
    */
-  giveBack(cpu: Cpu): Steps<{ regions: string[]; failed: string[] }>;
+  giveBack(
+    cpu: Cpu,
+    onLeft: (left: readonly string[]) => void,
+  ): Steps<{ regions: string[]; failed: string[] }>;
   /** C-04: what moves the copies of this home's regions with `placement: auto`; absent without one. */
   readonly judge: { run(cpu: Cpu): Steps<void> } | undefined;
   /** Whether this host is home of one. */

@@ -21,6 +21,7 @@ const RESERVED: readonly string[] = [
   "program-failed",
   "program-stopped",
   "shutdown",
+  "shutdown-step",
   "unfinished",
   "rnic-event",
   "held",

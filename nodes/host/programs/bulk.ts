@@ -3,6 +3,7 @@
  * another host, for a duration, with a number of outstanding messages. It reports the rate in each
  * part of that time, which shows whether flows converge to a fair share of a cable.
  */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../verbs/flags.ts";
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { connect } from "../cm/connect.ts";
 import { type Connection, disconnect, refused } from "../cm/connection.ts";
@@ -29,7 +30,11 @@ export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
   const listener = must(listen(device, SERVICE));
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(bytes), { access: ["localWrite", "remoteWrite"] }));
+  const mr = must(
+    yield* regMr(pd, cpu.allocate(bytes), {
+      access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+    }),
+  );
   const place = new DataView(new ArrayBuffer(PLACE_BYTES));
   place.setBigUint64(0, BigInt(mr.address));
   place.setUint32(8, mr.rkey);
@@ -66,7 +71,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   };
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * depth }));
-  const mr = must(yield* regMr(pd, cpu.allocate(messageBytes), { access: [] }));
+  const mr = must(yield* regMr(pd, cpu.allocate(messageBytes), { access: 0 }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
   const connection = yield* connect(device, { to, service: SERVICE, qp });
   if (refused(connection)) {

@@ -8,6 +8,7 @@
  * makes as many and answers with theirs. A connection by the CM for each would cost three times the frames.
  * Receives come from one shared queue on either side, as applications of this size do it.
  */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../verbs/flags.ts";
 import { NEVER, PS_PER_S, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { MANY_QUEUES_MAX, QUEUE_ORDERS } from "../../../fabric/rack/plan/vocabulary.ts";
 import { connect } from "../cm/connect.ts";
@@ -107,7 +108,9 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
   const listener = must(listen(device, SERVICE));
   const ends = yield* makeEnds(device, 16);
   const target = must(
-    yield* regMr(ends.pd, cpu.allocate(bytes), { access: ["localWrite", "remoteWrite"] }),
+    yield* regMr(ends.pd, cpu.allocate(bytes), {
+      access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+    }),
   );
   const controlCq = must(yield* createCq(device, { entries: 64 }));
   const sessions = new Map<number, Session>();
@@ -236,7 +239,7 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
         `${job.to} has ${place.length} B only: ${job.messageBytes} are needed`,
       );
     }
-    const mr = must(yield* regMr(ends.pd, cpu.allocate(job.messageBytes), { access: [] }));
+    const mr = must(yield* regMr(ends.pd, cpu.allocate(job.messageBytes), { access: 0 }));
     const qps: Qp[] = [];
     for (const count of job.qps) {
       yield* makeUpTo(device, { ends, control, depth: job.depth }, qps, count);
@@ -293,7 +296,7 @@ function* makeEnds(device: CmDevice, entries: number): Steps<Ends> {
 
 function* controlMemory(device: CmDevice, pd: Pd): Steps<Mr> {
   const buffer = device.cpu.allocate(2 * CHUNK_BYTES);
-  return must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  return must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
 }
 
 function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {

@@ -29,6 +29,7 @@ export interface RegisterWrite {
 const PLAIN_CQE: Cqe = {
   opcode: "requester",
   status: "SUCCESS",
+  vendorError: 0,
   qpn: 0,
   wqeIndex: 0,
   byteCount: 0,

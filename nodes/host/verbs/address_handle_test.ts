@@ -45,7 +45,7 @@ function ud(): Qp {
 
 function send(qp: Qp, to: UdDestination): string | undefined {
   const buffer = rig.allocate(64);
-  const mr = must(rig.run(regMr(pd, buffer, { access: [] })));
+  const mr = must(rig.run(regMr(pd, buffer, { access: 0 })));
   const sges = [{ address: mr.address, length: 8, lkey: mr.lkey }];
   return rig.run(postSend(qp, { opcode: "send", sges, ud: to }))?.errno;
 }

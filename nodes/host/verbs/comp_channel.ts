@@ -5,19 +5,23 @@
  * not.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { isThere, unreadEntries } from "./completion_queue.ts";
+import { isThere, refuseCq, unreadEntries } from "./completion_queue.ts";
 import { verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
 
+/** ibv_create_comp_channel: without completion queues. */
 export function createCompChannel(device: Device): CompChannel {
-  return { device, vector: device.state.nextVector++, cqs: new Set() };
+  return { device, vector: device.state.nextVector++, cqs: new Set(), uses: { alive: true } };
 }
 
-/** EBUSY while it has completion queues. */
+/** EBUSY while it has completion queues, EINVAL the second time. */
 export function destroyCompChannel(channel: CompChannel): VerbError | undefined {
+  if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone already");
   const { size } = channel.cqs;
-  return size === 0 ? undefined : verbError("EBUSY", `The channel has ${size} completion queues`);
+  if (size > 0) return verbError("EBUSY", `The channel has ${size} completion queues`);
+  channel.uses.alive = false;
+  return undefined;
 }
 
 function hasEvent(cq: Cq): boolean {
@@ -36,13 +40,14 @@ function takeEvent(cq: Cq): void {
 
 /**
  * Sleeps until an armed queue of the channel has an event. Each event must be acknowledged before
- * the queue can be destroyed. @returns the queue.
+ * the queue can be destroyed. EINVAL on a channel that is gone. @returns the queue.
  */
 export function* getChannelEvent(
   channel: CompChannel,
   options: { readonly deadline?: Time } = {},
-): Steps<Cq | "timeout"> {
+): Steps<Cq | "timeout" | VerbError> {
   const { cpu } = channel.device;
+  if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone");
   for (;;) {
     for (const cq of channel.cqs) {
       if (!hasEvent(cq)) continue;
@@ -55,11 +60,16 @@ export function* getChannelEvent(
   }
 }
 
-/** Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). */
+/**
+ * Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). EINVAL for a queue
+ * that is gone, or has no events.
+ */
 export function* getCqEvent(
   cq: Cq,
   options: { readonly deadline?: Time } = {},
 ): Steps<"event" | "timeout" | VerbError> {
+  const gone = refuseCq(cq.device, cq);
+  if (gone !== undefined) return gone;
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
   for (;;) {
     const outcome = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);

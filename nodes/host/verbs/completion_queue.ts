@@ -13,16 +13,26 @@ import {
 import {
   allocated,
   contiguous,
+  dropEvents,
   failed,
   giveBack,
   inTime,
   perform,
   powerOfTwo,
   refuseStale,
+  refuseUnacknowledged,
   request,
   storePointer,
   verbError,
 } from "./device.ts";
+import {
+  type CqFlags,
+  IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+  IBV_WC_STANDARD_FLAGS,
+  type WcExFlags,
+} from "./flags.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type {
   CompChannel,
@@ -39,7 +49,7 @@ import type { Buffer } from "../memory/address_map.ts";
 import { retireRecv, retireSend, retireSlot } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
-const CQ_ENTRIES_MAX = 1 << 20;
+export const CQ_ENTRIES_MAX = 1 << 20;
 
 export interface CqOptions {
   /** Minimum capacity in completions, at least 1; rounded up. */
@@ -52,6 +62,38 @@ export interface CqOptions {
   readonly vector?: number;
   /** Index of its {@link COMP_VECTORS}; without channel and index it has a vector of its own. */
   readonly compVector?: number;
+  /**
+   * ibv_create_cq_ex: fields that its completions are to have. Those of IBV_WC_STANDARD_FLAGS are there in any
+   * case; EOPNOTSUPP for one that this card does not have.
+   */
+  readonly wcFlags?: WcExFlags;
+  /** IBV_CREATE_CQ_ATTR_…; EOPNOTSUPP for IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
+  readonly flags?: CqFlags;
+}
+
+/** Either of them has the card write its time into each entry. */
+const TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+const WC_FLAGS = IBV_WC_STANDARD_FLAGS | TIMESTAMPS;
+
+function refuseFlags({ wcFlags = 0, flags = 0 }: CqOptions): VerbError | undefined {
+  const given = [["wcFlags", wcFlags, WC_FLAGS], [
+    "flags",
+    flags,
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+  ]];
+  for (const [name, value, known] of given as [string, number, number][]) {
+    if (!Number.isInteger(value) || value < 0 || value > 0xffff_ffff) {
+      return verbError("EINVAL", `${name} is a number of 32 bits: found ${value}`);
+    }
+    const others = (value & ~known) >>> 0;
+    if (others === 0) continue;
+    const reason = `${name} 0x${value.toString(16)}: the card does not have 0x${
+      others.toString(16)
+    }`;
+    return verbError("EOPNOTSUPP", reason);
+  }
+  return undefined;
 }
 
 /** Number of interrupt vectors that completion queues can share (`num_comp_vectors`). */
@@ -87,9 +129,13 @@ export function resizedSignal(cq: Cq): string {
 /** Creates a completion queue for at least `entries` completions. */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
-  const tooMany = refuseEntries(wanted);
+  const tooMany = refuseEntries(wanted) ?? refuseFlags(options);
   if (tooMany !== undefined) return tooMany;
+  const { wcFlags = 0 } = options;
   const { compVector = 0, channel } = options;
+  if (channel?.uses.alive === false) {
+    return verbError("EINVAL", "The completion channel is gone");
+  }
   if (!Number.isInteger(compVector) || compVector < 0 || compVector >= COMP_VECTORS) {
     return verbError("EINVAL", `Vectors are 0 to ${COMP_VECTORS - 1}: it is ${compVector}`);
   }
@@ -104,7 +150,13 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
       : FIRST_COMP_VECTOR + options.compVector);
   const { epoch } = device.state;
   const where = { address: contiguous(ring), units: entries };
-  const command = { op: "create-cq", ring: where, vector } as const;
+  const timestamps = (wcFlags & TIMESTAMPS) !== 0;
+  const command = {
+    op: "create-cq",
+    ring: where,
+    vector,
+    ...(timestamps && { timestamps }),
+  } as const;
   const reply = inTime(yield* request(device.cpu, "create-cq", command), device, epoch);
   if (failed(reply)) {
     device.cpu.free(ring);
@@ -119,6 +171,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     vector,
     sharesVector: channel !== undefined || options.compVector !== undefined,
     channel,
+    wcFlags,
     place: emptyPlace(reply.cqn),
   };
   device.state.held.set(cq.place, ring.address);
@@ -140,18 +193,25 @@ function emptyPlace(queue: number): CqPlace {
     polling: false,
     current: undefined,
     resizing: false,
+    leaving: false,
     moved: [],
     ended: new Map(),
   };
 }
 
-/** EBUSY while it is used or being resized, or events are unacknowledged (ibv_destroy_cq waits). */
+/**
+ * EBUSY while it is used or being resized, or events are unacknowledged (ibv_destroy_cq waits); EINVAL the
+ * second time.
+ */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
   if (stale !== undefined) {
     cq.channel?.cqs.delete(cq);
     return stale;
   }
+  const gone = refuseCq(cq.device, cq) ??
+    refuseUnacknowledged(cq.device.context, cq.place);
+  if (gone !== undefined) return gone;
   if (cq.place.resizing) return verbError("EBUSY", "The completion queue is being resized");
   if (cq.place.users > 0) {
     return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
@@ -159,9 +219,14 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   if (cq.place.unacknowledged > 0) {
     return verbError("EBUSY", `${cq.place.unacknowledged} events are not acknowledged`);
   }
+  cq.place.leaving = true;
   const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
-  if (wrong !== undefined) return wrong;
+  if (wrong !== undefined) {
+    cq.place.leaving = false;
+    return wrong;
+  }
   cq.channel?.cqs.delete(cq);
+  dropEvents(cq.device.context, cq.place);
   const { completionQueues } = cq.device.state;
   // The card may have given the number to a new one before it answered.
   if (completionQueues.get(cq.cqn)?.place === cq.place) completionQueues.delete(cq.cqn);
@@ -172,6 +237,16 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
 /** Whether it is neither destroyed nor older than the RNIC's failure: its memory is reused then. */
 export function isThere(cq: Cq): boolean {
   return cq.device.state.held.has(cq.place);
+}
+
+/**
+ * Refuses a completion queue that is gone, or about to go: EINVAL where it was destroyed, ENOENT where its
+ * RNIC has failed. The card may have given its number to another one.
+ */
+export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
+  const stale = refuseStale(device, cq.epoch);
+  if (stale !== undefined || (isThere(cq) && !cq.place.leaving)) return stale;
+  return verbError("EINVAL", `Completion queue ${cq.cqn} is gone already`);
 }
 
 function nextEntry(cq: Cq): number {
@@ -269,9 +344,9 @@ export function* reqNotifyCq(
   cq: Cq,
   options: { readonly solicitedOnly?: boolean } = {},
 ): Steps<VerbError | undefined> {
+  const gone = refuseCq(cq.device, cq);
+  if (gone !== undefined) return gone;
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
-  const stale = refuseStale(cq.device, cq.epoch);
-  if (stale !== undefined) return stale;
   const arm = {
     cqn: cq.cqn,
     position: cq.place.taken,
@@ -361,6 +436,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
     va: Number(cqe.va),
     srcQp: cqe.sourceQpn,
     ...(verify !== undefined && { verify }),
+    ...(cqe.timestamp !== undefined && { timestamp: cqe.timestamp }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "./flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
@@ -23,7 +24,7 @@ beforeEach(() => {
   device = rig.run(openDevice(rig, rig.plan));
   const pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 8 })));
-  mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: ["localWrite"] })));
+  mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE })));
   qp = must(
     rig.run(createQp(pd, { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 9, maxRecvWr: 9 })),
   );
@@ -31,8 +32,13 @@ beforeEach(() => {
   rig.registers.length = 0;
 });
 
-function send(wrId: number, signaled = true): SendRequest {
-  return { opcode: "send", wrId, signaled, sges: [sge(mr, 0, 1000)] };
+function send(wrId: number, isSignaled = true): SendRequest {
+  return {
+    opcode: "send",
+    wrId,
+    sendFlags: isSignaled ? IBV_SEND_SIGNALED : 0,
+    sges: [sge(mr, 0, 1000)],
+  };
 }
 
 describe("pollCq", () => {

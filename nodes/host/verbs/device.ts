@@ -28,27 +28,10 @@ import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
 import { flowOf } from "../memory/iio.ts";
 import { type Cpu, SIGNALS, type Steps } from "../cpu/program.ts";
-import type { Device, DeviceOptions, DeviceState, Errno, Pd, VerbError } from "./objects.ts";
+import { failed, must, ProgramError, verbError } from "./errors.ts";
+import type { Context, Device, DeviceOptions, DeviceState, Pd, Qp, VerbError } from "./objects.ts";
 
-export function verbError(errno: Errno, reason: string): VerbError {
-  return { errno, reason };
-}
-
-/** Whether a verb's result is an error. */
-export function failed<T>(answer: T | VerbError): answer is VerbError {
-  return typeof answer === "object" && answer !== null && "errno" in answer;
-}
-
-/** An error of a verb that the program cannot handle: ends the program, not the host. */
-export class ProgramError extends Error {
-  override readonly name = "ProgramError";
-}
-
-/** The result, or a thrown {@link ProgramError}: for programs that would give up. */
-export function must<T>(answer: T | VerbError): T {
-  if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
-  return answer;
-}
+export { failed, must, ProgramError, verbError };
 
 /** Refuses a protection domain that is gone, or from before the RNIC's failure. */
 export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
@@ -61,6 +44,16 @@ export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
 export function refuseStale(device: Device, epoch: number): VerbError | undefined {
   if (epoch === device.state.epoch) return undefined;
   return verbError("ENOENT", "The RNIC has failed since this was made");
+}
+
+/**
+ * Refuses a queue pair that is gone: EINVAL where it was destroyed, ENOENT where its RNIC has failed. Copies of
+ * the object are told by its ring.
+ */
+export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
+  const stale = refuseStale(device, pd.epoch);
+  if (stale !== undefined || device.state.held.has(sq)) return stale;
+  return verbError("EINVAL", `QP ${qpn} is gone already`);
 }
 
 /** Frees the memory, unless that was done at the RNIC's failure. */
@@ -184,7 +177,6 @@ export function* initDevice(
     windows: new Map(),
     pds: new Map(),
     regions: new Map(),
-    asyncEvents: [],
     held,
     epoch: 0,
     nextPd: 1,
@@ -268,24 +260,88 @@ const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
   "QP_LAST_WQE_REACHED",
 ]);
 
-/** Handles an asynchronous event of the firmware. */
-export function handleEvent(device: Device, event: RnicEvent): void {
-  device.state.asyncEvents.push(event);
-  if (!ENDS_QUEUE_PAIR.has(event.type) || !("qpn" in event)) return;
-  const qp = device.state.queuePairs.get(event.qpn);
-  if (qp !== undefined) qp.life.state = "err";
+/** A context without events. */
+export function newContext(): Context {
+  return { unread: [], unacknowledged: new Map() };
 }
 
-/** ibv_get_async_event: the oldest unread event, of any program's object; waits for one. */
+/** The object of an asynchronous event, and its ring, by which copies of it are told; undefined if gone. */
+function objectOf(state: DeviceState, event: RnicEvent): EventObject | undefined {
+  if ("qpn" in event) {
+    const qp = state.queuePairs.get(event.qpn);
+    return qp && { device: qp.device, ring: qp.sq, qp };
+  }
+  if ("srqn" in event) {
+    const srq = state.sharedReceiveQueues.get(event.srqn);
+    return srq && { device: srq.device, ring: srq.ring };
+  }
+  const cq = "cqn" in event ? state.completionQueues.get(event.cqn) : undefined;
+  return cq && { device: cq.device, ring: cq.place };
+}
+
+interface EventObject {
+  readonly device: Device;
+  readonly ring: object;
+  readonly qp?: Qp;
+}
+
+/**
+ * Handles an asynchronous event of the firmware: it goes to the context that made its object (Linux:
+ * `ib_uverbs_qp_event_handler`).
+ */
+export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent): void {
+  const object = objectOf(state, event);
+  if (object === undefined) return;
+  const { device: { context }, ring, qp } = object;
+  context.unread.push({ event, ring });
+  if (qp !== undefined && ENDS_QUEUE_PAIR.has(event.type)) qp.life.state = "err";
+}
+
+/**
+ * ibv_get_async_event: the oldest unread event about an object that this context has made; waits for one.
+ * Its object can be destroyed when {@link ackAsyncEvent} has acknowledged it.
+ */
 export function* getAsyncEvent(
   device: Device,
   options: { readonly deadline?: Time } = {},
 ): Steps<RnicEvent | "timeout"> {
-  const { cpu, state } = device;
+  const { cpu, context: { unread, unacknowledged } } = device;
   for (;;) {
-    const event = state.asyncEvents.shift();
-    if (event !== undefined) return event;
+    const next = unread.shift();
+    if (next !== undefined) {
+      unacknowledged.set(next.event, next.ring);
+      return next.event;
+    }
     const outcome = yield* cpu.waitSignal(SIGNALS.rnicEvent, options.deadline ?? NEVER);
-    if (outcome === "timeout" && state.asyncEvents.length === 0) return "timeout";
+    if (outcome === "timeout" && unread.length === 0) return "timeout";
   }
+}
+
+/** ibv_ack_async_event: of `getAsyncEvent`. EINVAL for any other, and the second time. */
+export function ackAsyncEvent({ context }: Device, event: RnicEvent): VerbError | undefined {
+  if (context.unacknowledged.delete(event)) return undefined;
+  return verbError("EINVAL", `No event ${event.type} waits to be acknowledged in this context`);
+}
+
+/** EBUSY while events about the object are unacknowledged: libibverbs' call would wait for them. */
+export function refuseUnacknowledged(
+  { unacknowledged }: Context,
+  ring: object,
+): VerbError | undefined {
+  for (const [event, about] of unacknowledged) {
+    if (about !== ring) continue;
+    return verbError("EBUSY", `Its event ${event.type} is not acknowledged (ackAsyncEvent)`);
+  }
+  return undefined;
+}
+
+/** The object goes with all that uses it: its events need no acknowledgement of the program's any more. */
+export function ackEventsOf({ unacknowledged }: Context, ring: object): void {
+  for (const [event, about] of unacknowledged) if (about === ring) unacknowledged.delete(event);
+}
+
+/** Unread events about an object that is gone are dropped: another may get its number. */
+export function dropEvents({ unread }: Context, ring: object): void {
+  const others = unread.filter((each) => each.ring !== ring);
+  unread.splice(0, unread.length, ...others);
 }

@@ -115,14 +115,14 @@ describe("reopenDevice", () => {
     const rig = new VerbsRig();
     const device = rig.run(openDevice(rig, rig.plan));
     const pd = allocPd(device);
-    const mr = rig.run(regMr(pd, rig.allocate(64), { access: [] }));
+    const mr = rig.run(regMr(pd, rig.allocate(64), { access: 0 }));
     ok(!failed(mr));
     rig.run(reopenDevice(device, rig.plan));
     const sent = rig.commands.length;
     const answer = rig.run(deregMr(mr));
     ok(failed(answer) && answer.errno === "ENOENT");
     equal(rig.commands.length, sent);
-    const again = rig.run(regMr(pd, rig.allocate(64), { access: [] }));
+    const again = rig.run(regMr(pd, rig.allocate(64), { access: 0 }));
     ok(failed(again) && again.errno === "ENOENT");
     ok(!failed(rig.run(createCq(device, { entries: 4 }))));
   });

@@ -2,8 +2,19 @@
  * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the
  * current completion. It returns the same completions as `pollCq`, one at a time.
  */
+import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
 import { takeCompletions } from "./completion_queue.ts";
-import { verbError } from "./device.ts";
+import { failed, verbError } from "./device.ts";
+import {
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+  IBV_WC_GRH,
+  IBV_WC_WITH_IMM,
+  IBV_WC_WITH_INV,
+  RACKMESH_WC_VERIFY,
+  type WcExFlags,
+  type WcFlags,
+} from "./flags.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError, WorkCompletion } from "./objects.ts";
 
@@ -38,19 +49,41 @@ export function wcRead(cq: Cq): WorkCompletion | VerbError {
   return cq.place.current ?? verbError("EINVAL", "No completion is current");
 }
 
-/** An optional field of a completion; `verify` is vendor-specific (V-01). */
-export type WcFlag = "grh" | "with-imm" | "with-inv" | "verify";
-
 /** ibv_wc_read_wc_flags: the valid optional fields. */
-export function wcFlags(completion: WorkCompletion): readonly WcFlag[] {
-  const flags: WcFlag[] = [];
+export function wcFlags(completion: WorkCompletion): WcFlags {
+  let flags: WcFlags = 0;
   const { opcode, status, srcQp, verify } = completion;
   // Also valid for a failed write: it has the reason.
-  if (verify !== undefined) flags.push("verify");
+  if (verify !== undefined) flags |= RACKMESH_WC_VERIFY;
   if (status !== "SUCCESS") return flags;
   // Only datagrams have a source QPN and a global route header.
-  if (srcQp !== 0) flags.push("grh");
-  if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags.push("with-imm");
-  if (opcode === "recv-invalidate") flags.push("with-inv");
+  if (srcQp !== 0) flags |= IBV_WC_GRH;
+  if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags |= IBV_WC_WITH_IMM;
+  if (opcode === "recv-invalidate") flags |= IBV_WC_WITH_INV;
   return flags;
+}
+
+/**
+ * ibv_wc_read_completion_ts: the card's clock when it wrote the current completion, in ticks of `hcaCoreClock`
+ * kHz (`queryDeviceEx`); `queryRtValuesEx` reads the same clock. EINVAL where the queue was made without
+ * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: libibverbs has no function for the field then.
+ */
+export function wcReadCompletionTs(cq: Cq): number | VerbError {
+  return readTime(cq, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
+}
+
+/**
+ * ibv_wc_read_completion_wallclock_ns: the same in ns of the host's clock, virtual time. EINVAL without
+ * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK.
+ */
+export function wcReadCompletionWallclockNs(cq: Cq): number | VerbError {
+  const ticks = readTime(cq, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
+  return failed(ticks) ? ticks : ticks * (1_000_000 / CLOCK_KHZ);
+}
+
+function readTime(cq: Cq, asked: WcExFlags): number | VerbError {
+  const current = wcRead(cq);
+  if (failed(current)) return current;
+  if ((cq.wcFlags & asked) !== 0) return current.timestamp!;
+  return verbError("EINVAL", `The queue was made without wcFlags 0x${asked.toString(16)}`);
 }

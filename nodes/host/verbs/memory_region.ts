@@ -21,7 +21,9 @@ import {
   verbError,
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Access, Device, Mr, Pd, VerbError } from "./objects.ts";
+import type { AccessFlags, AdviseFlags } from "./flags.ts";
+import { IBV_ADVISE_MR_FLAG_FLUSH } from "./flags.ts";
+import type { Device, Mr, Pd, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 /** H-01: a data transfer object that lies in a region. */
@@ -34,7 +36,7 @@ export interface RegionObject {
 }
 
 export interface RegionOptions {
-  readonly access: readonly Access[];
+  readonly access: AccessFlags;
   /** A part of the buffer; all of it by default. */
   readonly offset?: number;
   readonly length?: number;
@@ -44,13 +46,6 @@ export interface RegionOptions {
   readonly iova?: number;
   /** What the card prepares for requests that cover it, where it gets hints. */
   readonly objects?: readonly RegionObject[];
-}
-
-/** ACCESS bits of the given flags. */
-export function accessBits(flags: readonly Access[]): number {
-  let bits = 0;
-  for (const flag of flags) bits |= ACCESS[flag];
-  return bits;
 }
 
 export function allocPd(device: Device): Pd {
@@ -148,7 +143,7 @@ export function* regMr(
   const length = options.length ?? buffer.length - offset;
   const { paging } = pd.device.cpu;
   const byDefault = options.pin !== true && paging?.isPinnedByDefault === false;
-  const access = accessBits(options.access) | (byDefault ? ACCESS.onDemand : 0);
+  const access = options.access | (byDefault ? ACCESS.onDemand : 0);
   const isOnDemand = (access & ACCESS.onDemand) !== 0;
   if (isOnDemand && (paging === undefined || options.pin === true)) {
     return verbError("EINVAL", "Memory is either pinned or on demand, where the host has that");
@@ -176,8 +171,29 @@ export function* regMr(
   } else {
     paging?.pin(lkey, range, place.pages);
   }
-  const mr: Mr = { pd, address: place.va, length, lkey, rkey, access };
+  const mr: Mr = { pd, address: place.va, length, lkey, rkey, access, uses: { alive: true } };
   pd.device.state.regions.set(lkey, mr);
+  return mr;
+}
+
+/**
+ * ibv_alloc_null_mr: a region without memory, for SGEs whose bytes are of no interest. What is written to it is
+ * discarded and what is read from it is 0, without the bus; every address is in it. Only its lkey is valid:
+ * `reregMr` is EINVAL, a bind MW_BIND_ERR, and a peer has no access. Undone by `deregMr`.
+ */
+export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
+  const { device } = pd;
+  const gone = refusePd(pd);
+  if (gone !== undefined) return gone;
+  const command = { op: "allocate-null-mr", pd: pd.handle } as const;
+  const reply = inTime(yield* request(device.cpu, "register-mr", command), device, pd.epoch);
+  if (failed(reply)) return reply;
+  pd.uses.count++;
+  const { lkey } = reply;
+  const length = Number.MAX_SAFE_INTEGER;
+  const access = ACCESS.localWrite;
+  const mr: Mr = { pd, address: 0, length, lkey, rkey: 0, access, uses: { alive: true } };
+  device.state.regions.set(lkey, mr);
   return mr;
 }
 
@@ -243,7 +259,7 @@ export interface Reregistration {
   /** IBV_REREG_MR_CHANGE_PD. */
   readonly pd?: Pd;
   /** IBV_REREG_MR_CHANGE_ACCESS. */
-  readonly access?: readonly Access[];
+  readonly access?: AccessFlags;
 }
 
 /**
@@ -255,8 +271,8 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   const { device } = mr.pd;
   const pd = change.pd ?? mr.pd;
   const kept = mr.access & ACCESS.onDemand;
-  const access = change.access === undefined ? mr.access : accessBits(change.access) | kept;
-  const gone = refuseStale(device, mr.pd.epoch) ?? refusePd(pd);
+  const access = change.access === undefined ? mr.access : change.access | kept;
+  const gone = refuseMr(mr) ?? refusePd(pd);
   if (gone !== undefined) return gone;
   const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
   if (place !== undefined && failed(place)) return place;
@@ -308,8 +324,8 @@ export interface Advice {
    * writing too; `prefetchNoFault` maps only what is in memory.
    */
   readonly advice: "prefetch" | "prefetchWrite" | "prefetchNoFault";
-  /** IBV_ADVISE_MR_FLAG_FLUSH: the verb returns when it is done; else at once. */
-  readonly flush?: boolean;
+  /** {@link IBV_ADVISE_MR_FLAG_FLUSH}, or none: 0 by default. */
+  readonly flags?: AdviseFlags;
 }
 
 /**
@@ -320,7 +336,7 @@ export interface Advice {
 export function* adviseMr(request: Advice): Steps<VerbError | undefined> {
   const wrong = refuseAdvice(request);
   if (wrong !== undefined) return wrong;
-  const { pd: { device: { cpu, state } }, sges, advice, flush = false } = request;
+  const { pd: { device: { cpu, state } }, sges, advice, flags = 0 } = request;
   const how = { write: advice === "prefetchWrite", fault: advice !== "prefetchNoFault" };
   const places = sges.flatMap(({ address, length, lkey: key }) => {
     const mr = state.regions.get(key)!;
@@ -329,7 +345,7 @@ export function* adviseMr(request: Advice): Steps<VerbError | undefined> {
   });
   if (places.length === 0) return undefined;
   const done = cpu.paging!.prefetch(places, how);
-  if (flush) yield* cpu.waitSignal(done, NEVER);
+  if ((flags & IBV_ADVISE_MR_FLAG_FLUSH) !== 0) yield* cpu.waitSignal(done, NEVER);
   return undefined;
 }
 
@@ -352,14 +368,22 @@ function refuseAdvice({ pd, sges, advice }: Advice): VerbError | undefined {
   return undefined;
 }
 
-/** Deregisters the region: later accesses with its keys are refused. */
+/** Refuses a region that is deregistered, or of before the RNIC's failure. */
+function refuseMr({ pd: { device, epoch }, uses, lkey }: Mr): VerbError | undefined {
+  const stale = refuseStale(device, epoch);
+  if (stale !== undefined || uses.alive) return stale;
+  return verbError("EINVAL", `Region ${lkey} is gone already`);
+}
+
+/** Deregisters the region: later accesses with its keys are refused. EINVAL the second time. */
 export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   const { device, epoch } = mr.pd;
-  const stale = refuseStale(device, epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseMr(mr);
+  if (gone !== undefined) return gone;
   const command = { op: "deregister-mr", key: mr.lkey } as const;
   const reply = inTime(yield* request(device.cpu, "done", command), device, epoch);
   if (failed(reply)) return reply;
+  mr.uses.alive = false;
   mr.pd.uses.count--;
   device.state.regions.delete(mr.lkey);
   device.cpu.paging?.forget(mr.lkey);

@@ -7,7 +7,6 @@
 import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
 import { failed, perform, refusePd, refuseStale, request, verbError } from "./device.ts";
-import { accessBits } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Mw, MwBind, Pd, VerbError } from "./objects.ts";
 
@@ -16,10 +15,13 @@ export function incRkey(rkey: number): number {
   return ((rkey & ~0xff) | ((rkey + 1) & 0xff)) >>> 0;
 }
 
-/** Creates an unbound window. */
+/** Creates an unbound window. EINVAL for a type that is none. */
 export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
   const gone = refusePd(pd);
   if (gone !== undefined) return gone;
+  if (type !== 1 && type !== 2) {
+    return verbError("EINVAL", `A window's type is 1 or 2: found ${JSON.stringify(type)}`);
+  }
   const command = { op: "allocate-mw", type, pd: pd.handle } as const;
   const reply = yield* request(pd.device.cpu, "allocate-mw", command);
   if (failed(reply)) return reply;
@@ -35,9 +37,13 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   if (!mw.uses.alive) return verbError("EINVAL", "The memory window is gone already");
   const stale = refuseStale(device, epoch);
   if (stale !== undefined) return stale;
-  const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
-  if (wrong !== undefined) return wrong;
+  // The card may give its index to another one as soon as it knows.
   mw.uses.alive = false;
+  const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
+  if (wrong !== undefined) {
+    mw.uses.alive = true;
+    return wrong;
+  }
   device.state.windows.delete(mw.uses);
   mw.pd.uses.count--;
   return undefined;
@@ -48,7 +54,7 @@ export function refuseBind(bind: MwBind): string | undefined {
   const { mw, rkey, access } = bind;
   const { device, epoch } = mw.pd;
   if (!mw.uses.alive || refuseStale(device, epoch)) return "The memory window is gone";
-  const wrong = refuseAccess(accessBits(access));
+  const wrong = refuseAccess(access);
   if (wrong !== undefined) return wrong;
   return rkey >>> 8 === mw.rkey >>> 8 ? undefined : "A window's key keeps its index";
 }
@@ -60,6 +66,6 @@ export function bindOperands({ rkey, mr, offset = 0, length, access }: MwBind): 
     lkey: mr.lkey,
     va: BigInt(mr.address) + BigInt(offset),
     length: length ?? mr.length - offset,
-    access: accessBits(access),
+    access,
   };
 }

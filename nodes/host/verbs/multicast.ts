@@ -1,6 +1,6 @@
 /** Multicast groups of UD queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`. */
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
-import { perform, refuseStale, verbError } from "./device.ts";
+import { perform, refuseQp, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Qp, VerbError } from "./objects.ts";
 
@@ -24,8 +24,8 @@ function* change(
   group: number,
 ): Steps<VerbError | undefined> {
   const { device, qpn, type } = qp;
-  const stale = refuseStale(device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
   if (type !== "ud") return verbError("EINVAL", `Only UD queue pairs have groups: this is ${type}`);
   if (!isGroupAddress(group)) return verbError("EINVAL", `No group address: ${group}`);
   const wrong = yield* perform(device.cpu, { op, qpn, group });

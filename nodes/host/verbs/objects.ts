@@ -8,7 +8,6 @@ import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { BlueFlame, HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
-  ACCESS,
   PersistencePlan,
   QpAttributes,
   QpState,
@@ -20,9 +19,10 @@ import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.
 import type { ObjectPart, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
+import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";
 
 /** errno names as libibverbs returns them. */
-export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT";
+export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT" | "EOPNOTSUPP";
 
 /** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
 export interface VerbError {
@@ -86,8 +86,6 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /** Asynchronous events that no program has read. */
-  readonly asyncEvents: RnicEvent[];
   /** Where the card's events come, unless they come as messages. */
   eventQueue?: Cq;
   /**
@@ -101,10 +99,19 @@ export interface DeviceState {
   nextVector: number;
 }
 
+/** An ibv_context: which program's objects, with all its threads, an asynchronous event belongs to. */
+export interface Context {
+  /** Events that were not read, the oldest first, each with the ring of its object. */
+  readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
+  /** Events that were read and not acknowledged: their objects cannot be destroyed. */
+  readonly unacknowledged: Map<RnicEvent, object>;
+}
+
 /** An opened device, bound to one program: `cpu` pays for its use. */
 export interface Device {
   readonly cpu: Cpu;
   readonly state: DeviceState;
+  readonly context: Context;
   /** The program's weight: the default of its queue pairs; absent: 1. */
   readonly weight?: number;
   /**
@@ -113,9 +120,6 @@ export interface Device {
    */
   readonly privileged?: true;
 }
-
-/** ibv_access_flags by name. */
-export type Access = keyof typeof ACCESS;
 
 export interface Pd {
   readonly device: Device;
@@ -133,8 +137,8 @@ export interface Mr {
   length: number;
   readonly lkey: number;
   readonly rkey: number;
-  /** {@link ACCESS} bits. */
-  access: number;
+  access: AccessFlags;
+  readonly uses: { alive: boolean };
 }
 
 export interface Mw {
@@ -152,8 +156,8 @@ export interface MwBindInfo {
   readonly offset?: number;
   /** Length in bytes; up to the region's end by default. 0 unbinds a window of type 1. */
   readonly length?: number;
-  /** Remote rights; `zeroBased`: the window's addresses begin at 0 (type 2). */
-  readonly access: readonly Access[];
+  /** Remote rights; IBV_ACCESS_ZERO_BASED: the window's addresses begin at 0 (type 2). */
+  readonly access: AccessFlags;
 }
 
 /** Operands of a `bind-mw` request: window, key (its index with another variant), range. */
@@ -178,6 +182,7 @@ export interface CompChannel {
   /** MSI-X vector of its queues. */
   readonly vector: number;
   readonly cqs: Set<Cq>;
+  readonly uses: { alive: boolean };
 }
 
 export interface Cq {
@@ -192,6 +197,8 @@ export interface Cq {
   /** Other queues raise the same vector. */
   readonly sharesVector: boolean;
   readonly channel: CompChannel | undefined;
+  /** As it was asked for. */
+  readonly wcFlags: WcExFlags;
   readonly place: CqPlace;
 }
 
@@ -213,6 +220,8 @@ export interface CqPlace {
   current: WorkCompletion | undefined;
   /** The ring is being replaced: polling returns nothing meanwhile. */
   resizing: boolean;
+  /** The card is being told that it goes. */
+  leaving: boolean;
   /** Queues whose ring was moved: earlier completions name units of the old one. */
   readonly moved: MovedRing[];
   /** Queue pairs that were reset or destroyed, whose earlier completions are discarded. */
@@ -265,6 +274,8 @@ export interface WorkCompletion {
   readonly srcQp: number;
   /** V-01: the result of a verified write; absent for other operations, and without a response. */
   readonly verify?: VerifyVerdict;
+  /** The card's clock when it wrote the completion, in its ticks; only of a queue made with timestamps. */
+  readonly timestamp?: number;
 }
 
 export interface SrqOptions {
@@ -383,13 +394,10 @@ export interface SendRequest {
   readonly wrId?: number;
   /** The payload, or the buffer for the response of a READ or an atomic. */
   readonly sges?: readonly Sge[];
-  /** Q-02: inline (true) or fetched by DMA (false), overriding the rule. */
+  /** Q-02: inline (true, as IBV_SEND_INLINE) or fetched by DMA (false), overriding the rule. */
   readonly inline?: boolean;
-  /** Whether success generates a completion; true by default. Failure always does. */
-  readonly signaled?: boolean;
-  readonly solicited?: boolean;
-  /** Waits for earlier READs and atomics of this queue pair. */
-  readonly fence?: boolean;
+  /** IBV_SEND_… by `|`; {@link IBV_SEND_SIGNALED} by default. */
+  readonly sendFlags?: SendFlags;
   /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;
   readonly remote?: { readonly va: number; readonly rkey: number };
@@ -425,8 +433,8 @@ export interface UdDestination {
 
 /** Arguments of ibv_wr_flush besides the remote address and its key. */
 export interface FlushRequest {
-  /** IBV_FLUSH_GLOBAL: visible to every observer. IBV_FLUSH_PERSISTENT: survives power loss. */
-  readonly placement: readonly ("global" | "persistent")[];
+  /** {@link IBV_FLUSH_GLOBAL}, {@link IBV_FLUSH_PERSISTENT} or both. */
+  readonly placement: FlushFlags;
   /** IBV_FLUSH_RANGE: `length` bytes from the remote address. IBV_FLUSH_MR: the whole region. */
   readonly selectivity: "range" | "mr";
   /** Bytes of the range; 0 by default. */

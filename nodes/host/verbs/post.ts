@@ -2,7 +2,7 @@
  * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
  * memory and rings one doorbell, without a command to the RNIC (Q-05, Q-06).
  */
-import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import { FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import type { QpState } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
   encodeRecvWqe,
@@ -15,9 +15,10 @@ import {
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
 import { verbError } from "./device.ts";
+import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
 import { bindOperands, incRkey } from "./memory_window.ts";
 import type { Steps } from "../cpu/program.ts";
-import { NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
+import { asksInline, NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
 import type {
   Device,
   FlushRequest,
@@ -44,7 +45,7 @@ const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (SHAPES[request.opcode].inline === "always") return true;
   if (request.objects !== undefined) return false;
-  if (request.inline !== undefined) return request.inline;
+  if (asksInline(request) || request.inline === false) return request.inline !== false;
   if (!SHAPES[request.opcode].inline || bytes === 0) return false;
   const rule = qp.caps.inline;
   if (rule.by === "program" || bytes > rule.bytes) return false;
@@ -64,27 +65,22 @@ function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array
 }
 
 function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): FlushOperands {
-  const { globalVisibility, persistence } = FLUSH_PLACEMENT;
-  return {
-    select: selectivity === "range" ? FLUSH_SELECT.range : FLUSH_SELECT.region,
-    placement: (placement.includes("global") ? globalVisibility : 0) |
-      (placement.includes("persistent") ? persistence : 0),
-    length,
-  };
+  const select = selectivity === "range" ? FLUSH_SELECT.range : FLUSH_SELECT.region;
+  return { select, placement, length };
 }
 
 function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   const sges = request.sges ?? NO_SGES;
   const bytes = payloadBytes(sges);
   const inline = goesInline(qp, request, bytes);
-  const { remote, atomic, ud } = request;
+  const { remote, atomic, ud, sendFlags = IBV_SEND_SIGNALED } = request;
   const wqe: { -readonly [Field in keyof SendWqe]: SendWqe[Field] } = {
     opcode: request.opcode,
     index: (qp.sq.write + 1) % qp.sq.depth,
     qpn: qp.qpn,
-    signaled: request.signaled ?? true,
-    solicited: request.solicited ?? false,
-    fence: request.fence ?? false,
+    signaled: (sendFlags & IBV_SEND_SIGNALED) !== 0,
+    solicited: (sendFlags & IBV_SEND_SOLICITED) !== 0,
+    fence: (sendFlags & IBV_SEND_FENCE) !== 0,
     immediate: request.immediate ?? 0,
     sges: inline ? NO_SGES : sges,
   };
@@ -129,8 +125,16 @@ export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/** Appends one request to the ring, or returns why not. */
-export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
+/** Appends one request to the ring, and tells of it; or returns why not. */
+function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
+  const wqe = fillSend(qp, request);
+  if ("errno" in wqe) return wqe;
+  noteSend(qp, request, wqe);
+  return undefined;
+}
+
+/** Appends one request to the ring without a word to trace and checks, or returns why not. */
+export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) {
     return verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends`);
@@ -145,11 +149,16 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
     return verbError("ENOMEM", `${sq.used} of ${sq.depth} units are filled, room is for no more`);
   }
   device.cpu.charge(device.state.timing.postPs);
-  const { opcode, wrId = 0 } = request, { qpn, index, signaled } = wqe;
-  sq.wrIds[index] = wrId;
+  sq.wrIds[wqe.index] = request.wrId ?? 0;
   fill(device, sq, wqe);
   // As in ibv_bind_mw: the new key is valid from now on.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
+  return wqe;
+}
+
+/** Tells trace and checks of a request that is posted. */
+export function noteSend({ device }: Qp, { opcode, wrId = 0 }: SendRequest, wqe: SendWqe): void {
+  const { qpn, index, signaled } = wqe;
   if (device.cpu.tracing) {
     const text = `WQE of ${opcode} at ${index} of the send queue`;
     device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index });
@@ -157,7 +166,6 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
   if (device.cpu.auditing) {
     device.cpu.audit({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });
   }
-  return undefined;
 }
 
 /**
@@ -224,7 +232,7 @@ export function postRecv(
 
 export interface BindOptions extends MwBindInfo {
   readonly wrId?: number;
-  readonly signaled?: boolean;
+  readonly sendFlags?: SendFlags;
 }
 
 /**
@@ -233,7 +241,7 @@ export interface BindOptions extends MwBindInfo {
  */
 export function* bindMw(qp: Qp, mw: Mw, options: BindOptions): Steps<PostError | undefined> {
   if (mw.type !== 1) return { ...verbError("EINVAL", "Type 2 is bound by a post"), bad: 0 };
-  const { wrId = 0, signaled = true, ...info } = options;
+  const { wrId = 0, sendFlags = IBV_SEND_SIGNALED, ...info } = options;
   const bind = { ...info, mw, rkey: incRkey(mw.rkey) };
-  return yield* postSend(qp, { opcode: "bind-mw", wrId, signaled, bind });
+  return yield* postSend(qp, { opcode: "bind-mw", wrId, sendFlags, bind });
 }

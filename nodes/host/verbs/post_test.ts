@@ -1,3 +1,4 @@
+import { IBV_ACCESS_LOCAL_WRITE, IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT } from "./flags.ts";
 import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
@@ -25,7 +26,7 @@ function open(options: DeviceOptions = {}, changes: Partial<QpOptions> = {}): vo
   device = rig.run(openDevice(rig, rig.plan, options));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 64 })));
-  mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: ["localWrite"] })));
+  mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE })));
   const plan: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 3 };
   qp = must(rig.run(createQp(pd, { ...plan, ...changes })));
   qp.life.state = "rts";
@@ -324,13 +325,21 @@ describe("postSend of what the standard's later issues added", () => {
 
   it("P-50: flush takes placement, selectivity and length along (ibv_wr_flush)", () => {
     const cases: [NonNullable<SendRequest["flush"]>, object][] = [
-      [{ placement: ["global"], selectivity: "range", length: 600 }, {
+      [{ placement: IBV_FLUSH_GLOBAL, selectivity: "range", length: 600 }, {
         select: 0,
         placement: 1,
         length: 600,
       }],
-      [{ placement: ["persistent"], selectivity: "mr" }, { select: 1, placement: 2, length: 0 }],
-      [{ placement: ["global", "persistent"], selectivity: "range", length: 2 ** 31 }, {
+      [{ placement: IBV_FLUSH_PERSISTENT, selectivity: "mr" }, {
+        select: 1,
+        placement: 2,
+        length: 0,
+      }],
+      [{
+        placement: IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT,
+        selectivity: "range",
+        length: 2 ** 31,
+      }, {
         select: 0,
         placement: 3,
         length: 2 ** 31,
@@ -352,10 +361,10 @@ describe("postSend of what the standard's later issues added", () => {
   });
 
   it("§4.3: EINVAL for what makes no sense", () => {
-    const flush = { placement: ["global"], selectivity: "range", length: 8 } as const;
+    const flush = { placement: IBV_FLUSH_GLOBAL, selectivity: "range", length: 8 } as const;
     const wrong: SendRequest[] = [
       memory("flush", {}),
-      memory("flush", { flush: { ...flush, placement: [] } }),
+      memory("flush", { flush: { ...flush, placement: 0 } }),
       memory("flush", { flush: { ...flush, length: -1 } }),
       memory("flush", { flush: { ...flush, length: 2 ** 31 + 1 } }),
       memory("flush", { flush, sges: [sge(mr, 0, 8)] }),

@@ -12,7 +12,7 @@ import {
   type QueueFields,
   SPACES,
 } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import { refuseStale, verbError } from "./device.ts";
+import { refuseQp, verbError } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, Qp, Ring, VerbError } from "./objects.ts";
@@ -31,8 +31,8 @@ export interface QueueFill {
 /** How full the send or the receive queue of a pair is. ENOENT where its RNIC has failed since. */
 export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | VerbError> {
   const { device } = qp;
-  const stale = refuseStale(device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
   const ring = which === "send" ? qp.sq : qp.rq;
   let read: number, depth: number;
   do {

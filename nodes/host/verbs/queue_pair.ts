@@ -20,17 +20,20 @@ import {
   OBJECTS_BYTES,
   WQE_UNIT_BYTES,
 } from "../../../fabric/wire/host_bus/wqe.ts";
-import { endLife } from "./completion_queue.ts";
+import { endLife, refuseCq } from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
+  dropEvents,
   failed,
   giveBack,
   inTime,
   perform,
   powerOfTwo,
   refusePd,
+  refuseQp,
   refuseStale,
+  refuseUnacknowledged,
   request,
   storePointer,
   verbError,
@@ -52,17 +55,21 @@ import type {
 } from "./objects.ts";
 
 /** A completion returns a WQE's position in 16 bits. */
-const RING_UNITS_MAX = 1 << 16;
+export const RING_UNITS_MAX = 1 << 16;
+/** Work requests of one queue: of one unit each, one unit stays free. */
+export const QP_WR_MAX = RING_UNITS_MAX - 1;
 
 export interface QpOptions {
   readonly type: QpType;
   readonly sendCq: Cq;
   readonly recvCq: Cq;
+  /** 0: it only receives, and posts of sends are ENOMEM. */
   readonly maxSendWr: number;
-  /** Ignored with `srq`. */
+  /** 0: it only sends, and what would take a receive gets an RNR NAK. Ignored with `srq`. */
   readonly maxRecvWr: number;
   /** Receives come from this shared queue. */
   readonly srq?: Srq;
+  /** Elements of one request, 0 to {@link MAX_SGE}; 1 by default. A WQE of more takes more of the ring. */
   readonly maxSendSge?: number;
   readonly maxRecvSge?: number;
   /** Q-02; the device's rule by default. */
@@ -129,20 +136,19 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
   };
 }
 
-function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
+function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
   const { device } = pd;
   const { sendCq, recvCq, srq } = options;
-  const gone = refuseStale(device, sendCq.epoch) ?? refuseStale(device, recvCq.epoch) ??
+  const gone = refuseCq(device, sendCq) ?? refuseCq(device, recvCq) ??
     (srq && refuseStale(device, srq.pd.epoch)) ?? refusePd(pd);
   if (gone !== undefined) return gone;
   if (srq !== undefined && !srq.uses.alive) {
     return verbError("EINVAL", "The shared receive queue is gone");
   }
-  if (!(caps.maxSendWr >= 1) || !(caps.maxRecvWr >= (srq === undefined ? 1 : 0))) {
-    return verbError("EINVAL", "A queue pair needs room for one work request in each queue");
-  }
-  if (caps.maxSendSge > MAX_SGE || caps.maxRecvSge > MAX_SGE) {
-    return verbError("EINVAL", `A work request has at most ${MAX_SGE} elements`);
+  for (const [name, most] of SIZES) {
+    const value = caps[name];
+    if (Number.isInteger(value) && value >= 0 && value <= most) continue;
+    return verbError("EINVAL", `${name} is 0 to ${most}: found ${value}`);
   }
   if (!Number.isInteger(caps.weight) || caps.weight < 1 || caps.weight > QP_WEIGHT_MAX) {
     return verbError("EINVAL", `A weight is 1 to ${QP_WEIGHT_MAX}: it is ${caps.weight}`);
@@ -166,19 +172,27 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   return undefined;
 }
 
+/** What `createQp` takes, at most. Depths are limited by the rings of their WQEs, too (ENOMEM). */
+const SIZES = [
+  ["maxSendWr", QP_WR_MAX],
+  ["maxRecvWr", QP_WR_MAX],
+  ["maxSendSge", MAX_SGE],
+  ["maxRecvSge", MAX_SGE],
+] as const;
+
 const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, requests: 0 };
 
 /** Creates a queue pair in state RESET. */
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
   const caps = capsOf(device, options);
-  const wrong = refuseQp(pd, caps, options);
+  const wrong = refuseCreate(pd, caps, options);
   if (wrong !== undefined) return wrong;
   const unitsEach = largestUnits(options.type, caps);
   const sqDepth = depthFor(caps.maxSendWr, unitsEach);
   const { srq } = options;
   const rqDepth = srq === undefined ? depthFor(caps.maxRecvWr) : 0;
-  const stride = caps.maxRecvSge === 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
+  const stride = caps.maxRecvSge <= 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
   if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
     return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
   }
@@ -270,8 +284,8 @@ function emptyRings(qp: Qp): void {
  */
 export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | undefined> {
   const { type, life, qpn, device } = qp;
-  const stale = refuseStale(device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
   // Like the kernel for processes without CAP_NET_RAW.
   if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
     return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
@@ -314,8 +328,8 @@ export interface QpInfo {
 /** State, capacities, attributes. The state is read from queue information, space 1 (Q-04). */
 export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const { cpu, state } = qp.device;
-  const stale = refuseStale(qp.device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
   const address = entryAddress(state.store, state, { queue: qp.sq.queue, space: 1 });
   const found = decodeEntry(state.store, 1, yield* cpu.read(address, state.store.bytes[1])).state!;
   if (mayBecome(qp.life.state, found)) qp.life.state = found;
@@ -333,11 +347,14 @@ function mayBecome(known: QpState, found: QpState): boolean {
   return found === "sqe" && (known === "rts" || known === "sqd");
 }
 
-/** Destroys it; its unread completions are lost. Later requests are refused. */
+/**
+ * Destroys it; its unread completions and events are lost. Later requests are refused, and EINVAL the second
+ * time. EBUSY while one of its events is unacknowledged, or it is attached to a multicast group.
+ */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
-  const stale = refuseStale(device, qp.pd.epoch);
-  if (stale !== undefined) return stale;
+  const wrong = refuseQp(qp) ?? refuseUnacknowledged(device.context, qp.sq);
+  if (wrong !== undefined) return wrong;
   const command = { op: "destroy-qp", qpn: qp.qpn } as const;
   const reply = inTime(yield* request(device.cpu, "qp-emptied", command), device, qp.pd.epoch);
   if (failed(reply)) return reply;
@@ -345,6 +362,7 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   qp.life.state = "reset";
   for (const ring of [qp.sq, qp.rq]) giveBack(device, ring);
   if (qp.srq !== undefined) qp.srq.uses.count--;
+  dropEvents(device.context, qp.sq);
   device.state.queuePairs.delete(qp.qpn);
   qp.pd.uses.count--;
   qp.sendCq.place.users--;
@@ -364,13 +382,13 @@ export interface QpSize {
  * cards with IBV_DEVICE_RESIZE_MAX_WR; here it is a verb of its own, as `modifyQp` is about states.
  * Posts to the queue wait meanwhile, and other completions of its completion queue, too.
  *
- * EINVAL for a size below 1, or of a receive queue that is shared (`modifySrq` resizes that one);
+ * EINVAL for a size that no queue has, or of a receive queue that is shared (`modifySrq` resizes that one);
  * ENOMEM for one above what a ring or the memory can have; EBUSY where more requests are outstanding,
  * where the part of the ring to be cut holds some, or where the queue is being resized.
  */
 export function* resizeQp(qp: Qp, size: QpSize): Steps<VerbError | undefined> {
   const { maxSendWr = qp.caps.maxSendWr, maxRecvWr = qp.caps.maxRecvWr } = size;
-  const wrong = refuseStale(qp.device, qp.pd.epoch) ?? refuseSize(qp, size);
+  const wrong = refuseQp(qp) ?? refuseSize(qp, size);
   if (wrong !== undefined) return wrong;
   const { type, sq, rq } = qp;
   const sqDepth = depthFor(maxSendWr, largestUnits(type, qp.caps));
@@ -399,8 +417,11 @@ function refuseSize(qp: Qp, { maxSendWr, maxRecvWr }: QpSize): VerbError | undef
   }
   for (const [wanted, ring] of [[maxSendWr, qp.sq], [maxRecvWr, qp.rq]] as const) {
     if (wanted === undefined) continue;
-    if (!Number.isInteger(wanted) || wanted < 1) {
-      return verbError("EINVAL", `A queue has room for 1 work request at least: found ${wanted}`);
+    if (!Number.isInteger(wanted) || wanted < 0 || wanted > QP_WR_MAX) {
+      return verbError(
+        "EINVAL",
+        `A queue has room for 0 to ${QP_WR_MAX} work requests: found ${wanted}`,
+      );
     }
     if (wanted < ring.requests) {
       return verbError("EBUSY", `${ring.requests} work requests are outstanding, not ${wanted}`);

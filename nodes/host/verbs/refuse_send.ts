@@ -8,6 +8,7 @@ import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify
 import type { ObjectPart, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import { refuseAh } from "./address_handle.ts";
 import { refuseBind } from "./memory_window.ts";
+import { IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT, IBV_SEND_INLINE } from "./flags.ts";
 import type { FlushRequest, Qp, SendRequest, VerifyRequest } from "./objects.ts";
 
 interface Shape {
@@ -56,8 +57,14 @@ const OPERANDS = [
   ["verify", "verify arguments"],
 ] as const;
 
-const MESSAGE_BYTES_MAX = 2 ** 31;
+/** Bytes of the longest message. */
+export const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
+
+/** Whether the payload is to be inline, whatever the rule is. */
+export function asksInline({ sendFlags = 0, inline = false }: SendRequest): boolean {
+  return inline || (sendFlags & IBV_SEND_INLINE) !== 0;
+}
 
 /** Total bytes of all elements. */
 export function payloadBytes(sges: readonly Sge[]): number {
@@ -100,7 +107,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   if (shape.atomic && bytes !== ATOMIC_BYTES) {
     return `An atomic's answer has 8 B: there is room for ${bytes}`;
   }
-  if (request.inline && (!shape.inline || bytes > qp.caps.maxInline)) {
+  if (asksInline(request) && (!shape.inline || bytes > qp.caps.maxInline)) {
     return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
   }
   return undefined;
@@ -120,9 +127,10 @@ const COVERING: ReadonlySet<SendRequest["opcode"]> = new Set([
 
 function refuseObjects(
   { caps: { maxObjects } }: Qp,
-  { opcode, inline }: SendRequest,
+  request: SendRequest,
   objects: readonly bigint[],
 ): string | undefined {
+  const { opcode } = request;
   if (opcode.startsWith("send")) {
     return `${opcode} covers no objects: a region has them, whose key an untagged message does not name`;
   }
@@ -130,7 +138,7 @@ function refuseObjects(
   if (objects.length === 0 || objects.length > maxObjects) {
     return `${objects.length} objects, the queue pair takes 1 to ${maxObjects}`;
   }
-  if (inline === true) return "A request that covers objects has no inline data";
+  if (asksInline(request)) return "A request that covers objects has no inline data";
   const wrong = objects.find((each) => each < 0n || each >= 1n << 64n);
   return wrong === undefined ? undefined : `An object's name has 64 bits: this is ${wrong}`;
 }
@@ -157,7 +165,10 @@ function isWord(value: number): boolean {
 function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
   const { placement, length = 0 } = flush;
   if (bytes > 0) return `A FLUSH carries no data: this has ${bytes} B`;
-  if (placement.length === 0) return "A FLUSH names a placement: this names none";
+  if (placement === 0) return "A FLUSH names a placement: this names none";
+  if ((placement & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT)) !== 0) {
+    return `A placement is IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT or both: it is ${placement}`;
+  }
   if (!Number.isInteger(length) || length < 0 || length > MESSAGE_BYTES_MAX) {
     return `A FLUSH is about 0 to 2^31 B: this about ${length}`;
   }

@@ -6,6 +6,7 @@ import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
 import {
   fillInvalid,
+  refuseCq,
   refuseEntries,
   resizedSignal,
   ringEntries,
@@ -29,13 +30,13 @@ const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
 
 /**
  * Makes room for at least `wanted` completions. EINVAL for none, too many, or fewer than the queue
- * holds; ENOENT where the RNIC fails meanwhile. Nothing has changed then. Completions keep their
+ * holds, and for a queue that is gone; ENOENT where the RNIC fails meanwhile. Nothing has changed then. Completions keep their
  * order. Polling returns nothing meanwhile.
  */
 export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> {
   const { device, place, cqn } = cq;
-  const stale = refuseStale(device, cq.epoch);
-  if (stale !== undefined) return stale;
+  const gone = refuseCq(device, cq);
+  if (gone !== undefined) return gone;
   const tooMany = refuseEntries(wanted);
   if (tooMany !== undefined) return tooMany;
   if (place.resizing) return verbError("EBUSY", "The completion queue is being resized");

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { destroyCq } from "./completion_queue.ts";
+import { newContext } from "./device.ts";
 import type { Cq, Srq } from "./objects.ts";
 import { destroySrq } from "./shared_receive_queue.ts";
 
@@ -19,15 +20,18 @@ function deviceWith(another: object) {
       sharedReceiveQueues.set(NUMBER, another);
       return { status: "ok", op: "done" };
     },
+    free: () => {},
   };
-  return { cpu, state };
+  return { cpu, state, context: newContext() };
 }
 
 describe("A queue that gets the number of one that is being destroyed", () => {
   it("stays known to the driver, which takes it back when its program ends", () => {
     const newer = { place: {}, ring: {} };
     const device = deviceWith(newer);
-    const cq = { device, cqn: NUMBER, epoch: 0, place: { users: 0, unacknowledged: 0 } };
+    const place = { users: 0, unacknowledged: 0, leaving: false };
+    const cq = { device, cqn: NUMBER, epoch: 0, place };
+    device.state.held.set(place, 0);
     assert.equal(destroyCq(cq as unknown as Cq).next().value, undefined);
     assert.equal(device.state.completionQueues.get(NUMBER), newer);
     const uses = { count: 0, alive: true }, pd = { epoch: 0, uses: { count: 1 } };

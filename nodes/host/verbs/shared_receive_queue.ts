@@ -9,6 +9,7 @@ import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   allocated,
   contiguous,
+  dropEvents,
   failed,
   giveBack,
   inTime,
@@ -16,6 +17,7 @@ import {
   powerOfTwo,
   refusePd,
   refuseStale,
+  refuseUnacknowledged,
   request,
   storePointer,
   verbError,
@@ -26,7 +28,7 @@ import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } 
 import { postAll, ringDoorbell } from "./rings.ts";
 
 /** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
-const SRQ_WR_MAX = 2 ** 15;
+export const SRQ_WR_MAX = 2 ** 15 - 1;
 
 /** Creates a shared receive queue. EINVAL for invalid sizes. */
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
@@ -73,8 +75,8 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
 }
 
 function refuseReceives(maxWr: number): VerbError | undefined {
-  if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr < SRQ_WR_MAX) return undefined;
-  return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
+  if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr <= SRQ_WR_MAX) return undefined;
+  return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX}: they are ${maxWr}`);
 }
 
 function refuseUse(srq: Srq): VerbError | undefined {
@@ -83,31 +85,36 @@ function refuseUse(srq: Srq): VerbError | undefined {
 }
 
 /**
- * `maxWr` (IBV_SRQ_MAX_WR) gives the queue another size in use (Q-09): EINVAL for an invalid one, EBUSY
- * where receives beyond it are outstanding. `limit` (IBV_SRQ_LIMIT) arms SRQ_LIMIT_REACHED: raised
- * once, when fewer receives are posted; 0 disarms it. EINVAL for a limit beyond the size.
+ * `maxWr` (IBV_SRQ_MAX_WR) gives the queue another size in use (Q-09): EINVAL for an invalid one, EBUSY where
+ * more receives are outstanding, so it is never below an armed limit. `limit` (IBV_SRQ_LIMIT) arms
+ * SRQ_LIMIT_REACHED: raised once, when fewer receives are posted; 0 disarms it. EINVAL for a limit beyond the
+ * size. Where one of both is refused, neither has changed.
  */
 export function* modifySrq(
   srq: Srq,
   change: { readonly limit?: number; readonly maxWr?: number },
 ): Steps<VerbError | undefined> {
   const { limit, maxWr } = change;
-  const wrong = refuseUse(srq) ??
+  const wrong = refuseUse(srq) ?? refuseLimit(limit, maxWr ?? srq.caps.maxWr) ??
     (maxWr === undefined ? undefined : yield* resizeSrq(srq, maxWr));
   if (wrong !== undefined || limit === undefined) return wrong;
-  if (!Number.isInteger(limit) || limit < 0 || limit > srq.caps.maxWr) {
-    return verbError("EINVAL", `The limit must be 0 to ${srq.caps.maxWr}: it is ${limit}`);
-  }
   return yield* perform(srq.device.cpu, { op: "modify-srq", srqn: srq.srqn, limit });
+}
+
+function refuseLimit(limit: number | undefined, maxWr: number): VerbError | undefined {
+  if (limit === undefined || (Number.isInteger(limit) && limit >= 0 && limit <= maxWr)) {
+    return undefined;
+  }
+  return verbError("EINVAL", `The limit must be 0 to ${maxWr}: it is ${limit}`);
 }
 
 function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
   const { ring, caps } = srq;
   const invalid = refuseReceives(maxWr);
   if (invalid !== undefined) return invalid;
-  const taken = ring.wrIds.findLastIndex((wrId) => wrId !== undefined);
-  if (taken >= maxWr) {
-    return verbError("EBUSY", `The receive in slot ${taken} is outstanding: ${maxWr} slots remain`);
+  const outstanding = caps.maxWr - ring.free.length;
+  if (outstanding > maxWr) {
+    return verbError("EBUSY", `${outstanding} receives are outstanding, more than ${maxWr}`);
   }
   // Receives of a smaller queue fit its ring from now on, those of a larger one once it is there.
   if (maxWr < caps.maxWr) setSlots(srq, maxWr);
@@ -116,16 +123,19 @@ function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
   return wrong;
 }
 
-/** The queue has so many slots; those beyond are free. */
+/**
+ * The queue has so many slots, those of outstanding receives among them, whatever their numbers are: the highest
+ * free ones go, the lowest unused ones come.
+ */
 function setSlots(srq: Srq, maxWr: number): void {
-  const { ring, caps } = srq;
-  const kept = ring.free.filter((slot) => slot < maxWr);
-  const more: number[] = [];
-  for (let slot = maxWr - 1; slot >= caps.maxWr; slot--) more.push(slot);
-  ring.free.splice(0, ring.free.length, ...more, ...kept);
-  for (let slot = caps.maxWr; slot < maxWr; slot++) ring.wrIds[slot] = undefined;
-  ring.wrIds.length = maxWr;
-  srq.caps = { ...caps, maxWr };
+  const { ring } = srq;
+  const outstanding = srq.caps.maxWr - ring.free.length;
+  const free: number[] = [];
+  for (let slot = 0; free.length < maxWr - outstanding; slot++) {
+    if (ring.wrIds[slot] === undefined) free.push(slot);
+  }
+  ring.free.splice(0, ring.free.length, ...free.reverse());
+  srq.caps = { ...srq.caps, maxWr };
 }
 
 /** Sizes and limit; the limit is 0 where it is not armed, or was reached. */
@@ -138,16 +148,24 @@ export function* querySrq(
   return failed(reply) ? reply : { ...srq.caps, limit: reply.limit };
 }
 
-/** EBUSY while queue pairs use it, EINVAL the second time. Its posted receives are dropped. */
+/**
+ * EBUSY while queue pairs use it or one of its events is unacknowledged, EINVAL the second time. Its posted
+ * receives are dropped.
+ */
 export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
-  const wrong = refuseUse(srq);
+  const wrong = refuseUse(srq) ?? refuseUnacknowledged(srq.device.context, srq.ring);
   if (wrong !== undefined) return wrong;
   if (srq.uses.count > 0) {
     return verbError("EBUSY", `${srq.uses.count} queue pairs take receives from it`);
   }
-  const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
-  if (refused !== undefined) return refused;
+  // The card may give its number to another one as soon as it knows.
   srq.uses.alive = false;
+  const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
+  if (refused !== undefined) {
+    srq.uses.alive = true;
+    return refused;
+  }
+  dropEvents(srq.device.context, srq.ring);
   const { sharedReceiveQueues } = srq.device.state;
   // The card may have given the number to a new one before it answered.
   if (sharedReceiveQueues.get(srq.srqn)?.ring === srq.ring) sharedReceiveQueues.delete(srq.srqn);

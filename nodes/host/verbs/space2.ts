@@ -56,7 +56,10 @@ export function storeSpace2(device: Device, change: Space2Change): Steps<VerbErr
  * Asks for the lock of a queue's space 2. @returns until when it is granted; EBUSY where it is denied,
  * ENOENT for an unknown queue.
  */
-function* takeLock(device: Device, queue: number): Steps<{ readonly until: Time } | VerbError> {
+function* takeLock(
+  device: Pick<Device, "cpu" | "state">,
+  queue: number,
+): Steps<{ readonly until: Time } | VerbError> {
   const { cpu, state } = device;
   const { lockAnswers, card } = state;
   if (lockAnswers === undefined) {

@@ -1,4 +1,5 @@
 /** What was made before the RNIC failed: refused everywhere, as its numbers may be another's by now. */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_REMOTE_READ } from "./flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { SPACE3_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -22,7 +23,9 @@ beforeEach(() => {
   device = rig.run(openDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 8 })));
-  mr = must(rig.run(regMr(pd, rig.allocate(64), { access: ["localWrite", "mwBind"] })));
+  mr = must(
+    rig.run(regMr(pd, rig.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND })),
+  );
 });
 
 function makeQp(pd: Pd, cq: Cq, srq?: Srq) {
@@ -37,7 +40,7 @@ function readyQp(pd: Pd, cq: Cq): Qp {
 }
 
 function bindOf(mw: Mw): SendRequest {
-  const access = ["remoteRead"] as const;
+  const access = IBV_ACCESS_REMOTE_READ;
   return { opcode: "bind-mw", bind: { mw, mr, rkey: incRkey(mw.rkey), access } };
 }
 

@@ -2,8 +2,9 @@
  * Batches of sends: `ibv_wr_start`, `ibv_wr_…`, `ibv_wr_complete`, `ibv_wr_abort` (`rocev2.md`
  * §4.3). Errors are reported at the end; one invalid request, and nothing of the batch is posted.
  */
-import { verbError } from "./device.ts";
-import { enqueueSend } from "./post.ts";
+import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import { failed, verbError } from "./device.ts";
+import { fillSend, noteSend } from "./post.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Qp, SendRequest, VerbError } from "./objects.ts";
 import { awaitRing } from "./resize_queue.ts";
@@ -25,25 +26,33 @@ export function wrAdd(batch: WorkBatch, request: SendRequest): void {
   batch.requests.push(request);
 }
 
-/** Posts the whole batch with one doorbell or, where one request is invalid, none of it. */
+/**
+ * Posts the whole batch with one doorbell or, where one request is invalid, none of it: what the driver, the
+ * checks and the trace know of the queue is then what it was.
+ */
 export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   if (!batch.open) return verbError("EINVAL", "The batch has ended already");
   batch.open = false;
   const { qp, requests } = batch;
   yield* awaitRing(qp.device, qp.sq);
-  const { write, used, requests: outstanding } = qp.sq;
+  const { write, used, requests: outstanding, unsignaled, newest } = qp.sq;
   const keys = requests.flatMap(({ bind }) =>
     bind === undefined ? [] : [[bind.mw, bind.mw.rkey] as const]
   );
+  const filled: SendWqe[] = [];
   for (const request of requests) {
-    const wrong = enqueueSend(qp, request);
-    if (wrong === undefined) continue;
+    const wqe = fillSend(qp, request);
+    if (!failed(wqe)) {
+      filled.push(wqe);
+      continue;
+    }
     // WQEs beyond the write pointer are not posted.
-    Object.assign(qp.sq, { write, used, requests: outstanding });
+    Object.assign(qp.sq, { write, used, requests: outstanding, unsignaled, newest });
     for (const [mw, rkey] of keys) mw.rkey = rkey;
     yield* qp.device.cpu.settle();
-    return wrong;
+    return wqe;
   }
+  for (const [i, wqe] of filled.entries()) noteSend(qp, requests[i]!, wqe);
   if (requests.length > 0) yield* ringSends(qp, requests.length);
   return undefined;
 }

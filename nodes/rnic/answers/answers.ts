@@ -4,9 +4,10 @@
  * the READ's last frame has left; a READ's frames wait in their line until the control frames before
  * them have left (`send.ts`).
  */
-import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
+import { ACK_SYNDROME, NAK_SYNDROMES, nakText } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { mayBegin } from "../queues/context.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
@@ -25,7 +26,7 @@ import { packetsOf, psnAdd } from "../state/psn.ts";
 import { setTimer } from "../state/timers.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { Region } from "../state/memory.ts";
-import type { PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
+import type { AckService, PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
 import { fetchPayload, NO_BYTES, queueControl } from "../transmit/send.ts";
 import { trace } from "../trace/trace.ts";
 import { awaitAccess } from "../paging/access.ts";
@@ -35,15 +36,17 @@ import { mayMiss } from "../state/paging_state.ts";
 export interface Answer {
   readonly psn: number;
   readonly syndrome: number;
+  /** Of a NAK that ends the queue pair: what was refused and why, for this side's report. */
+  readonly reason?: string;
   /** When what it acknowledges has been handed to the bus. */
   readonly readyAt: Time;
 }
 
 /** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet, and takes nothing back. */
 export function answer(device: Device, qp: QueuePair, given: Answer): void {
-  const { psn, syndrome, readyAt } = given;
+  const { psn, syndrome, reason, readyAt } = given;
   if (syndrome === ACK_SYNDROME && mergeAck(qp, { psn, readyAt })) return;
-  oweAck(qp, { kind: "ack", psn, syndrome, msn: qp.responder.msn, readyAt });
+  oweAck(qp, { kind: "ack", psn, syndrome, reason, msn: qp.responder.msn, readyAt });
   passAnswers(device, qp);
 }
 
@@ -126,7 +129,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
       passAnswer(qp);
       queueControl(device, { qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
       if (!FATAL_SYNDROMES.has(first.syndrome)) return true;
-      failAfterNak(device, qp, first.syndrome);
+      failAfterNak(device, qp, first);
       return false;
   }
 }
@@ -160,11 +163,22 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
 ]);
 
 /** The NAK is on its way: the responder's queue pair goes to ERR (§3.4). */
-function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
+function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
+  const { syndrome } = nak;
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
   // The driver does not know the firmware's own.
-  if (qp.card === undefined) raiseEvent(device, { type, qpn: qp.qpn });
+  if (qp.card === undefined) {
+    raiseEvent(device, { type, qpn: qp.qpn });
+    reportNak(device, qp, nak);
+  }
   enterError(device, qp);
+}
+
+/** A note of the run: the requester learns the syndrome alone, and this side knows the rest. */
+function reportNak(device: Device, qp: QueuePair, { psn, syndrome, reason }: AckService): void {
+  const { destAddress, destQpn } = qp.attributes;
+  const peer = `${formatAddress(destAddress)}, queue pair ${destQpn} to ${qp.qpn}, PSN ${psn}`;
+  device.out.report("warning", { message: `${nakText(syndrome)} to ${peer}: ${reason}` });
 }
 
 /** The first READ with a frame to begin, where nothing stands before it but READs. */
@@ -268,7 +282,9 @@ function failAnswer(
   nak: { readonly psn: number; readonly syndrome: number },
 ): void {
   const { msn } = qp.responder;
-  failAnswers(qp, { kind: "ack", ...nak, msn, readyAt: device.stageAt });
+  const reason = "the data of the answer cannot be read: its region was deregistered meanwhile, " +
+    "or the host refused the card's DMA read";
+  failAnswers(qp, { kind: "ack", ...nak, reason, msn, readyAt: device.stageAt });
   passAnswers(device, qp);
 }
 

@@ -89,6 +89,30 @@ describe("a far card with a local placement", () => {
 });
 
 describe("a move of the copies", () => {
+  it("C-04, decision 18: purges all lines: nothing of the old place serves an access after it", () => {
+    const r = new RegionRig();
+    const move = (place: "local" | "remote") => {
+      const { status } = r.rig.command(r.rig.a, { op: "move-region", region: 0, place });
+      assert.equal(status, "ok");
+      settle(r);
+    };
+    r.register();
+    for (let line = 0; line < REGION_LINES; line++) r.store("far", line, line + 1);
+    move("local");
+    // Dirty lines are in home's memory, and the far card has none that it could serve by itself.
+    assert.deepEqual([...r.gone].sort((x, y) => x - y), [...Array(REGION_LINES).keys()]);
+    for (let line = 0; line < REGION_LINES; line++) assert.equal(r.memory(line), line + 1);
+    const hits = r.counter("b", "remoteCacheHits");
+    for (let line = 0; line < REGION_LINES; line++) {
+      assert.equal(r.load("far", line), line + 1);
+      assert.equal(r.store("far", line, line + 2), "done");
+    }
+    assert.equal(r.counter("b", "remoteCacheHits"), hits);
+    move("remote");
+    // The local cache has given its dirty lines up, too, before anything asks for them.
+    for (let line = 0; line < REGION_LINES; line++) assert.equal(r.memory(line), line + 2);
+  });
+
   it("C-04, decision 18: requests with the old placement are sent back, and lose nothing", () => {
     const r = new RegionRig();
     r.register();

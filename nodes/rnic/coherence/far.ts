@@ -95,6 +95,7 @@ export function newFarEnd(
     registered: new Map(),
     asked: new Map(),
     left: new Set(),
+    recalled: new Set(),
     accesses: new Map(),
     nextTicket: 1,
     outbox: new Fifo(),
@@ -276,6 +277,7 @@ function beginGreeting(
 ): void {
   if (far.link !== undefined) disconnect(device, coherence, far.link);
   forgetRequests(far);
+  far.recalled.clear();
   // Home's card may be another one by now, whose regions have not moved.
   for (const region of far.regions) far.card.placements.set(region.id, startingPlacement(region));
   const { home: peer, card: { agent, life } } = far;
@@ -320,6 +322,7 @@ export function takeWelcome(
 /** Home's card does not answer: commands that wait for it are refused. */
 function refuseAsked(device: Device, { asked, left, home }: FarEnd): void {
   for (const [region, { id, op }] of asked) {
+    if (id === undefined) continue;
     const where = formatAddress(home);
     sendReply(device, id, {
       status: "error",
@@ -337,8 +340,10 @@ export function takeAnswerOfHome(
   far: FarEnd,
   { message, region }: { readonly message: ControlMessage; readonly region: number },
 ): void {
+  if (message.life !== far.card.life) return;
+  if (message.kind === "Deregister") return recalled(device, far, region);
   const command = far.asked.get(region);
-  if (command === undefined || message.life !== far.card.life) return;
+  if (command === undefined) return;
   const { id, op } = command;
   if (message.kind === "Deregistered" && op === "deregister") {
     far.registered.delete(region);
@@ -349,14 +354,34 @@ export function takeAnswerOfHome(
     far.asked.delete(region);
     const reason = `Cannot register region ${region} as home's card refuses it to far card ` +
       `${far.card.agent}, or it has another size there`;
-    return sendReply(device, id, { status: "error", errno: "EPERM", reason });
+    if (id !== undefined) sendReply(device, id, { status: "error", errno: "EPERM", reason });
+    if (far.recalled.delete(region)) recalled(device, far, region);
+    return;
   } else {
     far.registered.set(region, message.line);
     const { version } = farPlacement(far.card, message.line);
     if (message.placement.version > version) far.card.placements.set(region, message.placement);
   }
   far.asked.delete(region);
-  sendReply(device, id, { status: "ok", op: "done" });
+  if (id !== undefined) sendReply(device, id, { status: "ok", op: "done" });
+  if (far.recalled.delete(region)) recalled(device, far, region);
+}
+
+/**
+ * Home takes a region back: what cores ask for from now on is refused, what is under way ends, and home is told when
+ * the last line is home, as by a command.
+ */
+function recalled(device: Device, far: FarEnd, region: number): void {
+  const { coherence } = device;
+  if (coherence === undefined || far.regions.every(({ id }) => id !== region)) return;
+  const asked = far.asked.get(region);
+  if (asked?.op === "register") far.recalled.add(region);
+  // The leave that home has been told of may be an earlier one.
+  else if (far.left.has(region)) askHome(device, far, { region, op: "deregister" });
+  else if (asked === undefined) {
+    far.asked.set(region, { id: undefined, op: "deregister" });
+    leaveRegions(device, coherence, far);
+  }
 }
 
 /** Has the card a life that home knows, or is it about to have one? Else it begins one. */

@@ -6,9 +6,15 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
-import { canTake, homeBus, homeReceive } from "../../../fabric/coherence/home_card.ts";
+import {
+  canTake,
+  homeBus,
+  homeReceive,
+  recallRegion,
+} from "../../../fabric/coherence/home_card.ts";
 import {
   type HomeCard,
+  homeLine,
   homePlacement,
   newHomeCard,
 } from "../../../fabric/coherence/home_card_state.ts";
@@ -85,8 +91,14 @@ export function newHomeEnd(
     inbox: new Fifo(),
     greetings: new Map(),
     opensAt: startedAt === 0 ? 0 : startedAt + lease + grace,
+    withdrawn: new Set(),
     closing: new Map(),
   };
+}
+
+/** Whether the host has said of each region what becomes of it: only then far cards get answers. */
+function isComplete({ exposed, withdrawn, regions }: HomeEnd): boolean {
+  return exposed.size + withdrawn.size === regions.length;
 }
 
 interface Place {
@@ -163,7 +175,8 @@ export function takeOfFar(
   const isInside = region === regionAt(home.regions, message.line + (message.lines ?? 1) - 1);
   // A card that has no part in the region has no business with its lines.
   if (
-    isOfLine && (!isInside || region?.far.every(({ agent }) => agent !== message.agent) !== false)
+    isOfLine &&
+    (!isInside || region?.far.every(({ agent }) => agent !== message.agent) !== false)
   ) {
     coherence.counters.malformed++;
     return;
@@ -238,7 +251,7 @@ export function takeHello(
     return;
   }
   // What an earlier life of this card has lent may still be served, and the host's regions may not be exposed yet.
-  if (device.now < home.opensAt || home.exposed.size < home.regions.length) {
+  if (device.now < home.opensAt || !isComplete(home)) {
     home.greetings.set(agent, packet);
     return;
   }
@@ -262,6 +275,8 @@ export function takeHello(
     home.welcomes.set(agent, answer);
     countOne(coherence.counters.sent, "Welcome");
     greet(device, coherence, { link, message: answer });
+    // What its cores have waited for is served first.
+    for (const region of home.withdrawn) askToLeave(device, home, { link, region });
   });
 }
 
@@ -290,7 +305,9 @@ export function takeRegistration(
   const { agent, life } = link;
   const pair = { agent, life, homeLife: home.card.life };
   if (message.kind === "Deregister") {
-    return sendMessage(device, link, { message: { kind: "Deregistered", ...pair }, region });
+    sendMessage(device, link, { message: { kind: "Deregistered", ...pair }, region });
+    for (const each of home.closing.values()) if (each.region === region) each.waits.delete(agent);
+    return finishClosing(device, home);
   }
   if (message.kind !== "Register") return;
   const shared = home.exposed.get(region);
@@ -310,13 +327,70 @@ export function takeRegistration(
   });
 }
 
-/** Deregistrations whose last line is home are answered. */
-export function finishClosing(device: Device, { card, closing }: HomeEnd): void {
-  for (const [id, region] of closing) {
-    let isHome = true;
-    for (const line of card.lines.keys()) if (card.regionOf(line) === region) isHome = false;
-    for (const line of card.local.lines.keys()) if (card.regionOf(line) === region) isHome = false;
-    if (!isHome) continue;
+export function isClosing({ closing }: HomeEnd, id: number): boolean {
+  return [...closing.values()].some(({ region }) => region === id);
+}
+
+/**
+ * The host has deregistered a region: far cards are asked to leave it, and its lines come home. What far cards have
+ * asked for by then is served, so each of them ends; then nothing more is asked for.
+ */
+export function closeRegion(
+  device: Device,
+  { coherence, home, region }: {
+    readonly coherence: Coherence;
+    readonly home: HomeEnd;
+    readonly region: number;
+  },
+  command: number,
+): void {
+  home.withdrawn.add(region);
+  const waits = new Set<number>();
+  for (const link of home.links.values()) {
+    if (askToLeave(device, home, { link, region })) waits.add(link.agent);
+  }
+  const { lease, grace } = home.card.times ?? { lease: 0, grace: 0 };
+  home.closing.set(command, { region, waits, endsAt: device.now + lease + grace });
+  actAtHome(device, { coherence, home, from: "bus" }, (card, out) => {
+    recallRegion(card, region, out);
+  });
+  finishClosing(device, home);
+}
+
+/** @returns whether the far card has a part in the region, and a link by which it is told. */
+function askToLeave(
+  device: Device,
+  { card, regions }: HomeEnd,
+  { link, region }: { readonly link: CardLink; readonly region: number },
+): boolean {
+  const { agent, life, isFailed } = link;
+  const shared = regions.find(({ id }) => id === region);
+  if (isFailed || !shared?.far.some((each) => each.agent === agent)) return false;
+  const message = { kind: "Deregister", agent, life, homeLife: card.life } as const;
+  sendMessage(device, link, { message, region });
+  return true;
+}
+
+/** Deregistrations whose last line is home, and of which far cards have left, are answered. */
+export function finishClosing(device: Device, home: HomeEnd): void {
+  const { card, closing, links } = home;
+  for (const [id, { region, waits, endsAt }] of closing) {
+    if (device.now >= endsAt) waits.clear();
+    for (const agent of waits) if (links.get(agent)?.isFailed !== false) waits.delete(agent);
+    if (waits.size > 0) continue;
+    const isOfRegion = (line: number) => card.regionOf(line) === region;
+    // What was lent while the last far cards left comes home, too.
+    const left = [...card.lines.keys()].filter(isOfRegion);
+    if (left.some((line) => !card.purges.has(line) && homeLine(card, line).phase === "idle")) {
+      const { coherence } = device;
+      if (coherence === undefined) continue;
+      actAtHome(device, { coherence, home, from: "card" }, (its, out) => {
+        recallRegion(its, region, out);
+      });
+      // It has looked here again.
+      return;
+    }
+    if (left.length > 0 || [...card.local.lines.keys()].some(isOfRegion)) continue;
     closing.delete(id);
     sendReply(device, id, { status: "ok", op: "done" });
   }
@@ -324,9 +398,14 @@ export function finishClosing(device: Device, { card, closing }: HomeEnd): void 
 
 // ── time ─────────────────────────────────────────────────────────────────────────────────────────
 
-export function homeWakeAt({ card, greetings, opensAt, exposed, regions }: HomeEnd): Time {
-  const isShut = greetings.size > 0 && exposed.size === regions.length;
-  return Math.min(homeNextAt(card), isShut ? opensAt : NEVER);
+export function homeWakeAt(home: HomeEnd): Time {
+  const { card, greetings, opensAt } = home;
+  const isShut = greetings.size > 0 && isComplete(home);
+  let next = Math.min(homeNextAt(card), isShut ? opensAt : NEVER);
+  for (const { waits, endsAt } of home.closing.values()) {
+    if (waits.size > 0) next = Math.min(next, endsAt);
+  }
+  return next;
 }
 
 /** Does what is due: renewals, leases that end, greetings that have waited. */
@@ -336,11 +415,12 @@ export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): v
     leave(device, coherence, home);
   }
   if (device.now >= home.opensAt) openHome(device, home);
+  if (home.closing.size > 0) finishClosing(device, home);
 }
 
 /** Greetings that have waited are taken, where nothing more holds them up. */
 export function openHome(device: Device, home: HomeEnd): void {
-  if (home.greetings.size === 0 || home.exposed.size < home.regions.length) return;
+  if (home.greetings.size === 0 || !isComplete(home)) return;
   const waiting = [...home.greetings.values()];
   home.greetings.clear();
   for (const packet of waiting) device.up.takeGreeting(device, packet);

@@ -7,11 +7,12 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
 import { LOST } from "../../../fabric/coherence/messages.ts";
+import type { PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import { EVERY_ACCESS } from "../testing/pair_testing.ts";
-import { FLOW_1 } from "../testing/pm_testing.ts";
+import { FLOW_1, FLOW_2 } from "../testing/pm_testing.ts";
 import { byteAt, regionPlan, RegionRig } from "../testing/region_testing.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { VERIFIED_ACCESS } from "../testing/verify_testing.ts";
@@ -19,26 +20,27 @@ import { VERIFIED_ACCESS } from "../testing/verify_testing.ts";
 interface Setup {
   readonly r: RegionRig;
   readonly qp: RigQp;
+  readonly homeQp: RigQp;
   readonly mr: RigMr;
   readonly rkey: number;
 }
 
 /** Lines 1 and 2 are dirty at `b`: their first byte is 1, byte 40 is 2. */
-function setup(): Setup {
+function setup(flow: PersistencePlan = FLOW_1): Setup {
   const r = new RegionRig(regionPlan({ leasePs: 5000 * PS_PER_US }), {
     plans: { a: { attach: { bitsPerSecond: 126e9 } } },
-    persistence: { a: FLOW_1, b: FLOW_1 },
+    persistence: { a: flow, b: flow },
   });
   r.register();
   const mr = r.rig.register(r.rig.b, { length: 4096, access: EVERY_ACCESS });
-  const { b: qp } = r.rig.connect({ attributes: { accessFlags: VERIFIED_ACCESS } });
+  const { a: homeQp, b: qp } = r.rig.connect({ attributes: { accessFlags: VERIFIED_ACCESS } });
   const rkey = r.registerMemory();
   r.rig.fill(r.rig.b, mr, () => 0x55);
   for (const line of [1, 2]) {
     r.store("far", line, 1);
     r.access("far", "store", line, byteAt(40, 2));
   }
-  return { r, qp, mr, rkey };
+  return { r, qp, homeQp, mr, rkey };
 }
 
 /** Posts work of all of `line` and of bytes 0 to 7 of the next one. */
@@ -161,26 +163,67 @@ describe("persistence of a shared region's lines", () => {
     assert.deepEqual([kept(s, 1), kept(s, 2)], [[0x55, 0x55, 0x55], [0x55, 0, 2]]);
   });
 
-  for (
-    const [name, opcode, more, refusal] of [
-      ["P-21: a persistent WRITE", "write-persistence", {}, undefined],
-      ["P-50: a FLUSH", "flush", { flush: FLUSH }, "REM_OP_ERR"],
-      ["V-09: a verified write", "write-verify", VERIFIED, "VERIFY_ERR"],
-    ] as const
-  ) {
-    it(`decision 13, ${name} promises nothing of a line that is lost and was written in part`, () => {
-      const s = setup();
-      const { r } = s;
-      r.agent.lines.set(r.region.address / 64 + 5, newHostLine(LOST));
-      assert.equal(r.load("home", 5), "lost");
-      if (opcode === "flush") {
-        begin(s, "write", { line: 4 });
-        assert.deepEqual(end(s), ["SUCCESS"]);
-      }
-      begin(s, opcode, { ...more, line: 4 });
-      r.rig.runFor(200 * PS_PER_US);
-      assert.equal(poll(s)[0]?.split(" ")[0], refusal);
-      assert.equal(r.load("home", 5), "lost");
-    });
+  /** The CPU of flow 2 flushes what completed RECVs name, and says so. */
+  function flushByHome({ r: { rig }, homeQp }: Setup): void {
+    for (const { opcode, psn } of rig.poll(rig.a, homeQp.recvCq)) {
+      if (opcode !== "recv-persistence") continue;
+      rig.send(rig.a, homeQp, { opcode: "persistence-ack", immediate: psn });
+    }
+  }
+
+  const MEANS: readonly [string, PersistencePlan][] = [
+    ["LSB read", FLOW_1],
+    ["the CPU", FLOW_2],
+    ["wsp", { flow: 1, flush: "none", noSnoop: false }],
+  ];
+  const LATE: readonly (readonly [
+    string,
+    SendWqe["opcode"],
+    Partial<SendWqe>,
+    string | undefined,
+  ])[] = [
+    ["P-21: a persistent WRITE", "write-persistence", {}, undefined],
+    ["P-50: a FLUSH", "flush", { flush: FLUSH }, "REM_OP_ERR"],
+    ["V-09: a verified write", "write-verify", VERIFIED, "VERIFY_ERR"],
+  ];
+  for (const [means, flow] of MEANS) {
+    for (const [name, opcode, more, refusal] of LATE) {
+      it(`decision 13, ${name} promises nothing of a line that is lost and was written in part: ${means}`, () => {
+        const s = setup(flow);
+        const { r } = s;
+        r.agent.lines.set(r.region.address / 64 + 5, newHostLine(LOST));
+        assert.equal(r.load("home", 5), "lost");
+        if (opcode === "flush") {
+          begin(s, "write", { line: 4 });
+          assert.deepEqual(end(s), ["SUCCESS"]);
+        }
+        r.rig.recv(r.rig.a, s.homeQp, []);
+        begin(s, opcode, { ...more, line: 4 });
+        for (let i = 0; i < 20; i++) {
+          r.rig.runFor(10 * PS_PER_US);
+          flushByHome(s);
+        }
+        assert.equal(poll(s)[0]?.split(" ")[0], refusal);
+        assert.equal(r.load("home", 5), "lost");
+      });
+
+      it(`decision 13, ${name} holds where the line that was lost is written as a whole: ${means}`, () => {
+        const s = setup(flow);
+        const { r } = s;
+        r.agent.lines.set(r.region.address / 64 + 4, newHostLine(LOST));
+        if (opcode === "flush") {
+          begin(s, "write", { line: 4 });
+          assert.deepEqual(end(s), ["SUCCESS"]);
+        }
+        r.rig.recv(r.rig.a, s.homeQp, []);
+        begin(s, opcode, { ...more, line: 4 });
+        for (let i = 0; i < 20; i++) {
+          r.rig.runFor(10 * PS_PER_US);
+          flushByHome(s);
+        }
+        assert.equal(poll(s)[0]?.split(" ")[0], "SUCCESS");
+        assert.equal(r.load("home", 4), 0x55);
+      });
+    }
   }
 });

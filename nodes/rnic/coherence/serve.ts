@@ -6,7 +6,7 @@ import { type Coherence, newCoherenceCounters } from "../state/coherence/coheren
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { farWakeAt, newFarEnd, wakeFar } from "./far.ts";
-import { homeWakeAt, newHomeEnd, wakeHome } from "./home.ts";
+import { finishClosing, homeWakeAt, newHomeEnd, wakeHome } from "./home.ts";
 import { createControl, linkSlots } from "./link.ts";
 
 /** Places in the card's table of timers for queue pairs of its firmware. */
@@ -77,7 +77,10 @@ export function cardQueuePairFailed(device: Device, qp: QueuePair): void {
   if (coherence === undefined || link === undefined || link.isFailed) return;
   link.isFailed = true;
   if (link.role === "home") {
-    if (coherence.home !== undefined) stopRenewing(coherence.home.card, link.agent);
+    const { home } = coherence;
+    if (home === undefined) return;
+    stopRenewing(home.card, link.agent);
+    finishClosing(device, home);
     return;
   }
   const far = coherence.fars.get(link.peer);

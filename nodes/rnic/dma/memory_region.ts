@@ -17,6 +17,7 @@ import { createTable, type TranslationTable } from "../state/translation_table.t
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { needOf } from "../state/operation.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 
 interface Access {
@@ -47,6 +48,33 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
   return region;
 }
 
+/**
+ * Adds a null region, for local use only; undefined where the table is full. It has every address, as it has the
+ * maximum length (ibv_alloc_null_mr(3)).
+ */
+export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
+  const key = takeKey(table);
+  if (key === undefined) return undefined;
+  const region: Region = {
+    pd,
+    key,
+    access: ACCESS.localWrite,
+    va: 0,
+    length: Number.MAX_SAFE_INTEGER,
+    pageBytes: 1,
+    pageBase: 0,
+    pages: [],
+    persistent: false,
+    table: createTable(key, { given: [] }),
+    alive: true,
+    windows: 0,
+    window: undefined,
+    isNull: true,
+  };
+  table.slots[key >>> 8] = region;
+  return region;
+}
+
 /** A free index with its next variant; undefined where all are taken. Its slot is empty. */
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
@@ -68,7 +96,17 @@ export function freeKey(table: RegionTable, key: number): void {
 function regionOf(plan: RegionPlan, key: number, table: TranslationTable): Region {
   const { pages } = table;
   const pageBase = plan.va - plan.va % plan.pageBytes;
-  return { ...plan, pages, table, key, pageBase, alive: true, windows: 0, window: undefined };
+  return {
+    ...plan,
+    pages,
+    table,
+    key,
+    pageBase,
+    alive: true,
+    windows: 0,
+    window: undefined,
+    isNull: false,
+  };
 }
 
 /** How many pages the region's range touches. */
@@ -153,16 +191,7 @@ export function findRegion(table: RegionTable, key: number): Region | undefined 
 
 /** The region, if it grants the access: key, window, domain, permission, range. */
 export function lookUp(table: RegionTable, access: Access): Region | undefined {
-  const region = findRegion(table, access.key);
-  if (region === undefined) return undefined;
-  if (region.window !== undefined) {
-    const { type, binding } = region.window;
-    if (access.qpn === undefined || (type === 2 && binding?.qpn !== access.qpn)) return undefined;
-  }
-  if (region.pd !== access.pd || (region.access & access.need) !== access.need) return undefined;
-  const offset = access.va - region.va;
-  // `length - offset` cannot overflow: all are below 2^53.
-  return offset < 0 || access.length > region.length - offset ? undefined : region;
+  return refusedBy(table, access) === undefined ? findRegion(table, access.key) : undefined;
 }
 
 /**
@@ -181,6 +210,48 @@ export function localSegments(
     segments.push({ region, va, length });
   }
   return segments;
+}
+
+/** Why {@link lookUp} does not find a region that grants the access. */
+export type Refused = "unknown" | "window" | "domain" | "right" | "range";
+
+/** The first of the checks of {@link lookUp} that the access fails; undefined where it fails none. */
+export function refusedBy(table: RegionTable, access: Access): Refused | undefined {
+  const region = findRegion(table, access.key);
+  // Only the lkey of a null region is valid.
+  if (region === undefined || (region.isNull && access.qpn !== undefined)) return "unknown";
+  if (region.window !== undefined) {
+    const { type, binding } = region.window;
+    if (access.qpn === undefined || (type === 2 && binding?.qpn !== access.qpn)) return "window";
+  }
+  if (region.pd !== access.pd) return "domain";
+  if ((region.access & access.need) !== access.need) return "right";
+  const offset = access.va - region.va;
+  // `length - offset` cannot overflow: all are below 2^53.
+  return offset < 0 || access.length > region.length - offset ? "range" : undefined;
+}
+
+const LOCAL_FAULTS: Readonly<Record<Refused, VendorError>> = {
+  "unknown": "lkey-unknown",
+  // A window grants nothing to its own host: its key is no lkey.
+  "window": "lkey-unknown",
+  "domain": "lkey-domain",
+  "right": "lkey-right",
+  "range": "lkey-range",
+};
+
+/** Why {@link localSegments} has none: the fault of the first element with one. */
+export function localFault(
+  { regions }: Device,
+  sges: readonly Sge[],
+  rights: { readonly pd: number; readonly need: number },
+): VendorError {
+  for (const { lkey, address: va, length } of sges) {
+    if (length === 0) continue;
+    const refused = refusedBy(regions, { key: lkey, va, length, ...rights });
+    if (refused !== undefined) return LOCAL_FAULTS[refused];
+  }
+  return "region-gone";
 }
 
 /**

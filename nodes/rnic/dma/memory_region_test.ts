@@ -102,7 +102,7 @@ describe("a region that is registered anew", () => {
     ];
     for (const reply of refusals) {
       assert.ok(reply.status === "error" && reply.errno === "EINVAL");
-      assert.match(reply.reason, /relaxedOrdering/);
+      assert.match(reply.reason, /IBV_ACCESS_RELAXED_ORDERING/);
     }
     assert.equal(write(), "SUCCESS", "what was not changed is as it was");
   });
@@ -279,10 +279,11 @@ describe("memory window", () => {
       lkey?: number;
       by?: RigQp;
       status?: WcStatus;
+      key?: number;
     } = {},
   ): number {
     const { va = target.va + 4000, length = 200, access = remoteWrite, by = qp.b } = info;
-    const next = ((rkey & ~0xff) | ((rkey + 1) & 0xff)) >>> 0;
+    const next = info.key ?? ((rkey & ~0xff) | ((rkey + 1) & 0xff)) >>> 0;
     const lkey = info.lkey ?? target.key;
     const operands = { rkey: next, lkey, va: BigInt(va), length, access };
     rig.send(rig.b, by, { opcode: "bind-mw", bind: operands });
@@ -379,7 +380,7 @@ describe("memory window", () => {
     ["a range that begins before the region", 2, { va: 0xffff_ffff }],
     ["a range that ends behind it", 2, { length: BYTES }],
     ["type 2 to nothing", 2, { length: 0 }],
-    ["rights that a window cannot give", 2, { access: localWrite }],
+    ["rights that a window cannot give", 2, { access: mwBind }],
     ["relaxed ordering, which nothing honours", 2, { access: remoteWrite | relaxedOrdering }],
     ["addresses from 0 with type 1", 1, { access: remoteWrite | zeroBased }],
     ["a key that is no region's", 1, { lkey: 0x7700 }],
@@ -408,6 +409,41 @@ describe("memory window", () => {
     assert.equal(write({ key, va: 90n, length: 100 }), "SUCCESS");
     assert.deepEqual(rig.bytes(rig.b, target, 4090, 100), rig.bytes(rig.a, source, 0, 100));
     assert.equal(write({ key, va: 150n, length: 51 }), "REM_ACCESS_ERR");
+  });
+
+  it("takes LOCAL_WRITE as drivers do, and grants nothing by it", () => {
+    const key = bind(allocateMw(rig, rig.b, 2), { access: localWrite | remoteRead });
+    assert.equal(write({ key, va: inside() }), "REM_ACCESS_ERR");
+    assert.ok(isUntouched());
+    const other = rig.connect();
+    const access = localWrite | remoteWrite;
+    const open = bind(allocateMw(rig, rig.b, 1), { access, by: other.b });
+    const sges = [{ address: target.va + 4000, length: 8, lkey: open }];
+    rig.recv(rig.b, other.b, sges);
+    rig.send(rig.a, other.a, {
+      opcode: "send",
+      sges: [{ ...sges[0]!, address: source.va, lkey: source.key }],
+    });
+    rig.run();
+    assert.equal(rig.poll(rig.b, other.b.recvCq)[0]?.status, "LOC_PROT_ERR");
+    assert.ok(isUntouched());
+  });
+
+  it("is bound again under the key that it has: type 1 at once, type 2 when it is free", () => {
+    const one = bind(allocateMw(rig, rig.b, 1));
+    bind(one, { key: one, va: target.va, length: 64 });
+    assert.equal(write({ key: one, va: BigInt(target.va), length: 64 }), "SUCCESS");
+    const other = rig.connect();
+    assert.equal(write({ key: one, va: inside(), by: other.a }), "REM_ACCESS_ERR");
+    const first = allocateMw(rig, rig.b, 2), by = rig.connect();
+    // Also the key that it was allocated with.
+    bind(first, { key: first, by: by.b });
+    rig.send(rig.b, by.b, { opcode: "local-invalidate", immediate: first });
+    rig.run();
+    rig.poll(rig.b, by.b.sendCq);
+    bind(first, { key: first, by: by.b });
+    assert.equal(write({ key: first, va: inside(), by: by.a }), "SUCCESS");
+    bind(first, { key: first, by: by.b, status: "MW_BIND_ERR" });
   });
 
   it("grants no local access, not even to read", () => {

@@ -30,11 +30,14 @@ export function removeWindow(table: RegionTable, window: Window): void {
   freeKey(table, window.key);
 }
 
-/** Carries a bind out. @returns whether it was legal: else nothing has changed (MW_BIND_ERR). */
+/**
+ * Carries a bind out, under the key that it had before, too: what is on its way finds the new range then (rxe).
+ * @returns whether it was legal: else nothing has changed (MW_BIND_ERR).
+ */
 export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOperands): boolean {
   const { rkey, lkey, length } = operands;
   const window = table.windows.get(rkey >>> 8);
-  if (window === undefined || window.pd !== qp.pd || rkey === window.key) return false;
+  if (window === undefined || window.pd !== qp.pd) return false;
   // To bind type 1 to nothing is to unbind it.
   if (window.type === 1 && length === 0) {
     unbind(table, window);
@@ -55,6 +58,8 @@ export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOper
 const REMOTE_CHANGE = ACCESS.remoteWrite | ACCESS.remoteAtomic;
 const FLUSHES = ACCESS.flushGlobal | ACCESS.flushPersistent;
 const GRANTABLE = REMOTE_CHANGE | ACCESS.remoteRead | FLUSHES | ACCESS.zeroBased;
+/** Drivers take it and no window grants it (rxe, mlx5): programs pass a window what they gave its region. */
+const IGNORED = ACCESS.localWrite;
 
 function isBindable(
   window: Window,
@@ -69,7 +74,9 @@ function isBindable(
   if (window.type === 2 && window.binding !== undefined) return false;
   if (window.type === 1 && (access & ACCESS.zeroBased) !== 0) return false;
   if (parent.window !== undefined || parent.pd !== qp.pd) return false;
-  if ((parent.access & ACCESS.mwBind) === 0 || (access & ~GRANTABLE) !== 0) return false;
+  if ((parent.access & ACCESS.mwBind) === 0 || (access & ~(GRANTABLE | IGNORED)) !== 0) {
+    return false;
+  }
   if ((access & REMOTE_CHANGE) !== 0 && (parent.access & ACCESS.localWrite) === 0) return false;
   if ((access & FLUSHES & ~parent.access) !== 0) return false;
   const offset = va - BigInt(parent.va);
@@ -89,7 +96,7 @@ function rangeOf(
     va: isZeroBased ? 0 : start,
     length: operands.length,
     // P-22: what is written is persisted as the memory's region demands, by whichever key.
-    access: operands.access | (parent.access & ACCESS.remoteWritePersistence),
+    access: (operands.access & ~IGNORED) | (parent.access & ACCESS.remoteWritePersistence),
     pageBase: isZeroBased ? parent.pageBase - start : parent.pageBase,
     key: window.key,
     alive: true,

@@ -7,8 +7,9 @@ import { flipped } from "../state/flips.ts";
 import { dmaWrite } from "./dma.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
+import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { localSegments } from "./memory_region.ts";
+import { localFault, localSegments } from "./memory_region.ts";
 
 const walker = new PieceWalker();
 
@@ -27,6 +28,7 @@ export function placePayload(
   let freeAt = device.stageAt;
   walker.start(segments, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
+    if (walker.isNull) continue;
     const { bytes } = walker;
     const whole = bytes === payload.length;
     const piece = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
@@ -46,6 +48,11 @@ export function recvSegments(
 ): MemorySegment[] | undefined {
   const pd = qp.srq?.pd ?? qp.pd;
   return localSegments(device, recv.sges, { pd, need: ACCESS.localWrite });
+}
+
+/** Why {@link recvSegments} has none. */
+export function receiveFault(device: Device, qp: QueuePair, { sges }: RecvWqe): VendorError {
+  return localFault(device, sges, { pd: qp.srq?.pd ?? qp.pd, need: ACCESS.localWrite });
 }
 
 /**

@@ -92,6 +92,20 @@ export function noteDropped({ dropped }: CoherentPort, task: LineTask): void {
   }
 }
 
+/** Whether some of these bytes are in a shared region of this host. */
+export function coversShared(port: CoherentPort, { region, va, length }: {
+  readonly region?: Region;
+  readonly va: number;
+  readonly length: number;
+}): boolean {
+  if (region === undefined || port.shared.length === 0) return false;
+  const memory = region.window?.binding?.parent ?? region;
+  for (let at = va - va % LINE_BYTES; at < va + length; at += LINE_BYTES) {
+    if (isShared(port, physicalAddress(memory, Math.max(at, va)))) return true;
+  }
+  return false;
+}
+
 /**
  * Whether something of these bytes was dropped. It is said once: [choice] what is written there later may be promised
  * again, and a flush that is refused for another connection's write is refused once.

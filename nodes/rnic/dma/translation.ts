@@ -29,7 +29,7 @@ export function isLive(segments: readonly MemorySegment[]): boolean {
 
 /**
  * Walks a range of concatenated segments as physical pieces, each for one DMA request: `start`, then
- * `next` until it returns false; the piece stands in `address`, `bytes`, `persistent` (as its region is)
+ * `next` until it returns false; the piece stands in `address`, `bytes`, `persistent` (as its region is), `isNull` (there is no memory, and no address)
  * and `offset` (where in the range it begins). One walker serves all frames, so a frame costs no allocation.
  */
 export class PieceWalker {
@@ -37,6 +37,7 @@ export class PieceWalker {
   bytes = 0;
   offset = 0;
   persistent = false;
+  isNull = false;
   #segments: readonly MemorySegment[] = [];
   #at = 0;
   /** Bytes of the current segment that are behind the walker. */
@@ -73,8 +74,9 @@ export class PieceWalker {
     const { region, va, length } = this.#segments[this.#at]!;
     const from = va + this.#within;
     const most = Math.min(length - this.#within, this.#left, this.#most);
-    this.address = physicalAddress(region, from);
-    this.bytes = contiguousBytes(region, from, most);
+    this.isNull = region.isNull;
+    this.address = region.isNull ? 0 : physicalAddress(region, from);
+    this.bytes = region.isNull ? most : contiguousBytes(region, from, most);
     this.persistent = region.persistent;
     this.#within += this.bytes;
     this.#left -= this.bytes;

@@ -4,6 +4,7 @@ import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { ACCESS, type RegionPlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
+  addNullRegion,
   addRegion,
   changeRegion,
   checkRegion,
@@ -29,6 +30,12 @@ export function registerMr(device: Device, { region: plan }: CommandOf<"register
   const region = addRegion(device.regions, plan);
   if (region === undefined) return refusal("ENOMEM", `All ${LIMITS.regions} keys are taken`);
   holdTable(device, region.table);
+  return { status: "ok", op: "register-mr", lkey: region.key, rkey: region.key };
+}
+
+export function allocateNullMr(device: Device, { pd }: CommandOf<"allocate-null-mr">): RnicReply {
+  const region = addNullRegion(device.regions, pd);
+  if (region === undefined) return refusal("ENOMEM", `All ${LIMITS.regions} keys are taken`);
   return { status: "ok", op: "register-mr", lkey: region.key, rkey: region.key };
 }
 
@@ -73,6 +80,9 @@ export function reregisterMr(
 ): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
+  if (region.isNull) {
+    return refusal("EINVAL", `Region ${key} is null: it cannot be registered anew`);
+  }
   const { place } = change;
   if (place !== undefined && place.length > 0 && place.pageBytes > 0) {
     const wanting = wantedMemory(device, place);

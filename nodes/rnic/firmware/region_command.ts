@@ -1,9 +1,9 @@
 /** Commands about shared regions (C-03, C-04, decision 21): to home's card and to far ones. */
-import { move, recallRegion } from "../../../fabric/coherence/home_card.ts";
+import { move } from "../../../fabric/coherence/home_card.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { askHome, leaveRegions, wantLife } from "../coherence/far.ts";
-import { actAtHome, finishClosing, openHome } from "../coherence/home.ts";
+import { actAtHome, closeRegion, isClosing, openHome } from "../coherence/home.ts";
 import type { Coherence, FarEnd, HomeEnd } from "../state/coherence/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import { DONE, noSuch, refusal } from "./reply.ts";
@@ -36,6 +36,8 @@ export function registerRegion(
   const { coherence, region, home, far } = part;
   if (home !== undefined) {
     if (home.exposed.has(id)) return refusal("EBUSY", `Region ${id} is exposed already`);
+    if (isClosing(home, id)) return refusal("EBUSY", `Region ${id} is being deregistered`);
+    home.withdrawn.delete(id);
     home.exposed.set(id, region);
     if (device.now >= home.opensAt) openHome(device, home);
     return DONE;
@@ -54,7 +56,7 @@ function refuseFar(far: FarEnd | undefined, id: number): RnicReply | undefined {
   return asked && refusal("EBUSY", `A command to ${asked.op} region ${id} is under way`);
 }
 
-/** All copies are written back: those of this card, and at home those of all cards. */
+/** All copies are written back: those of this card, and at home those of all cards, which leave the region. */
 export function deregisterRegion(
   device: Device,
   { region: id }: CommandOf<"deregister-region">,
@@ -65,9 +67,7 @@ export function deregisterRegion(
   const { coherence, home, far } = part;
   if (home !== undefined) {
     if (!home.exposed.delete(id)) return refusal("EINVAL", `Region ${id} is not exposed`);
-    home.closing.set(command, id);
-    actAtHome(device, { coherence, home, from: "bus" }, (card, out) => recallRegion(card, id, out));
-    finishClosing(device, home);
+    closeRegion(device, { coherence, home, region: id }, command);
     return "later";
   }
   const refused = refuseFar(far, id);

@@ -8,6 +8,8 @@ import { pagingStatistics } from "../paging/paging_statistics.ts";
 
 /** Counters that are in a report only where they have counted: runs without such events stay as they were. */
 const WHERE_COUNTED = [
+  "loopbackFrames",
+  "loopbackBytes",
   "pointerWrites",
   "storesRefused",
   "contextMisses",

@@ -345,6 +345,7 @@ export function serveReceivers(device: Device, hints: Hints): void {
     const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
     const bringIn = (segments: readonly MemorySegment[]) => {
       for (const { region, va, length } of segments) {
+        if (region.isNull) continue;
         prefetch(device, task, { span: spanOf(region, va, length), rights: 2 });
       }
     };

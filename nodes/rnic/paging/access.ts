@@ -100,9 +100,9 @@ function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpa
       continue;
     }
     const bytes = Math.min(segment.length - skip, left);
-    const { region: { table, pageBase, pageBytes, alive } } = segment;
+    const { region: { table, pageBase, pageBytes, alive, isNull } } = segment;
     const from = segment.va + skip - pageBase;
-    if (alive) {
+    if (alive && !isNull) {
       const first = Math.floor(from / pageBytes);
       yield { table, first, last: Math.floor((from + bytes - 1) / pageBytes) };
     }

@@ -12,7 +12,7 @@ import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { takeDirty } from "../state/dirty_ranges.ts";
 import { dmaRead, waitingLsbRead } from "../dma/dma.ts";
-import { takeDropped } from "../dma/region_lines.ts";
+import { coversShared, takeDropped } from "../dma/region_lines.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
@@ -81,13 +81,18 @@ export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMe
 
 /** Has the record's data flushed, by the means that there are. */
 function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
-  const { record } = message;
+  const { record, region } = message;
+  if (device.port !== undefined && region !== undefined) record.region = region;
   switch (device.persistence.flush) {
     case "read":
       return flushByRead(device, qp, message);
     case "cpu":
       return wantRecv(device, qp, { kind: "persist", record });
     case "none":
+      // Of a shared region's line only the end of its write tells that it was not dropped (decision 13).
+      if (device.port !== undefined && coversShared(device.port, record)) {
+        return flushByRead(device, qp, message);
+      }
       // Buffers of card and host survive alike, and the bus has taken the data by then.
       return markPersisted(device, qp, { record, at: device.dma.busFreeAt });
   }
@@ -122,6 +127,7 @@ export function flushMessage(
     state: "pending",
     service,
   };
+  if (device.port !== undefined && region !== undefined) record.region = region;
   rememberPersist(qp, record);
   if (!persistent || (visible && device.persistence.flush === "none")) {
     return flushByRead(device, qp, { record, region });
@@ -139,7 +145,6 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
     trace(device, qp, { step: "S905", text, psn: record.firstPsn, inbound: true });
   }
   const { region } = message;
-  if (device.port !== undefined && region !== undefined) record.region = region;
   const waiting = waitingLsbRead(device.dma, qp);
   if (waiting !== undefined) {
     waiting.records.push(record);
@@ -167,6 +172,7 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
   if (!succeeded) return refuseFlushes(device, read);
   for (const record of read.records) {
     if (device.port !== undefined && takeDropped(device.port, record)) {
+      record.state = "refused";
       refuseFlushes(device, { qp: read.qp, records: [record] });
       continue;
     }
@@ -266,7 +272,7 @@ export function deliverToHost(
   const { spans } = record;
   const notified = writeRanges(device, qp, { own: record, spans, recv });
   if (notified === undefined) {
-    failReceive(device, qp, { recv, status: "LOC_LEN_ERR" });
+    failReceive(device, qp, { recv, fault: "receive-length" });
     return failFatally(device, qp);
   }
   record.state = "notified";
@@ -283,6 +289,11 @@ export function deliverToHost(
 export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const record = findRecord(qp, psn);
   if (record === undefined || record.state !== "notified") return false;
+  if (device.port !== undefined && takeDropped(device.port, record)) {
+    record.state = "refused";
+    refuseFlushes(device, { qp, records: [record] });
+    return true;
+  }
   record.state = "flushed";
   // A FLUSH is about its range alone, which the CPU has flushed, and is answered in its turn anyway.
   const isFlush = record.service?.operation.name === "flush";

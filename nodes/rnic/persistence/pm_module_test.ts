@@ -42,6 +42,7 @@ const ANY_REGION: Omit<Region, "access"> = {
   alive: true,
   windows: 0,
   window: undefined,
+  isNull: false,
   key: 256,
 };
 

@@ -20,7 +20,9 @@ import { clearTimer, setTimer } from "../state/timers.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
-import type { Cqe, CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { Cqe, CqeOpcode } from "../../../fabric/wire/host_bus/cqe.ts";
+import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
+import { traceFailedReceive } from "../trace/responder_trace.ts";
 import { closeMessage } from "../state/responder_changes.ts";
 
 /** Asks for a receive WQE. The waiter gets it in its turn, maybe at once. */
@@ -203,22 +205,24 @@ export function completeReceive(
 export function failReceive(
   device: Device,
   qp: QueuePair,
-  fault: { readonly recv: RecvWqe; readonly status: WcStatus },
+  failed: { readonly recv: RecvWqe; readonly fault: VendorError },
 ): void {
   closeMessage(qp);
-  flushReceive(device, qp, { position: fault.recv.position, status: fault.status });
+  const { recv: { position }, fault } = failed;
+  if (device.out.tracing) traceFailedReceive(device, qp, { position, fault });
+  flushReceive(device, qp, { position, fault });
 }
 
 /** A receive WQE that takes nothing any more completes, flushed where no other fault is named. */
 export function flushReceive(
   device: Device,
   qp: QueuePair,
-  { position, status = "WR_FLUSH_ERR" }: { readonly position: number; readonly status?: WcStatus },
+  { position, fault = "flushed" }: { readonly position: number; readonly fault?: VendorError },
 ): void {
   completeUnlessPaused(device, qp, {
     ...PLAIN_CQE,
+    ...faultFields(fault),
     opcode: "responder-error",
-    status,
     qpn: qp.qpn,
     wqeIndex: position & 0xffff,
   });

@@ -1,10 +1,10 @@
 /** What a requester finds wrong with work before it sends any of it (`rocev2.md` §3.2, §4.3). */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
-import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import { isVerifiable } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Device } from "../state/device.ts";
-import { localSegments } from "../dma/memory_region.ts";
+import { localFault, localSegments } from "../dma/memory_region.ts";
 import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe, WorkPlan } from "../state/outstanding_wqe.ts";
@@ -14,18 +14,19 @@ export function checkWork(
   device: Device,
   qp: QueuePair,
   work: OutstandingWqe,
-): WcStatus | undefined {
+): VendorError | undefined {
   const { wqe, plan } = work;
-  if (wqe === undefined || !serviceHas(qp, wqe, plan)) return "LOC_QP_OP_ERR";
-  if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "LOC_QP_OP_ERR";
-  if (work.length > MESSAGE_BYTES_MAX) return "LOC_LEN_ERR";
-  if (!isWellFormed(work)) return "LOC_QP_OP_ERR";
+  if (wqe === undefined || !serviceHas(qp, wqe, plan)) return "service";
+  if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "no-rd-atomic";
+  if (work.length > MESSAGE_BYTES_MAX) return "message-length";
+  if (!isWellFormed(work)) return "malformed";
   // What is checked has to find room at the receiver as a whole (V-02).
   const { verify } = wqe;
-  if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "LOC_LEN_ERR";
+  if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "verify-length";
   if (wqe.inline !== undefined) return undefined;
-  const segments = localSegments(device, wqe.sges, { pd: qp.pd, need: plan.localNeed });
-  if (segments === undefined) return "LOC_PROT_ERR";
+  const rights = { pd: qp.pd, need: plan.localNeed };
+  const segments = localSegments(device, wqe.sges, rights);
+  if (segments === undefined) return localFault(device, wqe.sges, rights);
   work.segments = segments;
   return undefined;
 }

@@ -5,7 +5,7 @@
  * completes all that is left; the requester completes what crosses no wire.
  */
 import { type NakCode, rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
-import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
@@ -29,7 +29,7 @@ import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, restartFrom } from "./requester.ts";
-import { traceWork } from "../trace/requester_trace.ts";
+import { traceFailedWork, traceWork } from "../trace/requester_trace.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
@@ -108,7 +108,7 @@ function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
  */
 export function askAgain(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   if (work.rereadAsked || qp.requester.rnrWaiting) return;
-  if (!spendRetry(qp)) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
+  if (!spendRetry(qp)) return failUnacknowledged(device, qp, "retry-lost-answers");
   work.rereadAsked = true;
   // Of a verified write all is received: its last packet brings the answer.
   const next = work.plan.streams ? lastPsnOf(work) : psnAdd(work.firstPsn, work.responses);
@@ -154,7 +154,7 @@ export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): voi
   acknowledge(device, qp, psnAdd(psn, -1));
   const { requester } = qp;
   if (requester.unacknowledged !== psn || requester.rnrWaiting) return;
-  if (!spendRetry(qp)) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
+  if (!spendRetry(qp)) return failUnacknowledged(device, qp, "retry-sequence");
   restartFrom(device, qp, psn);
   startTimer(device, qp);
   schedule(device, qp);
@@ -170,16 +170,16 @@ export function takeRnrNak(
   const { requester } = qp;
   if (requester.unacknowledged !== nak.psn || requester.rnrWaiting) return;
   if (!rights(qp.state).sends) return;
-  if (!beginRnrWait(qp)) return failUnacknowledged(device, qp, "RNR_RETRY_EXC_ERR");
+  if (!beginRnrWait(qp)) return failUnacknowledged(device, qp, "rnr-retry-exceeded");
   restartFrom(device, qp, nak.psn);
   setTimer(device, qp, { timer: "requester", time: device.now + rnrDelayPs(nak.timerCode) });
 }
 
-const NAK_STATUS: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, WcStatus>> = {
-  "invalid-request": "REM_INV_REQ_ERR",
-  "remote-access-error": "REM_ACCESS_ERR",
-  "remote-operational-error": "REM_OP_ERR",
-  "invalid-rd-request": "REM_INV_REQ_ERR",
+const NAK_FAULT: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, VendorError>> = {
+  "invalid-request": "nak-invalid-request",
+  "remote-access-error": "nak-remote-access",
+  "remote-operational-error": "nak-remote-operational",
+  "invalid-rd-request": "nak-invalid-rd-request",
 };
 
 /**
@@ -189,36 +189,36 @@ const NAK_STATUS: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, WcStat
 export function takeFatalNak(
   device: Device,
   qp: QueuePair,
-  nak: { readonly psn: number; readonly code: keyof typeof NAK_STATUS },
+  nak: { readonly psn: number; readonly code: keyof typeof NAK_FAULT },
 ): void {
   const work = workOf(qp, nak.psn);
   if (work === undefined) return;
   // An answer that is refused in the middle is refused as a whole.
   acknowledge(device, qp, psnAdd(work.plan.answered ? work.firstPsn : nak.psn, -1));
   if (qp.requester.work.at(qp.requester.ackCursor) !== work) return;
-  failUnacknowledged(device, qp, NAK_STATUS[nak.code]);
+  failUnacknowledged(device, qp, NAK_FAULT[nak.code]);
 }
 
 /** Fails the work that holds the oldest unacknowledged PSN. */
-function failUnacknowledged(device: Device, qp: QueuePair, status: WcStatus): void {
+function failUnacknowledged(device: Device, qp: QueuePair, fault: VendorError): void {
   const { requester } = qp;
   const number = requester.ackCursor;
   // Writes before it that are received but not known to be persistent will never be reported.
   for (let earlier = requester.work.first; earlier < number; earlier++) {
-    requester.work.at(earlier)!.failure ??= "WR_FLUSH_ERR";
+    requester.work.at(earlier)!.failure ??= "flushed";
   }
-  failFrom(device, qp, { work: requester.work.at(number), status });
+  failFrom(device, qp, { work: requester.work.at(number), fault });
 }
 
 /** Fails this work and with it the queue pair; without work, persistence is what failed (P-30). */
 function failFrom(
   device: Device,
   qp: QueuePair,
-  verdict: { readonly work: OutstandingWqe | undefined; readonly status: WcStatus },
+  verdict: { readonly work: OutstandingWqe | undefined; readonly fault: VendorError },
 ): void {
-  const { work, status } = verdict;
+  const { work, fault } = verdict;
   if (work === undefined) enterError(device, qp);
-  else fail(device, qp, { work, status });
+  else fail(device, qp, { work, fault });
 }
 
 /** The requester's timer has fired: the end of an RNR wait, or no answer in time. */
@@ -237,7 +237,7 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   const work = requester.work.at(requester.ackCursor);
   if (work !== undefined) work.rereadAsked = false;
   if (!spendRetry(qp)) {
-    return failFrom(device, qp, { work: requester.work.peek(), status: "RETRY_EXC_ERR" });
+    return failFrom(device, qp, { work: requester.work.peek(), fault: "retry-exceeded" });
   }
   if (requester.unacknowledged !== requester.issuedEnd) {
     restartFrom(device, qp, requester.unacknowledged);
@@ -259,13 +259,13 @@ export function completeWork(device: Device, qp: QueuePair): void {
   for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {
     if (work.failure !== undefined) {
       takeOldest(qp);
-      completeSend(device, qp, { work, status: work.failure });
+      completeSend(device, qp, { work, fault: work.failure });
       return failSends(device, qp);
     }
     if (!isDone(qp, work)) break;
     completeOldest(qp);
-    const status = statusOf(work);
-    if (work.wqe!.signaled || status !== "SUCCESS") completeSend(device, qp, { work, status });
+    const fault = verifyFault(work);
+    if (work.wqe!.signaled || fault !== undefined) completeSend(device, qp, { work, fault });
     if (work.plan.awaitsPersistence && qp.persistCompletion === "reception" && work.persisted) {
       wantRecv(device, qp, { kind: "confirmed", work });
     }
@@ -275,34 +275,37 @@ export function completeWork(device: Device, qp: QueuePair): void {
 }
 
 /** V-01: a write that is not in memory as it was sent completes with an error, and nothing else fails. */
-function statusOf({ verdict }: OutstandingWqe): WcStatus {
+function verifyFault({ verdict }: OutstandingWqe): VendorError | undefined {
   const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
-  return isGood ? "SUCCESS" : "VERIFY_ERR";
+  return isGood ? undefined : "verify";
 }
 
 /** Everything on the chip completes with WR_FLUSH_ERR, in order. */
 export function flushWork(device: Device, qp: QueuePair): void {
   for (let work = takeOldest(qp); work !== undefined; work = takeOldest(qp)) {
-    completeSend(device, qp, { work, status: work.failure ?? "WR_FLUSH_ERR" });
+    completeSend(device, qp, { work, fault: work.failure ?? "flushed" });
   }
 }
 
 function completeSend(
   device: Device,
   qp: QueuePair,
-  result: { readonly work: OutstandingWqe; readonly status: WcStatus },
+  result: { readonly work: OutstandingWqe; readonly fault: VendorError | undefined },
 ): void {
-  const { work, status } = result;
+  const { work, fault } = result;
   // The firmware's own has no completion queue.
   if (qp.card !== undefined) return;
   const { wqe, plan, verdict } = work;
-  const isDone = status === "SUCCESS" || status === "VERIFY_ERR";
-  if (device.out.tracing && isDone) traceWork(device, qp, { work, stage: "complete" });
+  const isDone = fault === undefined || fault === "verify";
+  if (device.out.tracing) {
+    if (isDone) traceWork(device, qp, { work, stage: "complete" });
+    else traceFailedWork(device, qp, { work, fault });
+  }
   const persists = plan.awaitsPersistence || wqe?.verify?.persist === true;
   complete(device, qp.sendCq, {
     ...PLAIN_CQE,
+    ...(fault !== undefined && faultFields(fault)),
     opcode: isDone ? "requester" : "requester-error",
-    status,
     qpn: qp.qpn,
     wqeIndex: work.index,
     byteCount: plan.localNeed === 0 ? 0 : work.length,

@@ -3,7 +3,7 @@
  * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
  */
 import { opcodeFor, type OpcodeRow, positionOf } from "../../../fabric/wire/roce/opcode.ts";
-import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import { makeVerifyEth } from "../../../fabric/wire/roce/verify_eth.ts";
 import { checkWork } from "./check_work.ts";
@@ -64,7 +64,7 @@ function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   if (work.carriedOut || work.failure !== undefined) return;
   const fault = performLocal(device, qp, work.wqe!);
   if (fault === undefined) work.carriedOut = true;
-  else fail(device, qp, { work, status: fault });
+  else fail(device, qp, { work, fault });
 }
 
 /** Whether there is work to look at: the card needs the context to tell whether it may go. */
@@ -195,7 +195,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   }
   const fault = checkWork(device, qp, work);
   if (fault !== undefined) {
-    fail(device, qp, { work, status: fault });
+    fail(device, qp, { work, fault });
     return false;
   }
   work.packets = plan.wire === "none"
@@ -217,7 +217,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
 function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { unacknowledged, nextPsn } = qp.requester;
   if (psnDistance(unacknowledged, nextPsn) + work.packets < PSN_WINDOW) return true;
-  if (work.packets >= PSN_WINDOW) fail(device, qp, { work, status: "LOC_LEN_ERR" });
+  if (work.packets >= PSN_WINDOW) fail(device, qp, { work, fault: "psn-window" });
   return false;
 }
 
@@ -225,9 +225,9 @@ function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boo
 export function fail(
   device: Device,
   qp: QueuePair,
-  verdict: { readonly work: OutstandingWqe; readonly status: WcStatus },
+  verdict: { readonly work: OutstandingWqe; readonly fault: VendorError },
 ): void {
-  verdict.work.failure ??= verdict.status;
+  verdict.work.failure ??= verdict.fault;
   completeWork(device, qp);
 }
 
@@ -352,16 +352,16 @@ export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
  * Carries out a WQE that no frame is sent for. @returns why it cannot be, undefined where it is done.
  * MW_BIND_ERR is the status of every memory management operation that is refused (ConnectX).
  */
-function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): WcStatus | undefined {
+function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): VendorError | undefined {
   switch (wqe.opcode) {
     case "persistence-ack":
       return device.up.answerPersistenceAck(device, qp, wqe.immediate)
         ? undefined
-        : "LOC_QP_OP_ERR";
+        : "no-persistent-write";
     case "bind-mw":
-      return bindWindow(device.regions, qp, wqe.bind!) ? undefined : "MW_BIND_ERR";
+      return bindWindow(device.regions, qp, wqe.bind!) ? undefined : "bind";
     case "local-invalidate":
-      return invalidateKey(device, qp, wqe.immediate) ? undefined : "MW_BIND_ERR";
+      return invalidateKey(device, qp, wqe.immediate) ? undefined : "invalidate";
     default:
       return undefined;
   }

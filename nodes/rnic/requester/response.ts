@@ -101,7 +101,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
   const isAtomic = work.plan.wire === "compare-swap" || work.plan.wire === "fetch-add";
   if (isAtomic !== (row.operation === "atomic-acknowledge")) {
-    return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+    return fail(device, qp, { work, fault: "response-kind" });
   }
   placeResponse(device, qp, { work, packet, row });
 }
@@ -128,7 +128,7 @@ function takeVerdict(
   if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
   const isOnly = row.operation === "read-response" && row.position === "only";
   const verdict = isOnly ? decodeVerifyResult(packet.payload) : undefined;
-  if (verdict === undefined) return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  if (verdict === undefined) return fail(device, qp, { work, fault: "response-kind" });
   work.verdict = verdict;
   work.responses = work.packets;
   noteAnswered(device, qp, { work, psn: packet.bth.psn });
@@ -150,11 +150,13 @@ function placeResponse(
   const isRead = work.plan.wire === "read-request";
   const offset = isRead ? work.responses * qp.attributes.pathMtu : 0;
   const expected = isRead ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
-  if (packet.payload.length !== expected) return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  if (packet.payload.length !== expected) {
+    return fail(device, qp, { work, fault: "response-length" });
+  }
   const { atomicAckEth } = packet;
   const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
   if (data.length > 0) {
-    if (!isLive(work.segments)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
+    if (!isLive(work.segments)) return fail(device, qp, { work, fault: "region-gone" });
     if (!mayPlace(device, qp, { ...response, offset, length: data.length })) return;
     placePayload(device, data, { segments: work.segments, offset });
   }

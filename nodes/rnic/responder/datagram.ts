@@ -16,7 +16,7 @@ import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.
 import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { findMemory } from "./memory_gate.ts";
-import { placePayload, recvSegments } from "../dma/place_payload.ts";
+import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 
 /** Why a datagram is dropped; undefined where it is taken. */
 export function refuseDatagram(
@@ -44,7 +44,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   if (segments === undefined) {
     // Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR.
     takeReceive(qp);
-    failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
+    failReceive(device, qp, { recv, fault: receiveFault(device, qp, recv) });
     return enterError(device, qp);
   }
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).

@@ -26,7 +26,7 @@ import {
 } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { bytesOf } from "../state/memory.ts";
-import { placePayload, recvSegments } from "../dma/place_payload.ts";
+import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
@@ -101,11 +101,11 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
   const opened = isFirst(input.row) ? openSend(device, qp, input) : responder.open!;
   if (typeof opened !== "object") return opened;
   if (opened.received + packet.payload.length > opened.length) {
-    failReceive(device, qp, { recv: opened.recv!, status: "LOC_LEN_ERR" });
+    failReceive(device, qp, { recv: opened.recv!, fault: "receive-length" });
     return NAK_SYNDROMES["invalid-request"];
   }
   if (!isLive(opened.segments)) {
-    failReceive(device, qp, { recv: opened.recv!, status: "LOC_PROT_ERR" });
+    failReceive(device, qp, { recv: opened.recv!, fault: "region-gone" });
     return NAK_SYNDROMES["remote-operational-error"];
   }
   const readyAt = placePayload(device, packet.payload, {
@@ -119,7 +119,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
   }
   if (row.invalidate && !invalidateKey(device, qp, packet.ieth!.rkey)) {
     // Class J: no NAK, the requester finds out by its time-out.
-    failReceive(device, qp, { recv: opened.recv!, status: "REM_INV_REQ_ERR" });
+    failReceive(device, qp, { recv: opened.recv!, fault: "peer-invalidate" });
     failFatally(device, qp);
     return undefined;
   }
@@ -140,7 +140,7 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
   const recv = takeReceive(qp);
   const segments = recvSegments(device, qp, recv);
   if (segments === undefined) {
-    failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
+    failReceive(device, qp, { recv, fault: receiveFault(device, qp, recv) });
     return NAK_SYNDROMES["remote-operational-error"];
   }
   return {

@@ -23,9 +23,10 @@ import { isFirst, isLast, MESSAGE_BYTES_MAX, psnDistance } from "../state/psn.ts
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/answers.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import type { RequestIn, Verdict } from "../state/responder_state.ts";
+import type { OpenMessage, RecvWqe, RequestIn, Verdict } from "../state/responder_state.ts";
 import { mayExecute } from "./memory_gate.ts";
 import { OPERATIONS } from "./operations.ts";
+import { type Check, refusalText } from "./refusal_text.ts";
 
 /** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
 export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): void {
@@ -39,17 +40,19 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   if (mustWait(qp, input)) return stall(qp, input, "atomic");
   if (needsRecv(input) && responder.granted === undefined) {
     // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
-    const verdict = checkSequence(qp, input) ?? checkPermission(qp, input);
-    if (verdict !== undefined) return refuse(device, qp, { verdict, psn });
+    const found = checkSequence(qp, input) ?? checkPermission(qp, input);
+    if (found !== undefined) return refuse(device, qp, input, found);
     stall(qp, input, "recv");
     wantRecv(device, qp, { kind: "packet" });
     return;
   }
   const fault = checkSequence(qp, input) ?? checkPermission(qp, input) ?? checkLength(qp, input);
-  if (fault === undefined && !mayExecute(device, qp, input)) return;
-  const verdict = fault ?? OPERATIONS[input.operation.name].execute(device, qp, input);
-  if (verdict !== undefined) refuse(device, qp, { verdict, psn });
-  else requestDropped(device, qp);
+  if (fault !== undefined) return refuse(device, qp, input, fault);
+  if (!mayExecute(device, qp, input)) return;
+  const { open, granted } = responder;
+  const verdict = OPERATIONS[input.operation.name].execute(device, qp, input);
+  if (verdict === undefined) return requestDropped(device, qp);
+  refuse(device, qp, input, { check: "execution", verdict, open, granted });
 }
 
 /** What was dropped behind a packet whose NAK was withdrawn is asked for, where it has not come again. */
@@ -87,30 +90,46 @@ export function requestGap(device: Device, qp: QueuePair, psn: number): void {
   answer(device, qp, { psn: qp.responder.expectedPsn, syndrome, readyAt: device.stageAt });
 }
 
-function refuse(device: Device, qp: QueuePair, refusal: { verdict: Verdict; psn: number }): void {
-  const { verdict, psn } = refusal;
+/** What a check has found: the NAK, and which check it was, for {@link refusalText}. */
+interface Fault {
+  readonly check: Check;
+  readonly verdict: Verdict;
+  /** As they were before the effect: the message that was coming in, the receive that was there for it. */
+  readonly open?: OpenMessage | undefined;
+  readonly granted?: RecvWqe | undefined;
+}
+
+function refuse(device: Device, qp: QueuePair, input: RequestIn, fault: Fault): void {
+  const { check, verdict, open = qp.responder.open, granted } = fault;
   if (verdict === "drop") return drop(device, "stale-duplicate");
   refuseMore(qp);
-  answer(device, qp, { psn, syndrome: verdict, readyAt: device.stageAt });
+  const reason = refusalText(device, qp, { check, syndrome: verdict, input, open, granted });
+  const { psn } = input.packet.bth;
+  answer(device, qp, { psn, syndrome: verdict, reason, readyAt: device.stageAt });
 }
 
 const INVALID = NAK_SYNDROMES["invalid-request"];
+const OUT_OF_SEQUENCE: Fault = { check: "sequence", verdict: INVALID };
+const NOT_PERMITTED: Fault = { check: "permission", verdict: INVALID };
+const WRONG_LENGTH: Fault = { check: "length", verdict: INVALID };
 
 /** MIDDLE and LAST only inside a message of their kind, nothing else inside one. */
-function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Verdict | undefined {
+function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | undefined {
   const { open } = qp.responder;
   const continues = !isFirst(row);
-  if (open === undefined) return continues ? INVALID : undefined;
+  if (open === undefined) return continues ? OUT_OF_SEQUENCE : undefined;
   const fits = continues && operation === open.operation && row.vendor === open.vendor;
-  return fits ? undefined : INVALID;
+  return fits ? undefined : OUT_OF_SEQUENCE;
 }
 
 /** What the queue pair lets the peer do, and whether a slot is left for what needs one. */
-function checkPermission(qp: QueuePair, input: RequestIn): Verdict | undefined {
+function checkPermission(qp: QueuePair, input: RequestIn): Fault | undefined {
   const need = needOf(input);
-  if (need === undefined || !permits(qp, need)) return INVALID;
+  if (need === undefined || !permits(qp, need)) return NOT_PERMITTED;
   // A message has its slot from its first packet on: nothing comes between.
-  return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp) ? INVALID : undefined;
+  return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp)
+    ? NOT_PERMITTED
+    : undefined;
 }
 
 /** A requester that has more outstanding than it was granted is refused (§3.4, hardware's way). */
@@ -129,22 +148,22 @@ function hasSlot({ responder, attributes }: QueuePair): boolean {
 export function checkLength(
   qp: QueuePair,
   { row, packet, operation }: RequestIn,
-): Verdict | undefined {
+): Fault | undefined {
   const bytes = packet.payload.length;
-  if (!payloadFits(row, { bytes, pathMtu: qp.attributes.pathMtu })) return INVALID;
+  if (!payloadFits(row, { bytes, pathMtu: qp.attributes.pathMtu })) return WRONG_LENGTH;
   const announced = packet.reth?.length;
-  if (announced !== undefined && announced > MESSAGE_BYTES_MAX) return INVALID;
+  if (announced !== undefined && announced > MESSAGE_BYTES_MAX) return WRONG_LENGTH;
   switch (operation.length) {
     case "any":
       return undefined;
     case "word":
-      return announced === ATOMIC_BYTES ? undefined : INVALID;
+      return announced === ATOMIC_BYTES ? undefined : WRONG_LENGTH;
     case "announced": {
       const { open } = qp.responder;
       const length = announced ?? open!.length;
       const received = (open?.received ?? 0) + bytes;
       const fits = isLast(row) ? received === length : received < length;
-      return fits ? undefined : INVALID;
+      return fits ? undefined : WRONG_LENGTH;
     }
   }
 }

@@ -7,6 +7,9 @@ export function createCounters() {
     framesOut: 0,
     bytesIn: 0,
     bytesOut: 0,
+    /** Frames to the card's own address, which it turns round inside: no port counter has them. */
+    loopbackFrames: 0,
+    loopbackBytes: 0,
     /** Frames sent, by kind. */
     sendFramesOut: 0,
     writeFramesOut: 0,

@@ -33,6 +33,8 @@ export interface Region extends RegionPlan {
   windows: number;
   /** The window that this is the bound range of; undefined where it is a region of its own. */
   readonly window: Window | undefined;
+  /** It has no memory (ibv_alloc_null_mr): the card reads zeros and drops writes, without the bus. */
+  readonly isNull: boolean;
 }
 
 export interface RegionTable {

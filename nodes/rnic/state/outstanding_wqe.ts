@@ -1,7 +1,7 @@
 /** A send WQE on the chip, from its fetch to its completion. */
 import type { RequestOperation } from "./operation.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { CoherenceClass, CoherenceEth } from "../../../fabric/wire/roce/coherence_eth.ts";
@@ -133,7 +133,7 @@ export interface OutstandingWqe {
   /** Its CQE is written, or it needed none. */
   completed: boolean;
   /** Why it cannot succeed; completes when all before it has. */
-  failure: WcStatus | undefined;
+  failure: VendorError | undefined;
 }
 
 export function createWork(wqe: SendWqe | undefined, position: number): OutstandingWqe {

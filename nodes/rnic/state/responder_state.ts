@@ -101,6 +101,8 @@ export interface AckService {
   readonly kind: "ack";
   psn: number;
   readonly syndrome: number;
+  /** Of a NAK that ends the queue pair: what was refused and why. It stays on this side. */
+  readonly reason?: string | undefined;
   /** Of a persistence ACK only known as it leaves: that of the answer before it. */
   msn: number;
   /** ATOMIC ACK: the value before. */
@@ -244,9 +246,9 @@ export interface PersistRecord {
   readonly spans: readonly Span[];
   /**
    * `notified`: the host's CPU is to flush it. `flushed`: it has, and waits for earlier messages,
-   * whose ranges may cover what was written before this one (P-31).
+   * whose ranges may cover what was written before this one (P-31). `refused`: some of it was dropped.
    */
-  state: "pending" | "notified" | "flushed" | "persisted";
+  state: "pending" | "notified" | "flushed" | "persisted" | "refused";
   /**
    * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
    * (P-50, V-09).

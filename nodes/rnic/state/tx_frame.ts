@@ -1,5 +1,6 @@
 /** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
 import type { Time } from "../../../fabric/base/time.ts";
+import type { Frame, Span } from "../../../fabric/node.ts";
 import type { OpcodeName, OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
@@ -118,4 +119,7 @@ export interface Transmitter {
   bufferedBytes: number;
   /** When the wire is free for the next frame. */
   freeAt: Time;
+  /** Frames to the card's own address on their way inside, and when the last of them has left. */
+  readonly looped: Fifo<{ readonly frame: Frame; readonly span: Span }>;
+  loopedUntil: Time;
 }

@@ -46,6 +46,7 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
     address,
     mac: macOfAddress(address),
     mtu: 4096,
+    bitsPerSecond: WIRE.bitsPerSecond,
     queueCache: { entries: 64, evict: "oldest", amount: 1 },
     translations: { entries: 2 ** 20, evict: "lru" },
     pageFault: "drop",

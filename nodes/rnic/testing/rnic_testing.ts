@@ -60,6 +60,8 @@ export class Rig {
   readonly a: Side;
   readonly b: Side;
   readonly traces: { readonly node: string; readonly time: Time; readonly step: TraceStep }[] = [];
+  readonly reports: { readonly node: string; readonly topic: string; readonly value: unknown }[] =
+    [];
   readonly frames: {
     readonly from: "a" | "b";
     readonly bytes: Uint8Array<ArrayBuffer>;
@@ -117,7 +119,7 @@ export class Rig {
         trace: (step) => {
           if (this.tracing) this.traces.push({ node: name, time: this.now, step });
         },
-        report() {},
+        report: (topic, value) => void this.reports.push({ node: name, topic, value }),
       },
     };
     return side;

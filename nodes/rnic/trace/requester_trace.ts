@@ -1,5 +1,6 @@
 /** The requester's lines of a ladder: which figure of the documents a piece of work belongs to. */
 import type { TraceStep } from "../../../fabric/node.ts";
+import { VENDOR_ERRORS, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { readsBack } from "../../../fabric/wire/roce/verify_eth.ts";
 import { trace } from "./trace.ts";
 import type { Device } from "../state/device.ts";
@@ -66,6 +67,20 @@ function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
     };
   }
   return { ...place, psn: firstPsn, ...(packets > 1 && { lastPsn: lastPsnOf(work) }) };
+}
+
+/** The work has failed, or was not carried out: its CQE says so. */
+export function traceFailedWork(
+  device: Device,
+  qp: QueuePair,
+  { work, fault }: { readonly work: OutstandingWqe; readonly fault: VendorError },
+): void {
+  const { status, code, text } = VENDOR_ERRORS[fault];
+  const name = `${work.wqe?.opcode ?? "malformed WQE"} at ${work.index}`;
+  // Work that was never begun has no PSNs yet.
+  const keys = work.started ? keysOf(qp, work) : { wqe: work.index };
+  const words = `CQE of ${name}: ${status}, vendor_err 0x${code.toString(16)}: ${text}`;
+  trace(device, qp, { step: "error-cqe", text: words, ...keys });
 }
 
 /** A stage of the work: begun, its first packet on the wire, completed. */

@@ -3,6 +3,7 @@ import { nakText } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OpenMessage, PersistRecord, RecvWqe } from "../state/responder_state.ts";
+import { VENDOR_ERRORS, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { trace } from "./trace.ts";
 import type { NotifiedRanges } from "../state/persist_records.ts";
 
@@ -24,12 +25,31 @@ export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage
 export function traceNak(
   device: Device,
   qp: QueuePair,
-  { psn, syndrome }: { readonly psn: number; readonly syndrome: number },
+  nak: {
+    readonly psn: number;
+    readonly syndrome: number;
+    /** What was refused and why, where the NAK ends the queue pair. */
+    readonly reason?: string | undefined;
+  },
 ): void {
+  const { psn, syndrome, reason } = nak;
   const text = nakText(syndrome);
   if (text === undefined) return;
   const step = text.startsWith("RNR") ? "rnr-nak" : "nak";
-  trace(device, qp, { step, text: `${text}, PSN ${psn}`, psn, inbound: true });
+  const why = reason === undefined ? "" : `: ${reason}`;
+  trace(device, qp, { step, text: `${text}, PSN ${psn}${why}`, psn, inbound: true });
+}
+
+/** A receive could not take what came: its CQE says why. */
+export function traceFailedReceive(
+  device: Device,
+  qp: QueuePair,
+  { position, fault }: { readonly position: number; readonly fault: VendorError },
+): void {
+  const { status, code, text } = VENDOR_ERRORS[fault];
+  const words = `CQE of RECV WQE at ${position}: ${status}, ` +
+    `vendor_err 0x${code.toString(16)}: ${text}`;
+  trace(device, qp, { step: "error-cqe", text: words, inbound: true, recvs: [position] });
 }
 
 /** Flow 2: the CPU is notified of what to flush. */

@@ -27,6 +27,7 @@ import {
   type TxOrder,
 } from "../state/tx_frame.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
+import { isOwn, loopFrame } from "./loopback.ts";
 import { makePacket, ownBthAt, packetOfJob } from "./make_packet.ts";
 import { traceNak } from "../trace/responder_trace.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
@@ -67,15 +68,19 @@ export function fetchPayload(
   const most = read === undefined ? gatherReadBytes : dmaReadBytes;
   walker.start(segments, { offset, length: bytes, most });
   while (walker.next()) {
+    // A piece that is all of it is used as it comes; pieces are put together. Null regions are zeros.
+    if (walker.offset === 0 && (walker.bytes < bytes || walker.isNull)) {
+      gather.data = allocate(bytes);
+    }
+    if (walker.isNull) continue;
     gather.missing++;
-    // A piece that is all of it is used as it comes; pieces are put together.
-    if (gather.missing === 1 && walker.bytes < bytes) gather.data = allocate(bytes);
     dmaRead(device, {
       address: walker.address,
       length: walker.bytes,
       continuation: { kind: "payload", gather, offset: walker.offset },
     });
   }
+  if (gather.missing === 0) handOut(device, gather, device.stageAt);
 }
 
 /** Takes a piece of payload; `data` is undefined where the read failed. */
@@ -89,18 +94,18 @@ export function takePayload(
   if (data === undefined) gather.failed = true;
   else if (data.length === gather.bytes) gather.data = data;
   else gather.data.set(data, offset);
-  if (gather.missing === 0) handOut(device, gather);
+  if (gather.missing === 0) handOut(device, gather, device.now);
 }
 
-/** All of the payload is here: each frame gets its own. */
-function handOut(device: Device, { jobs, data, failed }: Gather): void {
+/** All of the payload is here: each frame gets its own, and is ready at this time. */
+function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time): void {
   let at = 0;
   for (const job of jobs) {
     job.fetching = false;
     job.failed = failed;
     const payload = jobs.length === 1 ? data : data.subarray(at, at + job.payloadBytes);
     job.payload = isWritten(job) ? flipped(device, "fetch", payload) : payload;
-    job.readyAt = device.now;
+    job.readyAt = readyAt;
     at += job.payloadBytes;
     if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
   }
@@ -335,10 +340,15 @@ function sendPacket(
 ): Uint8Array<ArrayBuffer> {
   const { counters, transmitter, timing } = device;
   const bytes = encodePacket(packet);
-  counters.framesOut++;
-  counters.bytesOut += bytes.length;
   const departAt = Math.max(device.now, readyAt) + timing.sendPs;
   const frame = { kind: "frame", bytes, hash: undefined, packet } as const;
-  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, departAt);
+  if (isOwn(device, packet)) {
+    transmitter.freeAt = loopFrame(device, frame, departAt);
+    return bytes;
+  }
+  counters.framesOut++;
+  counters.bytesOut += bytes.length;
+  const from = Math.max(departAt, transmitter.loopedUntil);
+  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, from);
   return bytes;
 }

@@ -14,6 +14,7 @@ import { PERSISTENCE } from "./persistence.ts";
 import { LOG_RECORDS } from "./replicated_log.ts";
 import { type Mutations, runOf, SCENARIOS } from "./runs.ts";
 import { ANSWERED, LOADS, STATES } from "./shared.ts";
+import { SHUTDOWNS } from "./shutdowns.ts";
 import { SILENCE } from "./silence.ts";
 import { WHOLE_OBJECTS } from "./whole_objects.ts";
 
@@ -30,6 +31,7 @@ const MUTATIONS: Readonly<Record<string, Mutations>> = {
   "loads-return-the-last-store": LOADS,
   "single-writer-or-readers": STATES,
   "every-access-is-answered": ANSWERED,
+  "shutdowns-end-in-time": SHUTDOWNS,
 };
 
 describe("P-41: a real run that was changed", () => {

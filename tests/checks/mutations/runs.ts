@@ -62,6 +62,14 @@ export const SCENARIOS = {
   replaced: REPLACED,
   log: LOG,
   shared: sharedScenario({ seed: 5, accesses: 60 }),
+  "shut down": sharedScenario({
+    seed: 5,
+    hosts: ["a", "b"],
+    faults: [
+      "{ at: 120us, shutdown: b, within: 200us }",
+      "{ at: 500us, shutdown: a, within: 200us }",
+    ],
+  }),
 } as const;
 
 /** Programs that scenarios name. */

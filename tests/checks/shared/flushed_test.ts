@@ -40,6 +40,10 @@ describe("C-10: what was flushed of a shared region", () => {
     );
     assert.deepEqual(found([STORE], ZERO), []);
     assert.match(found([STORE], TWO)[0]!, /is from nowhere/);
+    const refused: Told = { ...STORE, result: "refused" };
+    const other: Told = { ...STORE, from: 50, to: 60, bytes: TWO };
+    assert.deepEqual(found([refused, other], ZERO), []);
+    assert.match(found([refused, other], ONE)[0]!, /is from nowhere/);
   });
 
   it("survives any host's flush of it that the flush began after the store's end", () => {

@@ -163,6 +163,12 @@ describe("C-10: a load of a shared region after a failure", () => {
     assert.equal(of(ONE, ZERO).length, 1);
   });
 
+  it("takes a store that was refused as one that has done nothing", () => {
+    const refused: Told = { from: 10, to: 60, on: "b", bytes: ONE, result: "refused" };
+    assert.deepEqual(found([refused, { from: 70, to: 80, found: ZERO }]), []);
+    assert.equal(found([refused, { from: 70, to: 80, found: ONE }]).length, 1);
+  });
+
   it("takes a fenced store as one that may have been done", () => {
     const fenced: Told = { from: 10, to: 60, on: "b", bytes: ONE, result: "fenced" };
     for (const value of [ZERO, ONE]) {
@@ -275,13 +281,16 @@ describe("C-10: a load of a shared region after home's power failure", () => {
 describe("C-09: what is not judged", () => {
   it("is a finding, not silence", () => {
     const many = Array.from(
-      { length: 40 },
+      { length: 300 },
       (_, i): Told => ({ from: 10, to: 900, bytes: word(i) }),
     );
     const [unchecked] = found(many);
-    assert.match(unchecked!, /unchecked from store 30 of .*: more than 30 accesses at a time/);
-    const few = many.slice(0, 24);
-    const [ways] = found(few);
-    assert.match(ways!, /unchecked from store .*: more than 4096 orders of what overlaps/);
+    assert.match(unchecked!, /unchecked from store 256 of .*: more than 256 accesses at a time/);
+    const adds = Array.from(
+      { length: 20 },
+      (_, i): Told => ({ from: 10, op: "add", bytes: word(2 ** i) }),
+    );
+    const [ways] = found([...adds, { from: 20, to: 30, found: word(2 ** 20) }]);
+    assert.match(ways!, /unchecked from load .*: more than 4096 orders of what overlaps/);
   });
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { findingsOf, recordOf } from "../../../console/checks/record_testing.ts";
+import { fill, findingsOf, recordOf } from "../../../console/checks/record_testing.ts";
 import { singleWriter } from "../../../console/checks/shared/single_writer.ts";
-import { stateAt } from "../../../console/checks/shared/shared_testing.ts";
+import { stateAt, type Told, told, used } from "../../../console/checks/shared/shared_testing.ts";
 
 type State = "M" | "E" | "S" | "I";
 
@@ -66,5 +66,25 @@ describe("C-09: a single writer or many readers", () => {
     const host = [{ at: 15, action: "kill", node: "b" }] as const;
     assert.equal(findingsOf(singleWriter, { notes, power: host }).length, 1);
     assert.equal(singleWriter.subjects(recordOf({ notes })), 2);
+  });
+
+  it("is unchecked of a line of which an access was done and no cache noted a state", () => {
+    const load: Told = { from: 10, to: 20, at: 64, found: fill(0) };
+    const of = (accesses: readonly Told[], line: number) => {
+      const states = [stateAt(10, "a", { cache: "llc", state: "E", line })];
+      return findingsOf(singleWriter, { notes: [...used(), ...told(accesses), ...states] });
+    };
+    assert.deepEqual(of([load], 1), []);
+    assert.deepEqual(of([load, load], 0), [
+      "line 1 of s: unchecked: load 0 of a/0/put#0 was done, and no cache noted a state",
+    ]);
+    // None of these needs the line.
+    const { found: _, ...without } = load;
+    const idle: Told[] = [
+      { ...without, result: "fenced" },
+      { ...without, op: "flush" },
+      { from: 30, at: 64, bytes: fill(1) },
+    ];
+    assert.deepEqual(of(idle, 0), []);
   });
 });

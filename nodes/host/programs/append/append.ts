@@ -3,6 +3,11 @@
  * the tail that counts it, by a plan of `compound_methods.ts`. Reports how many records were
  * confirmed durable.
  */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_SIGNALED,
+} from "../../verbs/flags.ts";
 import { POLICIES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { assert } from "../../../../fabric/base/assert.ts";
 import { sge } from "../../verbs/post.ts";
@@ -108,7 +113,7 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   if (method === "send-read" && region.ring === undefined) return { error: "protocol" };
   const slotBytes = Math.ceil((RECORD_AT + options.recordBytes) / MESSAGE_AT) * MESSAGE_AT;
   const regions = yield* makeRegions(client.pd, [
-    { bytes: depth * slotBytes, access: ["localWrite"] },
+    { bytes: depth * slotBytes, access: IBV_ACCESS_LOCAL_WRITE },
   ]);
   if (isFailure(regions)) return regions;
   return createAppend({ options, client, region, plan, slots: regions[0]!, slotBytes });
@@ -176,7 +181,11 @@ function roundOf(append: Append, index: number): SendRequest[] {
     const isSignaled = plan.confirmedBy === "each" || i === round.length - 1;
     if (isSignaled) update.completions++;
     const wrId = REQUESTS_MAX * index + before + i;
-    return { ...requestOf(append, index, request), wrId, signaled: isSignaled };
+    return {
+      ...requestOf(append, index, request),
+      wrId,
+      sendFlags: isSignaled ? IBV_SEND_SIGNALED : 0,
+    };
   });
   update.answers = plan.confirmedBy === "each"
     ? round.length
@@ -204,7 +213,7 @@ function requestOf(append: Append, index: number, request: CompoundRequest): Sen
       return {
         opcode,
         remote,
-        flush: { placement: ["persistent"], selectivity: "range", length: to - from },
+        flush: { placement: IBV_FLUSH_PERSISTENT, selectivity: "range", length: to - from },
       };
     case "send": {
       requests.send++;

@@ -5,12 +5,20 @@
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
 import {
+  IBV_ACCESS_FLUSH_GLOBAL,
+  IBV_ACCESS_FLUSH_PERSISTENT,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE,
+} from "../../verbs/flags.ts";
+import {
   type METHODS,
   POLICIES,
   type PUT_METHODS,
 } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Access } from "../../verbs/objects.ts";
+import type { AccessFlags } from "../../verbs/flags.ts";
 import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 export const SERVICE = "persist";
@@ -427,19 +435,21 @@ function wayOf(message: Extract<PersistMessage, { readonly name: string }>): num
 }
 
 /** Access flags of an object's region for a method (P-22). */
-export function accessFor(method: Terms["method"]): readonly Access[] {
+export function accessFor(method: Terms["method"]): AccessFlags {
   switch (method) {
     case "read":
-      return ["remoteRead"];
+      return IBV_ACCESS_REMOTE_READ;
     case "send-flush":
     case "send-read":
-      return ["localWrite"];
+      return IBV_ACCESS_LOCAL_WRITE;
     case "persist-address":
-      return ["localWrite", "remoteWrite", "remoteRead", "remoteWritePersistence"];
+      return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+        RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE;
     case "write-flush":
-      return ["localWrite", "remoteWrite", "remoteRead", "flushGlobal", "flushPersistent"];
+      return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+        IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
     default:
-      return ["localWrite", "remoteWrite", "remoteRead"];
+      return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   }
 }
 

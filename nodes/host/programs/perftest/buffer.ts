@@ -2,6 +2,12 @@
  * The buffers of one end of a perftest: for each queue pair a send place and, in the following
  * lines, a receive place.
  */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+} from "../../verbs/flags.ts";
 import { allocated, failed, verbError } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import { sge } from "../../verbs/post.ts";
@@ -19,7 +25,8 @@ export interface TestBuffer {
   readonly placeBytes: number;
 }
 
-const ACCESS = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
+const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+  IBV_ACCESS_REMOTE_ATOMIC;
 
 /**
  * Allocates and registers places for messages of `bytes` on `count` queue pairs; SCM is used from

@@ -111,10 +111,10 @@ function* serve(server: Server): Steps<void> {
 function* take(server: Server, request: ConnectRequest): Steps<void> {
   const { device, listener, sessions } = server;
   const terms = decodePerftestTerms(request.privateData);
-  if (terms === undefined) return yield* reject(listener, request);
+  if (terms === undefined) return void (yield* reject(listener, request));
   const buffer = yield* bufferFor(server, terms);
   if (failed(buffer)) {
-    return yield* reject(listener, request, { privateData: encodeReason(buffer.reason) });
+    return void (yield* reject(listener, request, { privateData: encodeReason(buffer.reason) }));
   }
   const kind = PERFTEST[terms.test];
   const { index, bytes } = terms;

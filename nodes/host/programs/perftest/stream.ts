@@ -2,6 +2,7 @@
  * The bandwidth loop: keeps every queue pair at its depth, requests a completion every {@link
  * CQ_MODERATION} messages, and records the times of posts and completions for the two figures.
  */
+import { IBV_SEND_SIGNALED, type SendFlags } from "../../verbs/flags.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import { postSend } from "../../verbs/post.ts";
@@ -45,8 +46,8 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
       while (lane.posted < iterations && lane.posted - lane.completed < depth) {
         times.posted[posted++] = cpu.now;
         lane.posted++;
-        const signaled = lane.posted % every === 0 || lane.posted === iterations;
-        must(yield* postSend(lane.qp, requestOf(stream, lane, signaled)));
+        const isSignaled = lane.posted % every === 0 || lane.posted === iterations;
+        must(yield* postSend(lane.qp, requestOf(stream, lane, isSignaled ? IBV_SEND_SIGNALED : 0)));
       }
     }
     const deadline = cpu.now + idlePs;
@@ -67,14 +68,14 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
   return times;
 }
 
-function requestOf(stream: Stream, lane: StreamLane, signaled: boolean): SendRequest {
+function requestOf(stream: Stream, lane: StreamLane, sendFlags: SendFlags): SendRequest {
   const { verb, inlineBytes } = PERFTEST[stream.test];
   const sges = [sendSge(stream.buffer, lane.index, stream.bytes)];
   // The completion returns the number of finished messages of its queue pair.
   const wrId = lane.posted;
-  if (verb === "read") return { opcode: "read", wrId, sges, remote: lane.remote, signaled };
+  if (verb === "read") return { opcode: "read", wrId, sges, remote: lane.remote, sendFlags };
   // As in the output's header; the driver's default might differ.
   const inline = stream.bytes <= inlineBytes;
-  if (verb === "send") return { opcode: "send", wrId, sges, inline, signaled };
-  return { opcode: "write", wrId, sges, remote: lane.remote, inline, signaled };
+  if (verb === "send") return { opcode: "send", wrId, sges, inline, sendFlags };
+  return { opcode: "write", wrId, sges, remote: lane.remote, inline, sendFlags };
 }

@@ -1,4 +1,5 @@
 /** Reads an object of another host's SCM by READs, and reports its bytes. */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -115,7 +116,7 @@ function* prepare(
   const region = yield* openObject(client, { name, partial });
   if (isFailure(region)) return region;
   const regions = yield* makeRegions(client.pd, [
-    { bytes: depth * messageBytes, access: ["localWrite"] },
+    { bytes: depth * messageBytes, access: IBV_ACCESS_LOCAL_WRITE },
   ]);
   if (isFailure(regions)) return regions;
   return createGet(client, { region, slots: regions[0]!, messageBytes, depth });

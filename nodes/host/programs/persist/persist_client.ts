@@ -2,6 +2,7 @@
  * A requester's connection to a host's `persistd`: terms and policy (P-29), receives, and opening
  * objects; and the common main function of its programs: `put`, `append`, `get`, `list`.
  */
+import { type AccessFlags, IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { connect } from "../../cm/connect.ts";
 import { type Connection, disconnect, type Refusal, refused } from "../../cm/connection.ts";
@@ -27,7 +28,6 @@ import { completionOption, countOption, microsecondsOption } from "../common/opt
 import { outcomeOf } from "../common/summary.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type {
-  Access,
   Cq,
   Mr,
   Pd,
@@ -97,7 +97,7 @@ const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "
 /** Allocates and registers memory for each; frees all where one fails. */
 export function* makeRegions(
   pd: Pd,
-  wanted: readonly { readonly bytes: number; readonly access: readonly Access[] }[],
+  wanted: readonly { readonly bytes: number; readonly access: AccessFlags }[],
 ): Steps<Mr[] | Failure> {
   const regions: Mr[] = [];
   for (const { bytes, access } of wanted) {
@@ -139,8 +139,8 @@ export function* openClient(
   if (failed(cq)) return { error: cq.reason };
   const pd = allocPd(device);
   const regions = yield* makeRegions(pd, [
-    { bytes: slots * recvBytes, access: ["localWrite"] },
-    { bytes: CONTROL_BYTES, access: [] },
+    { bytes: slots * recvBytes, access: IBV_ACCESS_LOCAL_WRITE },
+    { bytes: CONTROL_BYTES, access: 0 },
   ]);
   if (isFailure(regions)) {
     yield* giveBackQueue({ cq, pd });

@@ -36,7 +36,7 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   if (terms === undefined || memory === undefined || server.cq === undefined) {
     if (memory !== undefined) server.freeMemory.push(memory);
     else if (!otherPolicy) yield* probe(server);
-    return yield* reject(server.listener, request, { privateData });
+    return void (yield* reject(server.listener, request, { privateData }));
   }
   const client = yield* admit(server, request, { terms, memory, cq: server.cq, privateData });
   if (client === undefined) {
@@ -62,7 +62,7 @@ function* admit(
   const { pd } = server;
   const { slots } = memory.ring;
   const recvMr = yield* regRecvs(pd, memory, terms.method);
-  const sendMr = yield* regMr(pd, memory.sendBuffer, { access: [] });
+  const sendMr = yield* regMr(pd, memory.sendBuffer, { access: 0 });
   if (failed(recvMr) || failed(sendMr)) {
     yield* reject(server.listener, request, { privateData });
     return undefined;

@@ -2,6 +2,7 @@
  * The state of `persistd`, and the memory of its requesters: buffers for their SENDs and for its
  * answers. A later requester of the same sizes reuses it.
  */
+import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ } from "../../verbs/flags.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Connection } from "../../cm/connection.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
@@ -151,8 +152,8 @@ export function regRecvs(
   method: Terms["method"],
 ): Steps<Mr | VerbError> {
   const access = method === "send-read"
-    ? ["localWrite", "remoteRead"] as const
-    : ["localWrite"] as const;
+    ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ
+    : IBV_ACCESS_LOCAL_WRITE;
   const { first, slots, slotBytes } = ring;
   const offset = first - recvBuffer.address;
   return regMr(pd, recvBuffer, { access, offset, length: slots * slotBytes });

@@ -1,3 +1,4 @@
+import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { deepEqual, equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { encodePersistRanges } from "../../../../fabric/wire/host_bus/persist_ranges.ts";
@@ -29,7 +30,7 @@ beforeEach(() => {
   const pd = allocPd(device);
   const cq = must(rig.run(createCq(device, { entries: 16 })));
   const slots = rig.allocate(4 * CONTROL_BYTES);
-  const recvMr = must(rig.run(regMr(pd, slots, { access: ["localWrite"] })));
+  const recvMr = must(rig.run(regMr(pd, slots, { access: IBV_ACCESS_LOCAL_WRITE })));
   const queues = { sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
   qp = must(rig.run(createQp(pd, { type: "rc", ...queues })));
   qp.life.state = "rts";

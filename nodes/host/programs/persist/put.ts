@@ -2,6 +2,7 @@
  * Writes a file into an object of another host's SCM, message by message, by one of the methods of
  * `put_methods.ts`, and reports which bytes were confirmed persistent, and the latencies.
  */
+import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { CRC_MAKERS, POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { VERIFY_LEVELS } from "../../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
@@ -172,8 +173,8 @@ export function* prepare(
   const slotBytes = options.messageBytes + headerBytes(options.method);
   const scratchBytes = plan.second === "compare" ? options.messageBytes : HEADER_BYTES;
   const regions = yield* makeRegions(client.pd, [
-    { bytes: options.depth * slotBytes, access: [] },
-    { bytes: options.depth * scratchBytes, access: ["localWrite"] },
+    { bytes: options.depth * slotBytes, access: 0 },
+    { bytes: options.depth * scratchBytes, access: IBV_ACCESS_LOCAL_WRITE },
   ]);
   if (isFailure(regions)) return regions;
   const slots = regions[0]!, scratch = regions[1]!;

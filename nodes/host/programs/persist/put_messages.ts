@@ -3,6 +3,7 @@
  * verify, the result in a completion and the decision to write a message again. A program that
  * compares data itself (`write-compare`) is the baseline of verified writes (V-10).
  */
+import { IBV_FLUSH_PERSISTENT } from "../../verbs/flags.ts";
 import type { CRC_MAKERS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
@@ -120,7 +121,7 @@ function destination(put: Put, index: number): number {
 export function requestsOf(put: Put, index: number): SendRequest[] {
   const first = firstOf(put, index);
   if (put.plan.together !== true) return [first];
-  return [{ ...first, signaled: false }, follow(put, index)];
+  return [{ ...first, sendFlags: 0 }, follow(put, index)];
 }
 
 /** Copies the message's data, with its header for a SEND, into its slot. */
@@ -227,7 +228,7 @@ export function follow(put: Put, index: number): SendRequest {
   if (put.plan.second === "flush") {
     requests.flush++;
     const remote = { va, rkey: put.region.rkey };
-    const flush = { placement: ["persistent"], selectivity: "range", length } as const;
+    const flush = { placement: IBV_FLUSH_PERSISTENT, selectivity: "range", length } as const;
     return { opcode: "flush", wrId, remote, flush };
   }
   requests.send++;

@@ -57,8 +57,18 @@ export interface HomeEnd {
   readonly greetings: Map<Agent, RocePacket>;
   /** Until then a far card may still serve what an earlier life of this card has lent. */
   readonly opensAt: Time;
-  /** Deregistrations whose lines are coming home: the command's number, and the region's. */
-  readonly closing: Map<number, number>;
+  /** Regions that the host has deregistered: far cards are to leave them. */
+  readonly withdrawn: Set<number>;
+  /** Deregistrations whose lines are coming home, by the command's number. */
+  readonly closing: Map<number, Closing>;
+}
+
+export interface Closing {
+  readonly region: number;
+  /** Far cards that have not left it: each of them may still have asked for a line. */
+  readonly waits: Set<Agent>;
+  /** A far card that has not left by then is waited for no longer: a lease and its margin (decision 13). */
+  readonly endsAt: Time;
 }
 
 /** A far core's access under way. */
@@ -78,8 +88,13 @@ export interface FarEnd {
   link: CardLink | undefined;
   /** Regions that home has confirmed, with the number of their first line. */
   readonly registered: Map<number, number>;
-  /** Commands that wait for home's answer, by region. */
-  readonly asked: Map<number, { readonly id: number; readonly op: "register" | "deregister" }>;
+  /** What waits for home's answer, by region: a command's number; undefined where home has asked to leave. */
+  readonly asked: Map<
+    number,
+    { readonly id: number | undefined; readonly op: "register" | "deregister" }
+  >;
+  /** Regions that home takes back, and that are being registered: they are left when home has answered. */
+  readonly recalled: Set<number>;
   /** Regions that are deregistered, and whose last line is home: home has been told. */
   readonly left: Set<number>;
   readonly accesses: Map<number, CoreAccess>;

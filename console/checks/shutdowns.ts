@@ -1,0 +1,92 @@
+/**
+ * C-09: nothing is lost by an orderly shutdown. One that had too little time is seen by its power failure: the host
+ * has not reported before it that all is written back. What it has reported last says what was left to do.
+ */
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
+import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { lifeAt } from "./lives.ts";
+import type { Checker, RunRecord } from "./run_record.ts";
+import { firstFault } from "./shared/faults.ts";
+
+export const shutdowns: Checker = {
+  name: "shutdowns-end-in-time",
+  promise:
+    "A host that is shut down has given its shared regions back, and has written to memory what caches alone have of " +
+    "SCM, before its power goes off; unless another fault cuts the shutdown short.",
+  looked: (run) => countOf(shutdownsOf(run).length, "orderly shutdown"),
+  subjects: (run) => shutdownsOf(run).length,
+  concerns: ({ plan }) => plannedIn(plan).length > 0,
+  without: "no host was shut down",
+  check: checkShutdowns,
+};
+
+interface Planned extends ShutdownPlan {
+  readonly host: string;
+}
+
+function plannedIn({ nodes }: RunRecord["plan"]): Planned[] {
+  return nodes.flatMap((node) =>
+    node.kind === "host"
+      ? (node.config.shutdowns ?? []).map((each) => ({ ...each, host: node.name }))
+      : []
+  );
+}
+
+/** Those whose host had power from their begin until the plan turned it off, by host. */
+function shutdownsOf(run: RunRecord): Planned[] {
+  return plannedIn(run.plan).filter(({ host, at, offAt }) =>
+    run.lives.get(host)?.[lifeAt(run, host, at)]?.to === offAt &&
+    (run.until === undefined || offAt < run.until)
+  );
+}
+
+function checkShutdowns(run: RunRecord): Finding[] {
+  return shutdownsOf(run).flatMap((each) => [...lateTexts(run, each)])
+    .slice(0, FINDINGS_MAX).map((text) => ({ text }));
+}
+
+function* lateTexts(run: RunRecord, { host, at, offAt }: Planned): Generator<string> {
+  const reports = run.reports.filter(({ node, time, value }) =>
+    node === host && time <= offAt && Object(value).begun === at
+  );
+  const ended = reports.find(({ topic }) => topic === "shutdown");
+  if (ended === undefined) {
+    const step = reports.findLast(({ topic }) => topic === "shutdown-step");
+    yield `${host}: ${lateText({ at, offAt }, step?.value)}`;
+    return;
+  }
+  const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
+  // A card or a cable that has failed before takes with it what it alone had: its loss is reported by range.
+  if (firstFault(run) < ended.time) return;
+  for (const why of failed ?? []) {
+    yield `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;
+  }
+}
+
+function lateText({ at, offAt }: ShutdownPlan, step: unknown): string {
+  return `its shutdown at ${formatTime(at)} had ${
+    formatTime(offAt - at as Time)
+  } and did not end: ` +
+    `its power went off at ${formatTime(offAt)} before ${undoneText(step)}`;
+}
+
+/** Which step of a shutdown had not ended. @param step the value of its last `shutdown-step`, if there is one. */
+export function undoneText(step: unknown): string {
+  const { step: name, programs, regions, lines } = Object(step) as Record<string, unknown>;
+  switch (name) {
+    case "end-programs":
+      return `its ${countOf(Number(programs), "program")} had ended`;
+    case "give-back":
+      return `it had given back ${named(regions)}`;
+    case "write-back":
+      return `it had written back the last ${countOf(Number(lines), "line")} of SCM`;
+    default:
+      return "its shutdown had begun";
+  }
+}
+
+function named(regions: unknown): string {
+  const names = Array.isArray(regions) ? regions.map(String) : [];
+  return `its shared ${names.length === 1 ? "region" : "regions"} ${names.join(", ")}`;
+}

@@ -1,0 +1,69 @@
+/** What a connection's options may be: each check returns what was found and what was expected. */
+import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wire/roce/cm.ts";
+import type { CmRetry } from "./cm_state.ts";
+
+/** Time-outs have codes of five bits. */
+const CODE_MAX = 31;
+/** REQ: Max CM Retries has four bits, and the first transmission is not one of them. */
+const TRIES_MAX = 16;
+
+/** Highest values of a connection's attributes, by the width of their fields (`ibv_qp_attr`). */
+const TRANSPORT_MOST = {
+  timeout: CODE_MAX,
+  retryCnt: 7,
+  rnrRetry: 7,
+  minRnrTimer: CODE_MAX,
+} as const;
+
+/** Refuses what is no whole number of a range. */
+export function refuseInteger(
+  name: string,
+  value: unknown,
+  range: { readonly least: number; readonly most: number },
+): string | undefined {
+  const { least, most } = range;
+  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) {
+    return undefined;
+  }
+  return `${name} is ${String(value)}: expected a whole number from ${least} to ${most}`;
+}
+
+/** Refuses time-outs of the connection manager that no message can express, and too many tries. */
+export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
+  for (const [name, value] of Object.entries(retry)) {
+    const most = name === "timeoutPs" ? timeoutOfCode(CODE_MAX) : TRIES_MAX;
+    const wrong = value === undefined
+      ? undefined
+      : refuseInteger(`retry.${name}`, value, { least: 1, most });
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+/** Refuses attributes of a queue pair that do not fit their fields. */
+export function refuseTransport(
+  transport: { readonly [Name in keyof typeof TRANSPORT_MOST]?: number } = {},
+): string | undefined {
+  for (const [name, most] of Object.entries(TRANSPORT_MOST)) {
+    const value = transport[name as keyof typeof TRANSPORT_MOST];
+    if (value === undefined) continue;
+    const wrong = refuseInteger(`transport.${name}`, value, { least: 0, most });
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+/**
+ * Refuses private data for which the message has no room.
+ * @param taken bytes of the message's private data that are not the program's.
+ */
+export function refusePrivateData(
+  type: CmType,
+  privateData: Uint8Array | undefined,
+  taken = 0,
+): string | undefined {
+  const room = privateDataBytes(type) - taken;
+  const found = privateData?.length ?? 0;
+  if (found <= room) return undefined;
+  return `The private data has ${found} B: expected at most ${room} B in a ${type}`;
+}

@@ -1,0 +1,322 @@
+/**
+ * Endpoints, listeners and finished requests of the communication manager of one host: the state that
+ * `cm_agent.ts` changes.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import {
+  type CmMessage,
+  type CmRej,
+  type CmRep,
+  type CmReq,
+  type CmSidrRep,
+  type CmSidrReq,
+  REJECTED,
+} from "../../../fabric/wire/roce/cm.ts";
+
+export type CmPhase =
+  | "req-sent"
+  | "rep-received"
+  | "req-received"
+  | "rep-sent"
+  | "established"
+  | "dreq-sent"
+  | "closed";
+
+/** Why an endpoint is closed. */
+export type CmEnd =
+  | { readonly kind: "rejected"; readonly message: CmRej }
+  | { readonly kind: "timeout" }
+  | { readonly kind: "disconnected" };
+
+/** One end of one connection. */
+export interface CmEndpoint {
+  readonly commId: number;
+  readonly peerAddress: number;
+  readonly transactionId: bigint;
+  /** The listener that received its request, on the passive side. */
+  readonly listener: CmListener | undefined;
+  /** Who receives its events: at first the listener. */
+  sink: CmSink | undefined;
+  readonly retry: CmRetry;
+  /** The request, on the passive side. */
+  readonly req: CmReq | undefined;
+  /** The queue pair of this end, once there is one. */
+  qpn: number | undefined;
+  peerCommId: number;
+  phase: CmPhase;
+  end: CmEnd | undefined;
+  /** The last phase of a closed one. */
+  endedIn: CmPhase | undefined;
+  /** How long it stays in time wait, of whose end its sink is told; 0: it is not. */
+  timeWaitPs: Time;
+  /** The response, on the active side. */
+  rep: CmRep | undefined;
+  /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
+  lastSent: CmMessage | undefined;
+  triesLeft: number;
+  /** The peer has sent an MRA; only the first MRA extends the timeout. */
+  isPatient: boolean;
+  /** A DREQ follows the RTU: before it the peer knows of no connection that could end. */
+  wantsDisconnect: boolean;
+  deadline: Time;
+}
+
+export interface CmRetry {
+  /** Timeout of a response, in ps. */
+  readonly timeoutPs: Time;
+  /** Maximum number of transmissions of a message. */
+  readonly tries: number;
+}
+
+/** A request for the queue pair of a service, at either end. */
+export interface SidrRequest {
+  readonly key: string;
+  readonly peerAddress: number;
+  readonly retry: CmRetry;
+  readonly req: CmSidrReq;
+  /** Of the service's end. */
+  readonly listener: CmListener | undefined;
+  /** Who receives its events. */
+  sink: CmSink | undefined;
+  rep: CmSidrRep | undefined;
+  phase: "sent" | "received" | "answered" | "closed";
+  triesLeft: number;
+  /** When it is sent again; of an answered one: until when a copy of it gets the same answer. */
+  deadline: Time;
+}
+
+/** Names of `rdma_cm_event_type`, without `RDMA_CM_EVENT_`. */
+export type RdmaCmEventType =
+  | "ADDR_RESOLVED"
+  | "ADDR_ERROR"
+  | "ROUTE_RESOLVED"
+  | "ROUTE_ERROR"
+  | "CONNECT_REQUEST"
+  | "CONNECT_RESPONSE"
+  | "CONNECT_ERROR"
+  | "UNREACHABLE"
+  | "REJECTED"
+  | "ESTABLISHED"
+  | "DISCONNECTED"
+  | "DEVICE_REMOVAL"
+  | "TIMEWAIT_EXIT";
+
+/** The events of a service's connections. */
+export type CmEvent =
+  | { readonly kind: "request"; readonly endpoint: CmEndpoint }
+  | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
+  /** Of ids (`rdma_id.ts`): the response is there; service ID resolution; a time has come. */
+  | { readonly kind: "rep"; readonly endpoint: CmEndpoint }
+  | {
+    readonly kind: "sidr-request" | "sidr-answered" | "sidr-timeout";
+    readonly request: SidrRequest;
+  }
+  | { readonly kind: "timer"; readonly of: object }
+  | {
+    readonly kind: "ready";
+    readonly of: object;
+    readonly event: RdmaCmEventType;
+    readonly status: number;
+    readonly reason: string;
+  }
+  /** Its service listens no more: no event follows but those of connections that stand. */
+  | { readonly kind: "ended" }
+  /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. */
+  | { readonly kind: "reset" };
+
+/** Where events of connections go. */
+export interface CmSink {
+  /** The name of the program that takes them. */
+  readonly program: string;
+  /** The signal that is raised when `events` is not empty. */
+  readonly signal: string;
+  readonly events: CmEvent[];
+}
+
+export interface CmListener extends CmSink {
+  readonly serviceId: bigint;
+  readonly retry: CmRetry;
+  /** Requests that may wait for their program; further ones are dropped, and come again. */
+  readonly backlog?: number;
+  /** It takes service ID resolution, and no connections. */
+  readonly datagrams?: true;
+}
+
+/** An event that is due at a time. */
+interface CmTimer {
+  readonly at: Time;
+  readonly sink: CmSink;
+  readonly event: CmEvent;
+}
+
+/** The outputs of the state machine. */
+export interface CmOutput {
+  readonly send: { readonly to: number; readonly message: CmMessage }[];
+  readonly signals: Set<string>;
+}
+
+/** Maximum number of remembered finished requests. */
+const OVER_MAX = 1024;
+
+export function makeCmAgent() {
+  return {
+    endpoints: new Map<number, CmEndpoint>(),
+    listeners: new Map<bigint, CmListener>(),
+    /** Requests for a service's queue pair, by key. */
+    sidr: new Map<string, SidrRequest>(),
+    /** Channels of ids, which are told of a failure of the RNIC. */
+    channels: new Set<CmSink>(),
+    timers: [] as CmTimer[],
+    nextChannel: 0,
+    nextPort: 0,
+    nextCommId: 1,
+    /** A deadline was set since the service last read them. */
+    stirred: false,
+    /** Finished requests, to recognise copies that the network still holds; oldest first. */
+    over: new Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>(),
+  };
+}
+
+export type CmAgent = ReturnType<typeof makeCmAgent>;
+
+/** The signal of an endpoint on which a program waits. */
+export function endpointSignal(endpoint: CmEndpoint): string {
+  return `cm:${endpoint.commId}`;
+}
+
+/** A new endpoint with a number of its own. */
+export function addEndpoint(
+  agent: CmAgent,
+  endpoint:
+    & Pick<CmEndpoint, "peerAddress" | "transactionId" | "listener" | "retry" | "req">
+    & Partial<Pick<CmEndpoint, "sink">>,
+): CmEndpoint {
+  while (agent.endpoints.has(agent.nextCommId) || agent.nextCommId === 0) {
+    agent.nextCommId = (agent.nextCommId + 1) >>> 0;
+  }
+  const made: CmEndpoint = {
+    sink: endpoint.listener,
+    ...endpoint,
+    commId: agent.nextCommId,
+    qpn: undefined,
+    peerCommId: endpoint.req?.localCommId ?? 0,
+    phase: endpoint.req === undefined ? "req-sent" : "req-received",
+    end: undefined,
+    endedIn: undefined,
+    timeWaitPs: 0,
+    rep: undefined,
+    lastSent: undefined,
+    triesLeft: 0,
+    isPatient: false,
+    wantsDisconnect: false,
+    deadline: NEVER,
+  };
+  agent.nextCommId = (agent.nextCommId + 1) >>> 0;
+  agent.endpoints.set(made.commId, made);
+  return made;
+}
+
+/** Records that `message` is being sent and needs a response. */
+export function expectAnswer(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  sent: { readonly message: CmMessage; readonly now: Time; readonly phase: CmPhase },
+): void {
+  endpoint.lastSent = sent.message;
+  endpoint.phase = sent.phase;
+  endpoint.triesLeft = endpoint.retry.tries - 1;
+  endpoint.isPatient = false;
+  endpoint.deadline = sent.now + endpoint.retry.timeoutPs;
+  agent.stirred = true;
+}
+
+/** Records that the connection is established; `reply` is the response to a repeated request. */
+export function establish(endpoint: CmEndpoint, reply: CmMessage | undefined): void {
+  endpoint.phase = "established";
+  endpoint.deadline = NEVER;
+  if (reply !== undefined) endpoint.lastSent = reply;
+}
+
+/** Removes the endpoint, and remembers its request for a while: a late copy makes no new one. */
+export function closeEndpoint(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  closing: { readonly end: CmEnd; readonly now: Time },
+): void {
+  const { end, now } = closing;
+  const { req, retry } = endpoint;
+  endpoint.endedIn = endpoint.phase;
+  endpoint.phase = "closed";
+  endpoint.end = end;
+  endpoint.deadline = NEVER;
+  agent.endpoints.delete(endpoint.commId);
+  if (req === undefined) return;
+  for (const [exchange, { until }] of agent.over) {
+    if (until > now && agent.over.size < OVER_MAX) break;
+    agent.over.delete(exchange);
+  }
+  // Twice the time during which the peer repeats: its last copy may still be in the network.
+  const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
+  const rej = end.kind === "rejected" && end.message.rejected === REJECTED.req
+    ? end.message
+    : undefined;
+  agent.over.set(exchangeOf(endpoint.peerAddress, req), { rej, until });
+}
+
+/** Name of the exchange that a request begins. */
+export function exchangeOf(peerAddress: number, req: CmReq): string {
+  return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
+}
+
+export function nextDeadline(agent: CmAgent): Time {
+  let earliest = NEVER;
+  for (const endpoint of agent.endpoints.values()) {
+    if (endpoint.deadline < earliest) earliest = endpoint.deadline;
+  }
+  for (const { phase, deadline } of agent.sidr.values()) {
+    if (phase === "sent" && deadline < earliest) earliest = deadline;
+  }
+  for (const { at } of agent.timers) if (at < earliest) earliest = at;
+  return earliest;
+}
+
+/** Closes the endpoint, wakes who waits for it and notifies its sink. */
+export function end(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  closing: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
+): void {
+  // A request of which no program has been told ends in silence.
+  const known = endpoint.phase !== "req-received" || endpoint.sink !== endpoint.listener;
+  closeEndpoint(agent, endpoint, closing);
+  closing.output.signals.add(endpointSignal(endpoint));
+  if (!known) return;
+  notify(endpoint, "closed", closing.output);
+  const { sink, endedIn, timeWaitPs } = endpoint;
+  const stood = endedIn === "established" || endedIn === "dreq-sent";
+  if (sink === undefined || !stood || timeWaitPs === 0) return;
+  const event = { kind: "timer", of: endpoint } as const;
+  agent.timers.push({ at: closing.now + timeWaitPs, sink, event });
+}
+
+/** Notifies the sink of an endpoint of an event. */
+export function notify(
+  endpoint: CmEndpoint,
+  kind: "request" | "rep" | "established" | "closed",
+  output: CmOutput,
+): void {
+  if (endpoint.sink === undefined) return;
+  endpoint.sink.events.push({ kind, endpoint });
+  output.signals.add(endpoint.sink.signal);
+}
+
+/** Whether as many requests wait for a listener's program as may: a further one is dropped. */
+export function isBacklogFull(listener: CmListener): boolean {
+  const { backlog, events } = listener;
+  if (backlog === undefined) return false;
+  const waiting = events.filter((event) =>
+    (event.kind === "request" && event.endpoint.listener === listener) ||
+    (event.kind === "sidr-request" && event.request.listener === listener)
+  );
+  return waiting.length >= backlog;
+}

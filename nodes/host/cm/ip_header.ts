@@ -1,0 +1,65 @@
+/**
+ * IP addressing of the connection manager (InfiniBand architecture, volume 1, annex A11): how a REQ or SIDR
+ * REQ says which port of which port space it is for, and the IP addresses of both ends in front of the
+ * program's private data. As the RDMA CM of Linux has it, with IPv4 addresses.
+ */
+import { type HeaderOf, readFields, sizeOf, writeFields } from "../../../fabric/base/fields.ts";
+
+/** Port spaces are IP's protocols: TCP is for RC and UC, UDP for UD. */
+export const PORT_SPACES = { tcp: 0x06, udp: 0x11 } as const;
+export type PortSpace = keyof typeof PORT_SPACES;
+
+/** Service IDs of IP addressing: `0x0000_0000_01`, the protocol, the port. */
+const IP_SERVICE = 0x0100_0000n;
+
+export function serviceIdOfPort(space: PortSpace, port: number): bigint {
+  return IP_SERVICE | BigInt(PORT_SPACES[space] << 16) | BigInt(port);
+}
+
+export const IP_HEADER_FIELDS = [
+  ["majorVersion", 4],
+  ["minorVersion", 4],
+  ["ipVersion", 4],
+  ["", 4],
+  ["sourcePort", 16],
+  /** An IPv4 address is the last 32 bits. */
+  ["source", 128],
+  ["destination", 128],
+] as const;
+
+export const IP_HEADER_BYTES = sizeOf(IP_HEADER_FIELDS);
+
+/** The ends of a connection as its request names them. */
+export interface IpEnds {
+  readonly sourcePort: number;
+  readonly source: number;
+  readonly destination: number;
+}
+
+/** Private data of a request: the header, then the program's own. */
+export function withIpHeader(ends: IpEnds, own: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(IP_HEADER_BYTES + own.length);
+  const header: HeaderOf<typeof IP_HEADER_FIELDS> = {
+    majorVersion: 0,
+    minorVersion: 0,
+    ipVersion: 4,
+    sourcePort: ends.sourcePort,
+    source: BigInt(ends.source),
+    destination: BigInt(ends.destination),
+  };
+  writeFields(IP_HEADER_FIELDS, header, { view: new DataView(bytes.buffer), at: 0 });
+  bytes.set(own, IP_HEADER_BYTES);
+  return bytes;
+}
+
+/** The ends in a request's private data; undefined where it has no such header, or another IP version's. */
+export function ipEndsIn(privateData: Uint8Array): IpEnds | undefined {
+  if (privateData.length < IP_HEADER_BYTES) return undefined;
+  const { buffer, byteOffset, byteLength } = privateData;
+  const view = new DataView(buffer, byteOffset, byteLength);
+  const header = readFields(IP_HEADER_FIELDS, { view, at: 0 });
+  const { majorVersion, ipVersion, source, destination, sourcePort } = header;
+  if (majorVersion !== 0 || ipVersion !== 4) return undefined;
+  if (source >> 32n !== 0n || destination >> 32n !== 0n) return undefined;
+  return { sourcePort, source: Number(source), destination: Number(destination) };
+}

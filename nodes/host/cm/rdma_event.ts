@@ -1,0 +1,281 @@
+/**
+ * Events of librdmacm's ids: `rdma_get_cm_event` and `rdma_ack_cm_event`. As in librdmacm, what a response
+ * asks of the program's queue pair is done when its event is taken.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { REJECT_REASON, rejectText, SIDR_STATUS, sidrText } from "../../../fabric/wire/roce/cm.ts";
+import type { Steps } from "../cpu/program.ts";
+import { verbError } from "../verbs/device.ts";
+import type { VerbError } from "../verbs/objects.ts";
+import { modifyQp } from "../verbs/queue_pair.ts";
+import { rejFor } from "./cm_messages.ts";
+import type { CmEndpoint, CmEvent, RdmaCmEventType, SidrRequest } from "./cm_state.ts";
+import { hostAt, sendRej, TRANSPORT } from "./connection.ts";
+import { IP_HEADER_BYTES, ipEndsIn } from "./ip_header.ts";
+import { bringUpId, offered, sendRtu, timeWaitOf } from "./rdma_connect.ts";
+import {
+  ETIMEDOUT,
+  makeId,
+  type RdmaConnParam,
+  type RdmaEventChannel,
+  type RdmaId,
+} from "./rdma_id.ts";
+
+/** `rdma_ud_param`: the service's queue pair, and the address of its host for an address handle. */
+export interface RdmaUdParam {
+  readonly privateData: Uint8Array;
+  readonly address: number;
+  readonly qpNum: number;
+  readonly qKey: number;
+}
+
+/** `rdma_cm_event`. */
+export interface RdmaCmEvent {
+  readonly event: RdmaCmEventType;
+  readonly id: RdmaId;
+  /** Of CONNECT_REQUEST: the id that listens. */
+  readonly listenId?: RdmaId;
+  /** 0; else a negative errno (−110 is ETIMEDOUT), REJ's reason, or SIDR REP's status. */
+  readonly status: number;
+  /** The status in words; "" for 0. */
+  readonly reason: string;
+  readonly param: {
+    /** Of CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED (active end) and REJECTED, in port space tcp. */
+    readonly conn?: RdmaConnParam & { readonly privateData: Uint8Array };
+    /** Of CONNECT_REQUEST (without queue pair), ESTABLISHED and UNREACHABLE, in port space udp. */
+    readonly ud?: Partial<RdmaUdParam> & Pick<RdmaUdParam, "privateData">;
+  };
+}
+
+/** Events that are taken and not acknowledged. */
+const taken = new WeakSet<RdmaCmEvent>();
+
+/** `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one, until the deadline. */
+export function* rdmaGetCmEvent(
+  channel: RdmaEventChannel,
+  { deadline = NEVER }: { readonly deadline?: Time } = {},
+): Steps<RdmaCmEvent | "timeout"> {
+  const { cpu } = channel.device;
+  for (;;) {
+    const next = channel.events.shift();
+    if (next !== undefined) {
+      const event = yield* eventOf(channel, next);
+      if (event === undefined) continue;
+      event.id.unacknowledged++;
+      if (event.listenId !== undefined) event.listenId.unacknowledged++;
+      taken.add(event);
+      return event;
+    }
+    if ((yield* cpu.waitSignal(channel.signal, deadline)) === "timeout") {
+      if (channel.events.length === 0) return "timeout";
+    }
+  }
+}
+
+/** `rdma_ack_cm_event`. EINVAL for an event that is acknowledged already. */
+export function rdmaAckCmEvent(event: RdmaCmEvent): VerbError | undefined {
+  if (!taken.delete(event)) return verbError("EINVAL", "The event is acknowledged already");
+  event.id.unacknowledged--;
+  if (event.listenId !== undefined) event.listenId.unacknowledged--;
+  return undefined;
+}
+
+/** Option of `waitCompletion`: also return when the channel has events. */
+export function rdmaEventsOf(
+  { signal, events }: RdmaEventChannel,
+): { readonly signal: string; readonly ready: () => boolean } {
+  return { signal, ready: () => events.length > 0 };
+}
+
+function plain(
+  id: RdmaId,
+  event: RdmaCmEventType,
+  { status = 0, reason = "", param = {} }: Partial<
+    Pick<RdmaCmEvent, "status" | "reason" | "param">
+  > = {},
+): RdmaCmEvent {
+  return { event, id, status, reason, param };
+}
+
+/** What the program is told; undefined where nothing, as the id or the request is gone. */
+function* eventOf(
+  channel: RdmaEventChannel,
+  next: CmEvent,
+): Steps<RdmaCmEvent | undefined> {
+  switch (next.kind) {
+    case "request":
+      return requestEvent(channel, next.endpoint);
+    case "sidr-request":
+      return sidrRequestEvent(channel, next.request);
+    case "rep": {
+      const id = channel.byEndpoint.get(next.endpoint);
+      return id && (yield* responseEvent(id, next.endpoint));
+    }
+    case "established": {
+      const id = channel.byEndpoint.get(next.endpoint);
+      return id && plain(id, "ESTABLISHED");
+    }
+    case "closed": {
+      const id = channel.byEndpoint.get(next.endpoint);
+      return id && (yield* closedEvent(id, next.endpoint));
+    }
+    case "sidr-answered":
+    case "sidr-timeout": {
+      const id = channel.byEndpoint.get(next.request);
+      return id && resolvedEvent(id, next.request);
+    }
+    case "timer": {
+      const id = channel.byEndpoint.get(next.of);
+      return id === undefined ? addressEvent(channel, next.of) : plain(id, "TIMEWAIT_EXIT");
+    }
+    case "ready": {
+      const id = [...channel.ids].find((each) => each === next.of);
+      const { status, reason } = next;
+      return id && plain(id, next.event, { status, reason });
+    }
+    case "reset":
+      return removeAll(channel);
+    case "ended":
+      return undefined;
+  }
+}
+
+/** The address that an id has asked for has no host. */
+function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | undefined {
+  const id = [...channel.ids].find((each) => each === of);
+  if (id?.state !== "addr-query") return undefined;
+  id.state = "addr-bound";
+  const reason = "no host of the rack has this address";
+  return plain(id, "ADDR_ERROR", { status: ETIMEDOUT, reason });
+}
+
+/** The RNIC has failed: DEVICE_REMOVAL for each id, as its objects are gone. */
+function removeAll(channel: RdmaEventChannel): RdmaCmEvent | undefined {
+  const ids = [...channel.ids].filter(({ state }) => state !== "device-removal");
+  const events = ids.map((id): CmEvent => {
+    id.state = "device-removal";
+    const status = 0, reason = "the RNIC has failed: its objects are gone";
+    return { kind: "ready", of: id, event: "DEVICE_REMOVAL", status, reason };
+  });
+  channel.events.unshift(...events);
+  return undefined;
+}
+
+function listenIdOf(channel: RdmaEventChannel, listener: object | undefined): RdmaId | undefined {
+  return listener && channel.byEndpoint.get(listener);
+}
+
+function requestEvent(channel: RdmaEventChannel, endpoint: CmEndpoint): RdmaCmEvent | undefined {
+  const listenId = listenIdOf(channel, endpoint.listener);
+  const { req, phase } = endpoint;
+  if (listenId === undefined || req === undefined || phase !== "req-received") return undefined;
+  const id = acceptingId(listenId, {
+    address: endpoint.peerAddress,
+    privateData: req.privateData,
+  });
+  id.endpoint = endpoint;
+  endpoint.sink = channel;
+  endpoint.timeWaitPs = timeWaitOf(req.primaryLocalAckTimeout || TRANSPORT.timeout);
+  channel.byEndpoint.set(endpoint, id);
+  const privateData = req.privateData.subarray(IP_HEADER_BYTES);
+  const { srq, localQpn: qpNum } = req;
+  // Until rdmaAccept says otherwise it is as the request has it.
+  id.param = offered(id);
+  const conn = { ...id.param, srq, qpNum, privateData };
+  return { ...plain(id, "CONNECT_REQUEST", { param: { conn } }), listenId };
+}
+
+function sidrRequestEvent(
+  channel: RdmaEventChannel,
+  request: SidrRequest,
+): RdmaCmEvent | undefined {
+  const listenId = listenIdOf(channel, request.listener);
+  if (listenId === undefined || request.phase !== "received") return undefined;
+  const { peerAddress: address, req: { privateData } } = request;
+  const id = acceptingId(listenId, { address, privateData });
+  id.sidr = request;
+  request.sink = channel;
+  channel.byEndpoint.set(request, id);
+  const ud = { privateData: privateData.subarray(IP_HEADER_BYTES), address };
+  return { ...plain(id, "CONNECT_REQUEST", { param: { ud } }), listenId };
+}
+
+/** The id of a request: bound to the port that it is for. */
+function acceptingId(
+  listenId: RdmaId,
+  { address, privateData }: { readonly address: number; readonly privateData: Uint8Array },
+): RdmaId {
+  const { channel, ps, retry, device, port } = listenId;
+  const id = makeId(channel, { ps, retry });
+  id.state = "connect";
+  id.port = port;
+  id.ends = ipEndsIn(privateData);
+  id.peer = { address, port: id.ends?.sourcePort ?? 0, host: hostAt(device, address) };
+  return id;
+}
+
+/** The REP has come: the queue pair goes to RTS and the RTU leaves, unless it is the program's. */
+function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | undefined> {
+  const { rep } = endpoint;
+  if (endpoint.phase !== "rep-received" || rep === undefined) return undefined;
+  const conn = {
+    privateData: rep.privateData,
+    responderResources: rep.initiatorDepth,
+    initiatorDepth: rep.responderResources,
+    rnrRetryCount: rep.rnrRetryCount,
+    srq: rep.srq,
+    qpNum: rep.localQpn,
+  };
+  if (id.qp === undefined) return plain(id, "CONNECT_RESPONSE", { param: { conn } });
+  const wrong = yield* bringUpId(id);
+  if (wrong === undefined && endpoint.phase === "rep-received") {
+    yield* sendRtu(id);
+    return plain(id, "ESTABLISHED", { param: { conn } });
+  }
+  // The other end has taken the connection back meanwhile: that event follows.
+  if (wrong === undefined) return undefined;
+  endpoint.sink = undefined;
+  yield* sendRej(id.device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
+  return plain(id, "CONNECT_ERROR", { status: -22, reason: `${wrong.errno}: ${wrong.reason}` });
+}
+
+function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | undefined> {
+  const { end, endedIn } = endpoint;
+  const stood = endedIn === "established" || endedIn === "dreq-sent";
+  if (id.state === "connect") id.state = "disconnect";
+  if (stood || end === undefined || end.kind === "disconnected") {
+    if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
+    return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the DREQ" });
+  }
+  yield* failQp(id);
+  if (end.kind === "timeout") {
+    const reason = `no answer to ${endpoint.retry.tries} requests`;
+    return plain(id, "UNREACHABLE", { status: ETIMEDOUT, reason });
+  }
+  const { reason: status, privateData } = end.message;
+  const param = { conn: { privateData } };
+  return plain(id, "REJECTED", { status, reason: rejectText(status), param });
+}
+
+/** The connection did not come about: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
+function* failQp({ qp }: RdmaId): Steps<void> {
+  if (qp === undefined || qp.life.state === "reset" || qp.life.state === "err") return;
+  yield* modifyQp(qp, { state: "err" });
+}
+
+/** Service ID resolution has ended: with a queue pair, a refusal, or the last time-out. */
+function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
+  if (rep === undefined) {
+    const reason = `no answer to ${retry.tries} requests`;
+    id.state = "route-resolved";
+    return plain(id, "UNREACHABLE", { status: ETIMEDOUT, reason });
+  }
+  const { status, privateData, qpn: qpNum, qKey } = rep;
+  if (status !== SIDR_STATUS.valid) {
+    id.state = "route-resolved";
+    const param = { ud: { privateData } };
+    return plain(id, "UNREACHABLE", { status, reason: sidrText(status), param });
+  }
+  const ud = { privateData, address: peerAddress, qpNum, qKey };
+  return plain(id, "ESTABLISHED", { param: { ud } });
+}

@@ -1,0 +1,399 @@
+/**
+ * librdmacm's ids and event channels: `rdma_create_id`, `rdma_bind_addr`, `rdma_listen`,
+ * `rdma_resolve_addr`, `rdma_resolve_route`, `rdma_create_qp`, `rdma_destroy_id`. An id goes through its
+ * states as in the kernel's `rdma_cm_state`; what happens to it is an event of its channel
+ * (`rdma_event.ts`). `rdma_connect.ts` connects and disconnects.
+ */
+import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
+import { SIDR_STATUS } from "../../../fabric/wire/roce/cm.ts";
+import type { Steps } from "../cpu/program.ts";
+import { verbError } from "../verbs/device.ts";
+import type { Pd, Qp, VerbError } from "../verbs/objects.ts";
+import { failed } from "../verbs/errors.ts";
+import { createQp, destroyQp, modifyQp } from "../verbs/queue_pair.ts";
+import { refuseInteger, refuseRetry } from "./check_options.ts";
+import { disconnectEndpoint, endListening } from "./cm_agent.ts";
+import type {
+  CmEndpoint,
+  CmListener,
+  CmOutput,
+  CmRetry,
+  CmSink,
+  RdmaCmEventType,
+  SidrRequest,
+} from "./cm_state.ts";
+import { type ConnectionQp, emit, prepareQp, randomPsn, RETRY, wakeCm } from "./connection.ts";
+import type { CmDevice } from "./gsi.ts";
+import { type IpEnds, type PortSpace, serviceIdOfPort } from "./ip_header.ts";
+import { answerService, cancelService, REFUSED } from "./sidr.ts";
+
+/** As the kernel's `rdma_cm_state`. */
+export type RdmaIdState =
+  | "idle"
+  | "addr-bound"
+  | "addr-query"
+  | "addr-resolved"
+  | "route-resolved"
+  | "connect"
+  | "listen"
+  | "disconnect"
+  | "device-removal"
+  | "destroyed";
+
+/** `rdma_event_channel`: events of its ids, in their order. */
+export interface RdmaEventChannel extends CmSink {
+  readonly device: CmDevice;
+  readonly ids: Set<RdmaId>;
+  readonly byEndpoint: Map<object, RdmaId>;
+  isAlive: boolean;
+}
+
+/** What `rdma_conn_param` says; absent fields are as librdmacm has them without it. */
+export interface RdmaConnParam {
+  /** At most 56 B to connect, 196 B to accept; UD: 180 B and 136 B. */
+  readonly privateData?: Uint8Array;
+  /** READs and atomics that this end answers, and that it asks for, at a time: at most 16. */
+  readonly responderResources?: number;
+  readonly initiatorDepth?: number;
+  readonly retryCount?: number;
+  readonly rnrRetryCount?: number;
+  /** Of a queue pair that the id does not have: its number, and whether it has an SRQ. */
+  readonly qpNum?: number;
+  readonly srq?: boolean;
+}
+
+/** `rdma_cm_id`. Only the functions of this folder change it. */
+export interface RdmaId {
+  readonly device: CmDevice;
+  readonly channel: RdmaEventChannel;
+  readonly ps: PortSpace;
+  readonly retry: CmRetry;
+  state: RdmaIdState;
+  qp: Qp | undefined;
+  /** Local port; 0: none. */
+  port: number;
+  /** Address, port and name of the other end; 0 and "": none. */
+  peer: { readonly address: number; readonly port: number; readonly host: string };
+  endpoint: CmEndpoint | undefined;
+  sidr: SidrRequest | undefined;
+  listener: CmListener | undefined;
+  /** The ends as a request has named them. */
+  ends: IpEnds | undefined;
+  param: RdmaConnParam;
+  /** The first PSN that this end expects. */
+  readonly rqPsn: number;
+  /** Events that are not acknowledged. */
+  unacknowledged: number;
+}
+
+const NO_PEER = { address: 0, port: 0, host: "" } as const;
+/** Ports that `rdma_bind_addr` draws for port 0 (Linux: ip_local_port_range). */
+const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
+const PORT_MAX = 0xffff;
+/** Linux: `net.rdma_ucm.max_backlog`. */
+const BACKLOG_MAX = 1024;
+/** UD queue pairs of ids (RDMA_UDP_QKEY of Linux). */
+export const RDMA_UDP_QKEY = 0x0123_4567;
+/** ETIMEDOUT, as an event's negative status has it. */
+export const ETIMEDOUT = -110;
+
+/** `rdma_create_event_channel`. */
+export function rdmaCreateEventChannel(device: CmDevice): RdmaEventChannel {
+  const { agent } = device.cm;
+  const { program } = device.cpu;
+  const channel: RdmaEventChannel = {
+    device,
+    program,
+    signal: `rdma-cm:${program}/${agent.nextChannel++}`,
+    events: [],
+    ids: new Set(),
+    byEndpoint: new Map(),
+    isAlive: true,
+  };
+  agent.channels.add(channel);
+  return channel;
+}
+
+/** `rdma_destroy_event_channel`. EBUSY while it has ids. */
+export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | undefined {
+  if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone already");
+  if (channel.ids.size > 0) {
+    return verbError("EBUSY", `The event channel has ${channel.ids.size} ids: expected none`);
+  }
+  channel.isAlive = false;
+  channel.device.cm.agent.channels.delete(channel);
+  return undefined;
+}
+
+export interface RdmaIdOptions {
+  /** RDMA_PS_TCP, for RC and UC, or RDMA_PS_UDP, for UD. */
+  readonly ps: PortSpace;
+  /** How long and how often its messages are repeated; three times 500 µs by default. */
+  readonly retry?: Partial<CmRetry>;
+}
+
+/** `rdma_create_id`. EINVAL for another port space or time-outs out of range. */
+export function rdmaCreateId(
+  channel: RdmaEventChannel,
+  { ps, retry }: RdmaIdOptions,
+): RdmaId | VerbError {
+  if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone");
+  if (ps !== "tcp" && ps !== "udp") {
+    return verbError("EINVAL", `The port space is ${String(ps)}: expected tcp or udp`);
+  }
+  const wrong = refuseRetry(retry);
+  if (wrong !== undefined) return verbError("EINVAL", wrong);
+  return makeId(channel, { ps, retry: { ...RETRY, ...retry } });
+}
+
+export function makeId(
+  channel: RdmaEventChannel,
+  { ps, retry }: { readonly ps: PortSpace; readonly retry: CmRetry },
+): RdmaId {
+  const id: RdmaId = {
+    device: channel.device,
+    channel,
+    ps,
+    retry,
+    state: "idle",
+    qp: undefined,
+    port: 0,
+    peer: NO_PEER,
+    endpoint: undefined,
+    sidr: undefined,
+    listener: undefined,
+    ends: undefined,
+    param: {},
+    rqPsn: randomPsn(channel.device),
+    unacknowledged: 0,
+  };
+  channel.ids.add(id);
+  return id;
+}
+
+/** EINVAL where the id is not in one of these states. */
+export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError | undefined {
+  if (expected.includes(id.state)) return undefined;
+  return verbError("EINVAL", `The id is in state ${id.state}: expected ${expected.join(" or ")}`);
+}
+
+/** `rdma_bind_addr`: port 0 draws one. EBUSY for a port that another id of the host listens on. */
+export function rdmaBindAddr(
+  id: RdmaId,
+  { port }: { readonly port: number },
+): VerbError | undefined {
+  const wrong = refuseState(id, "idle") ?? refusePort(port);
+  if (wrong !== undefined) return wrong;
+  if (id.device.cm.agent.listeners.has(serviceIdOfPort(id.ps, port))) {
+    return verbError("EBUSY", `Another program listens on port ${port} of ${id.ps}`);
+  }
+  id.port = port === 0 ? ephemeralPort(id) : port;
+  id.state = "addr-bound";
+  return undefined;
+}
+
+function refusePort(port: number, least = 0): VerbError | undefined {
+  const wrong = refuseInteger("The port", port, { least, most: PORT_MAX });
+  return wrong === undefined ? undefined : verbError("EINVAL", wrong);
+}
+
+/** The next port, in turn, on which no id listens. */
+function ephemeralPort({ device: { cm: { agent } }, ps }: RdmaId): number {
+  const { first, last } = EPHEMERAL;
+  for (;;) {
+    const port = first + agent.nextPort++ % (last - first + 1);
+    if (!agent.listeners.has(serviceIdOfPort(ps, port))) return port;
+  }
+}
+
+/**
+ * `rdma_listen`: requests are events CONNECT_REQUEST, each with an id of its own. At most `backlog` of
+ * them wait to be taken (0: 1024); a further one is dropped, and its sender repeats it.
+ */
+export function rdmaListen(
+  id: RdmaId,
+  { backlog = 0 }: { readonly backlog?: number } = {},
+): VerbError | undefined {
+  const { device, channel, ps, retry } = id;
+  const range = refuseInteger("The backlog", backlog, { least: 0, most: BACKLOG_MAX });
+  if (range !== undefined) return verbError("EINVAL", range);
+  if (id.state === "idle") rdmaBindAddr(id, { port: 0 });
+  const wrong = refuseState(id, "addr-bound");
+  if (wrong !== undefined) return wrong;
+  const { listeners } = device.cm.agent;
+  const serviceId = serviceIdOfPort(ps, id.port);
+  if (listeners.has(serviceId)) {
+    return verbError("EBUSY", `Another program listens on port ${id.port} of ${ps}`);
+  }
+  const { program, signal, events } = channel;
+  id.listener = {
+    serviceId,
+    program,
+    signal,
+    retry,
+    events,
+    backlog: backlog === 0 ? BACKLOG_MAX : backlog,
+    ...(ps === "udp" && { datagrams: true as const }),
+  };
+  channel.byEndpoint.set(id.listener, id);
+  listeners.set(serviceId, id.listener);
+  id.state = "listen";
+  return undefined;
+}
+
+export interface ResolveAddrOptions {
+  /** Name of a host, or its IPv4 address. */
+  readonly to: string | number;
+  readonly port: number;
+  /** After which an address that no host has is an error; 2 ms by default. */
+  readonly timeoutPs?: Time;
+}
+
+const RESOLVE_PS: Time = 2 * PS_PER_MS;
+const RESOLVE_MAX_PS: Time = 3_600_000 * PS_PER_MS;
+
+/**
+ * `rdma_resolve_addr`: event ADDR_RESOLVED, or ADDR_ERROR (ETIMEDOUT) where no host of the rack has the
+ * address. Neighbours are static: a host without power is resolved, as from ARP's cache, and `rdmaConnect`
+ * gets UNREACHABLE. ENOENT for a name that no host has.
+ */
+export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbError | undefined {
+  const { to, port, timeoutPs = RESOLVE_PS } = options;
+  const { device: { cpu, cm: { agent } }, channel } = id;
+  const range = refuseInteger("timeoutPs", timeoutPs, { least: 1, most: RESOLVE_MAX_PS });
+  if (range !== undefined) return verbError("EINVAL", range);
+  const wrong = refuseState(id, "idle", "addr-bound") ?? refusePort(port, 1);
+  if (wrong !== undefined) return wrong;
+  const hosts = Object.entries(cpu.addresses);
+  const found = hosts.find(([name, address]) => name === to || address === to);
+  if (found === undefined && typeof to !== "number") {
+    const names = hosts.map(([name]) => name).join(", ");
+    return verbError("ENOENT", `No host is called ${String(to)}: expected one of ${names}`);
+  }
+  const address = found?.[1] ?? to;
+  const badAddress = refuseInteger("The address", address, { least: 0, most: 0xffff_ffff });
+  if (badAddress !== undefined) return verbError("EINVAL", badAddress);
+  if (id.state === "idle") rdmaBindAddr(id, { port: 0 });
+  id.peer = { address: Number(address), port, host: found?.[0] ?? "" };
+  if (found !== undefined) {
+    id.state = "addr-resolved";
+    ready(id, "ADDR_RESOLVED");
+    return undefined;
+  }
+  id.state = "addr-query";
+  agent.timers.push({
+    at: cpu.now + timeoutPs,
+    sink: channel,
+    event: { kind: "timer", of: id },
+  });
+  agent.stirred = true;
+  wakeCm(id.device);
+  return undefined;
+}
+
+/**
+ * `rdma_resolve_route`: event ROUTE_RESOLVED. RoCE asks no subnet manager, so that it cannot fail
+ * (Linux: `cma_resolve_iboe_route`).
+ */
+export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
+  const wrong = refuseState(id, "addr-resolved");
+  if (wrong !== undefined) return wrong;
+  id.state = "route-resolved";
+  ready(id, "ROUTE_RESOLVED");
+  return undefined;
+}
+
+/** Puts an event that needs no message into the id's channel. */
+export function ready(
+  id: RdmaId,
+  event: RdmaCmEventType,
+  { status = 0, reason = "" }: { readonly status?: number; readonly reason?: string } = {},
+): void {
+  id.channel.events.push({ kind: "ready", of: id, event, status, reason });
+  id.device.cpu.signal(id.channel.signal);
+}
+
+export type RdmaQpOptions = Omit<ConnectionQp, "pd" | "type"> & {
+  readonly type?: "rc" | "uc" | "ud";
+};
+
+/**
+ * `rdma_create_qp`: a queue pair of the id, in INIT, where receives can be posted; a UD one in RTS. RC by
+ * default, UD in the port space udp. EINVAL where the id has one, or for a type of the other port space.
+ */
+export function* rdmaCreateQp(
+  id: RdmaId,
+  pd: Pd,
+  options: RdmaQpOptions,
+): Steps<Qp | VerbError> {
+  const { ps } = id;
+  const { type = ps === "udp" ? "ud" : "rc" } = options;
+  if (id.state === "destroyed") return verbError("EINVAL", "The id is gone");
+  if (id.qp !== undefined) return verbError("EINVAL", `The id has queue pair ${id.qp.qpn} already`);
+  if ((type === "ud") !== (ps === "udp")) {
+    const expected = ps === "udp" ? "ud" : "rc or uc";
+    return verbError(
+      "EINVAL",
+      `The queue pair is ${type}: expected ${expected} in port space ${ps}`,
+    );
+  }
+  const qp = type === "ud"
+    ? yield* readyDatagrams(pd, options)
+    : yield* prepareQp({ ...options, pd, type });
+  if (!failed(qp)) id.qp = qp;
+  return qp;
+}
+
+function* readyDatagrams(pd: Pd, options: RdmaQpOptions): Steps<Qp | VerbError> {
+  const qp = yield* createQp(pd, { ...options, type: "ud" });
+  if (failed(qp)) return qp;
+  const wrong = (yield* modifyQp(qp, { state: "init", qKey: RDMA_UDP_QKEY })) ??
+    (yield* modifyQp(qp, { state: "rtr" })) ??
+    (yield* modifyQp(qp, { state: "rts", sqPsn: 0 }));
+  if (wrong === undefined) return qp;
+  yield* destroyQp(qp);
+  return wrong;
+}
+
+/** `rdma_destroy_qp`. */
+export function* rdmaDestroyQp(id: RdmaId): Steps<VerbError | undefined> {
+  const { qp } = id;
+  if (qp === undefined) return verbError("EINVAL", "The id has no queue pair");
+  const wrong = yield* destroyQp(qp);
+  // Of a card that has failed it is gone all the same.
+  if (wrong === undefined || wrong.errno === "ENOENT") id.qp = undefined;
+  return wrong;
+}
+
+/**
+ * `rdma_destroy_id`, in any state: listening ends, a connection gets its DREQ, one that is being made a
+ * REJ. EBUSY while the id has a queue pair, or events that are not acknowledged.
+ */
+export function* rdmaDestroyId(id: RdmaId): Steps<VerbError | undefined> {
+  const { device, channel, endpoint, sidr, listener, qp, unacknowledged } = id;
+  if (id.state === "destroyed") return verbError("EINVAL", "The id is gone already");
+  if (qp !== undefined) {
+    return verbError("EBUSY", `The id has queue pair ${qp.qpn}: expected rdmaDestroyQp before`);
+  }
+  if (unacknowledged > 0) {
+    const count = `${unacknowledged} events of the id are not acknowledged`;
+    return verbError("EBUSY", `${count}: expected rdmaAckCmEvent before`);
+  }
+  const { agent } = device.cm;
+  const output: CmOutput = { send: [], signals: new Set() };
+  const context = { now: device.cpu.now, output };
+  id.state = "destroyed";
+  if (listener !== undefined) endListening(agent, listener, context);
+  if (endpoint !== undefined) {
+    endpoint.sink = undefined;
+    disconnectEndpoint(agent, endpoint, context);
+    wakeCm(device);
+  }
+  if (sidr?.phase === "received") {
+    answerService(agent, sidr, { ...REFUSED, status: SIDR_STATUS.rejected, ...context });
+  } else if (sidr?.phase === "sent") cancelService(agent, sidr);
+  channel.ids.delete(id);
+  for (const key of [endpoint, sidr, listener]) if (key) channel.byEndpoint.delete(key);
+  yield* emit(device, output);
+  return undefined;
+}

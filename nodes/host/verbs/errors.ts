@@ -1,0 +1,41 @@
+/** What a refused verb returns, and what programs do with it. Own programs are bundled with this file. */
+import type { Errno, VerbError } from "./objects.ts";
+
+export function verbError(errno: Errno, reason: string): VerbError {
+  return { errno, reason };
+}
+
+/** Whether a verb's result is an error. */
+export function failed<T>(answer: T | VerbError): answer is VerbError {
+  return typeof answer === "object" && answer !== null && "errno" in answer;
+}
+
+/** An error of a verb that the program cannot handle: ends the program, not the host. */
+export class ProgramError extends Error {
+  override readonly name = "ProgramError";
+}
+
+/** What the compiler says of `must(regMr(…))`, whose steps are not done without `yield*`. */
+type Done<T> = T extends Generator<unknown, unknown, never>
+  ? "write yield* in front of the call: must(yield* regMr(…))"
+  : unknown;
+
+/**
+ * The result of a verb, or a thrown {@link ProgramError}: for programs that would give up. A call that
+ * returns steps is done by `yield*` alone: `must(yield* regMr(…))`.
+ * @throws ProgramError with errno and reason of an error, and for steps without `yield*`.
+ */
+export function must<T>(answer: T & Done<T>): Exclude<T, VerbError> {
+  if (failed<unknown>(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
+  if (isSteps(answer)) {
+    throw new ProgramError(
+      "EINVAL: must was given a call that was not awaited: write yield* in front of the call",
+    );
+  }
+  return answer as Exclude<T, VerbError>;
+}
+
+/** Whether it is the steps of a call, and not their result. */
+function isSteps(value: unknown): boolean {
+  return Object.prototype.toString.call(value) === "[object Generator]";
+}

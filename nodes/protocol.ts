@@ -1,0 +1,152 @@
+/**
+ * The door for a protocol of one's own: all that its file imports, as `rackmesh`. What is not here may
+ * change at any time. The verbs themselves come with the program's context, as `device.verbs`.
+ *
+ *     import { IBV_ACCESS_LOCAL_WRITE, must, type ProgramContext, type Steps } from "rackmesh";
+ *
+ *     export default function* protocol({ cpu, device }: ProgramContext): Steps<void> {
+ *       const { allocPd, regMr } = device.verbs;
+ *       const buffer = cpu.allocate(4096), access = IBV_ACCESS_LOCAL_WRITE;
+ *       const mr = must(yield* regMr(allocPd(device), buffer, { access }));
+ *     }
+ */
+// deno-lint-ignore-file rackmesh/no-barrel -- the one door of the project (`imports` in deno.json)
+
+// A program, its core, and memory.
+export type { Program, ProgramContext, ProgramCpu, ThreadContext } from "./host/program_context.ts";
+export type {
+  Cpu,
+  Measurement,
+  Region,
+  Source,
+  Steps,
+  Threads,
+  Wait,
+  Wake,
+} from "./host/cpu/program.ts";
+export type { Buffer } from "./host/memory/address_map.ts";
+export { sizeOption, timeOption } from "./host/own_options.ts";
+export {
+  formatTime,
+  NEVER,
+  PS_PER_MS,
+  PS_PER_NS,
+  PS_PER_S,
+  PS_PER_US,
+  type Time,
+} from "../fabric/base/time.ts";
+export type { AuditRecord } from "../fabric/audit.ts";
+export { type LatencySummary, summarize } from "./host/programs/common/summary.ts";
+
+// Recovery after a power failure, and what must hold then.
+export type {
+  Check,
+  CrashedHost,
+  CrashView,
+  Recover,
+  RecoveryContext,
+  RecoveryCpu,
+  Reported,
+} from "./host/recovery/protocol.ts";
+
+// Verbs: errors, flags, objects, and the arguments of calls.
+export { failed, must, ProgramError } from "./host/verbs/errors.ts";
+export {
+  type AccessFlags,
+  type AdviseFlags,
+  type FlushFlags,
+  IBV_ACCESS_FLUSH_GLOBAL,
+  IBV_ACCESS_FLUSH_PERSISTENT,
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_MW_BIND,
+  IBV_ACCESS_ON_DEMAND,
+  IBV_ACCESS_RELAXED_ORDERING,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_ACCESS_ZERO_BASED,
+  IBV_ADVISE_MR_FLAG_FLUSH,
+  IBV_FLUSH_GLOBAL,
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_FENCE,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  IBV_SEND_SOLICITED,
+  IBV_WC_GRH,
+  IBV_WC_WITH_IMM,
+  IBV_WC_WITH_INV,
+  RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE,
+  RACKMESH_ACCESS_REMOTE_WRITE_VERIFY,
+  RACKMESH_WC_VERIFY,
+  type SendFlags,
+  type WcFlags,
+} from "./host/verbs/flags.ts";
+export type { OpenDevice, Verbs } from "./host/verbs.ts";
+export type {
+  Ah,
+  CompChannel,
+  Cq,
+  Errno,
+  FlushRequest,
+  InlineRule,
+  Mr,
+  Mw,
+  MwBind,
+  MwBindInfo,
+  Pd,
+  PostError,
+  Qp,
+  QpCaps,
+  ReceiveOpcode,
+  RecvRequest,
+  SendRequest,
+  Srq,
+  SrqOptions,
+  UdDestination,
+  VerbError,
+  VerifyRequest,
+  WorkCompletion,
+} from "./host/verbs/objects.ts";
+export type { CqOptions, WaitOptions } from "./host/verbs/completion_queue.ts";
+export type {
+  Advice,
+  MemoryAdvice,
+  RegionObject,
+  RegionOptions,
+  Reregistration,
+} from "./host/verbs/memory_region.ts";
+export type { QpInfo, QpOptions, QpSize } from "./host/verbs/queue_pair.ts";
+export type { AhOptions } from "./host/verbs/address_handle.ts";
+export type { BindOptions } from "./host/verbs/post.ts";
+export type { WorkBatch } from "./host/verbs/work_batch.ts";
+export type { DirtyRange } from "./host/verbs/persist_ranges.ts";
+export type { QueueFill } from "./host/verbs/queue_fill.ts";
+export type { Sge } from "../fabric/wire/host_bus/wqe.ts";
+export type { WcStatus } from "../fabric/wire/host_bus/cqe.ts";
+export type {
+  QpAttributes,
+  QpState,
+  QpType,
+  RnicEvent,
+  WindowType,
+} from "../fabric/wire/host_bus/rnic_command.ts";
+
+// Connections.
+export type { Connection, ConnectionQp, Refusal, Transport } from "./host/cm/connection.ts";
+export type { ConnectOptions, PathMtu } from "./host/cm/connect.ts";
+export type { AcceptOptions, ConnectRequest, Listener, ListenerEvent } from "./host/cm/listen.ts";
+export type {
+  RdmaConnParam,
+  RdmaEventChannel,
+  RdmaId,
+  RdmaIdOptions,
+  RdmaIdState,
+  RdmaQpOptions,
+  ResolveAddrOptions,
+} from "./host/cm/rdma_id.ts";
+export type { RdmaCmEvent, RdmaUdParam } from "./host/cm/rdma_event.ts";
+export type { RdmaCmEventType } from "./host/cm/cm_state.ts";
+
+// Hints.
+export type { HintEntry, HintGroup, HintMessage } from "../fabric/wire/roce/hint.ts";
+export { HINT_KINDS } from "../fabric/wire/roce/hint_eth.ts";

@@ -1,0 +1,44 @@
+/**
+ * Loopback: frames to the card's own address, which it turns round inside. What sends and what receives does
+ * all that it does with other frames, in the same time; no packet appears at the port, no port counter has it
+ * (rdmamojo.com, "Loopback messages in RDMA"). [choice] The way inside takes no time of its own, and the
+ * transmitter gives it one frame after the other at the port's rate, between those to the wire: no published
+ * figure of the way alone is known. RPerf (ISPASS '20) takes a loopback's time for that of the card and its host,
+ * without the network.
+ */
+import { wireBytes } from "../../../fabric/link/link.ts";
+import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
+import type { Frame } from "../../../fabric/node.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { Device } from "../state/device.ts";
+
+export function isOwn({ plan }: Device, packet: RocePacket): boolean {
+  return packet.destinationAddress === plan.address >>> 0;
+}
+
+/** Sends a frame to this card's own receiving module. @returns when the transmitter is free again. */
+export function loopFrame(device: Device, frame: Frame, departAt: Time): Time {
+  const { counters, plan, transmitter, out } = device;
+  counters.loopbackFrames++;
+  counters.loopbackBytes += frame.bytes.length;
+  const startPs = Math.max(departAt, transmitter.freeAt, transmitter.loopedUntil);
+  const endPs = startPs + transferTime(wireBytes(frame), plan.bitsPerSecond);
+  const span = { startPs, endPs };
+  transmitter.looped.push({ frame, span });
+  transmitter.loopedUntil = endPs;
+  out.looped?.("sent", frame, span);
+  return endPs;
+}
+
+/** The next frame that has come back by now. */
+export function takeLooped({ transmitter: { looped }, now, out }: Device): Frame | undefined {
+  const first = looped.peek();
+  if (first === undefined || first.span.endPs > now) return undefined;
+  looped.shift();
+  out.looped?.("received", first.frame, first.span);
+  return first.frame;
+}
+
+export function loopbackWakeAt({ transmitter: { looped } }: Device): Time {
+  return looped.peek()?.span.endPs ?? NEVER;
+}
