@@ -118,12 +118,12 @@ function* write(
 ): Steps<void> {
   const { postSend, sge, must } = device.verbs;
   const { mr, from, length, at } = what;
-  const va = way.va + at;
+  const { rkey } = way, va = way.va + at;
   const back = sge(mr, mr.length - 8, 1);
   must(
     yield* postSend(way.qp, [
-      { opcode: "write", sendFlags: 0, sges: [sge(mr, from, length)], remote: { ...way, va } },
-      { opcode: "read", sges: [back], remote: { ...way, va: va + length - 1 } },
+      { opcode: "write", sendFlags: 0, sges: [sge(mr, from, length)], remote: { va, rkey } },
+      { opcode: "read", sges: [back], remote: { va: va + length - 1, rkey } },
     ]),
   );
 }
