@@ -98,7 +98,14 @@ describe("Loopback", () => {
       const { frames } = runOn(function* (context) {
         const { cpu, device: { verbs: v } } = context;
         const { pd, cq, from, to } = yield* objects(context);
-        const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+        const plan = {
+          type: "rc",
+          sendCq: cq,
+          recvCq: cq,
+          maxSendWr: 8,
+          maxRecvWr: 8,
+          sqSigAll: true,
+        } as const;
         const one = v.must(yield* v.createQp(pd, plan)),
           other = v.must(yield* v.createQp(pd, plan));
         yield* connectTo(context, one, other.qpn);
@@ -128,7 +135,14 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, qp, qp.qpn);
       const remote = { va: to.address, rkey: to.rkey };
@@ -143,7 +157,14 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, one, other.qpn);
       yield* connectTo(context, other, one.qpn);
@@ -158,7 +179,14 @@ describe("Loopback", () => {
     const { frames } = runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "ud", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "ud",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qps = [
         v.must(yield* v.createQp(pd, plan)),
         v.must(yield* v.createQp(pd, plan)),
@@ -194,7 +222,7 @@ describe("Loopback", () => {
           const { cpu, device } = context;
           const { verbs: v } = device;
           const { pd, cq, from, to: region } = yield* objects(context);
-          const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+          const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
           if (own === to) {
             const listener = v.must(v.listen(device, "loop"));
             cpu.spawn("server", function* (inner) {

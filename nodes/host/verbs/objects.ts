@@ -30,7 +30,10 @@ export interface VerbError {
   readonly reason: string;
 }
 
-/** When data is inlined in the WQE instead of being fetched by DMA (Q-02). */
+/**
+ * When data is inlined in the WQE instead of being fetched by DMA (Q-02), besides requests with IBV_SEND_INLINE: a
+ * driver that does so by itself (`size`, `type`) is this card's own, and libibverbs knows none.
+ */
 export type InlineRule =
   /** Every payload of at most `bytes`. */
   | { readonly by: "size"; readonly bytes: number }
@@ -42,7 +45,7 @@ export type InlineRule =
 export interface DeviceOptions {
   /** Q-06: a doorbell contains the queue number only, or the write pointer as well. */
   readonly doorbell?: "number" | "pointer";
-  /** Q-02: the default of queue pairs. Size threshold 220 B by default. */
+  /** Q-02: the default of queue pairs; `program` by default. */
   readonly inline?: InlineRule;
   /** Which WQEs go with their doorbell: the default of queue pairs, instead of the host's. */
   readonly blueFlame?: BlueFlame;
@@ -374,8 +377,11 @@ export interface QpCaps {
   readonly maxRecvWr: number;
   readonly maxSendSge: number;
   readonly maxRecvSge: number;
-  readonly maxInline: number;
+  /** max_inline_data as granted: what fits into the WQEs of such a queue pair, at least what was asked for. */
+  readonly maxInlineData: number;
   readonly inline: InlineRule;
+  /** sq_sig_all: every send is signaled. */
+  readonly sqSigAll: boolean;
   readonly blueFlame: BlueFlame;
   readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
@@ -390,9 +396,7 @@ export interface SendRequest {
   readonly wrId?: number;
   /** The payload, or the buffer for the response of a READ or an atomic. */
   readonly sges?: readonly Sge[];
-  /** Q-02: inline (true, as IBV_SEND_INLINE) or fetched by DMA (false), overriding the rule. */
-  readonly inline?: boolean;
-  /** IBV_SEND_… by `|`; {@link IBV_SEND_SIGNALED} by default. */
+  /** IBV_SEND_… by `|`; none by default. */
   readonly sendFlags?: SendFlags;
   /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;
