@@ -23,6 +23,32 @@ export function allocate(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
+const KEPT_SLAB_BYTES = 1024;
+let keptSlab = new ArrayBuffer(KEPT_SLAB_BYTES);
+let keptUsed = 0;
+
+/**
+ * {@link allocate} for bytes that may be kept as long as the run lasts, such as lines of a cache: a slab of theirs
+ * holds sixteen lines of 64 B, so that one that stays keeps little of what has gone.
+ */
+export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
+  if (length > KEPT_SLAB_BYTES) return new Uint8Array(length);
+  if (keptUsed + length > KEPT_SLAB_BYTES) {
+    keptSlab = new ArrayBuffer(KEPT_SLAB_BYTES);
+    keptUsed = 0;
+  }
+  const bytes = new Uint8Array(keptSlab, keptUsed, length);
+  keptUsed = (keptUsed + length + 7) & ~7;
+  return bytes;
+}
+
+/** A copy, like `slice`, allocated by {@link allocateKept}. */
+export function keptCopyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const copy = allocateKept(bytes.length);
+  copy.set(bytes);
+  return copy;
+}
+
 /** A view that covers exactly these bytes. */
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

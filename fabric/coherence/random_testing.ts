@@ -6,6 +6,7 @@
  * Its judges stand outside of the tables: {@link judgeByte} for values, {@link checkCopies} for copies at each
  * instant, and the count of answers.
  */
+import { viewOf } from "../base/slab.ts";
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { faultsOf } from "./faults_testing.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
@@ -294,7 +295,7 @@ class Run {
       const data = answer?.answer.data;
       const isAdd = (access.change as LineChange | undefined)?.kind === "add";
       return access.line === line && isAdd && data instanceof Uint8Array
-        ? [new DataView(data.buffer).getBigUint64(COUNTER, true)]
+        ? [viewOf(data).getBigUint64(COUNTER, true)]
         : [];
     }).sort((a, b) => Number(a - b));
     const wrong = counts.findIndex((count, index) => count !== BigInt(index));

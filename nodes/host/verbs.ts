@@ -53,7 +53,15 @@ import {
   getChannelEvent,
   getCqEvent,
 } from "./verbs/comp_channel.ts";
-import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import {
+  endPoll,
+  nextPoll,
+  startPoll,
+  wcFlags,
+  wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
+} from "./verbs/extended_cq.ts";
 import { openEventQueue } from "./verbs/event_queue.ts";
 import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
@@ -102,6 +110,20 @@ import {
   queryQp,
   resizeQp,
 } from "./verbs/queue_pair.ts";
+import {
+  getDeviceList,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+} from "./verbs/query/query_device.ts";
+import {
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryPort,
+  queryQpDataInOrder,
+} from "./verbs/query/query_port.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device, DeviceOptions } from "./verbs/objects.ts";
@@ -131,6 +153,8 @@ const verbs = {
   nextPoll,
   endPoll,
   wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
   wcFlags,
   createCompChannel,
   destroyCompChannel,
@@ -202,6 +226,16 @@ const verbs = {
   rdmaGetCmEvent,
   rdmaAckCmEvent,
   rdmaEventsOf,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+  getDeviceList,
+  queryPort,
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryQpDataInOrder,
   failed,
   refused,
   must,

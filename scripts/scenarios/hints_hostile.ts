@@ -251,7 +251,7 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
     // The tenant's queue pairs, by true numbers, and any.
     case "others":
       return [
-        announce(round, [{ ...tenant, entries: [entryOf(tenant)] }]),
+        announce(round, [{ ...endsOf(tenant), entries: [entryOf(tenant)] }]),
         announce(round, [{ ...ends, destQpn: draw(2 ** 24), entries: [entryOf(own)] }]),
       ];
     // All of its memory, and pages that do not lie together, so that each is a page request.
@@ -278,6 +278,10 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
       ];
     }
   }
+}
+
+function endsOf({ sourceQpn, destQpn }: Target): Pick<HintGroup, "sourceQpn" | "destQpn"> {
+  return { sourceQpn, destQpn };
 }
 
 function entryOf({ va, rkey }: Pick<Target, "va" | "rkey">): HintEntry {

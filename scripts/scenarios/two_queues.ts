@@ -136,7 +136,7 @@ function* write(
 ): Steps<void> {
   const { postSend, sge, must } = device.verbs;
   const { mr, from, length, at } = what;
-  const va = way.va + at;
+  const { rkey } = way, va = way.va + at;
   const back = sge(mr, mr.length - 8, 1);
   must(
     yield* postSend(way.qp, [
@@ -145,13 +145,13 @@ function* write(
         // A card takes up to 220 B with the WQE: the tail, and short records.
         sendFlags: length <= MAX_INLINE ? IBV_SEND_INLINE : 0,
         sges: [sge(mr, from, length)],
-        remote: { ...way, va },
+        remote: { va, rkey },
       },
       {
         opcode: "read",
         sendFlags: IBV_SEND_SIGNALED,
         sges: [back],
-        remote: { ...way, va: va + length - 1 },
+        remote: { va: va + length - 1, rkey },
       },
     ]),
   );

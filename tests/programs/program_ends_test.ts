@@ -155,7 +155,7 @@ describe("a missing yield*", () => {
       "export default function* ({ cpu }) {\n  cpu.sleep(1000);\n  yield* cpu.settle();\n}\n";
     fails(
       await run("sleepless", { a }),
-      /FAIL programs-run-through: ends: a: sleep at sleepless-a\.ts:2:7 did nothing: found no yield\*/,
+      /FAIL programs-run-through: ends: a: the call of sleep at sleepless-a\.ts:2:7 was not awaited: write yield\*/,
     );
   });
 });

@@ -87,6 +87,8 @@ export interface RdmaRun {
   readonly sent: string[];
   /** Frames that cards have sent at their ports. */
   readonly atPort: { readonly count: number };
+  /** The CM's frames, in the order of `sent`. */
+  readonly frames: readonly Uint8Array<ArrayBuffer>[];
 }
 
 /**
@@ -104,6 +106,7 @@ export function runRdma(
 ): RdmaRun {
   const sent: string[] = [];
   const atPort = { count: 0 };
+  const frames: Uint8Array<ArrayBuffer>[] = [];
   const see = (seen: Observation) => {
     const isSent = seen.kind === "sent" || (seen.kind === "looped" && seen.end === "sent");
     if (!isSent || seen.frame === undefined) return;
@@ -112,6 +115,7 @@ export function runRdma(
     const packet = decodePacket(seen.frame);
     if (kind !== "rnic" || isRefusal(packet) || packet.bth.destQpn !== GSI_QPN) return;
     sent.push(`${name[0]} ${decodeCm(packet.payload)?.type}`);
+    frames.push(seen.frame);
   };
   const programOf = (name: string, body: (side: RdmaSide) => Steps<void>): Program =>
     function* (context) {
@@ -140,5 +144,5 @@ faults: [${faults.join(", ")}]
   const ends = rack.reported("end").map(String).sort();
   assert.ok(ends.includes("client"), "the client comes to its end");
   if (faults.length === 0) assert.deepEqual(ends, ["client", "server"]);
-  return { rack, sent, atPort };
+  return { rack, sent, atPort, frames };
 }

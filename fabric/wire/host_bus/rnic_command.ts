@@ -189,8 +189,16 @@ export type WindowType = Checked<typeof windowType>;
 
 const COMMANDS = {
   "init": { spaces, persistence },
+  /** What the card's resources allow (mlx5: QUERY_HCA_CAP). */
+  "query-device": {},
+  /** The network port: its cable and its rate. */
+  "query-port": {},
+  /** The card's clock, which completions of a queue with `timestamps` have. */
+  "query-clock": {},
   "create-cq": {
     ring,
+    /** Its entries have the time at which they were written. */
+    timestamps: { optional: flag },
     vector: (value): value is number | null => value === null || isCount(value),
   },
   /**
@@ -318,6 +326,25 @@ const OK_REPLIES = {
     mtu: count,
     kept: { optional: count },
   },
+  "query-device": {
+    /** Numbers of queues: a queue pair takes two of its own, one with a shared queue; other queues one. */
+    queues: count,
+    /** Keys of regions and windows together. */
+    keys: count,
+    /** Of both those that are free now. */
+    freeQueues: count,
+    freeKeys: count,
+    /** Data transfer objects of one region (H-01). */
+    regionObjects: count,
+    multicastGroups: count,
+    multicastMembers: count,
+    /** Of the clock, in kHz. */
+    clockKhz: count,
+  },
+  /** `up`: the cable's other end has power, as far as the card has been told. */
+  "query-port": { up: flag, bitsPerSecond: count, roce: oneOf("v1", "v2") },
+  /** In ticks of `clockKhz`. */
+  "query-clock": { clock: count },
   /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
   "create-cq": { cqn: count },
   "create-qp": {

@@ -5,7 +5,7 @@
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
-import { allocate, copyOf, viewOf } from "../../base/slab.ts";
+import { allocate, copyOf, keptCopyOf, viewOf } from "../../base/slab.ts";
 import { CONTROL_MESSAGES, type ControlMessage } from "../../coherence/control_messages.ts";
 import type { LineChange } from "../../coherence/line_bytes.ts";
 import { LOST, type Placement, WIRE_MESSAGES, type WireMessage } from "../../coherence/messages.ts";
@@ -371,7 +371,7 @@ function wireMessage(kind: WireMessage["kind"], { header, payload }: Parts): Wir
     message.region = region;
     message.counts = valuesOf("coherenceCounts", payload);
   }
-  if (hasData) message.data = isLost ? LOST : copyOf(payload);
+  if (hasData) message.data = isLost ? LOST : keptCopyOf(payload);
   if (kind === "Write") message.change = changeOf({ header, payload });
   if (placed) {
     message.placement = placementOf(header);

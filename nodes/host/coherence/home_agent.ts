@@ -5,6 +5,7 @@
  *
  * The record of a line that only memory has, is memory: it is kept only for lines that differ from it.
  */
+import { allocateKept } from "../../../fabric/base/slab.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   HOST_TABLE,
@@ -279,7 +280,7 @@ export class HomeAgent {
   }
 
   #fromMemory(line: number): Data {
-    const bytes = new Uint8Array(LINE_BYTES);
+    const bytes = allocateKept(LINE_BYTES);
     this.#parts.memory.physical.read(line * LINE_BYTES, bytes);
     return bytes;
   }

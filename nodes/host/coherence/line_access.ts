@@ -38,7 +38,7 @@ export interface RegionAccess {
   deregister(region: SharedRegion, cpu: Cpu): Steps<void>;
   /** A number for an access's audit records. */
   nextId(): number;
-  /** Begins an access; {@link outcome} has its end. @returns its number. */
+  /** Begins an access; {@link outcome} has its end, and is asked at once. @returns its number. */
   begin(region: SharedRegion, request: LineRequest): number;
   /** How an access has ended, once; undefined while it has not. */
   outcome(ticket: number): Outcome | undefined;

@@ -4,10 +4,21 @@
  */
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 
+/** The changes of a line, or of a whole region, and their signal. */
+interface Changes {
+  readonly name: string;
+  count: number;
+}
+
+interface RegionChanges {
+  readonly all: Changes;
+  /** By the index of the line in its region. */
+  readonly lines: Map<number, Changes>;
+}
+
 export class LineChanges {
   readonly #signal: (name: string) => void;
-  /** By the name of the signal. */
-  readonly #counts = new Map<string, number>();
+  readonly #regions = new Map<number, RegionChanges>();
 
   constructor(signal: (name: string) => void) {
     this.#signal = signal;
@@ -15,21 +26,35 @@ export class LineChanges {
 
   /** How often it has happened to a line, or to all of its region. */
   of(region: SharedRegion, line: number): number {
-    return this.signalsOf(region, line).reduce(
-      (sum, name) => sum + (this.#counts.get(name) ?? 0),
-      0,
-    );
+    const { all, lines } = this.#of(region);
+    return all.count + (lines.get(line)?.count ?? 0);
   }
 
   signalsOf(region: SharedRegion, line: number): readonly string[] {
-    return [`region-${region.id}-${line}`, `region-${region.id}`];
+    return [this.#line(region, line).name, this.#of(region).all.name];
   }
 
   /** @param line absent: all of the region's. */
   add(region: SharedRegion, line?: number): void {
-    const [own, all] = this.signalsOf(region, line ?? 0);
-    const name = line === undefined ? all! : own!;
-    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
-    this.#signal(name);
+    const changes = line === undefined ? this.#of(region).all : this.#line(region, line);
+    changes.count++;
+    this.#signal(changes.name);
+  }
+
+  #of({ id }: SharedRegion): RegionChanges {
+    const known = this.#regions.get(id);
+    if (known !== undefined) return known;
+    const made = { all: { name: `region-${id}`, count: 0 }, lines: new Map<number, Changes>() };
+    this.#regions.set(id, made);
+    return made;
+  }
+
+  #line(region: SharedRegion, line: number): Changes {
+    const { lines } = this.#of(region);
+    const known = lines.get(line);
+    if (known !== undefined) return known;
+    const made = { name: `region-${region.id}-${line}`, count: 0 };
+    lines.set(line, made);
+    return made;
   }
 }

@@ -1,4 +1,5 @@
 /** A range of a region as pieces of its lines, and what a store changes in each. */
+import { allocateKept } from "../../../fabric/base/slab.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 
@@ -37,7 +38,7 @@ function maskOf(from: number, to: number): bigint {
 
 /** Writes `bytes`, as many as the piece has; they are copied. */
 export function writeOf({ from, to }: Piece, bytes: Uint8Array): LineChange & { kind: "write" } {
-  const line = new Uint8Array(LINE_BYTES);
+  const line = allocateKept(LINE_BYTES);
   line.set(bytes, from);
   return { kind: "write", mask: maskOf(from, to), bytes: line };
 }

@@ -4,6 +4,7 @@
  */
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
+import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Region, Source, Steps, Wait } from "../cpu/program.ts";
@@ -63,9 +64,9 @@ export class RegionHandle implements Region {
     if (first.to === first.from + length && length > 0) {
       const data = this.#loaded(first, yield* this.#do(first, LOAD));
       if (data === undefined) throw new RegionLost(this.name, [rangeOf(first)]);
-      return data.slice(first.from, first.to) as Uint8Array<ArrayBuffer>;
+      return copyOf(data.subarray(first.from, first.to));
     }
-    const bytes = new Uint8Array(length);
+    const bytes = allocate(length);
     const lost: RegionRange[] = [];
     for (const piece of piecesOf(offset, length)) {
       const { line, from, to } = piece;

@@ -80,6 +80,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
   /** Of audit records. */
   #ids = 0;
   readonly #outcomes = new Map<number, Outcome>();
+  /** The access that is being begun, or was last, and its end where that came at once: no core waits for it. */
+  #beginning = -1;
+  #atOnce: Outcome | undefined;
   readonly #registration = new Registration();
   /** Regions that audit records know. */
   readonly #declared = new Set<number>();
@@ -299,6 +302,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   begin(region: SharedRegion, request: LineRequest): number {
     const { host } = this.#parts, { op, line, change, lines } = request;
     const ticket = this.#tickets++;
+    this.#beginning = ticket;
+    this.#atOnce = undefined;
     this.#count(op, change);
     const isHome = this.isHome(region);
     if (host.out.tracing) traceBegin(host.out, { region, isHome, request, ticket });
@@ -314,8 +319,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   outcome(ticket: number): Outcome | undefined {
+    if (ticket === this.#beginning) {
+      // Later it ends for a core that waits.
+      this.#beginning = -1;
+      return this.#atOnce;
+    }
     const outcome = this.#outcomes.get(ticket);
-    this.#outcomes.delete(ticket);
+    if (outcome !== undefined) this.#outcomes.delete(ticket);
     return outcome;
   }
 
@@ -381,7 +391,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   // ── ends of accesses ───────────────────────────────────────────────────────────────────────────
 
   #endedAtHome({ access, result, data }: Answer, costPs: Time): void {
-    const bytes = data instanceof Uint8Array ? data.slice() : undefined;
+    const bytes = data instanceof Uint8Array ? data : undefined;
     this.#end(access.ticket, { result, data: bytes, costPs });
   }
 
@@ -390,6 +400,10 @@ export class HostRegions implements SharedRegions, RegionAccess {
     if (outcome.result === "fenced") this.fenced++;
     const { out } = this.#parts.host;
     if (out.tracing) traceEnd(out, { ticket, result: outcome.result });
+    if (ticket === this.#beginning) {
+      this.#atOnce = outcome;
+      return;
+    }
     this.#outcomes.set(ticket, outcome);
     this.#parts.ended(ticket);
   }

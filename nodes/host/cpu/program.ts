@@ -199,6 +199,7 @@ export interface Region {
   readonly bytes: number;
   /** Whether the memory is this host's. */
   readonly isHome: boolean;
+  /** A copy (a view: a DataView needs its byteOffset), as {@link Cpu.load} gives. */
   load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
   /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
   store(offset: number, bytes: Uint8Array): Steps<void>;

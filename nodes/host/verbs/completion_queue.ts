@@ -25,6 +25,14 @@ import {
   storePointer,
   verbError,
 } from "./device.ts";
+import {
+  type CqFlags,
+  IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+  IBV_WC_STANDARD_FLAGS,
+  type WcExFlags,
+} from "./flags.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type {
   CompChannel,
@@ -41,7 +49,7 @@ import type { Buffer } from "../memory/address_map.ts";
 import { retireRecv, retireSend, retireSlot } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
-const CQ_ENTRIES_MAX = 1 << 20;
+export const CQ_ENTRIES_MAX = 1 << 20;
 
 export interface CqOptions {
   /** Minimum capacity in completions, at least 1; rounded up. */
@@ -54,6 +62,38 @@ export interface CqOptions {
   readonly vector?: number;
   /** Index of its {@link COMP_VECTORS}; without channel and index it has a vector of its own. */
   readonly compVector?: number;
+  /**
+   * ibv_create_cq_ex: fields that its completions are to have. Those of IBV_WC_STANDARD_FLAGS are there in any
+   * case; EOPNOTSUPP for one that this card does not have.
+   */
+  readonly wcFlags?: WcExFlags;
+  /** IBV_CREATE_CQ_ATTR_…; EOPNOTSUPP for IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
+  readonly flags?: CqFlags;
+}
+
+/** Either of them has the card write its time into each entry. */
+const TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+const WC_FLAGS = IBV_WC_STANDARD_FLAGS | TIMESTAMPS;
+
+function refuseFlags({ wcFlags = 0, flags = 0 }: CqOptions): VerbError | undefined {
+  const given = [["wcFlags", wcFlags, WC_FLAGS], [
+    "flags",
+    flags,
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+  ]];
+  for (const [name, value, known] of given as [string, number, number][]) {
+    if (!Number.isInteger(value) || value < 0 || value > 0xffff_ffff) {
+      return verbError("EINVAL", `${name} is a number of 32 bits: found ${value}`);
+    }
+    const others = (value & ~known) >>> 0;
+    if (others === 0) continue;
+    const reason = `${name} 0x${value.toString(16)}: the card does not have 0x${
+      others.toString(16)
+    }`;
+    return verbError("EOPNOTSUPP", reason);
+  }
+  return undefined;
 }
 
 /** Number of interrupt vectors that completion queues can share (`num_comp_vectors`). */
@@ -89,8 +129,9 @@ export function resizedSignal(cq: Cq): string {
 /** Creates a completion queue for at least `entries` completions. */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
-  const tooMany = refuseEntries(wanted);
+  const tooMany = refuseEntries(wanted) ?? refuseFlags(options);
   if (tooMany !== undefined) return tooMany;
+  const { wcFlags = 0 } = options;
   const { compVector = 0, channel } = options;
   if (channel?.uses.alive === false) {
     return verbError("EINVAL", "The completion channel is gone");
@@ -109,7 +150,13 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
       : FIRST_COMP_VECTOR + options.compVector);
   const { epoch } = device.state;
   const where = { address: contiguous(ring), units: entries };
-  const command = { op: "create-cq", ring: where, vector } as const;
+  const timestamps = (wcFlags & TIMESTAMPS) !== 0;
+  const command = {
+    op: "create-cq",
+    ring: where,
+    vector,
+    ...(timestamps && { timestamps }),
+  } as const;
   const reply = inTime(yield* request(device.cpu, "create-cq", command), device, epoch);
   if (failed(reply)) {
     device.cpu.free(ring);
@@ -124,6 +171,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     vector,
     sharesVector: channel !== undefined || options.compVector !== undefined,
     channel,
+    wcFlags,
     place: emptyPlace(reply.cqn),
   };
   device.state.held.set(cq.place, ring.address);
@@ -388,6 +436,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
     va: Number(cqe.va),
     srcQp: cqe.sourceQpn,
     ...(verify !== undefined && { verify }),
+    ...(cqe.timestamp !== undefined && { timestamp: cqe.timestamp }),
   };
 }
 

@@ -19,10 +19,10 @@ import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.
 import type { ObjectPart, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
-import type { AccessFlags, FlushFlags, SendFlags } from "./flags.ts";
+import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";
 
 /** errno names as libibverbs returns them. */
-export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT";
+export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT" | "EOPNOTSUPP";
 
 /** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
 export interface VerbError {
@@ -200,6 +200,8 @@ export interface Cq {
   /** Other queues raise the same vector. */
   readonly sharesVector: boolean;
   readonly channel: CompChannel | undefined;
+  /** As it was asked for. */
+  readonly wcFlags: WcExFlags;
   readonly place: CqPlace;
 }
 
@@ -275,6 +277,8 @@ export interface WorkCompletion {
   readonly srcQp: number;
   /** V-01: the result of a verified write; absent for other operations, and without a response. */
   readonly verify?: VerifyVerdict;
+  /** The card's clock when it wrote the completion, in its ticks; only of a queue made with timestamps. */
+  readonly timestamp?: number;
 }
 
 export interface SrqOptions {

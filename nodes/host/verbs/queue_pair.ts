@@ -55,7 +55,7 @@ import type {
 } from "./objects.ts";
 
 /** A completion returns a WQE's position in 16 bits. */
-const RING_UNITS_MAX = 1 << 16;
+export const RING_UNITS_MAX = 1 << 16;
 /** Work requests of one queue: of one unit each, one unit stays free. */
 export const QP_WR_MAX = RING_UNITS_MAX - 1;
 

@@ -57,7 +57,8 @@ const OPERANDS = [
   ["verify", "verify arguments"],
 ] as const;
 
-const MESSAGE_BYTES_MAX = 2 ** 31;
+/** Bytes of the longest message. */
+export const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
 
 /** Whether the payload is to be inline, whatever the queue pair's rule is. */
