@@ -16,7 +16,7 @@ import type {
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import type { ObjectPart, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, SendWqe, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
 import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";
@@ -257,12 +257,16 @@ export type ReceiveOpcode = Exclude<
 >;
 
 /**
- * ibv_wc. After an error only wrId, status, opcode and qpNum are valid; for VERIFY_ERR, after which
+ * ibv_wc. After an error only wrId, status, vendorErr, reason, opcode and qpNum are valid; for VERIFY_ERR, after which
  * the queue pair remains operational, `verify` too.
  */
 export interface WorkCompletion {
   readonly wrId: number;
   readonly status: WcStatus;
+  /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 of a success. */
+  readonly vendorErr: number;
+  /** What has failed and why, in words, as far as this side knows it; absent of a success. */
+  readonly reason?: string;
   /** The requested operation (a send's opcode), or the received one. */
   readonly opcode: WqeOpcode | ReceiveOpcode;
   readonly qpNum: number;
@@ -341,9 +345,17 @@ export interface Ring extends RingMemory {
   wrIds: number[];
 }
 
+/** What the driver remembers of a send, by the position of its WQE, for its completion. */
+export interface PostedSend {
+  readonly opcode: WqeOpcode;
+  readonly remote: SendWqe["remote"] | undefined;
+  /** Without those of inline data. */
+  readonly sges: readonly Sge[];
+}
+
 export interface SendRing extends Ring {
   units: Uint8Array;
-  opcodes: WqeOpcode[];
+  posted: PostedSend[];
   /** Number of requests posted since the last signaled one: they complete with a later one. */
   unsignaled: number;
   /** The WQE that was filled last: its segments, and whether its payload is in it. */

@@ -112,7 +112,7 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   }
   sq.newest = { bytes: bytes.subarray(0, wqeBytes(wqe)), isInline: wqe.inline !== undefined };
   sq.units[first] = units;
-  sq.opcodes[first] = wqe.opcode;
+  sq.posted[first] = { opcode: wqe.opcode, remote: wqe.remote, sges: wqe.sges };
   sq.write = (first + units - 1) % sq.depth;
   sq.used += units;
   sq.requests++;

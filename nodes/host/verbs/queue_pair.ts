@@ -266,7 +266,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     requestsMax: caps.maxSendWr,
     wrIds: [],
     units: new Uint8Array(sqDepth),
-    opcodes: [],
+    posted: [],
     unsignaled: 0,
     newest: undefined,
     buffer: 0,
