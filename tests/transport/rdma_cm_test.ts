@@ -17,6 +17,7 @@ import {
   routeTo,
   runRdma,
 } from "../support/rdma_programs.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 
 const MS = 1_000_000_000;
 const bytes = (length: number, value = 7) => new Uint8Array(length).fill(value);
@@ -24,7 +25,9 @@ const bytes = (length: number, value = 7) => new Uint8Array(length).fill(value);
 /** A SEND from the client, which the server receives. */
 function* sendOne({ v, cq, mr, context: { cpu } }: RdmaSide, qp: Qp): Steps<void> {
   cpu.store(mr.address, bytes(BYTES, 3));
-  v.must(yield* v.postSend(qp, { opcode: "send", sges: [v.sge(mr)] }));
+  v.must(
+    yield* v.postSend(qp, { opcode: "send", sendFlags: IBV_SEND_SIGNALED, sges: [v.sge(mr)] }),
+  );
   assert.deepEqual((yield* v.waitCompletion(cq)).map(({ status }) => status), ["SUCCESS"]);
 }
 
