@@ -34,7 +34,7 @@ export function addScenarioFiles(program: Command): void {
       "after",
       "\nWith --protocol the folder has the protocol, its scenario, and a deno.json by which editors find" +
         "\nits types. Files that are there already stay as they are." +
-        "\n\nExamples:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
+        "\n\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
         "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all",
     )
     .action(newFile);
@@ -45,7 +45,7 @@ export function addScenarioFiles(program: Command): void {
       "after",
       "\nA wrong type, an unknown field and a call without yield* are told with file and line. It goes by the" +
         "\ndeno.json above the program. Kept until a file changes; run, up, explore, chaos, sweep and trace do it first." +
-        "\n\nExamples:\n  rack check my_log.ts\n  rack check scripts/scenarios/my_protocol.yaml",
+        "\n\nExample:\n  rack check my_log.ts\n  rack check scripts/scenarios/my_protocol.yaml",
     )
     .action(check);
   addCheckOption(program.command("validate <scenario>"))
