@@ -78,7 +78,8 @@ export type {
   VerifyRequest,
   WorkCompletion,
 } from "./host/verbs/objects.ts";
-export type { CqOptions, WaitOptions } from "./host/verbs/completion_queue.ts";
+export type { WaitOptions } from "./host/verbs/completion_queue.ts";
+export type { CqOptions } from "./host/verbs/create_cq.ts";
 export type {
   Advice,
   MemoryAdvice,
