@@ -236,6 +236,7 @@ const verbs = {
   must,
 } as const;
 
+/** All functions of a program besides its core: `device.verbs`. */
 export type Verbs = typeof verbs;
 
 /** An opened device bound to one program, with all functions of the program. */

@@ -66,6 +66,7 @@ export interface ConnectRequest {
   readonly peerDepths: PeerDepths;
 }
 
+/** What `nextEvent` and `waitEvent` return. */
 export type ListenerEvent =
   | { readonly kind: "request"; readonly request: ConnectRequest }
   /**
@@ -159,6 +160,7 @@ export function listening(
   return { signal, ready: () => events.length > 0 };
 }
 
+/** Options of `accept`. */
 export interface AcceptOptions {
   readonly qp: ConnectionQp;
   /** At most 192 B. */

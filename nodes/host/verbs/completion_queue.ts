@@ -153,6 +153,7 @@ export function* reqNotifyCq(
   return undefined;
 }
 
+/** Options of `waitCompletion`. */
 export interface WaitOptions {
   /** Spin on the next entry, or sleep until an interrupt. The host's default unless given. */
   readonly mode?: "poll" | "interrupt";

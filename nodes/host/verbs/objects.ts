@@ -121,6 +121,7 @@ export interface Device {
   readonly privileged?: true;
 }
 
+/** ibv_pd. */
 export interface Pd {
   readonly device: Device;
   readonly handle: number;
@@ -141,6 +142,7 @@ export interface Mr {
   readonly uses: { alive: boolean };
 }
 
+/** ibv_mw. */
 export interface Mw {
   readonly pd: Pd;
   readonly type: WindowType;
@@ -177,6 +179,7 @@ export interface Ah {
   readonly uses: { alive: boolean };
 }
 
+/** ibv_comp_channel. */
 export interface CompChannel {
   readonly device: Device;
   /** MSI-X vector of its queues. */
@@ -185,6 +188,7 @@ export interface CompChannel {
   readonly uses: { alive: boolean };
 }
 
+/** ibv_cq. */
 export interface Cq {
   readonly device: Device;
   readonly cqn: number;
@@ -278,6 +282,7 @@ export interface WorkCompletion {
   readonly timestamp?: number;
 }
 
+/** ibv_srq_init_attr. */
 export interface SrqOptions {
   /** Maximum number of outstanding receives. */
   readonly maxWr: number;
@@ -285,6 +290,7 @@ export interface SrqOptions {
   readonly maxSge?: number;
 }
 
+/** ibv_srq. */
 export interface Srq {
   readonly device: Device;
   /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
@@ -354,6 +360,7 @@ export interface RecvRing extends Ring {
   readonly stride: number;
 }
 
+/** ibv_qp. */
 export interface Qp {
   readonly device: Device;
   readonly pd: Pd;
@@ -373,6 +380,7 @@ export interface Qp {
   caps: QpCaps;
 }
 
+/** ibv_qp_cap, and what else a queue pair was created with. */
 export interface QpCaps {
   readonly maxSendWr: number;
   readonly maxRecvWr: number;
