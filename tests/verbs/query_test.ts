@@ -424,7 +424,14 @@ describe("createCq with wcFlags", () => {
       const flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
       const cq = v.must(yield* v.createCq(device, { entries: 16, wcFlags, flags }));
       const plain = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: plain, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: plain,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "left", name: "qp" });
       v.must(yield* v.postRecv(qp, { sges: [] }));
@@ -458,7 +465,14 @@ describe("createCq with wcFlags", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
       v.must(yield* v.modifyQp(qp, { state: "reset" }));

@@ -204,8 +204,8 @@ export function* accept(
   }
   const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
   const roomy = yield* prepareQp({ ...options.qp, maxRecvWr });
-  // where the card has no room for so many receives the connection is made all the same; the peer warns.
-  const isTooMany = failed(roomy) && roomy.errno === "ENOMEM" && maxRecvWr > options.qp.maxRecvWr;
+  // where there is no room for so many receives the connection is made all the same, and the peer warns.
+  const isTooMany = failed(roomy) && maxRecvWr > options.qp.maxRecvWr;
   const qp = isTooMany ? yield* prepareQp(options.qp) : roomy;
   if (failed(qp)) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noQueuePair });

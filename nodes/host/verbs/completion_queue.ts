@@ -22,7 +22,7 @@ import type {
   VerbError,
   WorkCompletion,
 } from "./objects.ts";
-import { retireRecv, retireSend, retireSlot } from "./rings.ts";
+import { failureText, retireRecv, retireSend, retireSlot } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
 /** Signalled when a resized queue can be polled again. */
@@ -230,7 +230,9 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   return {
     wrId: retired.wrId,
     status: cqe.status,
-    opcode: isOfSend(cqe) ? retired.opcode : cqe.opcode as ReceiveOpcode,
+    vendorErr: cqe.vendorError,
+    ...(cqe.status !== "SUCCESS" && { reason: failureText(qp, cqe.vendorError, retired.posted) }),
+    opcode: retired.posted?.opcode ?? cqe.opcode as ReceiveOpcode,
     qpNum: cqe.qpn,
     byteLen: cqe.byteCount,
     immData: cqe.immediate,
