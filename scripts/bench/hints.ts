@@ -4,7 +4,8 @@
  */
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import { createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
+import { waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
+import { createCq } from "../../nodes/host/verbs/create_cq.ts";
 import { connect } from "../../nodes/host/cm/connect.ts";
 import { refused } from "../../nodes/host/cm/connection.ts";
 import { must, ProgramError } from "../../nodes/host/verbs/device.ts";

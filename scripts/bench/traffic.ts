@@ -2,7 +2,8 @@
  * Traffic for the bench: WRITEs over many queue pairs into the buffer of `sink` on another host,
  * without perftest's record of latencies.
  */
-import { createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
+import { waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
+import { createCq } from "../../nodes/host/verbs/create_cq.ts";
 import { connect } from "../../nodes/host/cm/connect.ts";
 import { type Connection, refused } from "../../nodes/host/cm/connection.ts";
 import { must, ProgramError } from "../../nodes/host/verbs/device.ts";

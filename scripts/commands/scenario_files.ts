@@ -4,6 +4,7 @@ import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../console/checks/finding.ts";
+import { missingImports, writeNewProtocol } from "../../console/scenarios/new_protocol.ts";
 import { writeNewScenario } from "../../console/scenarios/new_scenario.ts";
 import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
@@ -23,12 +24,19 @@ export function addScenarioFiles(program: Command): void {
     .action(list);
   program.command("new <file>")
     .description("write a scenario to begin with, which runs as it is; never over a file")
+    .option(
+      "--protocol",
+      "a folder with a protocol of your own: its name, or that of its file (x.ts)",
+    )
     .option("--json", "one JSON document on stdout")
-    .addHelpText("after", "\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml")
-    .action(async (file: string, flags: JsonFlag) => {
-      const name = await writeNewScenario(file);
-      printResult(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
-    });
+    .addHelpText(
+      "after",
+      "\nWith --protocol the folder has the protocol, its scenario, and a deno.json by which editors find" +
+        "\nits types. Files that are there already stay as they are." +
+        "\n\nExamples:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
+        "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all",
+    )
+    .action(newFile);
   program.command("validate <scenario>")
     .description("check a scenario as run does, its programs included, and start nothing")
     .option("--json", "one JSON document on stdout")
@@ -52,6 +60,29 @@ Example:
     .action(() => {
       print(JSON.stringify(scenarioJsonSchema(), null, 2));
     });
+}
+
+async function newFile(
+  file: string,
+  flags: JsonFlag & { readonly protocol?: boolean },
+): Promise<void> {
+  if (flags.protocol) return await newProtocol(file, flags);
+  const name = await writeNewScenario(file);
+  printResult(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
+}
+
+async function newProtocol(target: string, flags: JsonFlag): Promise<void> {
+  const made = await writeNewProtocol(target);
+  const { folder, written, kept, scenario } = made;
+  const missing = kept.includes("deno.json") ? await missingImports(folder) : undefined;
+  const path = pathFromHere(`${folder}/${scenario}`);
+  const text = [
+    `${folder}: ${written.join(", ")} written` +
+    (kept.length === 0 ? "" : `; ${kept.join(", ")} there already, and not changed`),
+    ...(missing === undefined ? [] : [missing]),
+    `rack run ${path} --pack all runs it`,
+  ].join("\n");
+  printResult(flags, { ...made, ...(missing !== undefined && { missing }) }, text);
 }
 
 async function list(flags: JsonFlag): Promise<void> {

@@ -27,7 +27,8 @@ import type {
   ResolveAddrOptions,
 } from "../cm/rdma_id.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
-import type { CqOptions, WaitOptions } from "../verbs/completion_queue.ts";
+import type { WaitOptions } from "../verbs/completion_queue.ts";
+import type { CqOptions } from "../verbs/create_cq.ts";
 import * as constants from "../verbs/flags.ts";
 import type {
   Advice,

@@ -12,7 +12,7 @@ import {
 } from "../../../fabric/wire/roce/cm.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 import { createAh, destroyAh, GRH_BYTES, sourceInGrh } from "../verbs/address_handle.ts";
-import { createCq } from "../verbs/completion_queue.ts";
+import { createCq } from "../verbs/create_cq.ts";
 import { failed, must } from "../verbs/device.ts";
 import { allocPd, regMr } from "../verbs/memory_region.ts";
 import { postRecv, postSend, sge } from "../verbs/post.ts";

@@ -27,7 +27,8 @@ import {
 } from "../cm/listen.ts";
 import type { CmDevice } from "../cm/gsi.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
-import { createCq, waitCompletion } from "../verbs/completion_queue.ts";
+import { waitCompletion } from "../verbs/completion_queue.ts";
+import { createCq } from "../verbs/create_cq.ts";
 import { must, ProgramError } from "../verbs/device.ts";
 import { allocPd, regMr } from "../verbs/memory_region.ts";
 import type { Cq, Mr, Pd, Qp, Srq } from "../verbs/objects.ts";

@@ -124,6 +124,7 @@ export interface Device {
   readonly privileged?: true;
 }
 
+/** ibv_pd. */
 export interface Pd {
   readonly device: Device;
   readonly handle: number;
@@ -144,6 +145,7 @@ export interface Mr {
   readonly uses: { alive: boolean };
 }
 
+/** ibv_mw. */
 export interface Mw {
   readonly pd: Pd;
   readonly type: WindowType;
@@ -180,6 +182,7 @@ export interface Ah {
   readonly uses: { alive: boolean };
 }
 
+/** ibv_comp_channel. */
 export interface CompChannel {
   readonly device: Device;
   /** MSI-X vector of its queues. */
@@ -188,6 +191,7 @@ export interface CompChannel {
   readonly uses: { alive: boolean };
 }
 
+/** ibv_cq. */
 export interface Cq {
   readonly device: Device;
   readonly cqn: number;
@@ -285,6 +289,7 @@ export interface WorkCompletion {
   readonly timestamp?: number;
 }
 
+/** ibv_srq_init_attr. */
 export interface SrqOptions {
   /** Maximum number of outstanding receives. */
   readonly maxWr: number;
@@ -292,6 +297,7 @@ export interface SrqOptions {
   readonly maxSge?: number;
 }
 
+/** ibv_srq. */
 export interface Srq {
   readonly device: Device;
   /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
@@ -369,6 +375,7 @@ export interface RecvRing extends Ring {
   readonly stride: number;
 }
 
+/** ibv_qp. */
 export interface Qp {
   readonly device: Device;
   readonly pd: Pd;
@@ -388,6 +395,7 @@ export interface Qp {
   caps: QpCaps;
 }
 
+/** ibv_qp_cap, and what else a queue pair was created with. */
 export interface QpCaps {
   readonly maxSendWr: number;
   readonly maxRecvWr: number;

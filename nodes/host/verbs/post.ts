@@ -229,6 +229,7 @@ export function postRecv(
   });
 }
 
+/** ibv_mw_bind. */
 export interface BindOptions extends MwBindInfo {
   readonly wrId?: number;
   readonly sendFlags?: SendFlags;

@@ -11,7 +11,8 @@ import {
 } from "../../../fabric/wire/roce/verify_eth.ts";
 import { ACCESS, type QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
-import { createCq, pollCq } from "./completion_queue.ts";
+import { pollCq } from "./completion_queue.ts";
+import { createCq } from "./create_cq.ts";
 import { prepareQp } from "../cm/connection.ts";
 import { must } from "./device.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";

@@ -4,7 +4,8 @@
  */
 import type { CmDevice } from "../../cm/gsi.ts";
 import { type Connection, disconnect, refused } from "../../cm/connection.ts";
-import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
+import { createCq } from "../../verbs/create_cq.ts";
 import { failed, must, ProgramError } from "../../verbs/device.ts";
 import {
   accept,
