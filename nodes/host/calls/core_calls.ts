@@ -87,6 +87,7 @@ export const CORE_CALLS = {
   free: row("thrown", { memory: made("a buffer", "cpu.allocate", ["address"]) }),
   input: row("thrown", { path: text }),
   report: row("thrown", { topic: name }),
+  log: row("thrown", {}),
   audit: row("thrown", { note: tagged("a record", "kind") }),
   measured: row("thrown", { measurement: tagged("a measurement", "operation") }),
   trace: row("thrown", { step: tagged("a step", "step") }),
