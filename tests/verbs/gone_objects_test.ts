@@ -33,6 +33,13 @@ describe("a completion queue that was destroyed", () => {
       ];
       assert.deepEqual(refusals.map(errnoOf), Array(refusals.length).fill("EINVAL"));
       assert.deepEqual(yield* v.pollCq(gone, 8), []);
+      // A wait would have no end.
+      try {
+        yield* v.waitCompletion(gone);
+        assert.fail("waited for a queue that is gone");
+      } catch (error) {
+        assert.match(String(error), /Completion queue \d+ is gone already/);
+      }
       assert.equal(next.entries, 16, "its ring is as it was");
       // Nothing was armed: no interrupt comes for what completes there.
       const qp = v.must(yield* v.createQp(pd, { ...sizes, sendCq: next, recvCq: next }));
@@ -48,6 +55,29 @@ describe("a completion queue that was destroyed", () => {
       ended = true;
     });
     assert.ok(ended);
+  });
+});
+
+describe("two threads that destroy one completion queue", () => {
+  it("do so once, whoever makes the next of its number meanwhile", () => {
+    const answers: unknown[] = [];
+    alone(function* ({ cpu, device }) {
+      const v = device.verbs;
+      for (let round = 0; round < 3; round++) {
+        const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+        for (const name of ["one", "two"]) {
+          cpu.spawn(`${name}${round}`, function* ({ device }): Steps<void> {
+            answers.push(errnoOf(yield* v.destroyCq(cq)) ?? "ok");
+            const next = v.must(yield* v.createCq(device, { entries: 8 }));
+            yield* cpu.sleep(1e8);
+            assert.equal(errnoOf(yield* v.resizeCq(next, 20)), undefined);
+            v.must(yield* v.destroyCq(next));
+          });
+        }
+        yield* cpu.sleep(1e9);
+      }
+    });
+    assert.deepEqual(answers.sort(), ["EINVAL", "EINVAL", "EINVAL", "ok", "ok", "ok"]);
   });
 });
 

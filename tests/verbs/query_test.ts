@@ -216,6 +216,25 @@ describe("queryDevice", () => {
     });
   });
 
+  it("has the number of multicast groups, and of queue pairs of one", () => {
+    withLimits({ queues: 600 }, function* ({ device }, limits) {
+      const v = device.verbs;
+      const pd = v.allocPd(device);
+      const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+      const plan = { type: "ud", sendCq: cq, recvCq: cq, ...sizes } as const;
+      const first = v.must(yield* v.createQp(pd, plan));
+      const group = (i: number) => 0xe100_0000 + i;
+      for (let i = 0; i < limits.maxMcastGrp; i++) v.must(yield* v.attachMcast(first, group(i)));
+      assert.equal(errnoOf(yield* v.attachMcast(first, group(limits.maxMcastGrp))), "ENOMEM");
+      for (let i = 1; i < limits.maxMcastQpAttach; i++) {
+        v.must(yield* v.attachMcast(v.must(yield* v.createQp(pd, plan)), group(0)));
+      }
+      const last = v.must(yield* v.createQp(pd, plan));
+      assert.equal(errnoOf(yield* v.attachMcast(last, group(0))), "ENOMEM");
+      assert.equal(errnoOf(yield* v.attachMcast(last, group(1))), "ok");
+    });
+  });
+
   it("has the number of keys that are free, which regions and windows share", () => {
     withLimits({}, function* ({ cpu, device }, limits) {
       const v = device.verbs;

@@ -52,6 +52,15 @@ describe("a work request of 30 elements", () => {
       for (const [i, at] of places.entries()) {
         assert.deepEqual(cpu.load(mr.address + at, each), new Uint8Array(each).fill(i + 1));
       }
+      // Each element is a DMA read of its own, and the WQE's nine units are fetched.
+      const took: number[] = [];
+      for (const list of [[v.sge(mr, 0, MAX_SGE * each)], sges]) {
+        const before = cpu.now;
+        v.must(yield* v.postSend(qp, { opcode: "write", sges: list, remote: to }));
+        assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
+        took.push(cpu.now - before);
+      }
+      assert.ok(took[1]! > took[0]!, `${took} ps`);
       const many = [...sges, sges[0]!];
       assert.equal(
         (yield* v.postSend(qp, { opcode: "read", sges: many, remote: to }))?.errno,
