@@ -7,10 +7,11 @@ import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { PROGRAMS, SHUTDOWN } from "../../fabric/rack/plan/vocabulary.ts";
 import { PS_PER_MS, type Time } from "../../fabric/base/time.ts";
 import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { watchedContext } from "./calls/watched_context.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
-import type { Cpu, Region, Steps } from "./cpu/program.ts";
+import type { Cpu, Steps } from "./cpu/program.ts";
 import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
@@ -314,11 +315,7 @@ export class HostPrograms {
         };
         if (watch === undefined) return run({ cpu, device });
         this.#watches.set(name, watch);
-        const verbs = watch.watched(device.verbs);
-        // A region's functions are watched as those of its core are.
-        const region = watch.watched({ region: (name: string) => watchedRegion(watch, cpu, name) });
-        const watched = Object.assign(watch.watched(cpu), region);
-        return run({ cpu: watched, device: { ...device, verbs } });
+        return run(watchedContext(watch, { cpu, device }));
       },
       onReturn: () => {
         this.#watches.delete(name);
@@ -403,10 +400,6 @@ export class HostPrograms {
       ...(order !== undefined && { order }),
     };
   }
-}
-
-function* watchedRegion(watch: CallWatch, cpu: Cpu, name: string): Steps<Region> {
-  return watch.watched(yield* cpu.region(name));
 }
 
 function programNamed(programs: Readonly<Record<string, Program>>, name: string): Program {

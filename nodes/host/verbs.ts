@@ -39,13 +39,8 @@ import {
   rdmaResolveAddr,
   rdmaResolveRoute,
 } from "./cm/rdma_id.ts";
-import {
-  createCq,
-  destroyCq,
-  pollCq,
-  reqNotifyCq,
-  waitCompletion,
-} from "./verbs/completion_queue.ts";
+import { pollCq, reqNotifyCq, waitCompletion } from "./verbs/completion_queue.ts";
+import { createCq, destroyCq } from "./verbs/create_cq.ts";
 import {
   ackCqEvents,
   createCompChannel,
@@ -53,7 +48,15 @@ import {
   getChannelEvent,
   getCqEvent,
 } from "./verbs/comp_channel.ts";
-import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import {
+  endPoll,
+  nextPoll,
+  startPoll,
+  wcFlags,
+  wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
+} from "./verbs/extended_cq.ts";
 import { openEventQueue } from "./verbs/event_queue.ts";
 import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
@@ -75,7 +78,7 @@ import {
   ProgramError,
 } from "./verbs/device.ts";
 import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
-import { attachMcast, detachMcast } from "./verbs/multicast.ts";
+import { attachMcast, detachMcast } from "./verbs/address_handle.ts";
 import {
   adviseMr,
   allocNullMr,
@@ -102,6 +105,20 @@ import {
   queryQp,
   resizeQp,
 } from "./verbs/queue_pair.ts";
+import {
+  getDeviceList,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+} from "./verbs/query/query_device.ts";
+import {
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryPort,
+  queryQpDataInOrder,
+} from "./verbs/query/query_port.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device, DeviceOptions } from "./verbs/objects.ts";
@@ -131,6 +148,8 @@ const verbs = {
   nextPoll,
   endPoll,
   wcRead,
+  wcReadCompletionTs,
+  wcReadCompletionWallclockNs,
   wcFlags,
   createCompChannel,
   destroyCompChannel,
@@ -202,11 +221,22 @@ const verbs = {
   rdmaGetCmEvent,
   rdmaAckCmEvent,
   rdmaEventsOf,
+  queryDevice,
+  queryDeviceEx,
+  queryRtValuesEx,
+  getDeviceList,
+  queryPort,
+  queryGid,
+  queryGidEx,
+  queryGidTable,
+  queryPkey,
+  queryQpDataInOrder,
   failed,
   refused,
   must,
 } as const;
 
+/** All functions of a program besides its core: `device.verbs`. */
 export type Verbs = typeof verbs;
 
 /** An opened device bound to one program, with all functions of the program. */

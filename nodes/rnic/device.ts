@@ -69,6 +69,7 @@ export function createDevice(
     pageEvents: new Fifo(),
     coherence: undefined,
     startedAt: 0,
+    isPortUp: true,
     hints: createHints(plan.hints),
     queuePairs: new Map(),
     multicast: new Map(),

@@ -80,6 +80,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   let device = createDevice(name, plan, options);
   /** A card whose host has no power is held off, and pristine when it comes back. */
   let isHeldOff = false;
+  let isPortUp = true;
   const processingPs = rnicProcessingPs(plan.timing);
   const journal = createJournal(plan);
   device.journal = journal;
@@ -98,7 +99,9 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         survivePowerFailure(journal, { up: input.up, now, send, out });
       }
     }
+    if (input.kind === "link" && input.port === PORTS.rnicNetwork) isPortUp = input.up;
     if (isHeldOff) return;
+    device.isPortUp = isPortUp;
     if (input.kind === "power") device.startedAt = now;
     device.now = now;
     device.out = out;

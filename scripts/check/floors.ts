@@ -22,6 +22,7 @@ export const HOST_FLOORS: Floors = [
   ["verbs.ts", "serving.ts"],
   ["take_back.ts", "take_back_thread.ts", "shutdown.ts"],
   ["program_context.ts"],
+  ["calls/"],
   ["own_programs.ts", "host_programs.ts"],
   ["programs/common/", "host.ts"],
   ["programs/persist/"],

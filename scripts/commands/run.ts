@@ -3,22 +3,30 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { plainly } from "../../console/reports/json.ts";
-import type { RunReport } from "../../console/reports/method_report.ts";
 import { countOf } from "../../console/checks/finding.ts";
-import { checksText, effortText, figuresText } from "../../console/reports/report_text.ts";
+import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addRackOptions, given, mannerOf, type RackFlags, whole } from "./options.ts";
+import {
+  addCheckOption,
+  addRackOptions,
+  type CheckFlags,
+  checkTypesFirst,
+  given,
+  mannerOf,
+  type RackFlags,
+  whole,
+} from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends RackFlags {
+interface RunFlags extends RackFlags, CheckFlags {
   readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
 }
 
 export function addRun(program: Command): void {
-  addRackOptions(program.command("run <scenario>"))
+  addCheckOption(addRackOptions(program.command("run <scenario>")))
     .description("bring the rack up, run the scenario to its end, report, take it down")
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
@@ -33,6 +41,7 @@ export function addRun(program: Command): void {
 async function run(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
+  await checkTypesFirst(scenario, flags);
   const progress = new Progress({ quiet });
   const report = await runScenario(scenario, {
     ...manner,
@@ -52,18 +61,9 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     onCapturing: () => void onInterrupt("leaving the captures"),
   }).finally(() => progress.clear());
   if (quiet) print(JSON.stringify(report, plainly));
-  else for (const text of reportText(report, flags)) print(text);
+  else {
+    const isTraced = flags.trace === true;
+    for (const text of runText(report, { paint: painted, isTraced })) print(text);
+  }
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
-}
-
-function reportText(report: RunReport, flags: RunFlags): string[] {
-  const { captures = [], run, digest, seed, directory } = report;
-  return [
-    ...figuresText(report),
-    ...checksText(report).map((text) => painted(text)),
-    effortText(report),
-    ...captures.map((path) => `capture ${path}`),
-    ...(flags.trace ? [`traced: rack trace --run ${run} shows an operation step by step`] : []),
-    `digest ${digest}, seed ${seed}, kept in ${directory}`,
-  ];
 }

@@ -4,11 +4,13 @@ import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../console/checks/finding.ts";
+import { missingImports, writeNewProtocol } from "../../console/scenarios/new_protocol.ts";
 import { writeNewScenario } from "../../console/scenarios/new_scenario.ts";
 import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { painted } from "./colour.ts";
+import { addCheckOption, type CheckFlags, checkTypesFirst, typesOf } from "./options.ts";
 import { print, printResult } from "./output.ts";
 
 interface JsonFlag {
@@ -23,13 +25,30 @@ export function addScenarioFiles(program: Command): void {
     .action(list);
   program.command("new <file>")
     .description("write a scenario to begin with, which runs as it is; never over a file")
+    .option(
+      "--protocol",
+      "a folder with a protocol of your own: its name, or that of its file (x.ts)",
+    )
     .option("--json", "one JSON document on stdout")
-    .addHelpText("after", "\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml")
-    .action(async (file: string, flags: JsonFlag) => {
-      const name = await writeNewScenario(file);
-      printResult(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
-    });
-  program.command("validate <scenario>")
+    .addHelpText(
+      "after",
+      "\nWith --protocol the folder has the protocol, its scenario, and a deno.json by which editors find" +
+        "\nits types. Files that are there already stay as they are." +
+        "\n\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
+        "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all",
+    )
+    .action(newFile);
+  program.command("check <file>")
+    .description("check the types of your own programs: of a scenario's, or one by its file (x.ts)")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText(
+      "after",
+      "\nA wrong type, an unknown field and a call without yield* are told with file and line. It goes by the" +
+        "\ndeno.json above the program. Kept until a file changes; run, up, explore, chaos, sweep and trace do it first." +
+        "\n\nExample:\n  rack check my_log.ts\n  rack check scripts/scenarios/my_protocol.yaml",
+    )
+    .action(check);
+  addCheckOption(program.command("validate <scenario>"))
     .description("check a scenario as run does, its programs included, and start nothing")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -54,6 +73,29 @@ Example:
     });
 }
 
+async function newFile(
+  file: string,
+  flags: JsonFlag & { readonly protocol?: boolean },
+): Promise<void> {
+  if (flags.protocol) return await newProtocol(file, flags);
+  const name = await writeNewScenario(file);
+  printResult(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
+}
+
+async function newProtocol(target: string, flags: JsonFlag): Promise<void> {
+  const made = await writeNewProtocol(target);
+  const { folder, written, kept, scenario } = made;
+  const missing = kept.includes("deno.json") ? await missingImports(folder) : undefined;
+  const path = pathFromHere(`${folder}/${scenario}`);
+  const text = [
+    `${folder}: ${written.join(", ")} written` +
+    (kept.length === 0 ? "" : `; ${kept.join(", ")} there already, and not changed`),
+    ...(missing === undefined ? [] : [missing]),
+    `rack run ${path} --pack all runs it`,
+  ].join("\n");
+  printResult(flags, { ...made, ...(missing !== undefined && { missing }) }, text);
+}
+
 async function list(flags: JsonFlag): Promise<void> {
   const scenarios = await shippedScenarios();
   const columns: readonly Column<typeof scenarios[number]>[] = [
@@ -69,15 +111,37 @@ function pathFromHere(file: string): string {
   return file.startsWith(here) ? file.slice(here.length) : file;
 }
 
-async function validate(file: string, flags: JsonFlag): Promise<void> {
+async function check(file: string, flags: JsonFlag): Promise<void> {
   try {
+    const types = await typesOf(file, flags);
+    const { files = [], isKept = false } = types ?? {};
+    const typed = files.filter((path) => !path.endsWith(".js"));
+    const what = files.length === 0
+      ? "no program of your own, no types to check"
+      : typed.length === 0
+      ? "JavaScript, which has no types to check"
+      : `types of ${countOf(typed.length, "file")} hold${isKept ? ", as before" : ""}`;
+    const text = painted(`ok   ${file}: ${what}`);
+    printResult(flags, { ok: true, file, files, kept: isKept }, text);
+  } catch (error) {
+    refuseAsJson(error, file, flags);
+  }
+}
+
+async function validate(file: string, flags: JsonFlag & CheckFlags): Promise<void> {
+  try {
+    await checkTypesFirst(file, flags);
     const valid = await validateScenario(file);
     print(flags.json ? JSON.stringify({ ok: true, ...valid }) : painted(validText(valid)));
   } catch (error) {
-    if (!(error instanceof Refusal) || !flags.json) throw error;
-    print(JSON.stringify({ ok: false, file, problems: error.problems }));
-    Deno.exitCode = EXIT.usage;
+    refuseAsJson(error, file, flags);
   }
+}
+
+function refuseAsJson(error: unknown, file: string, flags: JsonFlag): void {
+  if (!(error instanceof Refusal) || !flags.json) throw error;
+  print(JSON.stringify({ ok: false, file, problems: error.problems }));
+  Deno.exitCode = EXIT.usage;
 }
 
 function validText(valid: ValidScenario): string {

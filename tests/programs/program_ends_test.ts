@@ -12,7 +12,7 @@ function* made({ cpu, device }) {
   const mr = verbs.must(yield* verbs.regMr(verbs.allocPd(device), cpu.allocate(4096), {
     access: IBV_ACCESS_LOCAL_WRITE,
   }));
-  const qp = { pd: mr.pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = { pd: mr.pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
   return { verbs, cq, mr, qp };
 }
 `;
@@ -155,7 +155,7 @@ describe("a missing yield*", () => {
       "export default function* ({ cpu }) {\n  cpu.sleep(1000);\n  yield* cpu.settle();\n}\n";
     fails(
       await run("sleepless", { a }),
-      /FAIL programs-run-through: ends: a: sleep at sleepless-a\.ts:2:7 did nothing: found no yield\*/,
+      /FAIL programs-run-through: ends: a: the call of sleep at sleepless-a\.ts:2:7 was not awaited: write yield\*/,
     );
   });
 });

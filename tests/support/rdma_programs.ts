@@ -87,6 +87,8 @@ export interface RdmaRun {
   readonly sent: string[];
   /** Frames that cards have sent at their ports. */
   readonly atPort: { readonly count: number };
+  /** The CM's frames, in the order of `sent`. */
+  readonly frames: readonly Uint8Array<ArrayBuffer>[];
 }
 
 /**
@@ -96,14 +98,16 @@ export interface RdmaRun {
 export function runRdma(
   server: (side: RdmaSide) => Steps<void>,
   client: (side: RdmaSide) => Steps<void>,
-  { on = "b", faults = [], unsound }: {
+  { on = "b", faults = [], fails }: {
     readonly on?: "a" | "b";
     readonly faults?: readonly string[];
-    readonly unsound?: string;
+    /** What the server throws. */
+    readonly fails?: string;
   } = {},
 ): RdmaRun {
   const sent: string[] = [];
   const atPort = { count: 0 };
+  const frames: Uint8Array<ArrayBuffer>[] = [];
   const see = (seen: Observation) => {
     const isSent = seen.kind === "sent" || (seen.kind === "looped" && seen.end === "sent");
     if (!isSent || seen.frame === undefined) return;
@@ -112,6 +116,7 @@ export function runRdma(
     const packet = decodePacket(seen.frame);
     if (kind !== "rnic" || isRefusal(packet) || packet.bth.destQpn !== GSI_QPN) return;
     sent.push(`${name[0]} ${decodeCm(packet.payload)?.type}`);
+    frames.push(seen.frame);
   };
   const programOf = (name: string, body: (side: RdmaSide) => Steps<void>): Program =>
     function* (context) {
@@ -129,16 +134,13 @@ hosts: { a: { services: none }, b: { services: none } }
 programs: [{ on: ${on}, run: ./server.ts }, { on: a, run: ./client.ts, at: 300us }]
 faults: [${faults.join(", ")}]
 `,
-    {
-      programs,
-      observer: { scope: "wire", see, commit: () => {} },
-      ...(unsound !== undefined && { unsound }),
-    },
+    { programs, observer: { scope: "wire", see, commit: () => {} } },
   );
   rack.run(1e11);
-  assert.deepEqual(rack.reported("program-failed"), []);
+  const failures = rack.reported("program-failed").map(({ message }) => message);
+  assert.deepEqual(failures, fails === undefined ? [] : [fails]);
   const ends = rack.reported("end").map(String).sort();
   assert.ok(ends.includes("client"), "the client comes to its end");
-  if (faults.length === 0) assert.deepEqual(ends, ["client", "server"]);
-  return { rack, sent, atPort };
+  if (faults.length === 0 && fails === undefined) assert.deepEqual(ends, ["client", "server"]);
+  return { rack, sent, atPort, frames };
 }

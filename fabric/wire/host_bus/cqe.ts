@@ -6,6 +6,9 @@ import { allocate, viewOf } from "../../base/slab.ts";
 
 export const CQE_BYTES = 64;
 
+/** [choice] The card's clock in entries: a tick is a nanosecond, as of ConnectX-6 Dx's real-time clock. */
+export const CLOCK_KHZ = 1_000_000;
+
 /** The completed operation. `recv-persistence` is the RECV that the PM module consumed (P-26). */
 export const CQE_OPCODES = {
   "requester": 0,
@@ -46,6 +49,7 @@ export const WC_STATUS = {
   GENERAL_ERR: 21,
   VERIFY_ERR: 24,
 } as const;
+/** ibv_wc_status without IBV_WC_. */
 export type WcStatus = keyof typeof WC_STATUS;
 
 /** A decoded CQE. */
@@ -72,6 +76,8 @@ export interface Cqe {
   /** V-01: the verdict on a verified write, see {@link encodeVerdict}; 0 for other operations. */
   readonly verify: number;
   readonly solicited: boolean;
+  /** The card's clock when it wrote the entry, in its ticks; absent unless the queue was made with it. */
+  readonly timestamp?: number;
 }
 
 const OPCODE_NAMES = new Map<number, CqeOpcode>(
@@ -97,6 +103,7 @@ export function encodeCqe(cqe: Cqe, owner: 0 | 1): Uint8Array<ArrayBuffer> {
   view.setUint32(8, cqe.psn);
   view.setUint32(12, cqe.sourceQpn);
   view.setUint16(16, cqe.verify);
+  if (cqe.timestamp !== undefined) view.setBigUint64(24, BigInt(cqe.timestamp));
   view.setUint32(36, cqe.immediate);
   view.setUint32(44, cqe.byteCount);
   view.setUint8(54, cqe.vendorError);
@@ -114,7 +121,9 @@ export function decodeCqe(bytes: Uint8Array, position: number, entries: number):
   if (opcode === undefined || (last & OWNER_BIT) !== ownerBit(position, entries)) return undefined;
   const view = viewOf(bytes);
   const word = view.getUint32(56);
+  const timestamp = Number(view.getBigUint64(24));
   return {
+    ...(timestamp !== 0 && { timestamp }),
     opcode,
     status: STATUS_NAMES.get(bytes[55]!) ?? "GENERAL_ERR",
     vendorError: bytes[54]!,

@@ -90,8 +90,10 @@ const hintPart = oneOf("on", "off", "carrier", "group");
 export type HintPart = Checked<typeof hintPart>;
 
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
+/** ibv_qp_state without IBV_QPS_. */
 export type QpState = Checked<typeof qpState>;
 const qpType = oneOf("rc", "uc", "ud");
+/** ibv_qp_type without IBV_QPT_. */
 export type QpType = Checked<typeof qpType>;
 
 /** The queue information in host memory: three access classes (Q-04), K queues each. */
@@ -153,6 +155,7 @@ const attributes = shaped({
   rnrRetry: { optional: below(8) },
   qKey: { optional: u32 },
 });
+/** ibv_qp_attr; the fields that are given are the attribute mask. */
 export type QpAttributes = Checked<typeof attributes>;
 
 const memory = {
@@ -185,12 +188,21 @@ export type RegionChange = Checked<typeof change>;
  * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
  */
 const windowType = oneOf(1, 2);
+/** ibv_mw_type. */
 export type WindowType = Checked<typeof windowType>;
 
 const COMMANDS = {
   "init": { spaces, persistence },
+  /** What the card's resources allow (mlx5: QUERY_HCA_CAP). */
+  "query-device": {},
+  /** The network port: its cable and its rate. */
+  "query-port": {},
+  /** The card's clock, which completions of a queue with `timestamps` have. */
+  "query-clock": {},
   "create-cq": {
     ring,
+    /** Its entries have the time at which they were written. */
+    timestamps: { optional: flag },
     vector: (value): value is number | null => value === null || isCount(value),
   },
   /**
@@ -318,6 +330,25 @@ const OK_REPLIES = {
     mtu: count,
     kept: { optional: count },
   },
+  "query-device": {
+    /** Numbers of queues: a queue pair takes two of its own, one with a shared queue; other queues one. */
+    queues: count,
+    /** Keys of regions and windows together. */
+    keys: count,
+    /** Of both those that are free now. */
+    freeQueues: count,
+    freeKeys: count,
+    /** Data transfer objects of one region (H-01). */
+    regionObjects: count,
+    multicastGroups: count,
+    multicastMembers: count,
+    /** Of the clock, in kHz. */
+    clockKhz: count,
+  },
+  /** `up`: the cable's other end has power, as far as the card has been told. */
+  "query-port": { up: flag, bitsPerSecond: count, roce: oneOf("v1", "v2") },
+  /** In ticks of `clockKhz`. */
+  "query-clock": { clock: count },
   /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
   "create-cq": { cqn: count },
   "create-qp": {
@@ -393,6 +424,7 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
+/** ibv_async_event: its type, and the number of its object. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];

@@ -7,7 +7,7 @@
  * *Home* is the card of the computer that owns the memory (the document's local one), *far* the other.
  *
  * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take as long
- * as a CPU does, and both ends send. {@link CoherenceEth.transaction} matches answers with requests.
+ * as a CPU does, and both ends send. An answer is matched by its command, its line and the cards' lives.
  */
 import { type Field, type HeaderOf, sizeOf } from "../../base/fields.ts";
 
@@ -29,7 +29,7 @@ export const COHERENCE_ETH_FIELDS = [
   ["status", 8],
   /** The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights. */
   ["region", 32],
-  /** The requester's number of the access, returned in the answer. */
+  /** Of a greeting: the sender's first queue pair number. Cards send 0 in all other messages. */
   ["transaction", 32],
   /** Of the far card, as the sender knows it: messages of an earlier one change nothing (decision 14). */
   ["life", 32],

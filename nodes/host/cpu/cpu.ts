@@ -96,6 +96,7 @@ export interface CoreProgram {
 /** The core of one program. */
 export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly host: string;
+  readonly program: string;
   readonly addresses: Readonly<Record<string, number>>;
   readonly scm: Buffer;
   readonly #machine: Machine<Context>;
@@ -108,6 +109,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   constructor(machine: Machine<Context>, program: CoreProgram) {
     this.host = machine.name;
+    // The stream's name is host, life and program. Each store tells the program: it is made once.
+    this.program = program.stream.split("/").slice(2).join("/");
     this.addresses = machine.options.addresses;
     this.scm = machine.map.scm;
     this.#machine = machine;
@@ -130,11 +133,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   get card(): number | undefined {
     return this.#machine.bus.card;
-  }
-
-  get program(): string {
-    // The stream's name is host, life and program.
-    return this.#program.stream.split("/").slice(2).join("/");
   }
 
   get paging(): DemandPaging {

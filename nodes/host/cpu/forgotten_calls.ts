@@ -1,6 +1,7 @@
 /**
- * Finds the calls of a program whose `yield*` is missing: `cpu.sleep(1000);` makes a generator and
- * begins nothing. Own programs see watched tables of functions; the shipped ones import theirs.
+ * The calls of own programs, which see watched tables of functions; the shipped ones import theirs.
+ * Arguments are checked by the tables' {@link CheckCall}s. Calls whose `yield*` is missing are found:
+ * `cpu.sleep(1000);` makes a generator and begins nothing.
  */
 import { siteIn } from "./wait_site.ts";
 
@@ -10,6 +11,14 @@ import { siteIn } from "./wait_site.ts";
  */
 const STACKS = 256;
 
+type Call = (...args: unknown[]) => unknown;
+
+/**
+ * Looks at the arguments of one call. @returns what is to be done instead of a call that cannot be made, undefined
+ * for one that can; to be called at once, in the call's stack.
+ */
+export type CheckCall = (args: readonly unknown[]) => ((call: Call) => unknown) | undefined;
+
 /** What the calls of one function share. */
 interface Watched {
   readonly name: string;
@@ -17,27 +26,47 @@ interface Watched {
   stacksLeft: number;
 }
 
+/** A function of a table, and the check of its arguments. */
+interface Checked {
+  readonly table: object;
+  readonly call: Call;
+  readonly check: CheckCall | undefined;
+}
+
 export class CallWatch {
+  readonly #stacks: number;
   /** The last call that was made; most have begun when the next is made. */
   #last: WatchedCall | undefined;
   /** Earlier calls that had not begun when the next was made; now and then without those that have. */
   #pending: WatchedCall[] = [];
   #pendingMost = STACKS;
 
-  /** The same table, whose functions' generators are watched until they begin. */
-  watched<T extends object>(table: T): T {
+  /** @param stacks of a function's calls that have one, before any is found that has not begun. */
+  constructor(stacks: number = STACKS) {
+    this.#stacks = stacks;
+  }
+
+  /**
+   * The same table, whose functions' generators are watched until they begin.
+   * @param checks of their arguments, by the functions' names.
+   */
+  watched<T extends object>(table: T, checks: Readonly<Record<string, CheckCall>> = {}): T {
     const made: Record<string, unknown> = {};
     for (const [key, { get, value }] of propertiesOf(table)) {
-      if (get !== undefined) Object.defineProperty(made, key, { get: () => get.call(table) });
-      else made[key] = typeof value === "function" ? this.#watch(key, table, value) : value;
+      if (get !== undefined || typeof value !== "function") {
+        Object.defineProperty(made, key, { get: () => Reflect.get(table, key), enumerable: true });
+      } else made[key] = this.#watch(key, { table, call: value, check: checks[key] });
     }
     return made as T;
   }
 
-  #watch(name: string, table: object, call: (...args: unknown[]) => unknown): typeof call {
-    const watched: Watched = { name, calls: 0, stacksLeft: STACKS };
+  #watch(name: string, { table, call, check }: Checked): Call {
+    const watched: Watched = { name, calls: 0, stacksLeft: this.#stacks };
     return (...args) => {
-      const result = call.apply(table, args);
+      const refuse = check?.(args);
+      const result = refuse === undefined
+        ? call.apply(table, args)
+        : refuse((...others) => call.apply(table, others));
       return isGenerator(result) ? this.#noted(result, watched) : result;
     };
   }
@@ -65,7 +94,8 @@ export class CallWatch {
     const last = this.#last === undefined ? [] : [this.#last];
     const calls = new Set([...this.#pending, ...last].filter(isForgotten).map(textOf));
     if (calls.size === 0) return undefined;
-    return `${[...calls].join(", ")} did nothing: found no yield* in front of it`;
+    const were = calls.size === 1 ? "was" : "were";
+    return `${[...calls].join(", ")} ${were} not awaited: write yield* in front of it`;
   }
 }
 
@@ -112,10 +142,18 @@ function isForgotten({ hasBegun }: WatchedCall): boolean {
   return !hasBegun;
 }
 
+/** `the call of postSend at log.ts:12:5`. */
 function textOf({ watched: { name }, number, made }: WatchedCall): string {
   if (made === undefined) return `call ${number} of ${name}`;
   const { line } = siteIn(made.stack ?? "");
-  return line === undefined ? name : `${name} at ${line}`;
+  return line === undefined ? `the call of ${name}` : `the call of ${name} at ${line}`;
+}
+
+/** What is to be said of a value that is the steps of a call, and not their result; undefined of others. */
+export function notAwaited(value: unknown): string | undefined {
+  if (!isGenerator(value)) return undefined;
+  const call = value instanceof WatchedCall ? textOf(value) : "a call";
+  return `${call}, which was not awaited (write yield* in front of it)`;
 }
 
 /** The properties of an object and of its class. */

@@ -22,7 +22,10 @@ describe("CallWatch", () => {
     assert.equal(plain(), 3);
     assert.equal(watch.forgotten(), undefined);
     sleep();
-    assert.equal(watch.forgotten(), "sleep did nothing: found no yield* in front of it");
+    assert.equal(
+      watch.forgotten(),
+      "the call of sleep was not awaited: write yield* in front of it",
+    );
   });
 
   it("says nothing of one that began, at once or later, by yield* or by next", () => {
@@ -49,11 +52,12 @@ describe("CallWatch", () => {
     sleep();
     assert.equal(
       watch.forgotten(),
-      "call 301 of sleep did nothing: found no yield* in front of it",
+      "call 301 of sleep was not awaited: write yield* in front of it",
     );
     sleep().next(0);
     sleep();
-    const both = "call 301 of sleep, sleep did nothing: found no yield* in front of it";
+    const both =
+      "call 301 of sleep, the call of sleep were not awaited: write yield* in front of it";
     assert.equal(watch.forgotten(), both);
     for (let i = 0; i < 3; i++) sleep();
     assert.equal(watch.forgotten(), both, "each place once");
@@ -65,7 +69,10 @@ describe("CallWatch", () => {
     const made = Array.from({ length: 1_000 }, () => sleep());
     for (const [i, steps] of made.entries()) if (i !== 500) steps.next(0);
     for (let i = 0; i < 300; i++) sleep().next(0);
-    assert.equal(watch.forgotten(), "sleep did nothing: found no yield* in front of it");
+    assert.equal(
+      watch.forgotten(),
+      "the call of sleep was not awaited: write yield* in front of it",
+    );
     made[500]!.next(0);
     assert.equal(watch.forgotten(), undefined);
   });

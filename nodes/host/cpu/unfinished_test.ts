@@ -104,7 +104,7 @@ describe("Host.unfinished", () => {
       },
     });
     assert.deepEqual(left.map(({ program }) => program), ["parent#0", "parent#0/child"]);
-    assert.match(left[0]!.waitsFor, /^interrupt 77; sleep did nothing: /);
+    assert.match(left[0]!.waitsFor, /^interrupt 77; the call of sleep was not awaited: /);
   });
 });
 

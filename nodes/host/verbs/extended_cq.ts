@@ -2,13 +2,17 @@
  * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the
  * current completion. It returns the same completions as `pollCq`, one at a time.
  */
+import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
 import { takeCompletions } from "./completion_queue.ts";
-import { verbError } from "./device.ts";
+import { failed, verbError } from "./device.ts";
 import {
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
   IBV_WC_GRH,
   IBV_WC_WITH_IMM,
   IBV_WC_WITH_INV,
   RACKMESH_WC_VERIFY,
+  type WcExFlags,
   type WcFlags,
 } from "./flags.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -57,4 +61,29 @@ export function wcFlags(completion: WorkCompletion): WcFlags {
   if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags |= IBV_WC_WITH_IMM;
   if (opcode === "recv-invalidate") flags |= IBV_WC_WITH_INV;
   return flags;
+}
+
+/**
+ * ibv_wc_read_completion_ts: the card's clock when it wrote the current completion, in ticks of `hcaCoreClock`
+ * kHz (`queryDeviceEx`); `queryRtValuesEx` reads the same clock. EINVAL where the queue was made without
+ * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: libibverbs has no function for the field then.
+ */
+export function wcReadCompletionTs(cq: Cq): number | VerbError {
+  return readTime(cq, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
+}
+
+/**
+ * ibv_wc_read_completion_wallclock_ns: the same in ns of the host's clock, virtual time. EINVAL without
+ * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK.
+ */
+export function wcReadCompletionWallclockNs(cq: Cq): number | VerbError {
+  const ticks = readTime(cq, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
+  return failed(ticks) ? ticks : ticks * (1_000_000 / CLOCK_KHZ);
+}
+
+function readTime(cq: Cq, asked: WcExFlags): number | VerbError {
+  const current = wcRead(cq);
+  if (failed(current)) return current;
+  if ((cq.wcFlags & asked) !== 0) return current.timestamp!;
+  return verbError("EINVAL", `The queue was made without wcFlags 0x${asked.toString(16)}`);
 }

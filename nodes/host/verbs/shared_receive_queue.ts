@@ -28,7 +28,7 @@ import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } 
 import { postAll, ringDoorbell } from "./rings.ts";
 
 /** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
-const SRQ_WR_MAX = 2 ** 15;
+export const SRQ_WR_MAX = 2 ** 15 - 1;
 
 /** Creates a shared receive queue. EINVAL for invalid sizes. */
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
@@ -75,8 +75,8 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
 }
 
 function refuseReceives(maxWr: number): VerbError | undefined {
-  if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr < SRQ_WR_MAX) return undefined;
-  return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
+  if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr <= SRQ_WR_MAX) return undefined;
+  return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX}: they are ${maxWr}`);
 }
 
 function refuseUse(srq: Srq): VerbError | undefined {

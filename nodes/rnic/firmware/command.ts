@@ -48,6 +48,7 @@ import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_com
 import { sendOwnHint, takeHostWork } from "./hint_command.ts";
 import { deregisterRegion, moveRegion, registerRegion } from "./region_command.ts";
 import { coherenceSlots, createCoherence } from "../coherence/serve.ts";
+import { queryClock, queryDevice, queryPort } from "./query_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "./multicast_command.ts";
@@ -75,6 +76,9 @@ const COMMANDS: {
   ) => RnicReply | "later";
 } = {
   "init": init,
+  "query-device": queryDevice,
+  "query-port": queryPort,
+  "query-clock": queryClock,
   "create-cq": createCq,
   "resize-cq": resizeCq,
   "destroy-cq": destroyCq,

@@ -22,12 +22,13 @@ function cqFault(device: Device, ring: RingPlace): string | undefined {
       : undefined);
 }
 
-export function createCq(device: Device, { ring, vector }: CommandOf<"create-cq">): RnicReply {
+export function createCq(device: Device, command: CommandOf<"create-cq">): RnicReply {
+  const { ring, vector, timestamps = false } = command;
   const fault = cqFault(device, ring);
   if (fault !== undefined) return refusal("EINVAL", fault);
   const queue = freeQueues(device, 1)?.[0];
   if (queue === undefined) return noQueueLeft(device);
-  const cq = createCompletionQueue(queue, { ring, vector });
+  const cq = createCompletionQueue(queue, { ring, vector, timestamps });
   device.completionQueues.set(queue, cq);
   installQueue(device, { kind: "cq", cq }, { queue, ring, unitBytes: CQE_BYTES, state: "rts" });
   return { status: "ok", op: "create-cq", cqn: queue };

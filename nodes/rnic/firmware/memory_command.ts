@@ -80,7 +80,9 @@ export function reregisterMr(
 ): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
-  if (region.isNull) return refusal("EINVAL", `Region ${key} is null: it cannot be registered anew`);
+  if (region.isNull) {
+    return refusal("EINVAL", `Region ${key} is null: it cannot be registered anew`);
+  }
   const { place } = change;
   if (place !== undefined && place.length > 0 && place.pageBytes > 0) {
     const wanting = wantedMemory(device, place);

@@ -3,8 +3,15 @@
  * the host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
  */
 import { sendBehindWrites } from "../state/coherence/port_state.ts";
-import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
+import {
+  CLOCK_KHZ,
+  type Cqe,
+  CQE_BYTES,
+  encodeCqe,
+  ownerBit,
+} from "../../../fabric/wire/host_bus/cqe.ts";
 import { type CqArm, ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { PS_PER_S } from "../../../fabric/base/time.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
@@ -17,7 +24,7 @@ import type { CompletionQueue } from "../state/queues.ts";
 
 export function createCompletionQueue(
   cqn: number,
-  place: { readonly ring: RingPlace; readonly vector: number | null },
+  place: Pick<CompletionQueue, "ring" | "vector" | "timestamps">,
 ): CompletionQueue {
   return {
     cqn,
@@ -106,9 +113,10 @@ function writeCqe(
   entry.own = (entry.own + 1) % entry.depth;
   entry.dirty = true;
   const owner = ownerBit(cq.written, entry.depth);
+  const stamped = cq.timestamps ? { ...cqe, timestamp: clockOf(device) } : cqe;
   dmaWrite(device, {
     address: entry.wqeAddress + entry.own * CQE_BYTES,
-    data: encodeCqe(cqe, owner),
+    data: encodeCqe(stamped, owner),
   });
   tellPointer(device, entry);
   // An error counts as solicited (`rocev2.md` §4.4).
@@ -116,6 +124,11 @@ function writeCqe(
   if (solicited) cq.lastSolicited = cq.written;
   cq.written++;
   if (cq.armed === "any" || (cq.armed === "solicited" && solicited)) interrupt(device, cq);
+}
+
+/** The card's clock, in ticks of {@link CLOCK_KHZ}. */
+export function clockOf({ stageAt }: Device): number {
+  return Math.floor(stageAt / (PS_PER_S / (CLOCK_KHZ * 1000)));
 }
 
 function interrupt(device: Device, cq: CompletionQueue): void {

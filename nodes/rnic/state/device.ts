@@ -130,6 +130,8 @@ export interface Device {
   coherence: Coherence | undefined;
   /** When it got power; 0 at the run's begin. */
   startedAt: Time;
+  /** The network cable's other end has power, as far as the card was told. */
+  isPortUp: boolean;
   /** Undefined where the card takes no part in hints. */
   readonly hints: Hints | undefined;
   readonly queuePairs: Map<number, QueuePair>;

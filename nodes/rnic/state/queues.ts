@@ -136,6 +136,8 @@ export interface CompletionQueue {
   readonly cqn: number;
   ring: RingPlace;
   readonly vector: number | null;
+  /** Its entries have the card's time. */
+  readonly timestamps: boolean;
   /** Queue pairs that complete here. */
   users: number;
   /** CQEs written since the queue was made; its passes give the owner bit. */

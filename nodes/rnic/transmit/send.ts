@@ -69,7 +69,9 @@ export function fetchPayload(
   walker.start(segments, { offset, length: bytes, most });
   while (walker.next()) {
     // A piece that is all of it is used as it comes; pieces are put together. Null regions are zeros.
-    if (walker.offset === 0 && (walker.bytes < bytes || walker.isNull)) gather.data = allocate(bytes);
+    if (walker.offset === 0 && (walker.bytes < bytes || walker.isNull)) {
+      gather.data = allocate(bytes);
+    }
     if (walker.isNull) continue;
     gather.missing++;
     dmaRead(device, {

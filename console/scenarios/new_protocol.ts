@@ -1,0 +1,163 @@
+/**
+ * A folder for a protocol of one's own, which works as it is: the protocol, its scenario, and what an
+ * editor needs to know of this clone. The protocol is the shipped `my_protocol.ts`
+ * under a name of its own.
+ */
+import { basename, dirname, resolve } from "node:path";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { isThere } from "../base/files.ts";
+import { fromFileUrl, projectFile, toFileUrl } from "../base/paths.ts";
+import { SCHEMA_COMMENT, SCHEMA_FILE } from "./shipped.ts";
+
+export interface NewProtocol {
+  readonly folder: string;
+  /** Files that are written, and files that were there and stay as they are, below the folder. */
+  readonly written: readonly string[];
+  readonly kept: readonly string[];
+  readonly protocol: string;
+  readonly scenario: string;
+}
+
+const PROGRAM_ENDING = /\.ts$/;
+const STEM = /^[A-Za-z][A-Za-z0-9_]{0,39}$/;
+const TEMPLATE = "scripts/scenarios/my_protocol";
+
+/**
+ * Writes what is missing of such a folder. @param target the folder, or the protocol's file in it (`x.ts`).
+ * @throws Refusal where the protocol or its scenario is there already, before anything is written.
+ */
+export async function writeNewProtocol(target: string): Promise<NewProtocol> {
+  const path = resolve(target);
+  const isFile = PROGRAM_ENDING.test(path);
+  const folder = isFile ? dirname(path) : path;
+  const stem = stemOf(basename(path).replace(PROGRAM_ENDING, ""), { isFile });
+  const protocol = `${stem}.ts`, scenario = `${stem}.yaml`;
+  const files = await filesOf(stem);
+  for (const file of [protocol, scenario]) {
+    if (isThere(`${folder}/${file}`)) throw alreadyThere(`${folder}/${file}`);
+  }
+  const written: string[] = [], kept: string[] = [];
+  for (const [file, text] of Object.entries(files)) {
+    const isNew = await writeNew(`${folder}/${file}`, text);
+    if (!isNew && (file === protocol || file === scenario)) {
+      throw alreadyThere(`${folder}/${file}`);
+    }
+    (isNew ? written : kept).push(file);
+  }
+  return { folder, written, kept, protocol, scenario };
+}
+
+/** What of a kept `deno.json` an editor would miss; undefined where it has the names. */
+export async function missingImports(folder: string): Promise<string | undefined> {
+  const { imports } = await editorConfig();
+  const text = await Deno.readTextFile(`${folder}/deno.json`).catch(() => "");
+  const missing = Object.entries(imports).filter(([name]) => !text.includes(`"${name}"`));
+  if (missing.length === 0) return undefined;
+  const lines = missing.map(([name, place]) => `"${name}": "${place}"`);
+  return `deno.json stays as it is; editors need in its "imports": ${lines.join(", ")}`;
+}
+
+function alreadyThere(path: string) {
+  const expected = "the name of a protocol that is not there yet";
+  return refusal("", { found: `${path} is there already`, expected });
+}
+
+/** The name of the files: the folder's, as far as it is an identifier. */
+function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string {
+  if (STEM.test(name)) return name;
+  const stem = name.replaceAll(/[^A-Za-z0-9]+/g, "_").replace(/^[^A-Za-z]+/, "").slice(0, 40)
+    .replace(/_+$/, "");
+  if (!isFile) return STEM.test(stem) ? stem : "my_protocol";
+  const expected = "a file such as my_protocol.ts: letters, digits and _, a letter first";
+  throw refusal("--protocol", { found: `"${name}.ts"`, expected });
+}
+
+/** @returns whether it was written: false where the file was there. */
+async function writeNew(path: string, text: string): Promise<boolean> {
+  try {
+    await Deno.mkdir(dirname(path), { recursive: true });
+    await Deno.writeTextFile(path, text, { createNew: true });
+    return true;
+  } catch (cause) {
+    if (cause instanceof Deno.errors.AlreadyExists && isThere(path)) return false;
+    const why = (cause as Error).message;
+    throw refusal("", { found: `Cannot write ${path}: ${why}`, expected: "a new folder", cause });
+  }
+}
+
+async function filesOf(stem: string): Promise<Record<string, string>> {
+  const rack = fromFileUrl(projectFile("scripts/rack"));
+  return {
+    [`${stem}.ts`]: await shipped(`${TEMPLATE}.ts`, stem),
+    [`${stem}.yaml`]: (await shipped(`${TEMPLATE}.yaml`, stem))
+      .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`)
+      .replace(/^# .*: rack run .*$/m, `# The protocol on both hosts: rack run ${stem}.yaml`),
+    "deno.json": json({ ...await editorConfig(), tasks: tasksOf(stem, rack) }),
+    ".vscode/settings.json": json({ "deno.enable": true }),
+    ".vscode/extensions.json": json({ recommendations: ["denoland.vscode-deno"] }),
+    "README.md": readmeOf(stem),
+  };
+}
+
+/** A shipped file with the names of this protocol. */
+async function shipped(path: string, stem: string): Promise<string> {
+  const text = await Deno.readTextFile(projectFile(path));
+  const camel = stem.replaceAll(/_+([A-Za-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+    .replaceAll("_", "");
+  // No stem is a reserved word with this ending.
+  const name = /protocol$/i.test(camel) ? camel : `${camel}Protocol`;
+  return text.replaceAll("my_protocol", stem).replaceAll("myProtocol", name)
+    .replaceAll("my-protocol", stem.replaceAll(/_+/g, "-").replace(/-$/, ""));
+}
+
+interface EditorConfig {
+  readonly imports: Readonly<Record<string, string>>;
+  readonly scopes?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+/**
+ * What `deno.json` says so that editors and `deno check` find the doors of this clone. What a door's
+ * own modules import by name is said for the clone alone: the folder's own names stay free.
+ */
+async function editorConfig(): Promise<EditorConfig> {
+  const { imports } = JSON.parse(await Deno.readTextFile(projectFile("deno.json"))) as {
+    readonly imports: Readonly<Record<string, string>>;
+  };
+  const absolute = Object.entries(imports).map(([name, place]) =>
+    [name, place.startsWith("./") ? projectFile(place.slice(2)).href : place] as const
+  );
+  const doors = Object.fromEntries(absolute.filter(([name]) => isDoor(name)));
+  const others = Object.fromEntries(absolute.filter(([name]) => !isDoor(name)));
+  // The door of protocols imports nothing by name.
+  if (Object.keys(doors).length === 1) return { imports: doors };
+  return { imports: doors, scopes: { [projectFile("").href]: others } };
+}
+
+function isDoor(name: string): boolean {
+  return /^rackmesh(\/|$)/.test(name);
+}
+
+function tasksOf(stem: string, rack: string): Record<string, string> {
+  const command = `'${rack.replaceAll("'", "'\\''")}'`;
+  return {
+    check: `${command} check ${stem}.yaml`,
+    run: `${command} run ${stem}.yaml --pack all`,
+  };
+}
+
+function readmeOf(stem: string): string {
+  const guide = toFileUrl(fromFileUrl(projectFile("scripts/scenarios/README.md"))).href;
+  return `# ${stem}
+
+A protocol for Rackmesh, [how to write one](${guide}).
+
+- \`${stem}.ts\` is the protocol: both sides, in one file. \`${stem}.yaml\` is the rack that it runs on.
+- \`rack check ${stem}.yaml\` checks types, and \`rack validate ${stem}.yaml\` all of it; \`rack run ${stem}.yaml --pack all\` runs it.
+- \`rack explore ${stem}.yaml\` cuts the power at every instant, once the protocol says what must hold then.
+- \`deno.json\` has the place of the clone of Rackmesh; after it has moved, change the paths there.
+`;
+}
+
+function json(value: unknown): string {
+  return JSON.stringify(value, null, 2) + "\n";
+}

@@ -1,0 +1,103 @@
+/**
+ * Checks of the calls of own programs, from tables: what each argument must be, and how a call that is
+ * refused answers. Shipped programs, which the compiler has checked, are not asked.
+ */
+import type { CheckCall } from "../cpu/forgotten_calls.ts";
+import { siteIn } from "../cpu/wait_site.ts";
+import { ProgramError, verbError } from "../verbs/errors.ts";
+import type { Kind, Optional } from "./values.ts";
+
+/**
+ * How the function answers an error: `steps` that return it, the `value` itself, the steps of a `post`, of
+ * which the requests before the wrong one are posted, or of a connection that is `refused`. A function
+ * that returns none ends the program (`thrown`).
+ */
+export type Answer = "steps" | "value" | "post" | "refused" | "thrown";
+
+/** A function's arguments, by their names and in their order. */
+export interface CallRow {
+  readonly args: readonly (readonly [name: string, kind: Kind | Optional])[];
+  readonly answer: Answer;
+}
+
+/** A row of a table, written shortly. */
+export function row(answer: Answer, args: Readonly<Record<string, Kind | Optional>>): CallRow {
+  return { args: Object.entries(args), answer };
+}
+
+/** The checks of all functions of a table. */
+export function checksOf(
+  table: Readonly<Record<string, CallRow>>,
+): Readonly<Record<string, CheckCall>> {
+  return Object.fromEntries(
+    Object.entries(table).map(([name, each]) => [name, checkOf(name, each)]),
+  );
+}
+
+function checkOf(name: string, { args: rows, answer }: CallRow): CheckCall {
+  const kinds = rows.map(([argument, kind]) => {
+    const isOptional = typeof kind !== "function";
+    return { argument, isOptional, of: isOptional ? kind.optional : kind };
+  });
+  return (args) => {
+    for (let i = 0; i < kinds.length; i++) {
+      const { argument, isOptional, of } = kinds[i]!;
+      const value = args[i];
+      if (isOptional && value === undefined) continue;
+      const wrong = of(value);
+      if (wrong === undefined) continue;
+      return (call) => {
+        const { at, found, expected } = wrong;
+        const { line } = siteIn(new Error().stack ?? "");
+        const where = line === undefined ? "" : ` at ${line}`;
+        const reason = `${name}${where}: ${argument}${at} is ${found}: expected ${expected}`;
+        return answered(answer, { reason, args, call, at });
+      };
+    }
+    return undefined;
+  };
+}
+
+interface Refused {
+  readonly reason: string;
+  readonly args: readonly unknown[];
+  readonly call: (...args: unknown[]) => unknown;
+  /** Where in the argument. */
+  readonly at: string;
+}
+
+function answered(answer: Answer, refused: Refused): unknown {
+  const { reason } = refused;
+  switch (answer) {
+    case "steps":
+      return steps(verbError("EINVAL", reason));
+    case "value":
+      return verbError("EINVAL", reason);
+    case "post":
+      return post(refused);
+    case "refused":
+      return steps({
+        refused: "local",
+        reason: `EINVAL: ${reason}`,
+        privateData: new Uint8Array(0),
+      });
+    case "thrown":
+      throw new ProgramError(`EINVAL: ${reason}`);
+  }
+}
+
+// deno-lint-ignore require-yield -- the answer is known
+function* steps<T>(answer: T): Generator<never, T> {
+  return answer;
+}
+
+/** `ibv_post_send`: the requests before the first wrong one are posted, and that is named. */
+function* post({ reason, args, call, at }: Refused): Generator<unknown, unknown> {
+  const [queue, requests] = args;
+  const bad = Number(/^\[(\d+)\]/.exec(at)?.[1] ?? 0);
+  if (bad > 0) {
+    const earlier = yield* call(queue, (requests as unknown[]).slice(0, bad)) as Generator;
+    if (earlier !== undefined) return earlier;
+  }
+  return { ...verbError("EINVAL", reason), bad };
+}

@@ -1,0 +1,239 @@
+/**
+ * What a value must be that a program passes to a call: small checks, which say what was found and what
+ * was expected. They are put together to the tables of calls (`verb_calls.ts`, `core_calls.ts`). zod would
+ * cost more than a post does; these cost what they look at.
+ */
+import { notAwaited } from "../cpu/forgotten_calls.ts";
+
+/** What is wrong: where in the value (`[1].lkey`), what is there, what should be. */
+export interface Wrong {
+  readonly at: string;
+  readonly found: string;
+  readonly expected: string;
+}
+
+/** Undefined where the value is one of the kind. */
+export type Kind = (value: unknown) => Wrong | undefined;
+
+/** A value that may be missing. */
+export interface Optional {
+  readonly optional: Kind;
+}
+
+export function optional(kind: Kind): Optional {
+  return { optional: kind };
+}
+
+/** Values for which `holds`, described as `expected`. */
+export function kind(expected: string, holds: (value: unknown) => boolean): Kind {
+  return (value) => holds(value) ? undefined : { at: "", found: found(value), expected };
+}
+
+/** Whole numbers from `least` to `most`. @param name what they are: `a key`. */
+export function whole(name: string, least: number, most: number): Kind {
+  return kind(
+    `${name}, a whole number from ${least} to ${most}`,
+    (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= most,
+  );
+}
+
+/** One of a few texts or numbers. @param names what the standard calls some of them. */
+export function oneOf(
+  values: readonly (string | number)[],
+  names: Readonly<Record<string, string | number>> = {},
+): Kind {
+  const known = new Set<unknown>(values);
+  const listed = values.map((value) => JSON.stringify(value)).join(", ");
+  return (value) => {
+    if (known.has(value)) return undefined;
+    const own = typeof value === "string" && Object.hasOwn(names, value) ? names[value] : undefined;
+    const expected = own === undefined
+      ? `one of ${listed}`
+      : `${JSON.stringify(own)}, as it is here`;
+    return { at: "", found: found(value), expected };
+  };
+}
+
+/** Of more flags the first are named. */
+const FLAGS_MOST = 4;
+
+/** Flags by `|`. @param constants all there are, by name. @param name what they are: `send flags`. */
+export function flags(name: string, constants: Readonly<Record<string, number>>): Kind {
+  let known = 0;
+  for (const bit of Object.values(constants)) known |= bit;
+  const names = Object.keys(constants);
+  const more = names.length > FLAGS_MOST ? " …" : "";
+  const expected = `${name} combined by |: ${names.slice(0, FLAGS_MOST).join(", ")}${more}`;
+  return (value) => {
+    if (typeof value !== "number" || value >>> 0 !== value) {
+      return { at: "", found: found(value), expected };
+    }
+    const unknown = (value & ~known) >>> 0;
+    if (unknown === 0) return undefined;
+    const which = `0x${value.toString(16)}, of which 0x${unknown.toString(16)} is none`;
+    return { at: "", found: which, expected };
+  };
+}
+
+/** A list of values of a kind. */
+export function listOf(each: Kind, name: string): Kind {
+  return (value) => {
+    if (!Array.isArray(value)) {
+      return { at: "", found: found(value), expected: `a list of ${name}` };
+    }
+    for (let i = 0; i < value.length; i++) {
+      const wrong = each(value[i]);
+      if (wrong !== undefined) return { ...wrong, at: `[${i}]${wrong.at}` };
+    }
+    return undefined;
+  };
+}
+
+/** A kind for each field of T. The compiler demands all of them. */
+export type FieldsOf<T> = {
+  readonly [K in keyof T]-?: undefined extends T[K] ? Optional : Kind;
+};
+
+/**
+ * Plain objects with these fields, and no others: a field that is spelt wrongly is none that is missing.
+ * @param name what the object is: `a send request`.
+ */
+export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind {
+  const known = new Map(
+    Object.entries<Kind | Optional>(fields).map(([field, of]) => {
+      const isRequired = typeof of === "function";
+      return [field, { field, isRequired, of: isRequired ? of : of.optional }];
+    }),
+  );
+  const required = [...known.values()].filter(({ isRequired }) => isRequired);
+  /** The fields of the last object, in its order: objects of one place in a program have the same. */
+  const last: (typeof required[number])[] = [];
+  return (value) => {
+    if (!isMap(value)) return { at: "", found: found(value), expected: name };
+    let at = 0, given = 0;
+    // deno-lint-ignore rackmesh/no-for-in -- twice as fast as a list of keys; what is inherited is read by the call, too
+    for (const field in value) {
+      const its = value[field];
+      if (its === undefined) continue;
+      let row = last[at];
+      if (row === undefined || row.field !== field) {
+        row = known.get(field);
+        if (row === undefined) return unknown(value, field);
+        last[at] = row;
+      }
+      at++;
+      if (row.isRequired) given++;
+      const wrong = row.of(its);
+      if (wrong !== undefined) return { ...wrong, at: `.${field}${wrong.at}` };
+    }
+    if (at === 0 && !isPlain(value)) return { at: "", found: found(value), expected: name };
+    return given === required.length ? undefined : missing(value);
+  };
+
+  function unknown(value: object, field: string): Wrong {
+    const call = notAwaited(value);
+    if (call !== undefined) return { at: "", found: call, expected: name };
+    const expected = [...known.keys()].join(", ");
+    return { at: `.${field}`, found: `no field of ${name}`, expected };
+  }
+
+  /** Fields that are not among those that an object lists may be there all the same. */
+  function missing(value: object): Wrong | undefined {
+    const call = notAwaited(value);
+    if (call !== undefined) return { at: "", found: call, expected: name };
+    for (const { field, of } of required) {
+      const wrong = of(Reflect.get(value, field));
+      if (wrong !== undefined) return { ...wrong, at: `.${field}${wrong.at}` };
+    }
+    return undefined;
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** Objects that a call has made, told by what only they have. */
+export function made(name: string, call: string, has: readonly [string, string?, string?]): Kind {
+  const [one, two = one, three = two] = has;
+  return kind(
+    `${name}, as ${call} returns it`,
+    (value) =>
+      typeof value === "object" && value !== null && one in value && two in value && three in value,
+  );
+}
+
+const isText = (value: unknown): value is string => typeof value === "string";
+export const text = kind("a text", isText);
+export const name = kind(
+  "a name, a text that is not empty",
+  (value) => isText(value) && value !== "",
+);
+export const flag = kind("true or false", (value) => typeof value === "boolean");
+export const callback = kind("a function", (value) => typeof value === "function");
+export const bytes = kind("bytes, a Uint8Array", (value) => value instanceof Uint8Array);
+export const u8 = whole("8 bits", 0, 0xff);
+export const u16 = whole("16 bits", 0, 0xffff);
+export const u24 = whole("24 bits", 0, 0xff_ffff);
+export const u32 = whole("32 bits", 0, 0xffff_ffff);
+export const key = whole("a key", 0, 0xffff_ffff);
+/** Bytes, of which there may be none. */
+export const length = whole("a length in bytes", 0, Number.MAX_SAFE_INTEGER);
+export const size = whole("a length in bytes", 1, Number.MAX_SAFE_INTEGER);
+export const offset = whole("an offset in bytes", 0, Number.MAX_SAFE_INTEGER);
+export const address = whole("an address", 0, Number.MAX_SAFE_INTEGER);
+export const count = whole("a number of them", 0, Number.MAX_SAFE_INTEGER);
+export const atLeastOne = whole("a number of them", 1, Number.MAX_SAFE_INTEGER);
+export const ipv4 = whole("an IPv4 address", 0, 0xffff_ffff);
+/** 64 bits, with or without a sign: their sum is the same. */
+export const u64 = kind(
+  "a bigint of 64 bits, as 1n",
+  (value) => typeof value === "bigint" && value >= -(1n << 63n) && value < 1n << 64n,
+);
+const isFinite = (value: unknown): boolean => Number.isFinite(value) && (value as number) >= 0;
+/** Time that passes. It is rounded up. */
+export const duration = kind("picoseconds, a number of 0 or more", isFinite);
+/** A time at which a wait ends. */
+export const deadline = kind(
+  "a time in picoseconds (cpu.now + …) or NEVER",
+  (value) => isFinite(value) || value === Number.POSITIVE_INFINITY,
+);
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const TEXT_MOST = 40;
+const FIELDS_MOST = 6;
+
+/** A value in a few words. */
+export function found(value: unknown): string {
+  switch (typeof value) {
+    case "undefined":
+      return "not given";
+    case "string":
+      return JSON.stringify(value.length > TEXT_MOST ? `${value.slice(0, TEXT_MOST)}…` : value);
+    case "bigint":
+      return `${value}n, a bigint`;
+    case "function":
+      return "a function";
+    case "object":
+      return value === null ? "null" : objectFound(value);
+    default:
+      return String(value);
+  }
+}
+
+function objectFound(value: object): string {
+  const call = notAwaited(value);
+  if (call !== undefined) return call;
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (ArrayBuffer.isView(value)) return `${value.byteLength} B of ${value.constructor.name}`;
+  if ("errno" in value && "reason" in value) return `the error ${value.errno} (${value.reason})`;
+  if ("refused" in value && "reason" in value) return `a refusal (${value.reason})`;
+  const fields = Object.keys(value);
+  if (fields.length === 0) return "an object without fields";
+  const more = fields.length > FIELDS_MOST ? ", …" : "";
+  return `an object with ${fields.slice(0, FIELDS_MOST).join(", ")}${more}`;
+}

@@ -1,0 +1,457 @@
+/** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
+import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
+import { QP_WEIGHT_MAX, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  MAX_OBJECTS,
+  type ObjectPart,
+  type Sge,
+  WQE_OPCODES,
+} from "../../../fabric/wire/host_bus/wqe.ts";
+import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_ENCODINGS,
+  HINT_OPERATIONS,
+  HINT_REASONS,
+  HINT_TYPES,
+  type HintOperands,
+} from "../../../fabric/wire/roce/hint_eth.ts";
+import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
+import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
+import type { CmRetry } from "../cm/cm_state.ts";
+import type { ConnectionQp, Transport } from "../cm/connection.ts";
+import type { AcceptOptions } from "../cm/listen.ts";
+import type {
+  RdmaConnParam,
+  RdmaIdOptions,
+  RdmaQpOptions,
+  ResolveAddrOptions,
+} from "../cm/rdma_id.ts";
+import type { AhOptions } from "../verbs/address_handle.ts";
+import type { WaitOptions } from "../verbs/completion_queue.ts";
+import type { CqOptions } from "../verbs/create_cq.ts";
+import * as constants from "../verbs/flags.ts";
+import type {
+  Advice,
+  MemoryAdvice,
+  RegionObject,
+  RegionOptions,
+  Reregistration,
+} from "../verbs/memory_region.ts";
+import type {
+  FlushRequest,
+  InlineRule,
+  MwBind,
+  RecvRequest,
+  SendRequest,
+  SrqOptions,
+  UdDestination,
+  VerifyRequest,
+} from "../verbs/objects.ts";
+import type { QpOptions, QpSize } from "../verbs/queue_pair.ts";
+import type { Space2Change } from "../verbs/space2.ts";
+import {
+  address,
+  atLeastOne,
+  bytes,
+  callback,
+  count,
+  deadline,
+  flag,
+  flags,
+  ipv4,
+  key,
+  type Kind,
+  kind,
+  length,
+  listOf,
+  made,
+  name,
+  offset,
+  oneOf,
+  optional,
+  shape,
+  size,
+  text,
+  u16,
+  u24,
+  u32,
+  u64,
+  u8,
+  whole,
+} from "./values.ts";
+
+/** The constants whose names begin so, by name. */
+function constantsOf(prefix: RegExp): Readonly<Record<string, number>> {
+  const all: [string, unknown][] = Object.entries(constants);
+  return Object.fromEntries(
+    all.filter((each): each is [string, number] =>
+      prefix.test(each[0]) && typeof each[1] === "number"
+    ),
+  );
+}
+
+const accessFlags = flags("access flags", constantsOf(/_ACCESS_/));
+export const sendFlags = flags("send flags", constantsOf(/^IBV_SEND_/));
+const flushFlags = flags("placement flags", constantsOf(/^IBV_FLUSH_/));
+const wcExFlags = flags("fields of completions", constantsOf(/^IBV_WC_EX_/));
+const cqFlags = flags("flags of a completion queue", constantsOf(/^IBV_CREATE_CQ_ATTR_/));
+export const dataInOrderFlags = flags(
+  "flags of a query",
+  constantsOf(/^IBV_QUERY_QP_DATA_IN_ORDER_/),
+);
+const adviseFlags = flags("flags of advice", constantsOf(/^IBV_ADVISE_/));
+
+// Objects.
+export const device = made("a device", "openContext or the program's context", [
+  "state",
+  "cpu",
+  "context",
+]);
+export const pd = made("a protection domain", "allocPd", ["handle", "uses", "device"]);
+export const mr = made("a region", "regMr", ["lkey", "rkey", "pd"]);
+export const mw = made("a window", "allocMw", ["type", "rkey", "uses"]);
+export const cq = made("a completion queue", "createCq", ["cqn", "place"]);
+export const channel = made("a completion channel", "createCompChannel", ["vector", "cqs"]);
+export const qp = made("a queue pair", "createQp or a connection's qp", ["qpn", "sq", "rq"]);
+export const srq = made("a shared receive queue", "createSrq", ["srqn", "ring"]);
+export const ah = made("an address handle", "createAh", ["udpSourcePort", "hopLimit", "uses"]);
+export const batch = made("a batch", "wrStart", ["requests", "open", "qp"]);
+export const listener = made("a listener", "listen", ["queue", "device"]);
+export const request = made("a connection request", "an event of the listener", [
+  "endpoint",
+  "from",
+]);
+export const connection = made("a connection", "connect or accept", ["endpoint", "qp", "device"]);
+export const completion = made("a completion", "pollCq", ["wrId", "status", "opcode"]);
+export const event = made("an asynchronous event", "getAsyncEvent", ["type"]);
+export const eventChannel = made("an event channel", "rdmaCreateEventChannel", [
+  "ids",
+  "byEndpoint",
+]);
+export const id = made("an id", "rdmaCreateId or CONNECT_REQUEST", [
+  "channel",
+  "ps",
+  "unacknowledged",
+]);
+export const cmEvent = made("an event of a channel", "rdmaGetCmEvent", ["event", "id", "param"]);
+export const buffer = made("a buffer", "cpu.allocate or cpu.scm", ["address", "length", "pages"]);
+export const core = made("a core", "the program's context", ["load", "store", "program"]);
+
+export const wrId = whole("a work request's id", 0, Number.MAX_SAFE_INTEGER);
+const sge = shape<Sge>("an element (sge)", { address, length, lkey: key });
+const sges = listOf(sge, "elements (sge)");
+/** One of them, or a list. */
+function oneOrMany(each: Kind, name: string): Kind {
+  const many = listOf(each, name);
+  return (value) => Array.isArray(value) ? many(value) : each(value);
+}
+
+/** What libibverbs calls the operations. */
+const OPCODES_THERE = {
+  IBV_WR_SEND: "send",
+  IBV_WR_SEND_WITH_IMM: "send-immediate",
+  IBV_WR_SEND_WITH_INV: "send-invalidate",
+  IBV_WR_RDMA_WRITE: "write",
+  IBV_WR_RDMA_WRITE_WITH_IMM: "write-immediate",
+  IBV_WR_RDMA_READ: "read",
+  IBV_WR_ATOMIC_CMP_AND_SWP: "compare-swap",
+  IBV_WR_ATOMIC_FETCH_AND_ADD: "fetch-add",
+  IBV_WR_LOCAL_INV: "local-invalidate",
+  IBV_WR_BIND_MW: "bind-mw",
+  IBV_WR_FLUSH: "flush",
+  IBV_WR_ATOMIC_WRITE: "atomic-write",
+} as const;
+const opcode = oneOf(
+  Object.keys(WQE_OPCODES).filter((each) => each !== "nop"),
+  OPCODES_THERE,
+);
+
+export const bindInfo = {
+  mr,
+  offset: optional(offset),
+  length: optional(length),
+  access: accessFlags,
+};
+const bind = shape<MwBind>("a bind", { ...bindInfo, mw, rkey: key });
+export const sendRequest = shape<SendRequest>("a send request", {
+  opcode,
+  wrId: optional(wrId),
+  sges: optional(sges),
+  sendFlags: optional(sendFlags),
+  immediate: optional(u32),
+  remote: optional(
+    shape<NonNullable<SendRequest["remote"]>>("a remote place", { va: address, rkey: key }),
+  ),
+  atomic: optional(
+    shape<NonNullable<SendRequest["atomic"]>>("operands", { swapAdd: u64, compare: u64 }),
+  ),
+  flush: optional(shape<FlushRequest>("a flush", {
+    placement: flushFlags,
+    selectivity: oneOf(["range", "mr"], { IBV_FLUSH_RANGE: "range", IBV_FLUSH_MR: "mr" }),
+    length: optional(whole("a length in bytes", 0, 2 ** 31)),
+  })),
+  verify: optional(shape<VerifyRequest>("a verification", {
+    level: oneOf(VERIFY_LEVELS),
+    persist: optional(flag),
+    crc: optional(u32),
+  })),
+  bind: optional(bind),
+  ud: optional(shape<UdDestination>("a destination", { ah, qpn: u24, qKey: u32 })),
+  objects: optional(listOf(u64, "bigints")),
+  parts: optional(
+    listOf(shape<ObjectPart>("a part", { offset: u32, length: u32 }), "parts of objects"),
+  ),
+});
+export const sendRequests = oneOrMany(sendRequest, "send requests");
+export const recvRequests = oneOrMany(
+  shape<RecvRequest>("a receive request", { wrId: optional(wrId), sges }),
+  "receive requests",
+);
+
+const access = { access: accessFlags };
+export const regionOptions = shape<RegionOptions>("options of a region", {
+  ...access,
+  offset: optional(offset),
+  length: optional(size),
+  pin: optional(oneOfTrue()),
+  iova: optional(address),
+  objects: optional(listOf(
+    shape<RegionObject>("an object", { identity: u64, offset, length: size }),
+    "objects",
+  )),
+});
+function oneOfTrue(): Kind {
+  return kind("true, or nothing", (value) => value === true);
+}
+export const reregistration = shape<Reregistration>("changes of a region", {
+  place: optional(shape<NonNullable<Reregistration["place"]>>("a place", {
+    buffer,
+    offset: optional(offset),
+    length: optional(size),
+  })),
+  pd: optional(pd),
+  access: optional(accessFlags),
+});
+export const advice = shape<Advice>("advice", {
+  pd,
+  sges,
+  advice: oneOf(["prefetch", "prefetchWrite", "prefetchNoFault"], {
+    IBV_ADVISE_MR_ADVICE_PREFETCH: "prefetch",
+    IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE: "prefetchWrite",
+    IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: "prefetchNoFault",
+  }),
+  flags: optional(adviseFlags),
+});
+export const memoryAdvice = shape<MemoryAdvice>("advice", {
+  buffer,
+  offset: optional(offset),
+  length: optional(size),
+  advice: oneOf(["dontneed", "pageout"], { MADV_DONTNEED: "dontneed", MADV_PAGEOUT: "pageout" }),
+});
+
+export const cqOptions = shape<CqOptions>("options of a completion queue", {
+  entries: atLeastOne,
+  interrupts: optional(flag),
+  channel: optional(channel),
+  vector: optional(count),
+  compVector: optional(count),
+  wcFlags: optional(wcExFlags),
+  flags: optional(cqFlags),
+});
+export const waitOptions = shape<WaitOptions>("options of a wait", {
+  mode: optional(oneOf(["poll", "interrupt"])),
+  deadline: optional(deadline),
+  most: optional(atLeastOne),
+  also: optional(
+    shape<NonNullable<WaitOptions["also"]>>("what else ends a wait", {
+      signal: name,
+      ready: callback,
+    }),
+  ),
+});
+export const until = optional(
+  shape<{ readonly deadline?: number }>("options of a wait", { deadline: optional(deadline) }),
+);
+
+const inlineRule: Kind = (value) => {
+  const by = Object(value).by;
+  if (by === "program") return shape<InlineRule & { by: "program" }>("a rule", { by: text })(value);
+  const limits = { by: oneOf(["size", "type", "program"]), bytes: length };
+  if (by !== "type") return shape<InlineRule & { by: "size" }>("a rule", limits)(value);
+  const opcodes = listOf(opcode, "opcodes");
+  return shape<InlineRule & { by: "type" }>("a rule", { ...limits, opcodes })(value);
+};
+const TYPES_THERE = { IBV_QPT_RC: "rc", IBV_QPT_UC: "uc", IBV_QPT_UD: "ud" } as const;
+const qpFields = {
+  sendCq: cq,
+  recvCq: cq,
+  maxSendWr: count,
+  maxRecvWr: count,
+  srq: optional(srq),
+  maxSendSge: optional(count),
+  maxRecvSge: optional(count),
+  maxInlineData: optional(count),
+  inline: optional(inlineRule),
+  sqSigAll: optional(flag),
+  blueFlame: optional(oneOf(BLUE_FLAME)),
+  persistCompletion: optional(oneOf(["persistence", "reception"])),
+  weight: optional(whole("a weight", 1, QP_WEIGHT_MAX)),
+  hints: optional(oneOf(["on", "off", "carrier", "group"])),
+  hintEncoding: optional(oneOf(HINT_ENCODINGS)),
+  oneSided: optional(flag),
+  maxObjects: optional(whole("a number of objects", 0, MAX_OBJECTS)),
+};
+export const idQpOptions = shape<RdmaQpOptions>("options of an id's queue pair", {
+  ...qpFields,
+  type: optional(oneOf(["rc", "uc", "ud"], TYPES_THERE)),
+});
+export const qpOptions = shape<QpOptions>("options of a queue pair", {
+  ...qpFields,
+  type: oneOf(["rc", "uc", "ud"], TYPES_THERE),
+  qpn: optional(u24),
+});
+export const STATES_THERE = {
+  IBV_QPS_RESET: "reset",
+  IBV_QPS_INIT: "init",
+  IBV_QPS_RTR: "rtr",
+  IBV_QPS_RTS: "rts",
+  IBV_QPS_SQD: "sqd",
+  IBV_QPS_SQE: "sqe",
+  IBV_QPS_ERR: "err",
+} as const;
+const state = oneOf(["reset", "init", "rtr", "rts", "sqd", "sqe", "err"], STATES_THERE);
+const pathMtu = oneOf(PATH_MTUS);
+const timeout = whole("a code of 5 bits", 0, 31);
+const retries = whole("a number of retries", 0, 7);
+export const attributes = shape<QpAttributes>("attributes of a queue pair", {
+  state: optional(state),
+  curState: optional(state),
+  enSqdAsyncNotify: optional(flag),
+  accessFlags: optional(accessFlags),
+  pathMtu: optional(pathMtu),
+  destAddress: optional(ipv4),
+  trafficClass: optional(u8),
+  hopLimit: optional(u8),
+  flowLabel: optional(whole("20 bits", 0, 0xf_ffff)),
+  udpSourcePort: optional(u16),
+  destQpn: optional(u24),
+  rqPsn: optional(u24),
+  sqPsn: optional(u24),
+  maxDestRdAtomic: optional(u8),
+  maxRdAtomic: optional(u8),
+  minRnrTimer: optional(timeout),
+  timeout: optional(timeout),
+  retryCnt: optional(retries),
+  rnrRetry: optional(retries),
+  qKey: optional(u32),
+});
+export const qpSize = shape<QpSize>("sizes of a queue pair", {
+  maxSendWr: optional(count),
+  maxRecvWr: optional(count),
+});
+export const srqOptions = shape<SrqOptions>("options of a shared receive queue", {
+  maxWr: atLeastOne,
+  maxSge: optional(atLeastOne),
+});
+export const srqChange = shape<{ readonly limit?: number; readonly maxWr?: number }>("changes", {
+  limit: optional(count),
+  maxWr: optional(atLeastOne),
+});
+export const ahOptions = shape<AhOptions>("attributes of an address handle", {
+  address: ipv4,
+  trafficClass: optional(u8),
+  hopLimit: optional(u8),
+  flowLabel: optional(whole("20 bits", 0, 0xf_ffff)),
+});
+export const space2Change = shape<Space2Change>("a change of space 2", {
+  queue: count,
+  offset,
+  data: bytes,
+});
+
+const hintEntry = shape<HintEntry>("an entry of a hint", {
+  kinds: u8,
+  operation: oneOf(HINT_OPERATIONS),
+  messages: count,
+  sequence: u24,
+  rkey: key,
+  length: u32,
+  va: u64,
+  objects: listOf(u64, "bigints"),
+  operands: optional(shape<HintOperands>("operands", { swapAdd: u64, compare: u64 })),
+  parts: optional(listOf(shape<ObjectPart>("a part", { offset: u32, length: u32 }), "parts")),
+});
+export const hint = shape<HintMessage>("a hint", {
+  type: oneOf(HINT_TYPES),
+  kinds: u8,
+  reason: oneOf(HINT_REASONS),
+  sequence: u32,
+  answer: flag,
+  groups: listOf(
+    shape<HintGroup>("a group of a hint", {
+      destQpn: u24,
+      sourceQpn: u24,
+      entries: listOf(hintEntry, "entries"),
+    }),
+    "groups",
+  ),
+});
+
+const transport = optional(shape<Partial<Transport>>("timers of a connection", {
+  timeout: optional(timeout),
+  retryCnt: optional(retries),
+  rnrRetry: optional(retries),
+  minRnrTimer: optional(timeout),
+}));
+const retry = optional(shape<Partial<CmRetry>>("retries of the connection manager", {
+  timeoutPs: optional(whole("picoseconds", 1, Number.MAX_SAFE_INTEGER)),
+  tries: optional(whole("transmissions", 1, 16)),
+}));
+const connectionQp = shape<ConnectionQp>("options of a connection's queue pair", {
+  ...qpFields,
+  pd,
+  type: optional(oneOf(["rc", "uc"])),
+});
+export const connectOptions = shape<ConnectOptions>("options of a connection", {
+  to: name,
+  service: name,
+  qp: connectionQp,
+  privateData: optional(bytes),
+  transport,
+  retry,
+  pathMtu: optional(pathMtu),
+});
+export const acceptOptions = shape<AcceptOptions>("options of a connection", {
+  qp: connectionQp,
+  privateData: optional(bytes),
+  transport,
+  prepare: optional(callback),
+});
+export const rejectOptions = optional(
+  shape<{ readonly privateData?: Uint8Array }>("options of a rejection", {
+    privateData: optional(bytes),
+  }),
+);
+export const listenOptions = optional(
+  shape<{ readonly retry?: Partial<CmRetry> }>("options of a listener", { retry }),
+);
+
+export const idOptions = shape<RdmaIdOptions>("options of an id", {
+  ps: oneOf(["tcp", "udp"], { RDMA_PS_TCP: "tcp", RDMA_PS_UDP: "udp" }),
+  retry,
+});
+const host: Kind = (value) => typeof value === "number" ? ipv4(value) : name(value);
+export const resolveOptions = shape<ResolveAddrOptions>("a destination", {
+  to: host,
+  port: u16,
+  timeoutPs: optional(whole("picoseconds", 1, Number.MAX_SAFE_INTEGER)),
+});
+export const connParam = optional(shape<RdmaConnParam>("parameters of a connection", {
+  privateData: optional(bytes),
+  responderResources: optional(u8),
+  initiatorDepth: optional(u8),
+  retryCount: optional(retries),
+  rnrRetryCount: optional(retries),
+  qpNum: optional(u24),
+  srq: optional(flag),
+}));

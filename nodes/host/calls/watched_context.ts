@@ -1,0 +1,18 @@
+/** What an own program is given: functions whose calls are checked, and watched until they begin. */
+import type { CallWatch } from "../cpu/forgotten_calls.ts";
+import type { Cpu, Region, Steps } from "../cpu/program.ts";
+import type { ThreadContext } from "../program_context.ts";
+import { CORE_CHECKS, REGION_CHECKS } from "./core_calls.ts";
+import { VERB_CHECKS } from "./verb_calls.ts";
+
+export function watchedContext(watch: CallWatch, { cpu, device }: ThreadContext): ThreadContext {
+  const verbs = watch.watched(device.verbs, VERB_CHECKS);
+  // A region's functions are watched as those of its core are.
+  const opened = { region: (name: string) => watchedRegion(watch, cpu, name) };
+  const core = Object.assign(watch.watched(cpu, CORE_CHECKS), watch.watched(opened, CORE_CHECKS));
+  return { cpu: core, device: { ...device, verbs } };
+}
+
+function* watchedRegion(watch: CallWatch, cpu: Cpu, name: string): Steps<Region> {
+  return watch.watched(yield* cpu.region(name), REGION_CHECKS);
+}

@@ -1,0 +1,244 @@
+/**
+ * What the device allows: `ibv_query_device`, `ibv_query_device_ex`, `ibv_query_rt_values_ex`,
+ * `ibv_get_device_list`. Every limit that a call refuses by is here, from the constant that the call looks at, or
+ * from the card (`query-device`).
+ */
+import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import { QP_WEIGHT_MAX, type RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  MAX_INLINE_BYTES,
+  MAX_OBJECTS,
+  MAX_SGE,
+  WQE_UNIT_BYTES,
+} from "../../../../fabric/wire/host_bus/wqe.ts";
+import { VERIFY_BYTES_MAX } from "../../../../fabric/wire/roce/verify_eth.ts";
+import type { Steps } from "../../cpu/program.ts";
+import { COMP_VECTORS, CQ_ENTRIES_MAX } from "../create_cq.ts";
+import { failed, inTime, request } from "../device.ts";
+import {
+  type DeviceCapFlags,
+  IBV_DEVICE_ATOMIC_WRITE,
+  IBV_DEVICE_CURR_QP_STATE_MOD,
+  IBV_DEVICE_FLUSH_GLOBAL,
+  IBV_DEVICE_FLUSH_PERSISTENT,
+  IBV_DEVICE_MEM_WINDOW,
+  IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+  IBV_DEVICE_RC_RNR_NAK_GEN,
+  IBV_DEVICE_RESIZE_MAX_WR,
+  IBV_DEVICE_SRQ_RESIZE,
+  IBV_ODP_SUPPORT,
+  IBV_ODP_SUPPORT_ATOMIC,
+  IBV_ODP_SUPPORT_READ,
+  IBV_ODP_SUPPORT_RECV,
+  IBV_ODP_SUPPORT_SEND,
+  IBV_ODP_SUPPORT_SRQ_RECV,
+  IBV_ODP_SUPPORT_WRITE,
+  type OdpFlags,
+  type OdpTransportFlags,
+} from "../flags.ts";
+import type { Device, VerbError } from "../objects.ts";
+import { QP_WR_MAX, RING_UNITS_MAX } from "../queue_pair.ts";
+import { SRQ_WR_MAX } from "../shared_receive_queue.ts";
+
+/**
+ * ibv_device_attr. Numbers of objects are upper bounds, as libibverbs has them: queues of all kinds share the
+ * numbers of `maxQueues`, regions and windows share keys; {@link VendorAttributes} has how many are free. Fields of what is not there (RD, raw packets, FMRs) are
+ * left out.
+ */
+export interface DeviceAttributes {
+  /** The card's 64-bit name: its MAC, as the connection manager has it. */
+  readonly nodeGuid: bigint;
+  readonly sysImageGuid: bigint;
+  /** Bytes of one region. */
+  readonly maxMrSize: number;
+  readonly deviceCapFlags: DeviceCapFlags;
+  /** Queue pairs on one completion queue and one shared receive queue: most that can be. */
+  readonly maxQp: number;
+  /** Work requests of one queue, of one WQE unit each; see `ringUnits` of {@link VendorAttributes}. */
+  readonly maxQpWr: number;
+  /** Elements of one work request, and of a READ. */
+  readonly maxSge: number;
+  readonly maxSgeRd: number;
+  readonly maxCq: number;
+  readonly maxCqe: number;
+  readonly maxMr: number;
+  readonly maxMw: number;
+  /** No limit: as far as libibverbs' int goes. */
+  readonly maxPd: number;
+  readonly maxAh: number;
+  /** READs and atomics of one queue pair that its peer may have outstanding (`maxDestRdAtomic`). */
+  readonly maxQpRdAtom: number;
+  /** Those that it may have itself (`maxRdAtomic`). */
+  readonly maxQpInitRdAtom: number;
+  /** Those of all queue pairs together that the card answers. */
+  readonly maxResRdAtom: number;
+  /** Atomics of the card are atomic to each other, and not to the processor's. */
+  readonly atomicCap: "hca";
+  readonly maxSrq: number;
+  readonly maxSrqWr: number;
+  readonly maxSrqSge: number;
+  readonly maxMcastGrp: number;
+  readonly maxMcastQpAttach: number;
+  readonly maxTotalMcastQpAttach: number;
+  readonly maxPkeys: number;
+  readonly physPortCnt: number;
+  /** num_comp_vectors of ibv_context. */
+  readonly numCompVectors: number;
+}
+
+/** The card's own limits, which libibverbs has no field for (as mlx5dv_query_device). */
+export interface VendorAttributes {
+  /** Numbers of queues: a queue pair takes one for sends and one for receives of its own, other queues one. */
+  readonly maxQueues: number;
+  /** Of these, and of the keys of regions and windows, those that are free now: beyond, a call is ENOMEM. */
+  readonly freeQueues: number;
+  readonly freeKeys: number;
+  /** Units of one ring; a work request takes one or more of `wqeUnitBytes`, a receive one. */
+  readonly ringUnits: number;
+  readonly wqeUnitBytes: number;
+  /** Bytes that go inline in a WQE (Q-02). */
+  readonly maxInlineData: number;
+  /** Data transfer objects of one request, and of one region (H-01). */
+  readonly maxObjects: number;
+  readonly maxRegionObjects: number;
+  /** Weight of a queue pair. */
+  readonly maxWeight: number;
+  /** Bytes of a verified write (V-02). */
+  readonly maxVerifyBytes: number;
+}
+
+/** ibv_device_attr_ex; fields of what is not there are left out. */
+export interface DeviceAttributesEx {
+  readonly origAttr: DeviceAttributes;
+  readonly odpCaps: {
+    readonly generalCaps: OdpFlags;
+    readonly rc: OdpTransportFlags;
+    readonly uc: OdpTransportFlags;
+    readonly ud: OdpTransportFlags;
+  };
+  /** Bits of the card's clock that count. */
+  readonly completionTimestampMask: bigint;
+  /** Of the card's clock, in kHz. */
+  readonly hcaCoreClock: number;
+  readonly deviceCapFlagsEx: bigint;
+  /** Device memory is left out: 0 bytes. */
+  readonly maxDmSize: 0;
+  readonly vendor: VendorAttributes;
+}
+
+const INT_MAX = 2 ** 31 - 1;
+
+const CAPABILITIES = IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_CURR_QP_STATE_MOD |
+  IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+  IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+
+/** A receiver of UC or UD loses what comes for a page that is not there. */
+const SENDERS = IBV_ODP_SUPPORT_SEND;
+const RC = SENDERS | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+  IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+
+type Answer = Extract<RnicReply, { readonly op: "query-device" }>;
+
+function* ask(device: Device): Steps<Answer | VerbError> {
+  const { epoch } = device.state;
+  const command = { op: "query-device" } as const;
+  return inTime(yield* request(device.cpu, "query-device", command), device, epoch);
+}
+
+function attributesOf({ state }: Device, card: Answer): DeviceAttributes {
+  // QP 1 has two queues, a completion queue and two regions.
+  const queues = card.queues - 3, keys = card.keys - 2;
+  const guid = BigInt(state.mac);
+  // What a queue pair completes into, and receives from.
+  const maxQp = Math.max(0, queues - 2);
+  return {
+    nodeGuid: guid,
+    sysImageGuid: guid,
+    maxMrSize: Number.MAX_SAFE_INTEGER,
+    deviceCapFlags: CAPABILITIES,
+    maxQp,
+    maxQpWr: QP_WR_MAX,
+    maxSge: MAX_SGE,
+    maxSgeRd: MAX_SGE,
+    maxCq: queues,
+    maxCqe: CQ_ENTRIES_MAX,
+    maxMr: keys,
+    maxMw: keys,
+    maxPd: INT_MAX,
+    maxAh: INT_MAX,
+    maxQpRdAtom: RD_ATOMIC_MAX,
+    maxQpInitRdAtom: RD_ATOMIC_MAX,
+    maxResRdAtom: maxQp * RD_ATOMIC_MAX,
+    atomicCap: "hca",
+    maxSrq: queues,
+    maxSrqWr: SRQ_WR_MAX,
+    maxSrqSge: MAX_SGE,
+    maxMcastGrp: card.multicastGroups,
+    maxMcastQpAttach: card.multicastMembers,
+    maxTotalMcastQpAttach: card.multicastGroups * card.multicastMembers,
+    maxPkeys: 1,
+    physPortCnt: 1,
+    numCompVectors: COMP_VECTORS,
+  };
+}
+
+/** ibv_query_device: asks the firmware. EINVAL without a card, ENOENT where it fails meanwhile. */
+export function* queryDevice(device: Device): Steps<DeviceAttributes | VerbError> {
+  const card = yield* ask(device);
+  return failed(card) ? card : attributesOf(device, card);
+}
+
+/** ibv_query_device_ex, with the card's own limits as `vendor`. */
+export function* queryDeviceEx(device: Device): Steps<DeviceAttributesEx | VerbError> {
+  const card = yield* ask(device);
+  if (failed(card)) return card;
+  return {
+    origAttr: attributesOf(device, card),
+    odpCaps: { generalCaps: IBV_ODP_SUPPORT, rc: RC, uc: SENDERS, ud: SENDERS },
+    completionTimestampMask: (1n << 64n) - 1n,
+    hcaCoreClock: card.clockKhz,
+    deviceCapFlagsEx: BigInt(CAPABILITIES) | IBV_DEVICE_FLUSH_GLOBAL |
+      IBV_DEVICE_FLUSH_PERSISTENT | IBV_DEVICE_ATOMIC_WRITE,
+    maxDmSize: 0,
+    vendor: {
+      maxQueues: card.queues,
+      freeQueues: card.freeQueues,
+      freeKeys: card.freeKeys,
+      ringUnits: RING_UNITS_MAX,
+      wqeUnitBytes: WQE_UNIT_BYTES,
+      maxInlineData: MAX_INLINE_BYTES,
+      maxObjects: MAX_OBJECTS,
+      maxRegionObjects: card.regionObjects,
+      maxWeight: QP_WEIGHT_MAX,
+      maxVerifyBytes: VERIFY_BYTES_MAX,
+    },
+  };
+}
+
+/** ibv_values_ex of ibv_query_rt_values_ex: the card's clock now, in ticks of `hcaCoreClock` kHz. */
+export function* queryRtValuesEx(
+  device: Device,
+): Steps<{ readonly rawClock: number } | VerbError> {
+  const { epoch } = device.state;
+  const command = { op: "query-clock" } as const;
+  const reply = inTime(yield* request(device.cpu, "query-clock", command), device, epoch);
+  return failed(reply) ? reply : { rawClock: reply.clock };
+}
+
+/** One of `getDeviceList`: ibv_device, with what ibv_get_device_name and ibv_get_device_guid say. */
+export interface DeviceEntry {
+  readonly name: string;
+  readonly nodeGuid: bigint;
+  readonly nodeType: "ca";
+  readonly transportType: "ib";
+}
+
+/**
+ * ibv_get_device_list: the host's card, or nothing while it has no power. It is open already, as
+ * `context.device`; `openContext` makes another context.
+ */
+export function getDeviceList({ cpu, state }: Device): readonly DeviceEntry[] {
+  if (cpu.card === undefined) return [];
+  const nodeGuid = BigInt(state.mac);
+  return [{ name: "rackmesh0", nodeGuid, nodeType: "ca", transportType: "ib" }];
+}
