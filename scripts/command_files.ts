@@ -48,7 +48,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["console"], load: async () => (await import("./commands/console.ts")).addConsole },
   { commands: ["events"], load: async () => (await import("./commands/events.ts")).addEvents },
   {
-    commands: ["scenarios", "new", "validate", "schema"],
+    commands: ["scenarios", "new", "check", "validate", "schema"],
     load: async () => (await import("./commands/scenario_files.ts")).addScenarioFiles,
   },
   {

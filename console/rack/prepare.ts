@@ -351,10 +351,15 @@ interface OwnText {
  * scenario's folder. @throws Refusal
  */
 export async function findProgram(run: string, base: string): Promise<OwnText> {
-  const path = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+  const path = await findProgramFile(run, base);
   const text = await bundleProgram(path);
   const { isHooked } = await probeProgram(text, { path });
   return { text, isHooked };
+}
+
+/** The path of a user's program. @throws Refusal where there is no such file. */
+export async function findProgramFile(run: string, base: string): Promise<string> {
+  return await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
 }
 
 async function findFile(path: string, role: string): Promise<string> {

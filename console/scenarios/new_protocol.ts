@@ -140,7 +140,7 @@ function isDoor(name: string): boolean {
 function tasksOf(stem: string, rack: string): Record<string, string> {
   const command = `'${rack.replaceAll("'", "'\\''")}'`;
   return {
-    check: `${command} validate ${stem}.yaml`,
+    check: `${command} check ${stem}.yaml`,
     run: `${command} run ${stem}.yaml --pack all`,
   };
 }
@@ -152,7 +152,7 @@ function readmeOf(stem: string): string {
 A protocol for Rackmesh, [how to write one](${guide}).
 
 - \`${stem}.ts\` is the protocol: both sides, in one file. \`${stem}.yaml\` is the rack that it runs on.
-- \`rack validate ${stem}.yaml\` tells what is wrong with both; \`rack run ${stem}.yaml --pack all\` runs them.
+- \`rack check ${stem}.yaml\` checks types, and \`rack validate ${stem}.yaml\` all of it; \`rack run ${stem}.yaml --pack all\` runs it.
 - \`rack explore ${stem}.yaml\` cuts the power at every instant, once the protocol says what must hold then.
 - \`deno.json\` has the place of the clone of Rackmesh; after it has moved, change the paths there.
 `;

@@ -11,10 +11,19 @@ import {
 } from "../../console/chaos/campaign.ts";
 
 import { onInterrupt } from "./interrupt.ts";
-import { addVariantOptions, prepareOptions, type VariantFlags, whole, wordOf } from "./options.ts";
+import {
+  addCheckOption,
+  addVariantOptions,
+  type CheckFlags,
+  checkTypesFirst,
+  prepareOptions,
+  type VariantFlags,
+  whole,
+  wordOf,
+} from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ChaosFlags extends VariantFlags {
+interface ChaosFlags extends VariantFlags, CheckFlags {
   readonly for: string;
   readonly rounds?: string;
   readonly from?: string;
@@ -24,7 +33,7 @@ interface ChaosFlags extends VariantFlags {
 }
 
 export function addChaos(program: Command): void {
-  addVariantOptions(program.command("chaos <scenario>"))
+  addCheckOption(addVariantOptions(program.command("chaos <scenario>")))
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
     .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
     .option("--rounds <n>", "at most so many rounds")
@@ -52,6 +61,7 @@ Example:
 async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
   const { rounds, pack, save, json } = flags;
+  await checkTypesFirst(scenario, flags);
   const report = await startCampaign(scenario, {
     seed,
     forMs: wallTime("--for", flags.for),

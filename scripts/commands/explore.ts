@@ -7,7 +7,10 @@ import { exploredDocument, exploredText } from "../../console/explore/report.ts"
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import {
+  addCheckOption,
   addVariantOptions,
+  type CheckFlags,
+  checkTypesFirst,
   given,
   prepareOptions,
   timeOf,
@@ -16,7 +19,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface ExploreFlags extends VariantFlags {
+interface ExploreFlags extends VariantFlags, CheckFlags {
   readonly json?: boolean;
   readonly cut?: string;
   readonly choices?: string;
@@ -31,7 +34,7 @@ interface ExploreFlags extends VariantFlags {
 }
 
 export function addExplore(program: Command): void {
-  addVariantOptions(program.command("explore [scenario]"))
+  addCheckOption(addVariantOptions(program.command("explore [scenario]")))
     .description("cut the power at every instant, and see whether every promise is kept")
     .option(
       "--cut <host>",
@@ -83,7 +86,7 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
 
 /** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
-  const other = Object.keys(flags).find((name) => name !== "matrix" && name !== "json");
+  const other = Object.keys(flags).find((name) => !["matrix", "json", "check"].includes(name));
   if (other === undefined) return;
   const found = `--${other} and --matrix stand together`;
   throw refusal("", { found, expected: "--matrix alone, or --json" });
@@ -95,9 +98,11 @@ async function run(
   stop: { readonly isWanted: () => boolean },
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
+  const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
+  await checkTypesFirst(scenario, flags);
   const explored = await exploreScenario(scenario, {
-    prepare: prepareOptions(flags, "all"),
-    explore: { ...optionsOf(flags), stopped: stop.isWanted },
+    prepare,
+    explore: { ...explore, stopped: stop.isWanted },
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));

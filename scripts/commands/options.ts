@@ -5,7 +5,9 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
+import { say } from "./output.ts";
 
 export interface LiveFlags {
   readonly run?: string;
@@ -176,4 +178,43 @@ export function timeOf(
 export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+export interface CheckFlags {
+  /** False with `--no-check`. */
+  readonly check?: boolean;
+}
+
+/** In the environment: for machines on which types are checked elsewhere. */
+const SKIPS = "RACKMESH_NO_CHECK";
+
+export function addCheckOption(command: Command): Command {
+  return command.option("--no-check", "do not check the types of your own programs first");
+}
+
+/**
+ * Checks the types of a scenario's own programs, unless that is not wanted.
+ * @param more programs beside the scenario's. @throws Refusal with all that is wrong.
+ */
+export async function checkTypesFirst(
+  scenario: string,
+  { check = true, json = false }: CheckFlags & { readonly json?: boolean | undefined },
+  more?: readonly string[],
+): Promise<void> {
+  if (check && !Deno.env.get(SKIPS)) await typesOf(scenario, { json, ...(more && { more }) });
+}
+
+/** @returns undefined where there is no program of one's own. @throws Refusal */
+export async function typesOf(
+  scenario: string,
+  { json = false, more = [] }: { readonly json?: boolean; readonly more?: readonly string[] } = {},
+): Promise<CheckedTypes | undefined> {
+  // Most scenarios need nothing of it.
+  const { checkScenarioTypes } = await import("../../console/rack/own/types/check_scenario.ts");
+  return await checkScenarioTypes(scenario, {
+    more,
+    onBegin: () => {
+      if (!json) say("checking types");
+    },
+  });
 }

@@ -7,17 +7,26 @@ import { countOf } from "../../console/checks/finding.ts";
 import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addRackOptions, given, mannerOf, type RackFlags, whole } from "./options.ts";
+import {
+  addCheckOption,
+  addRackOptions,
+  type CheckFlags,
+  checkTypesFirst,
+  given,
+  mannerOf,
+  type RackFlags,
+  whole,
+} from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends RackFlags {
+interface RunFlags extends RackFlags, CheckFlags {
   readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
 }
 
 export function addRun(program: Command): void {
-  addRackOptions(program.command("run <scenario>"))
+  addCheckOption(addRackOptions(program.command("run <scenario>")))
     .description("bring the rack up, run the scenario to its end, report, take it down")
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
@@ -32,6 +41,7 @@ export function addRun(program: Command): void {
 async function run(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
+  await checkTypesFirst(scenario, flags);
   const progress = new Progress({ quiet });
   const report = await runScenario(scenario, {
     ...manner,

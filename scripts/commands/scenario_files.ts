@@ -10,6 +10,7 @@ import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { painted } from "./colour.ts";
+import { addCheckOption, type CheckFlags, checkTypesFirst, typesOf } from "./options.ts";
 import { print, printResult } from "./output.ts";
 
 interface JsonFlag {
@@ -33,11 +34,21 @@ export function addScenarioFiles(program: Command): void {
       "after",
       "\nWith --protocol the folder has the protocol, its scenario, and a deno.json by which editors find" +
         "\nits types. Files that are there already stay as they are." +
-        "\n\nExamples:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
+        "\n\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
         "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all",
     )
     .action(newFile);
-  program.command("validate <scenario>")
+  program.command("check <file>")
+    .description("check the types of your own programs: of a scenario's, or one by its file (x.ts)")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText(
+      "after",
+      "\nA wrong type, an unknown field and a call without yield* are told with file and line. It goes by the" +
+        "\ndeno.json above the program. Kept until a file changes; run, up, explore, chaos, sweep and trace do it first." +
+        "\n\nExample:\n  rack check my_log.ts\n  rack check scripts/scenarios/my_protocol.yaml",
+    )
+    .action(check);
+  addCheckOption(program.command("validate <scenario>"))
     .description("check a scenario as run does, its programs included, and start nothing")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -100,15 +111,37 @@ function pathFromHere(file: string): string {
   return file.startsWith(here) ? file.slice(here.length) : file;
 }
 
-async function validate(file: string, flags: JsonFlag): Promise<void> {
+async function check(file: string, flags: JsonFlag): Promise<void> {
   try {
+    const types = await typesOf(file, flags);
+    const { files = [], isKept = false } = types ?? {};
+    const typed = files.filter((path) => !path.endsWith(".js"));
+    const what = files.length === 0
+      ? "no program of your own, no types to check"
+      : typed.length === 0
+      ? "JavaScript, which has no types to check"
+      : `types of ${countOf(typed.length, "file")} hold${isKept ? ", as before" : ""}`;
+    const text = painted(`ok   ${file}: ${what}`);
+    printResult(flags, { ok: true, file, files, kept: isKept }, text);
+  } catch (error) {
+    refuseAsJson(error, file, flags);
+  }
+}
+
+async function validate(file: string, flags: JsonFlag & CheckFlags): Promise<void> {
+  try {
+    await checkTypesFirst(file, flags);
     const valid = await validateScenario(file);
     print(flags.json ? JSON.stringify({ ok: true, ...valid }) : painted(validText(valid)));
   } catch (error) {
-    if (!(error instanceof Refusal) || !flags.json) throw error;
-    print(JSON.stringify({ ok: false, file, problems: error.problems }));
-    Deno.exitCode = EXIT.usage;
+    refuseAsJson(error, file, flags);
   }
+}
+
+function refuseAsJson(error: unknown, file: string, flags: JsonFlag): void {
+  if (!(error instanceof Refusal) || !flags.json) throw error;
+  print(JSON.stringify({ ok: false, file, problems: error.problems }));
+  Deno.exitCode = EXIT.usage;
 }
 
 function validText(valid: ValidScenario): string {

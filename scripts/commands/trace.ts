@@ -11,7 +11,10 @@ import {
   traceScenario,
 } from "../../console/rack/trace_operation.ts";
 import {
+  addCheckOption,
   addVariantOptions,
+  type CheckFlags,
+  checkTypesFirst,
   given,
   type LiveFlags,
   prepareOptions,
@@ -20,13 +23,13 @@ import {
 } from "./options.ts";
 import { printResult } from "./output.ts";
 
-interface TraceFlags extends VariantFlags, LiveFlags {
+interface TraceFlags extends VariantFlags, LiveFlags, CheckFlags {
   readonly on?: string;
   readonly operation: string;
 }
 
 export function addTrace(program: Command): void {
-  addVariantOptions(program.command("trace [scenario]"))
+  addCheckOption(addVariantOptions(program.command("trace [scenario]")))
     .description("run a scenario in this process, and show one operation step by step")
     .option("--run <id>", "of a run that was made with --trace, instead of running anything")
     .option(
@@ -61,7 +64,9 @@ async function trace(scenario: string | undefined, flags: TraceFlags): Promise<v
 async function traceOf(scenario: string | undefined, flags: TraceFlags): Promise<Trace> {
   const { run, method, ddio } = flags;
   if (scenario !== undefined && run === undefined) {
-    return await traceScenario(scenario, prepareOptions(flags, "all"));
+    const options = prepareOptions(flags, "all");
+    await checkTypesFirst(scenario, flags);
+    return await traceScenario(scenario, options);
   }
   if (scenario === undefined && run !== undefined) {
     return await traceOfRun(run, given({ method, ddio }));

@@ -5,15 +5,22 @@ import { bringUp } from "../../console/rack/bring_up.ts";
 import type { RackUp } from "../../console/rack/live/racks.ts";
 import { readProcesses } from "../../console/rack/process_table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addRackOptions, mannerOf, type RackFlags } from "./options.ts";
+import {
+  addCheckOption,
+  addRackOptions,
+  type CheckFlags,
+  checkTypesFirst,
+  mannerOf,
+  type RackFlags,
+} from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface UpFlags extends RackFlags {
+interface UpFlags extends RackFlags, CheckFlags {
   readonly showCredentials?: boolean;
 }
 
 export function addUp(program: Command): void {
-  addRackOptions(program.command("up <scenario>"), "; written by rack down")
+  addCheckOption(addRackOptions(program.command("up <scenario>"), "; written by rack down"))
     .description("bring a rack up in the background, and leave it up")
     .option("--show-credentials", "print user and password of the nats-server, too")
     .addHelpText(
@@ -31,6 +38,7 @@ Example:
 async function up(scenario: string, flags: UpFlags): Promise<void> {
   const manner = mannerOf(flags);
   const quiet = flags.json === true;
+  await checkTypesFirst(scenario, flags);
   const progress = new Progress({ quiet });
   const rack = await bringUp(scenario, {
     ...manner,

@@ -97,7 +97,8 @@ export class CommandRig {
     const { env, cwd, detached = false, withinMs = WITHIN_MS, title } = options;
     const command = new Deno.Command(program, {
       args: [...args],
-      env: { RACKMESH_CACHE: this.cache, ...env },
+      // Each rig has a cache of its own: types would be checked anew for each.
+      env: { RACKMESH_CACHE: this.cache, RACKMESH_NO_CHECK: "1", ...env },
       ...(cwd !== undefined && { cwd }),
       stdin: "null",
       stdout: "piped",
@@ -116,10 +117,17 @@ export class CommandRig {
    * Carries out command lines one after the other in one process, so that each costs no start of its own: for lines
    * that start nothing themselves, such as those that are refused.
    */
-  async each(lines: readonly (readonly string[])[]): Promise<Said[]> {
+  async each(
+    lines: readonly (readonly string[])[],
+    options: StartOptions = {},
+  ): Promise<Said[]> {
     const words = programArguments("tests/support/command_lines.ts", [JSON.stringify(lines)]);
     const title = lines.map((line) => `rack ${line.join(" ")}`).join("; ");
-    const { code, stdout, stderr } = await this.#spawn(Deno.execPath(), words, { title }).ended;
+    const { code, stdout, stderr } = await this.#spawn(Deno.execPath(), words, {
+      title,
+      ...options,
+    })
+      .ended;
     assert.equal(code, 0, `${title}: ${stderr}`);
     const said: Said[] = JSON.parse(stdout);
     assert.equal(said.length, lines.length);

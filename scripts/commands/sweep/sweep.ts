@@ -1,5 +1,6 @@
 /** `rack sweep`: a scenario with every combination of values, as a table and a picture. */
 import type { Command } from "commander";
+import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../../console/checks/finding.ts";
 import { labelOf } from "../../../console/sweep/combinations.ts";
@@ -7,11 +8,11 @@ import { measuredSweep } from "../../../console/sweep/kept.ts";
 import { checkOutputs } from "../../../console/sweep/outputs.ts";
 import { LIMIT_MS, runSweep } from "../../../console/sweep/run_sweep.ts";
 import { interruptedCode, onInterrupt } from "../interrupt.ts";
-import { given, whole } from "../options.ts";
+import { addCheckOption, type CheckFlags, checkTypesFirst, given, whole } from "../options.ts";
 import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
 
-interface SweepFlags extends PictureFlags {
+interface SweepFlags extends PictureFlags, CheckFlags {
   readonly vary?: readonly string[];
   readonly input?: string;
   readonly jobs?: string;
@@ -34,7 +35,7 @@ export function addSweep(program: Command): void {
     .option("--input <file>", "the file that `put` writes")
     .option("--jobs <n>", "combinations at a time; else as many as there are cores")
     .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
-  addPictureOptions(sweep).addHelpText(
+  addPictureOptions(addCheckOption(sweep)).addHelpText(
     "after",
     `${NAMES}\n${FIGURES}
 
@@ -48,6 +49,11 @@ Example:
   ).action(runIt);
 }
 
+/** Programs of one's own among the values: `programs[0].program=./a.ts,./b.ts`. */
+function variedPrograms(vary: readonly string[]): string[] {
+  return vary.flatMap((text) => text.slice(text.indexOf("=") + 1).split(",")).filter(isOwnProgram);
+}
+
 async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   const { vary = [], input, plot, csv, json: quiet = false } = flags;
   checkOutputs({ plot, csv });
@@ -58,6 +64,7 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   const jobs = flags.jobs === undefined
     ? undefined
     : whole("--jobs", flags.jobs, { least: 1, most: 1_024 });
+  await checkTypesFirst(scenario, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {
     vary,

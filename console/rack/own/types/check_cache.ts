@@ -1,0 +1,87 @@
+/** Checks of types that have been made, in the user's cache: by what was checked, and all its files. */
+import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
+import { textIfThere, writeWhole } from "../../../base/files.ts";
+import { cacheFolder, fromFileUrl, projectFile } from "../../../base/paths.ts";
+import { sha256 } from "../../../base/sha256.ts";
+
+export interface Checked {
+  /** The user's own files. */
+  readonly own: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+interface KeptCheck extends Checked {
+  /** Every file of the module graph, and what they held. */
+  readonly modules: readonly string[];
+  readonly content: string;
+}
+
+/** Of all checks together, those that were not asked for longest go. */
+const KEPT_MAX = 100;
+/** A change of these changes what is found. */
+const CHECKERS = ["check_types.ts", "type_errors.ts", "unused_steps.ts"];
+
+/** The digest of some texts, in order. */
+export async function digestOf(texts: readonly string[]): Promise<string> {
+  return (await sha256(new TextEncoder().encode(JSON.stringify(texts)))).slice(0, 24);
+}
+
+/** The name of a check of these programs. @param seen what else decides: the configuration. */
+export async function keyOf(programs: readonly string[], seen: string): Promise<string> {
+  const checkers = CHECKERS.map((name) =>
+    textIfThere(fromFileUrl(projectFile(`console/rack/own/types/${name}`))) ?? ""
+  );
+  const { deno, typescript } = Deno.version;
+  return await digestOf([...programs, seen, deno, typescript, ...checkers]);
+}
+
+/** What an earlier check has found, where it would find the same now. */
+export async function keptCheck(key: string): Promise<Checked | undefined> {
+  const text = textIfThere(pathOf(key));
+  const kept = text === undefined ? undefined : keptIn(text);
+  if (kept === undefined || await contentOf(kept.modules) !== kept.content) return undefined;
+  return kept;
+}
+
+/** Keeps it; where the disk is full, the next check is made anew. */
+export async function keepChecked(
+  key: string,
+  checked: Checked & Pick<KeptCheck, "modules">,
+): Promise<void> {
+  const kept: KeptCheck = { ...checked, content: await contentOf(checked.modules) };
+  try {
+    writeWhole(pathOf(key), JSON.stringify(kept));
+    forgetOld();
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+  }
+}
+
+function pathOf(key: string): string {
+  return `${cacheFolder("types")}/checked-${key}.json`;
+}
+
+/** Undefined for a file that was damaged: the check is made anew. */
+function keptIn(text: string): KeptCheck | undefined {
+  try {
+    const { own, problems, modules, content } = JSON.parse(text) as Partial<KeptCheck>;
+    const isWhole = Array.isArray(own) && Array.isArray(problems) && Array.isArray(modules) &&
+      typeof content === "string";
+    return isWhole ? { own, problems, modules, content } as KeptCheck : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The digest of the files' names and contents. */
+async function contentOf(files: readonly string[]): Promise<string> {
+  return await digestOf(files.flatMap((file) => [file, textIfThere(file) ?? ""]));
+}
+
+function forgetOld(): void {
+  const folder = cacheFolder("types");
+  const files = [...Deno.readDirSync(folder)].map(({ name }) => `${folder}/${name}`)
+    .map((path) => ({ path, at: Deno.statSync(path).mtime?.getTime() ?? 0 }))
+    .sort((x, y) => y.at - x.at);
+  for (const { path } of files.slice(4 * KEPT_MAX)) Deno.removeSync(path);
+}

@@ -1,0 +1,31 @@
+/** The types of the programs of a scenario, or of one program's file. */
+import { isOwnProgram } from "../../../../fabric/rack/scenario/parse_scenario.ts";
+import { baseOf, findProgramFile, readScenario } from "../../prepare.ts";
+import { type CheckedTypes, type CheckOptions, checkTypes } from "./check_types.ts";
+
+const PROGRAM = /\.[jt]s$/;
+
+/**
+ * Checks the types of a scenario's own programs. @param scenario its path, or that of a program (`x.ts`).
+ * @param more programs that are asked for beside the scenario's. @returns undefined where it has none.
+ * @throws Refusal for a scenario that cannot be read, and with all that is wrong in programs.
+ */
+export async function checkScenarioTypes(
+  scenario: string,
+  { more = [], ...options }: CheckOptions & { readonly more?: readonly string[] } = {},
+): Promise<CheckedTypes | undefined> {
+  const programs = PROGRAM.test(scenario)
+    ? [await findProgramFile(scenario, Deno.cwd())]
+    : await programsOf(scenario, more);
+  return programs.length === 0 ? undefined : await checkTypes(programs, options);
+}
+
+async function programsOf(scenario: string, more: readonly string[]): Promise<string[]> {
+  const { programs } = await readScenario(scenario);
+  const runs = new Set([...programs.map(({ run }) => run), ...more].filter(isOwnProgram));
+  if (runs.size === 0) return [];
+  const base = await baseOf(scenario);
+  const files: string[] = [];
+  for (const run of runs) files.push(await findProgramFile(run, base));
+  return [...new Set(files)];
+}

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { formatProblem } from "../../../../fabric/rack/plan/problem.ts";
+import { problemOf, typeErrorsIn } from "./type_errors.ts";
+
+/** What `deno check` of Deno 2.9 writes, shortened. */
+const SAID =
+  `TS2345 [ERROR]: Argument of type 'Steps<VerbError | Cq>' is not assignable to parameter of type '…'.
+  Type 'Generator<Wait, VerbError | Cq, Wake>' is not assignable to type '"write yield*"'.
+  const cq = must(createCq(device, { entries: 16 }));
+                  ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+    at file:///p/my%20log.ts:7:19
+
+TS2322 [ERROR]: Type 'number' is not assignable to type 'string'.
+  const c = yield* connect(device, { to: "b", service: 5, qp });
+                                              ~~~~~~~
+    at file:///p/a.ts:10:47
+
+    The expected type comes from property 'service' which is declared here on type 'ConnectOptions'
+      readonly service: string;
+               ~~~~~~~
+        at file:///clone/nodes/host/cm/connect.ts:49:12
+
+TS2353 [ERROR]: Object literal may only specify known properties, and 'sgse' does not exist in type 'SendRequest'.
+  must(yield* postSend(c.qp, [{ opcode: "write", sgse: [sge(mr, 0, 64)] }]));
+                                                 ~~~~
+    at file:///p/a.ts:11:50
+
+TS2339 [ERROR]: Property 'qp' does not exist on type 'Connection | Refusal'.
+  Property 'qp' does not exist on type 'Refusal'.
+  must(yield* postSend(c.qp, []));
+                         ~~
+    at file:///p/a.ts:12:26
+
+TS2304 [ERROR]: Cannot find name 'IBV_SEND_FENCE'.
+  const f = IBV_SEND_FENCE;
+            ~~~~~~~~~~~~~~
+    at file:///p/a.ts:13:11
+
+TS2305 [ERROR]: Module '"rackmesh"' has no exported member 'IBV_SEND_SIGNALLED'.
+import { IBV_SEND_SIGNALLED } from "rackmesh";
+         ~~~~~~~~~~~~~~~~~~
+    at file:///p/a.ts:1:10
+
+TS2322 [ERROR]: Type '{ pd: Pd; }' is not assignable to type 'Qp'.
+  Types of property 'pd' are incompatible.
+    Type 'Pd' is not assignable to type 'string'.
+  const x: Qp = { pd };
+        ^
+    at file:///p/a.ts:14:9
+
+Found 7 errors.
+
+error: Type checking failed.
+`;
+
+function told(text: string): string[] {
+  return typeErrorsIn(text).map((error) => formatProblem(problemOf(error, (file) => file)));
+}
+
+describe("problemOf", () => {
+  it("says each error with its place, and those that are common in words of a protocol", () => {
+    const [steps, field, unknown, refusal, name, member, other, ...rest] = told(SAID);
+    assert.equal(
+      steps,
+      "/p/my log.ts:7: found a call without yield*, whose steps (Steps<VerbError | Cq>) nothing " +
+        "has done (TS2345), expected yield* in front of the call",
+    );
+    const number = "Type 'number' is not assignable to type 'string'";
+    assert.equal(field, `/p/a.ts:10: service: found ${number} (TS2322)`);
+    assert.match(
+      unknown!,
+      /^\/p\/a\.ts:11: found sgse, which SendRequest has not \(TS2353\), expected sges \(one of opcode, /,
+    );
+    assert.match(refusal!, /a\.ts:12: found qp of .*Connection \| Refusal.*expected refused\(…\)/);
+    assert.match(name!, /IBV_SEND_FENCE, which is not imported .*expected it from "rackmesh"/);
+    assert.match(member!, /a\.ts:1: found IBV_SEND_SIGNALLED.*, expected IBV_SEND_SIGNALED$/);
+    assert.match(other!, /a\.ts:14: found Type .* to type 'Qp'; Type 'Pd' is not assignable to/);
+    assert.deepEqual(rest, []);
+  });
+
+  it("says what is wrong with the files themselves", () => {
+    assert.deepEqual(
+      told(`error: The module's source code could not be parsed: Expected ',' at file:///p/a.ts:3:9
+
+    f(1
+       ~
+`),
+      ["/p/a.ts:3: found The module's source code could not be parsed: Expected ','"],
+    );
+    const [missing] = told(
+      `error: Module not found "file:///p/none.ts".\n    at file:///p/a.ts:2:8\n`,
+    );
+    assert.equal(missing, `/p/a.ts:2: found Module not found "file:///p/none.ts"`);
+  });
+
+  it("finds nothing where there is nothing", () => {
+    assert.deepEqual(told(""), []);
+    assert.deepEqual(told("error: Type checking failed.\n"), []);
+  });
+});

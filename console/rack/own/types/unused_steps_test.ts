@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { exportedSteps, unusedSteps } from "./unused_steps.ts";
+
+const PLUGIN = unusedSteps({ "/p/helper.ts": ["send", "default"] });
+
+/** The functions whose steps nothing does, by line. */
+function unusedIn(text: string): string[] {
+  return Deno.lint.runPlugin(PLUGIN, "/p/a.ts", text).map(({ range: [at], message }) =>
+    `${text.slice(0, at).split("\n").length} ${message}`
+  );
+}
+
+describe("unusedSteps", () => {
+  it("finds calls whose steps nothing does: of verbs, of the core, of the user's generators", () => {
+    assert.deepEqual(
+      unusedIn(`import other, { send, plain } from "./helper.ts";
+function* own() {}
+const { postSend, regMr: register, sge } = device.verbs;
+postSend(qp, []);
+register(pd, buffer);
+device.verbs.pollCq(cq, 1);
+cpu.sleep(5);
+context.cpu.flush(0, 64);
+own();
+send();
+other();
+void cpu.sfence();
+`),
+      [
+        "4 postSend",
+        "5 register",
+        "6 pollCq",
+        "7 cpu.sleep",
+        "8 cpu.flush",
+        "9 own",
+        "10 send",
+        "11 other",
+        "12 cpu.sfence",
+      ],
+    );
+  });
+
+  it("says nothing of what is done, of other functions, and of names that are declared twice", () => {
+    assert.deepEqual(
+      unusedIn(`import { send, plain } from "./helper.ts";
+const { postSend, sge } = device.verbs;
+function* g() { yield* postSend(qp, []); }
+const steps = cpu.sleep(5);
+sge(mr, 0, 1);
+plain();
+cpu.store(0, bytes);
+cpu.report("x", 1);
+postRecv(1);
+file.read(0, 1);
+function f(send) { send(); }
+`),
+      [],
+    );
+  });
+});
+
+describe("exportedSteps", () => {
+  it("names generator functions that a file exports", () => {
+    const text = `export function* a() {}
+export default function* main() {}
+export function plain() {}
+function* inner() {}
+export function *b() {}
+`;
+    assert.deepEqual(exportedSteps(text), ["a", "default", "b"]);
+  });
+});
