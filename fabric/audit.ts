@@ -217,6 +217,7 @@ export type QueueRecord =
   | EmptiedRecord
   | ResumedRecord;
 
+/** What `cpu.audit` takes: the checkers outside the nodes judge a run by it. */
 export type AuditRecord =
   | WriteRecord
   | QueueRecord

@@ -51,36 +51,7 @@ export type {
 
 // Verbs: errors, flags, objects, and the arguments of calls.
 export { failed, must, ProgramError } from "./host/verbs/errors.ts";
-export {
-  type AccessFlags,
-  type AdviseFlags,
-  type FlushFlags,
-  IBV_ACCESS_FLUSH_GLOBAL,
-  IBV_ACCESS_FLUSH_PERSISTENT,
-  IBV_ACCESS_LOCAL_WRITE,
-  IBV_ACCESS_MW_BIND,
-  IBV_ACCESS_ON_DEMAND,
-  IBV_ACCESS_RELAXED_ORDERING,
-  IBV_ACCESS_REMOTE_ATOMIC,
-  IBV_ACCESS_REMOTE_READ,
-  IBV_ACCESS_REMOTE_WRITE,
-  IBV_ACCESS_ZERO_BASED,
-  IBV_ADVISE_MR_FLAG_FLUSH,
-  IBV_FLUSH_GLOBAL,
-  IBV_FLUSH_PERSISTENT,
-  IBV_SEND_FENCE,
-  IBV_SEND_INLINE,
-  IBV_SEND_SIGNALED,
-  IBV_SEND_SOLICITED,
-  IBV_WC_GRH,
-  IBV_WC_WITH_IMM,
-  IBV_WC_WITH_INV,
-  RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE,
-  RACKMESH_ACCESS_REMOTE_WRITE_VERIFY,
-  RACKMESH_WC_VERIFY,
-  type SendFlags,
-  type WcFlags,
-} from "./host/verbs/flags.ts";
+export * from "./host/verbs/flags.ts";
 export type { OpenDevice, Verbs } from "./host/verbs.ts";
 export type {
   Ah,
@@ -107,7 +78,8 @@ export type {
   VerifyRequest,
   WorkCompletion,
 } from "./host/verbs/objects.ts";
-export type { CqOptions, WaitOptions } from "./host/verbs/completion_queue.ts";
+export type { WaitOptions } from "./host/verbs/completion_queue.ts";
+export type { CqOptions } from "./host/verbs/create_cq.ts";
 export type {
   Advice,
   MemoryAdvice,
@@ -120,6 +92,13 @@ export type { AhOptions } from "./host/verbs/address_handle.ts";
 export type { BindOptions } from "./host/verbs/post.ts";
 export type { WorkBatch } from "./host/verbs/work_batch.ts";
 export type { DirtyRange } from "./host/verbs/persist_ranges.ts";
+export type {
+  DeviceAttributes,
+  DeviceAttributesEx,
+  DeviceEntry,
+  VendorAttributes,
+} from "./host/verbs/query/query_device.ts";
+export type { GidEntry, PortAttributes } from "./host/verbs/query/query_port.ts";
 export type { QueueFill } from "./host/verbs/queue_fill.ts";
 export type { Sge } from "../fabric/wire/host_bus/wqe.ts";
 export type { WcStatus } from "../fabric/wire/host_bus/cqe.ts";

@@ -46,6 +46,8 @@ interface VariantRunOptions extends RunManner {
   readonly directory?: string | undefined;
   /** Called before any process starts. */
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
+  /** Called with the recordings of all variants before captures are written and they are removed. */
+  readonly onRecorded?: (recorded: readonly RecordedRun[]) => void;
   /** Called when time has not moved for a while, with the processes that it waits for. */
   readonly onStall?: (text: string) => void;
 }
@@ -56,6 +58,8 @@ export interface RunScenarioOptions extends VariantRunOptions {
   readonly faultsFile?: string;
   /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
+  /** Called with each variant when it has been judged. */
+  readonly onJudged?: (one: Prepared, outcome: Outcome) => void;
 }
 
 /** @throws Refusal before anything is started; RackError, BusError, NatsServerError. */
@@ -96,6 +100,7 @@ async function runAll(
       await keepScenario(directory, { scenario, choices: options.prepare, variant });
     }
     outcomes.push(await judge(one, run.outcomes[i]!, { claims, signal }));
+    options.onJudged?.(one, run.outcomes[i]!);
   }
   const { id, path, captures } = run;
   const wallMs = performance.now() - began;
@@ -177,7 +182,10 @@ export async function runVariants(
     log?.end();
     await server?.stop();
     // Captures are also written for a run that failed: it needs them most.
-    if (observe !== undefined) options.onCapturing?.();
+    if (observe !== undefined) {
+      options.onRecorded?.(recorded);
+      options.onCapturing?.();
+    }
     captures = await writeCaptures(recorded, files, signal?.aborted ? undefined : signal);
   }
   return { id, path, prepared, outcomes, captures };

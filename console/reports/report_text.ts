@@ -50,6 +50,25 @@ export function checksText(
   ];
 }
 
+/** All that `rack run` prints. @param how.paint given each line of the checks, which it may colour. */
+export function runText(
+  report: RunReport,
+  { paint = (text) => text, isTraced = false }: {
+    readonly paint?: (text: string) => string;
+    readonly isTraced?: boolean;
+  } = {},
+): string[] {
+  const { captures = [], run, digest, seed, directory } = report;
+  return [
+    ...figuresText(report),
+    ...checksText(report).map((text) => paint(text)),
+    effortText(report),
+    ...captures.map((path) => `capture ${path}`),
+    ...(isTraced ? [`traced: rack trace --run ${run} shows an operation step by step`] : []),
+    `digest ${digest}, seed ${seed}, kept in ${directory}`,
+  ];
+}
+
 /** The duration, and the number of processes. */
 export function effortText({ virtualPs, wallMs, processes, events }: RunReport): string {
   return `${formatTime(virtualPs)} of virtual time in ${(wallMs / 1_000).toFixed(2)} s, ` +

@@ -98,7 +98,8 @@ function withChoices(
   return made;
 }
 
-function withPaths(item: Mapping, base: string): Mapping {
+/** An item of `programs` with absolute paths. @param base the folder in which they begin. */
+export function withPaths(item: Mapping, base: string): Mapping {
   const { run, options } = programOf(item);
   const key = "run" in item ? "run" : "program", { file } = options;
   return {

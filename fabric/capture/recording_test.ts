@@ -35,6 +35,7 @@ const SEEN: Observation[] = [
     effect: { says: ["delayed"], copies: 2, latePs: 7, damaged: Uint8Array.of(5) },
   },
   { ...AT, kind: "cut-off", port: 1, startPs: 40, frame: Uint8Array.of(6) },
+  { ...AT, kind: "looped", end: "sent", startPs: 40, endPs: 50, frame: Uint8Array.of(7) },
   {
     ...AT,
     kind: "received",

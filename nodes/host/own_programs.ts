@@ -6,6 +6,7 @@
  * (clock, chance, files, network). Each throws a sentence that names what to use. That is for good
  * messages and for the same verdict in every packing; the lock are the process's rights.
  */
+import { watchedRecovery } from "./calls/watched_recovery.ts";
 import type { Check, Recover } from "./recovery/protocol.ts";
 import type { Program } from "./program_context.ts";
 
@@ -134,7 +135,8 @@ export function makerOf(instantiate: Instantiate, around: Surroundings): MakePro
     }
     return {
       program: program as Program,
-      ...(recover !== undefined && { recover: hook("recover", recover) as Recover }),
+      ...(recover !== undefined &&
+        { recover: watchedRecovery(hook("recover", recover) as Recover) }),
       ...(check !== undefined && { check: hook("check", check) as Check }),
     };
   };

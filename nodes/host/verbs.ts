@@ -39,13 +39,8 @@ import {
   rdmaResolveAddr,
   rdmaResolveRoute,
 } from "./cm/rdma_id.ts";
-import {
-  createCq,
-  destroyCq,
-  pollCq,
-  reqNotifyCq,
-  waitCompletion,
-} from "./verbs/completion_queue.ts";
+import { pollCq, reqNotifyCq, waitCompletion } from "./verbs/completion_queue.ts";
+import { createCq, destroyCq } from "./verbs/create_cq.ts";
 import {
   ackCqEvents,
   createCompChannel,
@@ -83,7 +78,7 @@ import {
   ProgramError,
 } from "./verbs/device.ts";
 import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
-import { attachMcast, detachMcast } from "./verbs/multicast.ts";
+import { attachMcast, detachMcast } from "./verbs/address_handle.ts";
 import {
   adviseMr,
   allocNullMr,
@@ -241,6 +236,7 @@ const verbs = {
   must,
 } as const;
 
+/** All functions of a program besides its core: `device.verbs`. */
 export type Verbs = typeof verbs;
 
 /** An opened device bound to one program, with all functions of the program. */

@@ -58,7 +58,8 @@ export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   return { label, variant: variant!, plan, partitions, base: ".", ...nothing };
 }
 
-function scenarioText({ hosts, seed, load, writers }: BenchRack): string {
+/** The scenario of {@link benchRack}. */
+export function scenarioText({ hosts, seed, load, writers }: BenchRack): string {
   const last = String(hosts).padStart(2, "0");
   const lines = [
     "name: bench",

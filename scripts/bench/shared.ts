@@ -47,7 +47,7 @@ export function measureShared(workload: SharedWorkload, seed: number): SharedRep
 }
 
 /** Random loads and stores of a region's lines, one after the other. */
-function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
+export function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
   const region = yield* cpu.region("s");
   const line = new Uint8Array(LINE_BYTES).fill(7);
   cpu.report("began", {});
@@ -58,11 +58,13 @@ function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
   }
 }
 
-/** Events of coherent cards for each second of processor time, while two computers access a region. */
-export function measureSharedRate({ seed, quick }: Measured): Figure[] {
-  return (["local", "remote"] as const).map((placement): Figure => {
-    const accesses = quick ? 5_000 : 40_000;
-    const plan = planOf(`
+/** Two computers that run {@link accessOften} as `./often.ts`. */
+export function rateScenario(
+  placement: "local" | "remote",
+  accesses: number,
+  seed: number,
+): string {
+  return `
 name: rate
 seed: ${seed}
 profile: clx-optane-cx5
@@ -70,7 +72,14 @@ defaults: { services: none, attach: coherent }
 hosts: { a: {}, b: {} }
 shared: [{ name: s, home: a, far: [b], memory: dram, bytes: 4KiB, placement: ${placement} }]
 programs: [{ on: all, program: ./often.ts, accesses: ${accesses} }]
-`);
+`;
+}
+
+/** Events of coherent cards for each second of processor time, while two computers access a region. */
+export function measureSharedRate({ seed, quick }: Measured): Figure[] {
+  return (["local", "remote"] as const).map((placement): Figure => {
+    const accesses = quick ? 5_000 : 40_000;
+    const plan = planOf(rateScenario(placement, accesses, seed));
     const runs = repeat(quick ? 3 : 7, () => {
       let beganMs = 0, began = 0;
       const simulator = simulatorOf(plan, (_time, _node, topic) => {

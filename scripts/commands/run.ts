@@ -3,9 +3,8 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { plainly } from "../../console/reports/json.ts";
-import type { RunReport } from "../../console/reports/method_report.ts";
 import { countOf } from "../../console/checks/finding.ts";
-import { checksText, effortText, figuresText } from "../../console/reports/report_text.ts";
+import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
@@ -66,18 +65,9 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     onCapturing: () => void onInterrupt("leaving the captures"),
   }).finally(() => progress.clear());
   if (quiet) print(JSON.stringify(report, plainly));
-  else for (const text of reportText(report, flags)) print(text);
+  else {
+    const isTraced = flags.trace === true;
+    for (const text of runText(report, { paint: painted, isTraced })) print(text);
+  }
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
-}
-
-function reportText(report: RunReport, flags: RunFlags): string[] {
-  const { captures = [], run, digest, seed, directory } = report;
-  return [
-    ...figuresText(report),
-    ...checksText(report).map((text) => painted(text)),
-    effortText(report),
-    ...captures.map((path) => `capture ${path}`),
-    ...(flags.trace ? [`traced: rack trace --run ${run} shows an operation step by step`] : []),
-    `digest ${digest}, seed ${seed}, kept in ${directory}`,
-  ];
 }

@@ -9,7 +9,7 @@ import type { Observation } from "../../fabric/capture/observation.ts";
 import { decodeCm } from "../../fabric/wire/roce/cm.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
-import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Cpu, Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import type { Qp } from "../../nodes/host/verbs/objects.ts";
@@ -37,7 +37,7 @@ ${names.map((to) => `  - { on: a, run: bulk, to: ${to}, begin: 450us, time: 10us
 });
 
 const BYTES = 64;
-const QP = { maxSendWr: 4, maxRecvWr: 4 };
+const QP = { maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
 
 /** Takes a SEND, and answers it with another. */
 const answering: Program = function* ({ cpu, device, options }) {
@@ -162,15 +162,31 @@ interface Queues {
 
 interface Peers {
   readonly a: Queues;
-  readonly b: Queues & { readonly shares?: boolean };
+  /** `fills`: it has no memory for a larger ring. */
+  readonly b: Queues & { readonly shares?: boolean; readonly fills?: boolean };
   /** `b` makes no room for what `a` may send. */
   readonly isBlind?: boolean;
   /** SENDs of `a` when it is connected, which `b` receives. */
   readonly sends?: number;
 }
 
+/** Leaves 64 KiB of DRAM. */
+function fillMemory(cpu: Pick<Cpu, "allocateContiguous" | "free">): void {
+  const spare = cpu.allocateContiguous(64 * 1024);
+  for (let bytes = 2 ** 28; bytes >= 4096;) {
+    try {
+      cpu.allocateContiguous(bytes);
+    } catch {
+      bytes /= 2;
+    }
+  }
+  cpu.free(spare);
+}
+
 /** `a` connects to `b`, both report how that ended; whoever has too few receives has warned. */
-function connectWith({ a, b: { shares = false, ...b }, isBlind = false, sends = 0 }: Peers) {
+function connectWith(
+  { a, b: { shares = false, fills = false, ...b }, isBlind = false, sends = 0 }: Peers,
+) {
   const server: Program = function* ({ cpu, device }) {
     const v = device.verbs;
     const pd = v.allocPd(device);
@@ -181,6 +197,7 @@ function connectWith({ a, b: { shares = false, ...b }, isBlind = false, sends = 
     const event = yield* v.waitEvent(listener);
     if (event?.kind !== "request") throw new Error(`No request: ${event?.kind}`);
     const { request } = event;
+    if (fills) fillMemory(cpu);
     const seen = isBlind ? { ...request, peerDepths: { ...request.peerDepths, send: 0 } } : request;
     const qp = { pd, sendCq: cq, recvCq: cq, ...b, ...(srq && { srq }) };
     const connection = v.must(yield* v.accept(listener, seen, { qp }));
@@ -196,7 +213,8 @@ function connectWith({ a, b: { shares = false, ...b }, isBlind = false, sends = 
     const pd = v.allocPd(device);
     const cq = v.must(yield* v.createCq(device, { entries: 256 }));
     const mr = v.must(yield* v.regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
-    const qp = { pd, sendCq: cq, recvCq: cq, ...a };
+    const sending = { maxInlineData: 220, sqSigAll: true };
+    const qp = { pd, sendCq: cq, recvCq: cq, ...sending, ...a };
     const connection = yield* v.connect(device, { to: "b", service: "depths", qp });
     if (v.refused(connection)) return cpu.report("refused", { reason: connection.reason });
     cpu.report("connected", { units: connection.qp.sq.depth });
@@ -247,6 +265,15 @@ describe("A connection's queues", () => {
     });
     assert.deepEqual(warnings(accepting), [shortText("b", 8, 40)]);
     assert.deepEqual(accepting.reported("received"), new Array(12).fill("SUCCESS"));
+  });
+
+  it("Q-01: where there is no room for as many receives, it is a warning all the same", () => {
+    const rack = connectWith({
+      a: { maxSendWr: 8000, maxRecvWr: 8 },
+      b: { ...SMALL, fills: true },
+    });
+    assert.deepEqual(rack.reported("accepted"), [{ room: 8 }]);
+    assert.deepEqual(warnings(rack), [shortText("b", 8, 8000)]);
   });
 
   it("Q-01: compares WQEs, not units, of which an inline WQE takes several", () => {

@@ -49,16 +49,21 @@ function* completions({ device }: ProgramContext, cq: Cq, count: number): Steps<
 }
 
 /** Runs one program on host `a`; what it has reported, and the frames at its port and inside its card. */
-function runOn(program: Program, defaults = "{}") {
+function runOn(program: Program, defaults = "{}", fabric = "{}") {
   const frames = { port: 0, sent: 0, received: 0 };
   const see = (seen: Observation) => {
-    if (seen.kind === "looped") frames[seen.end]++;
-    else if (seen.kind === "sent" && seen.frame !== undefined) frames.port++;
+    if (seen.kind === "looped") {
+      frames[seen.end]++;
+      // At the port's rate of 100 Gb/s, 80 ps a byte, with FCS, preamble and gap.
+      assert.equal(seen.endPs - seen.startPs, 80 * Math.max(84, seen.frame.length + 24));
+    }
+    if (seen.kind === "sent" && seen.frame !== undefined) frames.port++;
   };
   const rack = new SimulatedRack(
     `
 name: loopback
 defaults: ${defaults}
+fabric: ${fabric}
 hosts: { a: { services: none }, b: { services: none } }
 programs: [{ on: a, run: ./mine.ts }]
 `,
@@ -84,12 +89,11 @@ function* connectTo(
       pathMtu: 1024,
       destQpn,
       rqPsn: 7,
-      maxDestRdAtomic: 12,
-      minRnrTimer: 1,
+      ...(qp.type === "rc" && { maxDestRdAtomic: 12, minRnrTimer: 1 }),
     }),
   );
-  const rts = { state: "rts", timeout: 8, retryCnt: 7, rnrRetry: 7, sqPsn: 7 } as const;
-  must(yield* modifyQp(qp, { ...rts, maxRdAtomic: 12 }));
+  const timers = { timeout: 8, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 12 };
+  must(yield* modifyQp(qp, { state: "rts", sqPsn: 7, ...(qp.type === "rc" && timers) }));
 }
 
 describe("Loopback", () => {
@@ -98,7 +102,14 @@ describe("Loopback", () => {
       const { frames } = runOn(function* (context) {
         const { cpu, device: { verbs: v } } = context;
         const { pd, cq, from, to } = yield* objects(context);
-        const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+        const plan = {
+          type: "rc",
+          sendCq: cq,
+          recvCq: cq,
+          maxSendWr: 8,
+          maxRecvWr: 8,
+          sqSigAll: true,
+        } as const;
         const one = v.must(yield* v.createQp(pd, plan)),
           other = v.must(yield* v.createQp(pd, plan));
         yield* connectTo(context, one, other.qpn);
@@ -124,11 +135,71 @@ describe("Loopback", () => {
     });
   }
 
+  it("UC: WRITE with immediate and SEND between two queue pairs of one card", () => {
+    const { frames } = runOn(function* (context) {
+      const { cpu, device: { verbs: v } } = context;
+      const { pd, cq, from, to } = yield* objects(context);
+      const plan = { type: "uc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
+      yield* connectTo(context, one, other.qpn);
+      yield* connectTo(context, other, one.qpn);
+      v.must(yield* v.postRecv(other, [{ sges: [v.sge(to)] }, { sges: [v.sge(to)] }]));
+      const remote = { va: to.address, rkey: to.rkey };
+      const write = {
+        opcode: "write-immediate",
+        immediate: 7,
+        sges: [v.sge(from)],
+        remote,
+      } as const;
+      v.must(yield* v.postSend(one, write));
+      yield* completions(context, cq, 2);
+      assert.deepEqual(cpu.load(to.address, BYTES), cpu.load(from.address, BYTES));
+      cpu.store(from.address, new Uint8Array(BYTES).fill(5));
+      v.must(yield* v.postSend(one, { opcode: "send", sges: [v.sge(from)] }));
+      assert.deepEqual(yield* completions(context, cq, 2), ["recv SUCCESS", "send SUCCESS"]);
+      assert.deepEqual(cpu.load(to.address, BYTES), new Uint8Array(BYTES).fill(5));
+      cpu.report("end", {});
+    });
+    assert.deepEqual(frames, { port: 0, sent: 20, received: 20 }, "ten packets each, no answers");
+  });
+
+  for (const fabric of ["{ pfc: on }", "{ ecn: on, dcqcn: on }"]) {
+    it(`RC on a rack with fabric: ${fabric}`, () => {
+      const { frames } = runOn(
+        function* (context) {
+          const { cpu, device: { verbs: v } } = context;
+          const { pd, cq, from, to } = yield* objects(context);
+          const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+          const one = v.must(yield* v.createQp(pd, plan)),
+            other = v.must(yield* v.createQp(pd, plan));
+          yield* connectTo(context, one, other.qpn);
+          yield* connectTo(context, other, one.qpn);
+          const remote = { va: to.address, rkey: to.rkey };
+          v.must(yield* v.postSend(one, { opcode: "write", sges: [v.sge(from)], remote }));
+          assert.deepEqual(yield* completions(context, cq, 1), ["write SUCCESS"]);
+          assert.deepEqual(cpu.load(to.address, BYTES), cpu.load(from.address, BYTES));
+          cpu.report("end", {});
+        },
+        "{}",
+        fabric,
+      );
+      assert.deepEqual(frames.sent, frames.received);
+      assert.equal(frames.port, 0);
+    });
+  }
+
   it("RC: a queue pair may be its own peer", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, qp, qp.qpn);
       const remote = { va: to.address, rkey: to.rkey };
@@ -143,7 +214,14 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, one, other.qpn);
       yield* connectTo(context, other, one.qpn);
@@ -158,7 +236,14 @@ describe("Loopback", () => {
     const { frames } = runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "ud", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "ud",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qps = [
         v.must(yield* v.createQp(pd, plan)),
         v.must(yield* v.createQp(pd, plan)),
@@ -194,7 +279,7 @@ describe("Loopback", () => {
           const { cpu, device } = context;
           const { verbs: v } = device;
           const { pd, cq, from, to: region } = yield* objects(context);
-          const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+          const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
           if (own === to) {
             const listener = v.must(v.listen(device, "loop"));
             cpu.spawn("server", function* (inner) {

@@ -17,6 +17,7 @@ import {
   routeTo,
   runRdma,
 } from "../support/rdma_programs.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 
 const MS = 1_000_000_000;
 const bytes = (length: number, value = 7) => new Uint8Array(length).fill(value);
@@ -24,7 +25,9 @@ const bytes = (length: number, value = 7) => new Uint8Array(length).fill(value);
 /** A SEND from the client, which the server receives. */
 function* sendOne({ v, cq, mr, context: { cpu } }: RdmaSide, qp: Qp): Steps<void> {
   cpu.store(mr.address, bytes(BYTES, 3));
-  v.must(yield* v.postSend(qp, { opcode: "send", sges: [v.sge(mr)] }));
+  v.must(
+    yield* v.postSend(qp, { opcode: "send", sendFlags: IBV_SEND_SIGNALED, sges: [v.sge(mr)] }),
+  );
   assert.deepEqual((yield* v.waitCompletion(cq)).map(({ status }) => status), ["SUCCESS"]);
 }
 
@@ -38,7 +41,7 @@ function* pingServer(side: RdmaSide): Steps<void> {
   const { v, pd, qp, mr, log, context: { device } } = side;
   const listener = listenOn(side);
   const { id, listenId, param } = yield* expectEvent(side, "CONNECT_REQUEST");
-  assert.equal(listenId, listener);
+  assert.ok(listenId === listener);
   assert.deepEqual(param.conn?.privateData.subarray(0, 3), new Uint8Array([1, 2, 3]));
   assert.equal(param.conn?.privateData.length, 56);
   assert.deepEqual([param.conn.responderResources, param.conn.initiatorDepth], [3, 5], "swapped");
@@ -79,6 +82,7 @@ function* pingClient(side: RdmaSide, to: string): Steps<void> {
   );
   const { param } = yield* expectEvent(side, "ESTABLISHED");
   assert.deepEqual(param.conn?.privateData, bytes(196));
+  assert.deepEqual([param.conn.responderResources, param.conn.initiatorDepth], [5, 3]);
   assert.equal(own.life.state, "rts");
   assert.deepEqual([own.life.attributes.retryCnt, own.life.attributes.rnrRetry], [6, 5]);
   yield* sendOne(side, own);
@@ -128,6 +132,29 @@ describe("librdmacm, as rping uses it", () => {
       v.must(yield* v.rdmaDisconnect(id));
       assert.equal(id.qp?.life.state, "err");
       yield* expectEvent(side, "TIMEWAIT_EXIT");
+      yield* expectNothing(side);
+    });
+  });
+});
+
+describe("rdmaNotify", () => {
+  it("the first message has come without the RTU: ESTABLISHED, once", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      v.must(v.rdmaNotify(id));
+      v.must(v.rdmaNotify(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectNothing(side);
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
       yield* expectNothing(side);
     });
   });
@@ -236,14 +263,138 @@ describe("What does not come about", () => {
     assert.deepEqual(sent, ["a REQ", "a REQ", "a REQ", "a REJ"]);
   });
 
+  it("the queue pair cannot be brought up: CONNECT_ERROR, and the server is refused", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      assert.equal((yield* expectEvent(side, "REJECTED")).status, 3);
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      const own = v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      v.must(yield* v.modifyQp(own, { state: "err" }));
+      const { status, reason } = yield* expectEvent(side, "CONNECT_ERROR");
+      assert.equal(status, -22);
+      assert.match(reason, /^EINVAL: Cannot modify QP/);
+      yield* expectNothing(side);
+    });
+  });
+
+  it("the other host dies: DISCONNECTED with ETIMEDOUT when this one disconnects", () => {
+    const { sent } = runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* side.context.cpu.sleep(50 * MS);
+    }, function* (side) {
+      const { v, pd, qp, context: { cpu } } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* cpu.sleep(5 * MS - cpu.now);
+      v.must(yield* v.rdmaDisconnect(id));
+      const { status, reason } = yield* expectEvent(side, "DISCONNECTED");
+      assert.deepEqual([status, reason], [-110, "no answer to the DREQ"]);
+    }, { faults: ["{ at: 4ms, kill: b }"] });
+    assert.deepEqual(sent, ["a REQ", "b REP", "a RTU", "a DREQ", "a DREQ", "a DREQ"]);
+  });
+
+  it("the server's program fails: its listener ends, its connection too, and the client is told", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      throw new Error("out of ideas");
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectEvent(side, "DISCONNECTED");
+      yield* expectEvent(side, "TIMEWAIT_EXIT");
+      const later = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaConnect(later, { qpNum: 99 }));
+      assert.equal((yield* expectEvent(side, "REJECTED")).status, 8);
+    }, { fails: "out of ideas" });
+  });
+
+  it("the server's program fails with a request and a connection of no queue pair of its own", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      const own = v.must(yield* v.createQp(pd, { ...qp, type: "rc" }));
+      v.must(yield* v.rdmaAccept(id, { qpNum: own.qpn }));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectEvent(side, "CONNECT_REQUEST");
+      throw new Error("out of ideas");
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      v.must(yield* v.rdmaConnect(yield* routeTo(side, "b"), { qpNum: 99 }));
+      const [one, other] = [
+        yield* v.rdmaGetCmEvent(side.channel),
+        yield* v.rdmaGetCmEvent(side.channel),
+      ];
+      const names = [one, other].map((each) => each === "timeout" ? each : each.event).sort();
+      assert.deepEqual(names, ["DISCONNECTED", "REJECTED"]);
+    }, { fails: "out of ideas" });
+  });
+
+  it("the server's RNIC fails: DEVICE_REMOVAL for the connection, and the listener goes on", () => {
+    const { rack } = runRdma(function* (side) {
+      const { v, pd, qp, context: { device } } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      // The agent closes the endpoint in silence: it had no card to send a DREQ by.
+      assert.ok((yield* expectEvent(side, "DEVICE_REMOVAL")).id === id);
+      v.must(yield* v.rdmaDisconnect(id));
+      const again = yield* expectEvent(side, "CONNECT_REQUEST");
+      const anew = v.allocPd(device);
+      const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+      const options = { ...qp, sendCq: cq, recvCq: cq };
+      v.must(yield* v.rdmaCreateQp(again.id, anew, options));
+      v.must(yield* v.rdmaAccept(again.id));
+      yield* expectEvent(side, "ESTABLISHED");
+    }, function* (side) {
+      const { v, pd, qp, context: { cpu } } = side;
+      for (const at of [0, 5 * MS]) {
+        if (cpu.now < at) yield* cpu.sleep(at - cpu.now);
+        const id = yield* routeTo(side, "b");
+        v.must(yield* v.rdmaCreateQp(id, pd, qp));
+        v.must(yield* v.rdmaConnect(id));
+        yield* expectEvent(side, "ESTABLISHED");
+      }
+    }, { faults: ["{ at: 2ms, kill: b-rnic }", "{ at: 3ms, start: b-rnic }"] });
+    assert.equal(rack.reported("end", "b").length, 1, "the server comes to its end");
+  });
+
   it("the RNIC fails: DEVICE_REMOVAL for each id", () => {
     runRdma(function* (side) {
       listenOn(side);
       yield* side.context.cpu.sleep(50 * MS);
     }, function* (side) {
       const one = yield* routeTo(side, "b"), other = yield* routeTo(side, "b");
-      assert.equal((yield* expectEvent(side, "DEVICE_REMOVAL")).id, one);
-      assert.equal((yield* expectEvent(side, "DEVICE_REMOVAL")).id, other);
+      assert.ok((yield* expectEvent(side, "DEVICE_REMOVAL")).id === one);
+      assert.ok((yield* expectEvent(side, "DEVICE_REMOVAL")).id === other);
       const refused = yield* side.v.rdmaConnect(one);
       assert.match(refused?.reason ?? "", /in state device-removal: expected route-resolved/);
       side.v.must(yield* side.v.rdmaDestroyId(one));
@@ -419,14 +570,15 @@ describe("What is refused at the call", () => {
       const numbered = texts.map((text) =>
         text.replace(`qpNum is ${own.qpn + 1}`, "qpNum is N+1")
           .replace(`queue pair ${own.qpn}`, "queue pair N")
+          .replace(/\w+ at rdma_cm_test\.ts:\d+:\d+: /, "")
       );
       assert.deepEqual(
         numbered,
         [
-          "EINVAL: The port space is ib: expected tcp or udp",
-          "EINVAL: retry.tries is 0: expected a whole number from 1 to 16",
+          'EINVAL: options.ps is "ib": expected one of "tcp", "udp"',
+          "EINVAL: options.retry.tries is 0: expected transmissions, a whole number from 1 to 16",
           "EBUSY: The event channel has 1 ids: expected none",
-          "EINVAL: The port is 65536: expected a whole number from 0 to 65535",
+          "EINVAL: address.port is 65536: expected 16 bits, a whole number from 0 to 65535",
           "EINVAL: The id is in state idle: expected addr-resolved",
           "EINVAL: The id is in state idle: expected route-resolved",
           "EINVAL: The id is in state idle: expected a request that is not answered",
@@ -436,7 +588,7 @@ describe("What is refused at the call", () => {
           "EINVAL: The id is idle: expected rep-sent",
           "ENOENT: No host is called z: expected one of a, b",
           "EINVAL: The port is 0: expected a whole number from 1 to 65535",
-          "EINVAL: timeoutPs is 0: expected a whole number from 1 to 3600000000000000",
+          "EINVAL: options.timeoutPs is 0: expected picoseconds, a whole number from 1 to 9007199254740991",
           "EINVAL: The backlog is 1025: expected a whole number from 0 to 1024",
           "EINVAL: The queue pair is ud: expected rc or uc in port space tcp",
           "EINVAL: The id has no queue pair",
@@ -447,8 +599,8 @@ describe("What is refused at the call", () => {
           "EINVAL: The id has no queue pair: expected one, or its number (qpNum)",
           "EINVAL: The private data has 57 B: expected at most 56 B in a REQ",
           "EINVAL: responderResources is 17: expected a whole number from 0 to 16",
-          "EINVAL: retryCount is 8: expected a whole number from 0 to 7",
-          "EINVAL: qpNum is 16777216: expected a whole number from 0 to 16777215",
+          "EINVAL: param.retryCount is 8: expected a number of retries, a whole number from 0 to 7",
+          "EINVAL: param.qpNum is 16777216: expected 24 bits, a whole number from 0 to 16777215",
           "EINVAL: The id has queue pair N already",
           "EINVAL: qpNum is N+1, and the id has queue pair N: expected one of them",
           "EBUSY: The id has queue pair N: expected rdmaDestroyQp before",

@@ -103,6 +103,18 @@ function* tryCq({ device }: At, options: object): Steps<unknown> {
   return v.failed(cq) ? cq : yield* v.destroyCq(cq);
 }
 
+/** Registers a region with so many data transfer objects. */
+function* tryObjects({ device, cpu, pd }: At, count: number): Steps<unknown> {
+  const v = device.verbs;
+  const objects = Array.from({ length: count }, (_, i) => ({
+    identity: BigInt(i),
+    offset: i,
+    length: 1,
+  }));
+  const mr = yield* v.regMr(pd, cpu.allocate(4096), { access: 0, objects });
+  return v.failed(mr) ? mr : yield* v.deregMr(mr);
+}
+
 const ROWS: readonly Row[] = [
   { limit: "maxSge", call: (at, value) => tryQp(at, { maxSendSge: value }) },
   { limit: "maxSge", call: (at, value) => tryQp(at, { maxRecvSge: value }) },
@@ -111,6 +123,11 @@ const ROWS: readonly Row[] = [
     limit: "maxQpWr",
     call: (at, value) => tryQp(at, { maxSendWr: value, inline: { by: "size", bytes: 0 } }),
   },
+  {
+    limit: "maxInlineData",
+    call: (at, value) => tryQp(at, { inline: { by: "size", bytes: value } }),
+  },
+  { limit: "maxRegionObjects", call: tryObjects },
   { limit: "maxWeight", call: (at, value) => tryQp(at, { weight: value }) },
   { limit: "maxObjects", call: (at, value) => tryQp(at, { maxObjects: value }) },
   { limit: "maxQpRdAtom", call: (at, value) => tryAttribute(at, "maxDestRdAtomic", value) },
@@ -196,6 +213,25 @@ describe("queryDevice", () => {
       }
       assert.equal(srqs.length, limits.freeQueues);
       assert.ok(srqs.length <= limits.maxSrq);
+    });
+  });
+
+  it("has the number of multicast groups, and of queue pairs of one", () => {
+    withLimits({ queues: 600 }, function* ({ device }, limits) {
+      const v = device.verbs;
+      const pd = v.allocPd(device);
+      const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+      const plan = { type: "ud", sendCq: cq, recvCq: cq, ...sizes } as const;
+      const first = v.must(yield* v.createQp(pd, plan));
+      const group = (i: number) => 0xe100_0000 + i;
+      for (let i = 0; i < limits.maxMcastGrp; i++) v.must(yield* v.attachMcast(first, group(i)));
+      assert.equal(errnoOf(yield* v.attachMcast(first, group(limits.maxMcastGrp))), "ENOMEM");
+      for (let i = 1; i < limits.maxMcastQpAttach; i++) {
+        v.must(yield* v.attachMcast(v.must(yield* v.createQp(pd, plan)), group(0)));
+      }
+      const last = v.must(yield* v.createQp(pd, plan));
+      assert.equal(errnoOf(yield* v.attachMcast(last, group(0))), "ENOMEM");
+      assert.equal(errnoOf(yield* v.attachMcast(last, group(1))), "ok");
     });
   });
 
@@ -388,7 +424,14 @@ describe("createCq with wcFlags", () => {
       const flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
       const cq = v.must(yield* v.createCq(device, { entries: 16, wcFlags, flags }));
       const plain = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: plain, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: plain,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "left", name: "qp" });
       v.must(yield* v.postRecv(qp, { sges: [] }));
@@ -422,7 +465,14 @@ describe("createCq with wcFlags", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
       v.must(yield* v.modifyQp(qp, { state: "reset" }));
@@ -443,7 +493,7 @@ describe("createCq with wcFlags", () => {
       const refused: [object, string][] = [
         [{ wcFlags: IBV_WC_EX_WITH_CVLAN }, "EOPNOTSUPP"],
         [{ wcFlags: IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_STANDARD_FLAGS }, "EOPNOTSUPP"],
-        [{ wcFlags: 1 << 20 }, "EOPNOTSUPP"],
+        [{ wcFlags: 1 << 20 }, "EINVAL"],
         [{ wcFlags: -1 }, "EINVAL"],
         [{ wcFlags: 1.5 }, "EINVAL"],
         [{ flags: IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN }, "EOPNOTSUPP"],

@@ -10,6 +10,7 @@ import { listOf, nearest, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
+import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkCongestion } from "./congestion.ts";
@@ -221,7 +222,7 @@ function checkProgram(
     for (const [i, peer] of peers.entries()) {
       const at = Array.isArray(given) ? [...path, key, i] : [...path, key];
       if (typeof peer !== "string") continue;
-      checkPeer({ path: at, peer, on, hostNames }, report);
+      checkPeer({ path: at, peer, on, hostNames, run: program.run }, report);
       checkVersions({ path: at, peer, on, draft }, report);
     }
   }
@@ -264,11 +265,12 @@ function checkVersions(
 
 /** Checks the other host that a program names. */
 function checkPeer(
-  { path, peer, on, hostNames }: {
+  { path, peer, on, hostNames, run }: {
     readonly path: Path;
     readonly peer: string;
     readonly on: readonly string[];
     readonly hostNames: readonly string[];
+    readonly run: string;
   },
   report: Report,
 ): void {
@@ -278,6 +280,8 @@ function checkPeer(
   }
   if (!checkKnown(peer, { path, known: hostNames, kind: "a host" }, report)) return;
   if (!on.includes(peer) && on[0] !== "all") return;
+  // A program of one's own may be its host's peer: its card loops the frames back.
+  if (!Object.hasOwn(PROGRAMS, run)) return;
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
 }
 

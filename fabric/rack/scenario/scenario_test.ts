@@ -13,6 +13,12 @@ import { parseScenario } from "./parse_scenario.ts";
 import { seeded } from "../../base/property_testing.ts";
 
 describe("parseScenario", () => {
+  it("lets a program of one's own name its own host, by loopback, and a shipped one another", () => {
+    const entry = (run: string) => withLines(`programs: [{ on: a, run: ${run}, to: a, x: 1 }]`);
+    assert.deepEqual(messages(entry("./mine.ts")), []);
+    assert.match(messages(entry("bulk")).join(), /expected another host than the one it runs on/);
+  });
+
   it("reads the design's example", () => {
     const scenario = parseScenario(
       `

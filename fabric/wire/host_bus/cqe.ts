@@ -49,6 +49,7 @@ export const WC_STATUS = {
   GENERAL_ERR: 21,
   VERIFY_ERR: 24,
 } as const;
+/** ibv_wc_status without IBV_WC_. */
 export type WcStatus = keyof typeof WC_STATUS;
 
 /** A decoded CQE. */

@@ -90,8 +90,10 @@ const hintPart = oneOf("on", "off", "carrier", "group");
 export type HintPart = Checked<typeof hintPart>;
 
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
+/** ibv_qp_state without IBV_QPS_. */
 export type QpState = Checked<typeof qpState>;
 const qpType = oneOf("rc", "uc", "ud");
+/** ibv_qp_type without IBV_QPT_. */
 export type QpType = Checked<typeof qpType>;
 
 /** The queue information in host memory: three access classes, K queues each. */
@@ -153,6 +155,7 @@ const attributes = shaped({
   rnrRetry: { optional: below(8) },
   qKey: { optional: u32 },
 });
+/** ibv_qp_attr; the fields that are given are the attribute mask. */
 export type QpAttributes = Checked<typeof attributes>;
 
 const memory = {
@@ -185,6 +188,7 @@ export type RegionChange = Checked<typeof change>;
  * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
  */
 const windowType = oneOf(1, 2);
+/** ibv_mw_type. */
 export type WindowType = Checked<typeof windowType>;
 
 const COMMANDS = {
@@ -420,6 +424,7 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
+/** ibv_async_event: its type, and the number of its object. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];

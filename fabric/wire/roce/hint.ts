@@ -47,6 +47,7 @@ import { opcodeRow } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 
+/** Of a hint: coming messages of one operation. */
 export interface HintEntry {
   /** Bits of `HINT_KINDS`. */
   readonly kinds: number;
@@ -65,12 +66,14 @@ export interface HintEntry {
   readonly parts?: readonly HintPart[];
 }
 
+/** Of a hint: entries of one queue pair. */
 export interface HintGroup {
   readonly destQpn: number;
   readonly sourceQpn: number;
   readonly entries: readonly HintEntry[];
 }
 
+/** A hint, as `postHint` sends it. */
 export interface HintMessage {
   readonly type: HintType;
   /** Bits of `HINT_KINDS`. */

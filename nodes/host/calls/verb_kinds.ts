@@ -27,7 +27,8 @@ import type {
   ResolveAddrOptions,
 } from "../cm/rdma_id.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
-import type { CqOptions, WaitOptions } from "../verbs/completion_queue.ts";
+import type { WaitOptions } from "../verbs/completion_queue.ts";
+import type { CqOptions } from "../verbs/create_cq.ts";
 import * as constants from "../verbs/flags.ts";
 import type {
   Advice,
@@ -176,7 +177,6 @@ export const sendRequest = shape<SendRequest>("a send request", {
   opcode,
   wrId: optional(wrId),
   sges: optional(sges),
-  inline: optional(flag),
   sendFlags: optional(sendFlags),
   immediate: optional(u32),
   remote: optional(
@@ -290,7 +290,9 @@ const qpFields = {
   srq: optional(srq),
   maxSendSge: optional(count),
   maxRecvSge: optional(count),
+  maxInlineData: optional(count),
   inline: optional(inlineRule),
+  sqSigAll: optional(flag),
   blueFlame: optional(oneOf(BLUE_FLAME)),
   persistCompletion: optional(oneOf(["persistence", "reception"])),
   weight: optional(whole("a weight", 1, QP_WEIGHT_MAX)),

@@ -126,6 +126,12 @@ describe("the passive side", () => {
     equal(message.remoteCommId, 41);
   });
 
+  it("refuses a request for a service that has datagrams alone", () => {
+    agent.listeners.set(SERVICE_ID, { ...listener, datagrams: true });
+    receive(agent, reqFrom(40), { from: A, now: 0, output });
+    same([listener.events, sentTypes()], [[], ["REJ"]]);
+  });
+
   it("makes one connection of a request that comes again, and answers it again", () => {
     const endpoint = startPassive();
     receive(agent, reqFrom(40), { from: A, now: 0, output });

@@ -43,6 +43,7 @@ import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { destroyQp } from "../verbs/queue_pair.ts";
 import type { Qp } from "../verbs/objects.ts";
 
+/** Options of `connect`. */
 export interface ConnectOptions {
   readonly to: string;
   /** One to eight ASCII characters. */
@@ -58,6 +59,7 @@ export interface ConnectOptions {
 
 /** Valid payload sizes of a path's packets (`ibv_mtu`). */
 export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
+/** One of {@link PATH_MTUS}. */
 export type PathMtu = typeof PATH_MTUS[number];
 
 function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {

@@ -41,6 +41,7 @@ export interface Transport {
 /** About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited. */
 export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minRnrTimer: 1 };
 
+/** A connection that `connect` or `accept` has made. */
 export interface Connection {
   readonly device: CmDevice;
   readonly qp: Qp;

@@ -66,6 +66,7 @@ export interface ConnectRequest {
   readonly peerDepths: PeerDepths;
 }
 
+/** What `nextEvent` and `waitEvent` return. */
 export type ListenerEvent =
   | { readonly kind: "request"; readonly request: ConnectRequest }
   /**
@@ -159,6 +160,7 @@ export function listening(
   return { signal, ready: () => events.length > 0 };
 }
 
+/** Options of `accept`. */
 export interface AcceptOptions {
   readonly qp: ConnectionQp;
   /** At most 192 B. */
@@ -202,8 +204,8 @@ export function* accept(
   }
   const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
   const roomy = yield* prepareQp({ ...options.qp, maxRecvWr });
-  // Q-01: where the card has no room for so many receives the connection is made all the same; the peer warns.
-  const isTooMany = failed(roomy) && roomy.errno === "ENOMEM" && maxRecvWr > options.qp.maxRecvWr;
+  // Q-01: where there is no room for so many receives the connection is made all the same, and the peer warns.
+  const isTooMany = failed(roomy) && maxRecvWr > options.qp.maxRecvWr;
   const qp = isTooMany ? yield* prepareQp(options.qp) : roomy;
   if (failed(qp)) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noQueuePair });

@@ -125,6 +125,7 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
   return undefined;
 }
 
+/** Options of `rdmaCreateId`. */
 export interface RdmaIdOptions {
   /** RDMA_PS_TCP, for RC and UC, or RDMA_PS_UDP, for UD. */
   readonly ps: PortSpace;
@@ -241,6 +242,7 @@ export function rdmaListen(
   return undefined;
 }
 
+/** Options of `rdmaResolveAddr`. */
 export interface ResolveAddrOptions {
   /** Name of a host, or its IPv4 address. */
   readonly to: string | number;
@@ -313,6 +315,7 @@ export function ready(
   id.device.cpu.signal(id.channel.signal);
 }
 
+/** Options of `rdmaCreateQp`. */
 export type RdmaQpOptions = Omit<ConnectionQp, "pd" | "type"> & {
   readonly type?: "rc" | "uc" | "ud";
 };

@@ -34,11 +34,17 @@ interface Checked {
 }
 
 export class CallWatch {
+  readonly #stacks: number;
   /** The last call that was made; most have begun when the next is made. */
   #last: WatchedCall | undefined;
   /** Earlier calls that had not begun when the next was made; now and then without those that have. */
   #pending: WatchedCall[] = [];
   #pendingMost = STACKS;
+
+  /** @param stacks of a function's calls that have one, before any is found that has not begun. */
+  constructor(stacks: number = STACKS) {
+    this.#stacks = stacks;
+  }
 
   /**
    * The same table, whose functions' generators are watched until they begin.
@@ -47,15 +53,15 @@ export class CallWatch {
   watched<T extends object>(table: T, checks: Readonly<Record<string, CheckCall>> = {}): T {
     const made: Record<string, unknown> = {};
     for (const [key, { get, value }] of propertiesOf(table)) {
-      if (get !== undefined) Object.defineProperty(made, key, { get: () => get.call(table) });
-      else if (typeof value !== "function") made[key] = value;
-      else made[key] = this.#watch(key, { table, call: value, check: checks[key] });
+      if (get !== undefined || typeof value !== "function") {
+        Object.defineProperty(made, key, { get: () => Reflect.get(table, key), enumerable: true });
+      } else made[key] = this.#watch(key, { table, call: value, check: checks[key] });
     }
     return made as T;
   }
 
   #watch(name: string, { table, call, check }: Checked): Call {
-    const watched: Watched = { name, calls: 0, stacksLeft: STACKS };
+    const watched: Watched = { name, calls: 0, stacksLeft: this.#stacks };
     return (...args) => {
       const refuse = check?.(args);
       const result = refuse === undefined

@@ -49,7 +49,9 @@ describe("HintThread", () => {
         add<T>({ startAt, start, onReturn }: TaskPlan<T>): void {
           begun.push(startAt);
           run = () => {
-            const { done, value } = start({ owed: 0, paidPs: 0, writeBacks: [] }).next(undefined as never);
+            const { done, value } = start({ owed: 0, paidPs: 0, writeBacks: [] }).next(
+              undefined as never,
+            );
             equal(done, true, "nothing is waited for");
             onReturn?.(value as T);
           };

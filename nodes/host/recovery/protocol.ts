@@ -22,6 +22,7 @@ export type RecoveryCpu = Pick<
   "host" | "now" | "scm" | "load" | "store" | "flush" | "ntStore" | "charge" | "settle" | "sleep"
 >;
 
+/** What a {@link Recover} is given. */
 export interface RecoveryContext {
   readonly cpu: RecoveryCpu;
   readonly host: string;
@@ -50,6 +51,7 @@ export interface CrashedHost {
   scm(offset: number, length: number): Uint8Array;
 }
 
+/** A report of a program, for a check. */
 export interface Reported {
   readonly time: Time;
   readonly node: string;

@@ -1,12 +1,15 @@
 /**
  * Address handles: `ibv_create_ah`, `ibv_destroy_ah`. The destination and the outer headers of a UD
  * send, created once and referenced by each send. They exist in the driver only (mlx5). For
- * connected queue pairs the UDP source port can be set: `mlx5dv_modify_qp_udp_sport`.
+ * connected queue pairs the UDP source port can be set: `mlx5dv_modify_qp_udp_sport`. And multicast groups of UD
+ * queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`.
  */
 import { GRH_BYTES, GRH_VERSION } from "../../../fabric/wire/roce/grh.ts";
+import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { sourcePortOfFlow } from "../../../fabric/wire/roce/udp.ts";
-import { refusePd, verbError } from "./device.ts";
-import type { Ah, Pd, VerbError } from "./objects.ts";
+import { perform, refusePd, refuseQp, verbError } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Ah, Pd, Qp, VerbError } from "./objects.ts";
 
 /** The fields of ibv_ah_attr with a global route; the GID is an IPv4-mapped address. */
 export interface AhOptions {
@@ -91,5 +94,36 @@ export function refuseAh(pd: Pd, ah: Ah): string | undefined {
   if (ah.pd.handle !== pd.handle || ah.pd.epoch !== pd.epoch) {
     return "The address handle is of another protection domain";
   }
+  return undefined;
+}
+
+/**
+ * The queue pair receives a copy of each datagram to the group (IPv4, 224/4), one copy however
+ * often it is attached. EINVAL where it is not UD. The RNIC itself reports the membership to the
+ * switches (IGMP).
+ */
+export function attachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
+  return change(qp, "attach-mcast", group);
+}
+
+/** Detaches the queue pair. EINVAL where it is not attached. */
+export function detachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
+  return change(qp, "detach-mcast", group);
+}
+
+function* change(
+  qp: Qp,
+  op: "attach-mcast" | "detach-mcast",
+  group: number,
+): Steps<VerbError | undefined> {
+  const { device, qpn, type } = qp;
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
+  if (type !== "ud") return verbError("EINVAL", `Only UD queue pairs have groups: this is ${type}`);
+  if (!isGroupAddress(group)) return verbError("EINVAL", `No group address: ${group}`);
+  const wrong = yield* perform(device.cpu, { op, qpn, group });
+  if (wrong !== undefined) return wrong;
+  if (op === "attach-mcast") qp.groups.add(group);
+  else qp.groups.delete(group);
   return undefined;
 }

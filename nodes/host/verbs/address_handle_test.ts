@@ -7,10 +7,10 @@ import {
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { decodeSendWqe, type SendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { createAh, createAhFromWc, destroyAh } from "./address_handle.ts";
-import { createCq } from "./completion_queue.ts";
+import { createCq } from "./create_cq.ts";
 import { must } from "./device.ts";
 import { allocPd, deallocPd, regMr } from "./memory_region.ts";
-import { attachMcast, detachMcast } from "./multicast.ts";
+import { attachMcast, detachMcast } from "./address_handle.ts";
 import { postSend } from "./post.ts";
 import {
   createQp,
@@ -31,7 +31,9 @@ let rig: VerbsRig, device: Device, pd: Pd;
 function queuePair(type: QpOptions["type"], inPd = pd): Qp {
   const cq = must(rig.run(createCq(device, { entries: 8 })));
   return must(
-    rig.run(createQp(inPd, { type, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 })),
+    rig.run(
+      createQp(inPd, { type, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true }),
+    ),
   );
 }
 

@@ -7,7 +7,8 @@ import {
   decodeSpace3,
   encodeSpace1,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { createCq, destroyCq, pollCq, reqNotifyCq, waitCompletion } from "./completion_queue.ts";
+import { pollCq, reqNotifyCq, waitCompletion } from "./completion_queue.ts";
+import { createCq, destroyCq } from "./create_cq.ts";
 import { getCqEvent } from "./comp_channel.ts";
 import { failed, must } from "./device.ts";
 import { allocPd, regMr } from "./memory_region.ts";

@@ -10,7 +10,7 @@ import {
 import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import { failed, handleEvent, ProgramError, storePointer } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
-import { createCq } from "./completion_queue.ts";
+import { createCq } from "./create_cq.ts";
 import { gsiOf, sendMessage } from "../cm/gsi.ts";
 import { openDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";

@@ -6,7 +6,8 @@ import { NEVER } from "../../../fabric/base/time.ts";
 import { eventOfEntry } from "../../../fabric/wire/host_bus/event_entry.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Steps } from "../cpu/program.ts";
-import { createCq, reqNotifyCq, takeEntries } from "./completion_queue.ts";
+import { reqNotifyCq, takeEntries } from "./completion_queue.ts";
+import { createCq } from "./create_cq.ts";
 import { must, perform, ProgramError } from "./device.ts";
 import type { Cq, Device } from "./objects.ts";
 

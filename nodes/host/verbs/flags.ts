@@ -13,9 +13,13 @@ type Flags<Kind extends string> = number & { readonly flags?: Kind };
 
 /** ibv_access_flags: of a region, a window, or a queue pair (`accessFlags`). */
 export type AccessFlags = Flags<"access">;
+/** The card may write the region: for receives, READs, atomics, and what peers write. */
 export const IBV_ACCESS_LOCAL_WRITE: AccessFlags = 1;
+/** A peer may WRITE; needs IBV_ACCESS_LOCAL_WRITE. */
 export const IBV_ACCESS_REMOTE_WRITE: AccessFlags = 2;
+/** A peer may READ. */
 export const IBV_ACCESS_REMOTE_READ: AccessFlags = 4;
+/** A peer may do atomics; needs IBV_ACCESS_LOCAL_WRITE. */
 export const IBV_ACCESS_REMOTE_ATOMIC: AccessFlags = 8;
 /** Memory windows may be bound to the region. */
 export const IBV_ACCESS_MW_BIND: AccessFlags = 16;
@@ -70,19 +74,27 @@ export const IBV_ADVISE_MR_FLAG_FLUSH: AdviseFlags = 1;
 
 /** Flags of ibv_create_cq_ex's `wc_flags`: fields that completions of the queue are to have. */
 export type WcExFlags = Flags<"wcEx">;
+/** `byteLen`. */
 export const IBV_WC_EX_WITH_BYTE_LEN: WcExFlags = 1;
+/** `immData`. */
 export const IBV_WC_EX_WITH_IMM: WcExFlags = 2;
+/** `qpNum`. */
 export const IBV_WC_EX_WITH_QP_NUM: WcExFlags = 4;
+/** `srcQp`. */
 export const IBV_WC_EX_WITH_SRC_QP: WcExFlags = 8;
 /** 0, as on every port of Ethernet: so are the next two. */
 export const IBV_WC_EX_WITH_SLID: WcExFlags = 16;
+/** 0, as on every port of Ethernet. */
 export const IBV_WC_EX_WITH_SL: WcExFlags = 32;
+/** 0, as on every port of Ethernet. */
 export const IBV_WC_EX_WITH_DLID_PATH_BITS: WcExFlags = 64;
 /** `wcReadCompletionTs`: the card's clock when it wrote the completion. */
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: WcExFlags = 128;
 /** Refused with EOPNOTSUPP, as the next two: frames have no VLAN, and there are no flow tags. */
 export const IBV_WC_EX_WITH_CVLAN: WcExFlags = 256;
+/** Refused with EOPNOTSUPP: there are no flow tags. */
 export const IBV_WC_EX_WITH_FLOW_TAG: WcExFlags = 512;
+/** Refused with EOPNOTSUPP: there is no tag matching. */
 export const IBV_WC_EX_WITH_TM_INFO: WcExFlags = 1024;
 /** `wcReadCompletionWallclockNs`: the same in ns of the host's clock, which is virtual time. */
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: WcExFlags = 2048;
@@ -106,31 +118,43 @@ export const IBV_DEVICE_CURR_QP_STATE_MOD: DeviceCapFlags = 1 << 7;
 export const IBV_DEVICE_RC_RNR_NAK_GEN: DeviceCapFlags = 1 << 12;
 /** `modifySrq` takes `maxWr`. */
 export const IBV_DEVICE_SRQ_RESIZE: DeviceCapFlags = 1 << 13;
+/** Memory windows of type 1. */
 export const IBV_DEVICE_MEM_WINDOW: DeviceCapFlags = 1 << 17;
 /** Windows of type 2 are checked by queue pair and domain. */
 export const IBV_DEVICE_MEM_WINDOW_TYPE_2B: DeviceCapFlags = 1 << 24;
 
-/** Further capabilities (`deviceCapFlagsEx`): bits above the 32 that numbers combine, so they are bigints. */
+// Further capabilities (`deviceCapFlagsEx`): bits above the 32 that numbers combine, so they are bigints.
+/** FLUSH with IBV_FLUSH_GLOBAL. */
 export const IBV_DEVICE_FLUSH_GLOBAL = 1n << 38n;
+/** FLUSH with IBV_FLUSH_PERSISTENT. */
 export const IBV_DEVICE_FLUSH_PERSISTENT = 1n << 39n;
+/** ATOMIC WRITE. */
 export const IBV_DEVICE_ATOMIC_WRITE = 1n << 40n;
 
 /** What on-demand regions can do (`odpCaps.generalCaps`). */
 export type OdpFlags = Flags<"odp">;
+/** Regions may be on demand. */
 export const IBV_ODP_SUPPORT: OdpFlags = 1;
 /** Not there: a region has a range. */
 export const IBV_ODP_SUPPORT_IMPLICIT: OdpFlags = 2;
 /** Of `odpCaps.rc`, `uc`, `ud`: operations that may meet a page that is not there, and lose nothing. */
 export type OdpTransportFlags = Flags<"odpTransport">;
+/** SENDs. */
 export const IBV_ODP_SUPPORT_SEND: OdpTransportFlags = 1;
+/** Receives. */
 export const IBV_ODP_SUPPORT_RECV: OdpTransportFlags = 2;
+/** RDMA WRITEs. */
 export const IBV_ODP_SUPPORT_WRITE: OdpTransportFlags = 4;
+/** RDMA READs. */
 export const IBV_ODP_SUPPORT_READ: OdpTransportFlags = 8;
+/** Atomics. */
 export const IBV_ODP_SUPPORT_ATOMIC: OdpTransportFlags = 16;
+/** Receives from a shared queue. */
 export const IBV_ODP_SUPPORT_SRQ_RECV: OdpTransportFlags = 32;
 
 /** Of `queryQpDataInOrder`: answer with the two below, instead of 0 or 1. */
 export type DataInOrderFlags = Flags<"dataInOrder">;
+/** Asks for the two below. */
 export const IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: DataInOrderFlags = 1;
 /** All of a message is written in order. */
 export const IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG: DataInOrderFlags = 1;

@@ -35,6 +35,7 @@ export interface RegionObject {
   readonly length: number;
 }
 
+/** Options of `regMr`. */
 export interface RegionOptions {
   readonly access: AccessFlags;
   /** A part of the buffer; all of it by default. */
@@ -316,6 +317,7 @@ function placeAnew(
     placeOf(pd.device, { buffer, offset, length, iova: undefined, isOnDemand: false });
 }
 
+/** Arguments of `adviseMr` (ibv_advise_mr). */
 export interface Advice {
   readonly pd: Pd;
   readonly sges: readonly Sge[];
@@ -390,6 +392,7 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   return undefined;
 }
 
+/** Arguments of `madvise`. */
 export interface MemoryAdvice {
   readonly buffer: Buffer;
   /** A part of the buffer, of which whole pages count; all of it by default. */

@@ -2,7 +2,8 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { OutOfMemory } from "../memory/address_map.ts";
-import { createCq, pollCq } from "./completion_queue.ts";
+import { pollCq } from "./completion_queue.ts";
+import { createCq } from "./create_cq.ts";
 import { failed, must } from "./device.ts";
 import { allocPd, deallocPd } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";

@@ -4,14 +4,8 @@
  */
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
-import {
-  fillInvalid,
-  refuseCq,
-  refuseEntries,
-  resizedSignal,
-  ringEntries,
-  unreadEntries,
-} from "./completion_queue.ts";
+import { refuseCq, resizedSignal, unreadEntries } from "./completion_queue.ts";
+import { fillInvalid, refuseEntries, ringEntries } from "./create_cq.ts";
 import {
   allocated,
   contiguous,

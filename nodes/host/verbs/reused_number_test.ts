@@ -1,7 +1,7 @@
 /** Numbers of destroyed queues: another program may get one before its destroyer hears the answer. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { destroyCq } from "./completion_queue.ts";
+import { destroyCq } from "./create_cq.ts";
 import { newContext } from "./device.ts";
 import type { Cq, Srq } from "./objects.ts";
 import { destroySrq } from "./shared_receive_queue.ts";

@@ -1,7 +1,8 @@
 /** Memory of rings: given back when the queue is gone, or was never made. */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
-import { createCq, destroyCq, isThere, pollCq } from "./completion_queue.ts";
+import { isThere, pollCq } from "./completion_queue.ts";
+import { createCq, destroyCq } from "./create_cq.ts";
 import { failed, must } from "./device.ts";
 import { allocPd, deallocPd } from "./memory_region.ts";
 import { postRecv, postSend } from "./post.ts";
@@ -25,7 +26,14 @@ beforeEach(() => {
 });
 
 function makeQp() {
-  const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 } as const;
+  const plan = {
+    type: "rc",
+    sendCq: cq,
+    recvCq: cq,
+    maxSendWr: 6,
+    maxRecvWr: 6,
+    sqSigAll: true,
+  } as const;
   return rig.run(createQp(pd, plan));
 }
 

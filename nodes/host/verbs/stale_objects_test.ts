@@ -3,7 +3,8 @@ import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_REMOTE_READ } fr
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { SPACE3_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { createCq, waitCompletion } from "./completion_queue.ts";
+import { waitCompletion } from "./completion_queue.ts";
+import { createCq } from "./create_cq.ts";
 import { failed, must } from "./device.ts";
 import { allocPd, regMr } from "./memory_region.ts";
 import { allocMw, incRkey } from "./memory_window.ts";
@@ -29,7 +30,14 @@ beforeEach(() => {
 });
 
 function makeQp(pd: Pd, cq: Cq, srq?: Srq) {
-  const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 } as const;
+  const plan = {
+    type: "rc",
+    sendCq: cq,
+    recvCq: cq,
+    maxSendWr: 6,
+    maxRecvWr: 6,
+    sqSigAll: true,
+  } as const;
   return rig.run(createQp(pd, { ...plan, ...(srq && { srq }) }));
 }
 

@@ -10,6 +10,7 @@ import type { Qp, SendRequest, VerbError } from "./objects.ts";
 import { awaitRing } from "./resize_queue.ts";
 import { ringSends } from "./rings.ts";
 
+/** Sends between `wrStart` and `wrComplete`. */
 export interface WorkBatch {
   readonly qp: Qp;
   readonly requests: SendRequest[];

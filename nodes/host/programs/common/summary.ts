@@ -8,6 +8,7 @@ export function outcomeOf(
   return error === undefined ? { status: "done" } : { status: "failed", error };
 }
 
+/** Latencies in ps, as a report has them. */
 export interface LatencySummary {
   readonly count: number;
   readonly min: Time;

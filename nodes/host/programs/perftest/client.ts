@@ -6,7 +6,7 @@ import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
 import { connect, PATH_MTUS } from "../../cm/connect.ts";
-import { createCq } from "../../verbs/completion_queue.ts";
+import { createCq } from "../../verbs/create_cq.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import type { Steps } from "../../cpu/program.ts";
 import {
@@ -196,7 +196,14 @@ function* openLane(
       privateData,
       pathMtu,
       retry: RETRY,
-      qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: depth, maxRecvWr: RX_DEPTH },
+      qp: {
+        pd: buffer.pd,
+        sendCq,
+        recvCq,
+        maxSendWr: depth,
+        maxRecvWr: RX_DEPTH,
+        maxInlineData: PERFTEST[test].inlineBytes,
+      },
     });
     if (!refused(answer)) {
       const remote = decodePlace(answer.privateData);

@@ -4,7 +4,8 @@
  */
 import type { CmDevice } from "../../cm/gsi.ts";
 import { type Connection, disconnect, refused } from "../../cm/connection.ts";
-import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
+import { createCq } from "../../verbs/create_cq.ts";
 import { failed, must, ProgramError } from "../../verbs/device.ts";
 import {
   accept,
@@ -122,7 +123,14 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   const { sendCq } = server;
   const recvCq = kind.pingPong ? server.pingPongCq : server.recvCq;
   const connection = yield* accept(listener, request, {
-    qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: RX_DEPTH, maxRecvWr: RX_DEPTH },
+    qp: {
+      pd: buffer.pd,
+      sendCq,
+      recvCq,
+      maxSendWr: RX_DEPTH,
+      maxRecvWr: RX_DEPTH,
+      maxInlineData: kind.inlineBytes,
+    },
     privateData: encodePlace(recvPlace(buffer, index)),
     ...(kind.verb === "send" && {
       prepare: (qp: Qp) => postFirstRecvs(qp, { buffer, index, bytes }),

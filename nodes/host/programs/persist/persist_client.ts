@@ -6,7 +6,8 @@ import { type AccessFlags, IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { connect } from "../../cm/connect.ts";
 import { type Connection, disconnect, type Refusal, refused } from "../../cm/connection.ts";
-import { createCq, destroyCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
+import { createCq, destroyCq } from "../../verbs/create_cq.ts";
 import { allocated, failed } from "../../verbs/device.ts";
 import { allocPd, deallocPd, deregMr, regMr } from "../../verbs/memory_region.ts";
 import { postRecv, postSend, sge } from "../../verbs/post.ts";
@@ -37,6 +38,7 @@ import type {
   WorkCompletion,
 } from "../../verbs/objects.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
+import { flagsFor, SMALL_INLINE } from "../common/send_flags.ts";
 
 export interface PersistClient {
   readonly device: CmDevice;
@@ -192,7 +194,15 @@ function* reach(
       to: options.to,
       service: SERVICE,
       privateData: encodeTerms({ ...options.terms, policy }),
-      qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots, persistCompletion },
+      qp: {
+        pd,
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: slots,
+        maxRecvWr: slots,
+        persistCompletion,
+        ...SMALL_INLINE,
+      },
     });
     const server = decodeServerTerms(answer.privateData);
     if (!refused(answer)) {
@@ -336,7 +346,11 @@ export function* ask(
   const bytes = encodeMessage(message);
   device.cpu.store(controlMr.address, bytes);
   const sges = [sge(controlMr, 0, bytes.length)];
-  const refusal = yield* post(client, { opcode: "send", sges });
+  const refusal = yield* post(client, {
+    opcode: "send",
+    sendFlags: flagsFor(bytes.length),
+    sges,
+  });
   if (refusal !== undefined) return refusal;
   let answer: PersistMessage | undefined;
   let sent = false;

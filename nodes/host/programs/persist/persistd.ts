@@ -8,7 +8,8 @@
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { listen, type ListenerEvent, listening, nextEvent } from "../../cm/listen.ts";
-import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
+import { createCq } from "../../verbs/create_cq.ts";
 import { failed, must } from "../../verbs/device.ts";
 import { allocPd } from "../../verbs/memory_region.ts";
 import type { Steps } from "../../cpu/program.ts";

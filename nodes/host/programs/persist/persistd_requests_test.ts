@@ -3,7 +3,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { encodePersistRanges } from "../../../../fabric/wire/host_bus/persist_ranges.ts";
 import { decodeSendWqe, WQE_UNIT_BYTES } from "../../../../fabric/wire/host_bus/wqe.ts";
-import { createCq } from "../../verbs/completion_queue.ts";
+import { createCq } from "../../verbs/create_cq.ts";
 import type { Connection } from "../../cm/connection.ts";
 import { must } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";

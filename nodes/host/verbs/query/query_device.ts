@@ -13,7 +13,7 @@ import {
 } from "../../../../fabric/wire/host_bus/wqe.ts";
 import { VERIFY_BYTES_MAX } from "../../../../fabric/wire/roce/verify_eth.ts";
 import type { Steps } from "../../cpu/program.ts";
-import { COMP_VECTORS, CQ_ENTRIES_MAX } from "../completion_queue.ts";
+import { COMP_VECTORS, CQ_ENTRIES_MAX } from "../create_cq.ts";
 import { failed, inTime, request } from "../device.ts";
 import {
   type DeviceCapFlags,

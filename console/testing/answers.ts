@@ -1,0 +1,175 @@
+/** Runs and explores for a test, and makes what it sees of them. */
+import { eventsIn, type RecordedRun } from "../captures/captures.ts";
+import { type FrameSeen, isFrameSeen } from "../../fabric/capture/observation.ts";
+import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
+import { SCM_BASE } from "../../fabric/rack/plan/shared_region.ts";
+import { describeFrame, formatAddress, type Naming } from "../../fabric/trace/describe.ts";
+import { hostsByAddress } from "../../fabric/trace/trace.ts";
+import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
+import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
+import type { ImageView } from "../checks/run_record.ts";
+import { exploreScenario } from "../explore/explore_scenario.ts";
+import { exploredText } from "../explore/report.ts";
+import type { Prepared } from "../rack/prepare.ts";
+import { runScenario } from "../rack/run_scenario.ts";
+import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import type { RunReport } from "../reports/method_report.ts";
+import { runText } from "../reports/report_text.ts";
+import { changedScenario, type CheckedQuestion, choicesOf } from "./question.ts";
+import type {
+  ExploreAnswer,
+  Explored,
+  MemoryAnswer,
+  Packet,
+  ProgramReport,
+  RackReport,
+  RunAnswer,
+  VariantAnswer,
+} from "./types.ts";
+
+/** @throws Refusal, RackError; the reason of `signal`. */
+export async function runFor(
+  { options }: CheckedQuestion & { readonly kind: "run" },
+  signal: AbortSignal,
+): Promise<RunAnswer> {
+  const { path, folder } = await changedScenario(options);
+  const variants: VariantAnswer[] = [], packets = new Map<string, Packet[]>();
+  try {
+    const report = await runScenario(path, {
+      prepare: choicesOf(options),
+      claims: options.claims,
+      ...(options.capture && { pcap: true }),
+      signal,
+      onRecorded(recorded) {
+        if (!options.capture) return;
+        for (const each of recorded) packets.set(each.directory, packetsOf(each));
+      },
+      onJudged: (one, outcome) =>
+        void variants.push(variantOf(one, outcome, packets.get(outcome.directory))),
+    });
+    return { kind: "run", report: plainReport(report), text: runText(report).join("\n"), variants };
+  } finally {
+    if (folder !== undefined) await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** @throws Refusal, RackError; the reason of `signal`. */
+export async function exploreFor(
+  { options }: CheckedQuestion & { readonly kind: "explore" },
+  signal: AbortSignal,
+): Promise<ExploreAnswer> {
+  const { path, folder } = await changedScenario(options);
+  const { cut, choices, tear, cuts, from, until, limit, claims } = options;
+  let isKept = false;
+  try {
+    const { explored } = await exploreScenario(path, {
+      prepare: choicesOf(options),
+      explore: {
+        ...{ choices, tear, cuts, claims },
+        ...(cut !== undefined && { cut: cut === "each" || cut === "all" ? cut : { host: cut } }),
+        ...(from !== undefined && { from }),
+        ...(until !== undefined && { until }),
+        ...(limit !== undefined && { limit }),
+        stopped: () => signal.aborted,
+      },
+    });
+    signal.throwIfAborted();
+    // The command that shows a counterexample again reads the scenario.
+    isKept = explored.some(({ command }) => command !== null);
+    return {
+      kind: "explore",
+      text: exploredText(explored),
+      explored: explored.map(({ label, verdict, command }): Explored => {
+        const { counterexample, why = "", ...rest } = verdict;
+        return { ...rest, label, why, command, counterexample };
+      }),
+    };
+  } finally {
+    if (folder !== undefined && !isKept) await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** What tests see of a report: the compiler holds the two types to each other. */
+function plainReport(report: RunReport): RackReport {
+  return report;
+}
+
+function variantOf(
+  { label, plan, variant }: Pick<Prepared, "label" | "plan" | "variant">,
+  outcome: Outcome,
+  packets: readonly Packet[] | undefined,
+): VariantAnswer {
+  const { digest, virtualPs, record } = outcome;
+  const memory: Record<string, MemoryAnswer> = {};
+  for (const node of plan.nodes) {
+    const image = node.kind === "host" ? record?.scm(node.name) : undefined;
+    if (node.kind !== "host" || image === undefined) continue;
+    const { regions = [] } = variant.hosts.find(({ name }) => name === node.name) ?? {};
+    memory[node.name] = {
+      address: SCM_BASE,
+      length: node.config.scmBytes,
+      regions: Object.fromEntries(regions.map(({ name, at, bytes }) => [name, { at, bytes }])),
+      pieces: [...piecesOf(image, node.config.scmBytes)],
+    };
+  }
+  const reports = reportsOf(outcome).map(({ time, node, topic, value }): ProgramReport => {
+    return { time, node, topic, value };
+  });
+  return { label, digest, virtualPs, reports, memory, ...(packets && { packets }) };
+}
+
+const PAGE_BYTES = 4096, BLOCK_BYTES = 2 ** 20;
+
+/** What is not zero, in whole pages. */
+function* piecesOf(image: ImageView, length: number): Generator<readonly [number, Uint8Array]> {
+  for (let at = 0; at < length; at += BLOCK_BYTES) {
+    const block = image.read(at, Math.min(length, at + BLOCK_BYTES)).slice();
+    let from = 0;
+    for (let end = 0; end <= block.length; end += PAGE_BYTES) {
+      const page = block.subarray(end, end + PAGE_BYTES);
+      if (page.length > 0 && !isZero(page)) continue;
+      if (from < end) yield [at + from, block.slice(from, end)];
+      from = end + PAGE_BYTES;
+    }
+  }
+}
+
+/** @param bytes of a buffer of its own, from a page's begin: whole words, but for the end of a memory. */
+function isZero(bytes: Uint8Array<ArrayBuffer>): boolean {
+  if (bytes.length % 4 !== 0) return bytes.every((byte) => byte === 0);
+  return new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4).every((w) => w === 0);
+}
+
+/** The frames that cards of a recorded run have sent, by time. */
+function packetsOf({ plan, directory }: RecordedRun): Packet[] {
+  const names = hostsByAddress(plan);
+  const naming = (address: number) => {
+    const text = formatAddress(address);
+    return names.get(text) ?? text;
+  };
+  const found: Packet[] = [];
+  for (const { seen } of eventsIn(directory)) {
+    for (const each of seen) {
+      const node = plan.nodes[each.node]!;
+      if (each.kind !== "sent" || !isFrameSeen(each) || node.kind !== "rnic") continue;
+      found.push(packetOf(each, { card: node.name, naming }));
+    }
+  }
+  return found.sort((x, y) => x.startPs - y.startPs);
+}
+
+function packetOf(
+  { startPs, endPs, frame, effect }: FrameSeen,
+  { card, naming }: { readonly card: string; readonly naming: Naming },
+): Packet {
+  const decoded = decodePacket(frame);
+  const packet = isRefusal(decoded) ? null : decoded;
+  return {
+    ...{ startPs, endPs, card, frame, packet },
+    from: packet === null ? hostOfRnic(card) ?? card : naming(packet.sourceAddress),
+    to: packet === null ? "" : naming(packet.destinationAddress),
+    name: packet === null ? "" : opcodeRow(packet.bth.opcode)?.name ?? "",
+    text: describeFrame(frame, naming),
+    effect: effect === undefined ? null : effect.says.join(", "),
+  };
+}

@@ -1,0 +1,180 @@
+/** What a test has asked, checked: its options, and the scenario with what it changes. */
+import { z } from "zod";
+import { parseTime, type Time } from "../../fabric/base/time.ts";
+import { type Problem, Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { parseSize } from "../../fabric/rack/plan/units.ts";
+import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { EXPLORE_DEFAULTS } from "../explore/types.ts";
+import { baseOf, type PrepareOptions, readScenario, readScenarioText } from "../rack/prepare.ts";
+import { dumped, withPaths } from "../scenarios/run_text.ts";
+import { placesOf, withValues } from "../sweep/places.ts";
+
+const whole = (least: number, most: number) =>
+  z.int(`expected a whole number from ${least} to ${most}`).min(least).max(most);
+const time = z.string().transform((text, context): Time => {
+  const ps = parseTime(text);
+  if (ps !== undefined) return ps;
+  context.addIssue({ code: "custom", message: "expected a time such as 40us" });
+  return z.NEVER;
+});
+const size = z.union([z.number(), z.string()]).transform((given, context): number => {
+  const bytes = parseSize(given);
+  if (bytes !== undefined && bytes >= 64 && bytes <= 2 ** 20) return bytes;
+  context.addIssue({ code: "custom", message: "expected 64 to 1MiB, such as 4096 or 4KiB" });
+  return z.NEVER;
+});
+
+/** Of `RackTestOptions`. */
+const common = {
+  scenario: z.string(),
+  seed: whole(0, Number.MAX_SAFE_INTEGER).optional(),
+  faults: z.array(z.record(z.string(), z.unknown())).default([]),
+  set: z.record(z.string(), z.json()).default({}),
+  method: z.enum(PUT_METHODS).optional(),
+  ddio: z.enum(["on", "off"]).optional(),
+  size: size.optional(),
+  depth: whole(1, 256).optional(),
+  input: z.string().optional(),
+  claims: z.boolean().default(false),
+};
+
+const MANY = Number.MAX_SAFE_INTEGER;
+
+const question = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("run"),
+    options: z.strictObject({
+      ...common,
+      // The test's own end reads it.
+      fails: z.array(z.string()).optional(),
+      capture: z.boolean().default(false),
+    }),
+  }),
+  z.strictObject({
+    kind: z.literal("explore"),
+    options: z.strictObject({
+      ...common,
+      verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]).optional(),
+      cut: z.string().optional(),
+      choices: whole(1, MANY).default(EXPLORE_DEFAULTS.choices),
+      tear: whole(8, 4096).multipleOf(8).default(EXPLORE_DEFAULTS.tear),
+      cuts: z.union([z.literal(1), z.literal(2)]).default(EXPLORE_DEFAULTS.cuts),
+      from: time.optional(),
+      until: time.optional(),
+      limit: whole(1, MANY).optional(),
+    }),
+  }),
+]);
+
+export type CheckedQuestion = z.infer<typeof question>;
+
+/** @throws Refusal with every option that is wrong. */
+export function readQuestion(asked: unknown): CheckedQuestion {
+  const { success, data, error } = question.safeParse(asked);
+  if (!success) throw new Refusal(error.issues.map((issue) => problemOf(issue, asked)));
+  if (data.kind === "explore") {
+    const { from, until } = data.options;
+    if (from !== undefined && until !== undefined && from >= until) {
+      throw refusal("from", { found: `${from} ps`, expected: `a time before until (${until} ps)` });
+    }
+  }
+  return data;
+}
+
+function problemOf(issue: z.core.$ZodIssue, asked: unknown): Problem {
+  const path = issue.path.filter((part) => part !== "options").join(".");
+  const value = issue.path.reduce((at, part) => Object(at)[part], asked);
+  if (issue.code === "unrecognized_keys") {
+    return { path, found: `the option ${issue.keys.join(", ")}`, expected: "one that there is" };
+  }
+  const expected = issue.message.replace(/^.*?expected /s, "").replaceAll("|", ", ");
+  return { path, found: showFound(value), expected };
+}
+
+export interface ChangedScenario {
+  readonly path: string;
+  /** The folder of a copy with the test's changes, which its user removes; undefined: the user's own file. */
+  readonly folder: string | undefined;
+}
+
+/**
+ * The scenario with a test's faults and words: a copy with absolute paths where it has any.
+ * @throws Refusal for a scenario that is wrong by itself, then for one that is so with the changes.
+ */
+export async function changedScenario(
+  { scenario, faults, set }: Pick<CheckedQuestion["options"], "scenario" | "faults" | "set">,
+): Promise<ChangedScenario> {
+  const { name } = await readScenario(scenario);
+  const words = Object.entries(set);
+  if (faults.length === 0 && words.length === 0) return { path: scenario, folder: undefined };
+  const base = await baseOf(scenario);
+  const data = readYaml(await readScenarioText(scenario), "").source.data as Mapping;
+  const values = words.map(([word, value]) => {
+    return { places: placesNamed(word, data), data: value };
+  });
+  // Where it would write captures is not the test's concern.
+  const { capture: _, ...changed } = withValues(data, values);
+  const programs = Array.isArray(changed["programs"]) ? changed["programs"] : [];
+  const own = Array.isArray(changed["faults"]) ? changed["faults"] : [];
+  const text = dumped({
+    ...changed,
+    ...(programs.length > 0 && {
+      programs: programs.map((item) => isMapping(item) ? withPaths(item, base) : item),
+    }),
+    ...(faults.length > 0 && { faults: [...own, ...faults] }),
+  });
+  refuseChanged(text, own.length);
+  const folder = await Deno.makeTempDir({ prefix: "rackmesh-test-" });
+  const path = `${folder}/${name}.yaml`;
+  await Deno.writeTextFile(path, text, { mode: 0o600 });
+  return { path, folder };
+}
+
+type Mapping = Record<string, unknown>;
+
+function placesNamed(word: string, data: Mapping) {
+  return asOption("set", () => placesOf(word, data), (path) => path.replace(/^--vary /, ""));
+}
+
+/** @param own how many faults are the scenario's: those of the test come after them. */
+function refuseChanged(text: string, own: number): void {
+  asOption("", () => parseScenario(text, ""), (path) => {
+    const [all, index, rest] = /^faults\[(\d+)\](.*)$/.exec(path) ?? [];
+    return all === undefined ? path : `faults[${Number(index) - own}]${rest}`;
+  });
+}
+
+/** Problems of a text that its user never saw, as those of the option that made it. */
+function asOption<Result>(
+  option: string,
+  work: () => Result,
+  named: (path: string) => string,
+): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal(error.problems.map(({ path, found, expected }) => {
+      return { path: `${option} ${named(path)}`.trim(), found, expected };
+    }));
+  }
+}
+
+/** The choices of a run. */
+export function choicesOf(
+  { seed, method, ddio, size, depth, input }: CheckedQuestion["options"],
+): PrepareOptions {
+  return {
+    packing: "all",
+    isTyped: true,
+    ...(seed !== undefined && { seed }),
+    ...(method !== undefined && { method }),
+    ...(ddio !== undefined && { ddio }),
+    ...(size !== undefined && { size }),
+    ...(depth !== undefined && { depth }),
+    ...(input !== undefined && { input }),
+  };
+}

@@ -1,0 +1,111 @@
+import { deepEqual as same, equal, match, throws } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { CallWatch } from "../cpu/forgotten_calls.ts";
+import { checksOf, row } from "./calls.ts";
+import { REGION_CALLS, REGION_CHECKS } from "./core_calls.ts";
+import { listOf, optional, shape, u8 } from "./values.ts";
+
+type Untyped = Readonly<Record<string, (...args: unknown[]) => unknown>>;
+
+/** A table whose functions return what they are called with, and the calls that have come. */
+function recorded(names: readonly string[], called: unknown[][]): Untyped {
+  return Object.fromEntries(
+    names.map((name) => [name, (...args: unknown[]) => {
+      called.push([name, ...args]);
+      return args;
+    }]),
+  );
+}
+
+describe("calls of a shared region", () => {
+  it("C-03: with a wrong value end the program with EINVAL, and do not reach the region", () => {
+    const called: unknown[][] = [];
+    const region = new CallWatch().watched(
+      recorded(Object.keys(REGION_CALLS), called),
+      REGION_CHECKS,
+    );
+    const wrong: [name: string, args: unknown[], text: RegExp][] = [
+      ["load", [-1, 8], /^EINVAL: load: offset is -1: expected an offset in bytes/],
+      ["load", [0, "8"], /length is "8": expected a length in bytes/],
+      ["store", [0, "bytes"], /bytes is "bytes": expected bytes, a Uint8Array/],
+      ["store", [0.5, new Uint8Array(1)], /offset is 0\.5: expected/],
+      ["fetchAdd", [0, 1], /operand is 1: expected a bigint of 64 bits/],
+      ["compareSwap", [8, 1n], /swap is not given: expected a bigint of 64 bits/],
+      ["compareSwap", [8, 1n, 1n << 64n], /swap is 18446744073709551616n, a bigint: expected/],
+      ["flush", [0], /length is not given/],
+      ["waitChange", [0, 8], /deadline is not given: expected a time in picoseconds/],
+      ["move", ["here"], /place is "here": expected one of "local", "remote"/],
+    ];
+    for (const [name, args, message] of wrong) {
+      throws(() => region[name]!(...args), { name: "ProgramError", message });
+    }
+    same(called, []);
+    region.fetchAdd!(8, -1n);
+    same(called, [["fetchAdd", 8, -1n]]);
+  });
+});
+
+describe("checksOf", () => {
+  const request = shape<{ readonly id: number; readonly note?: number }>("a request", {
+    id: u8,
+    note: optional(u8),
+  });
+  const many = listOf(request, "requests");
+
+  function answered(answer: Parameters<typeof row>[0], value: unknown, called: unknown[][] = []) {
+    const checks = checksOf({ verb: row(answer, { queue: u8, requests: many }) });
+    return new CallWatch().watched(recorded(["verb"], called), checks).verb!(1, value);
+  }
+
+  it("answers as the function does: steps, a value, a refusal, or an error", () => {
+    const reason = "verb: requests[1].id is 256: expected 8 bits, a whole number from 0 to 255";
+    const wrong = [{ id: 1 }, { id: 256 }];
+    same(answered("value", wrong), { errno: "EINVAL", reason });
+    same((answered("steps", wrong) as Generator).next().value, { errno: "EINVAL", reason });
+    const refusal = (answered("refused", wrong) as Generator).next().value as { reason: string };
+    equal(refusal.reason, `EINVAL: ${reason}`);
+    throws(() => answered("thrown", wrong), { message: `EINVAL: ${reason}` });
+  });
+
+  it("of a post: makes the call with the requests before the wrong one, and says its number", () => {
+    const called: unknown[][] = [];
+    const table = {
+      // deno-lint-ignore require-yield -- it answers at once
+      *verb(...args: unknown[]): Generator<never, undefined> {
+        called.push(args);
+      },
+    };
+    const checks = checksOf({ verb: row("post", { queue: u8, requests: many }) });
+    const { verb } = new CallWatch().watched(table, checks);
+    const posted = verb(1, [{ id: 1 }, { id: 2 }, { note: 3 }]).next().value as unknown;
+    same(called, [[1, [{ id: 1 }, { id: 2 }]]]);
+    const { errno, bad, reason } = posted as { errno: string; bad: number; reason: string };
+    same([errno, bad], ["EINVAL", 2]);
+    match(reason, /requests\[2\]\.id is not given: expected 8 bits/);
+  });
+
+  it("takes no steps, bytes or instance for an object whose fields are all optional", () => {
+    const options = shape<{ readonly most?: number }>("options", { most: optional(u8) });
+    const checks = checksOf({ verb: row("value", { options }) });
+    const { verb, wait } = new CallWatch().watched(
+      { verb: (..._: unknown[]) => undefined, wait: function* () {} },
+      checks,
+    );
+    for (const wrong of [wait(), new Uint8Array(0), new Map(), function* () {}(), []]) {
+      match(String(Object(verb(wrong)).reason), /^verb: options is .*: expected options$/);
+    }
+    equal(verb({}), undefined);
+  });
+
+  it("tells fields apart whatever order they come in, and those that do not exist", () => {
+    const called: unknown[][] = [];
+    for (
+      const one of [{ id: 1, note: 2 }, { note: 2, id: 1 }, { id: 1 }, { id: 1, note: undefined }]
+    ) {
+      answered("value", [one, one], called);
+    }
+    equal(called.length, 4);
+    const { reason } = answered("value", [{ note: 2, id: 1, nite: 3 }]) as { reason: string };
+    equal(reason, "verb: requests[0].nite is no field of a request: expected id, note");
+  });
+});
