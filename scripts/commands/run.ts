@@ -1,6 +1,8 @@
 /** `rack run`: starts a rack, runs it to the end, reports, takes it down. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
@@ -23,6 +25,7 @@ interface RunFlags extends RackFlags, CheckFlags {
   readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
+  readonly inspectBrk?: string | true;
 }
 
 export function addRun(program: Command): void {
@@ -31,6 +34,10 @@ export function addRun(program: Command): void {
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
+    .option(
+      "--inspect-brk [port]",
+      `with --pack all: stop in your own program for a debugger at this port (${INSPECTOR_PORT})`,
+    )
     .addHelpText(
       "after",
       "\nExample:\n  rack run scripts/scenarios/persist_pair.yaml --input ./data.bin",
@@ -41,11 +48,12 @@ export function addRun(program: Command): void {
 async function run(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
+  const inspect = inspectedPort(flags);
   await checkTypesFirst(scenario, flags);
-  const progress = new Progress({ quiet });
+  const progress = new Progress({ quiet: quiet || inspect !== undefined });
   const report = await runScenario(scenario, {
     ...manner,
-    ...given({ faultsFile, claims }),
+    ...given({ faultsFile, claims, inspect }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id, removed }) => {
@@ -70,4 +78,24 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     for (const text of runText(report, { paint: painted, isTraced })) print(text);
   }
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
+}
+
+/** The port for a debugger, where one is asked for. @throws Refusal */
+function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {
+  if (inspectBrk === undefined) return undefined;
+  if (pack !== "all") {
+    const found = `together with --pack ${pack}`;
+    throw refusal("--inspect-brk", { found, expected: "--pack all: one process, one debugger" });
+  }
+  const port = inspectBrk === true
+    ? INSPECTOR_PORT
+    : whole("--inspect-brk", inspectBrk, { least: 0, most: 65_535 });
+  try {
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+  } catch (cause) {
+    const why = (cause as Error).message;
+    const found = `${port}, at which nothing can listen (${why})`;
+    throw refusal("--inspect-brk", { found, expected: "a free port, or 0 for any", cause });
+  }
+  return port;
 }
