@@ -58,6 +58,10 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
       progress.clear();
       say(text);
     },
+    onLog: (text) => {
+      progress.clear();
+      say(text);
+    },
     onCapturing: () => void onInterrupt("leaving the captures"),
   }).finally(() => progress.clear());
   if (quiet) print(JSON.stringify(report, plainly));

@@ -125,6 +125,7 @@ export const CORE_CALLS = {
   report: row("thrown", { topic: name }),
   audit: row("thrown", { note }),
   measured: row("thrown", { measurement: measurement }),
+  log: row("thrown", {}),
   trace: row("thrown", { step: tagged("a step", "step") }),
   spawn: row("thrown", { name, thread: callback }),
 } as const satisfies Readonly<Record<Functions<ProgramCpu>, CallRow>>;
