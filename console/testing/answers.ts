@@ -44,7 +44,7 @@ export async function runFor(
         if (!options.capture) return;
         for (const each of recorded) packets.set(each.directory, packetsOf(each));
       },
-      onJudged: (one, outcome) =>
+      onJudged: ({ one, outcome }) =>
         void variants.push(variantOf(one, outcome, packets.get(outcome.directory))),
     });
     return { kind: "run", report: plainReport(report), text: runText(report).join("\n"), variants };

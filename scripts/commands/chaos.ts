@@ -9,10 +9,12 @@ import {
   type RoundReport,
   startCampaign,
 } from "../../console/chaos/campaign.ts";
-
+import { chaosSuites } from "../../console/reports/junit/suites.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { type JunitFlags, withJunit } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJunitOption,
   addVariantOptions,
   type CheckFlags,
   checkTypesFirst,
@@ -23,7 +25,7 @@ import {
 } from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ChaosFlags extends VariantFlags, CheckFlags {
+interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags {
   readonly for: string;
   readonly rounds?: string;
   readonly from?: string;
@@ -33,7 +35,7 @@ interface ChaosFlags extends VariantFlags, CheckFlags {
 }
 
 export function addChaos(program: Command): void {
-  addCheckOption(addVariantOptions(program.command("chaos <scenario>")))
+  addJunitOption(addCheckOption(addVariantOptions(program.command("chaos <scenario>"))))
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
     .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
     .option("--rounds <n>", "at most so many rounds")
@@ -61,23 +63,30 @@ Example:
 async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
   const { rounds, pack, save, json } = flags;
-  await checkTypesFirst(scenario, flags);
-  const report = await startCampaign(scenario, {
-    seed,
-    forMs: wallTime("--for", flags.for),
-    ...(rounds !== undefined &&
-      { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
-    from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
-    fixed,
-    ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
-    ...(save !== undefined && { save }),
-    signal: onInterrupt("taking the rack down"),
-    onStart: ({ id }) => {
-      if (!json) say(`seed ${seed}, run ${id}`);
+  const seen: RoundReport[] = [];
+  const report = await withJunit(flags, `rack chaos ${scenario}`, {
+    async work() {
+      await checkTypesFirst(scenario, flags);
+      return await startCampaign(scenario, {
+        seed,
+        forMs: wallTime("--for", flags.for),
+        ...(rounds !== undefined &&
+          { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
+        from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
+        fixed,
+        ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
+        ...(save !== undefined && { save }),
+        signal: onInterrupt("taking the rack down"),
+        onStart: ({ id }) => {
+          if (!json) say(`seed ${seed}, run ${id}`);
+        },
+        onRound: (round) => {
+          seen.push(round);
+          if (!json) sayRound(round);
+        },
+      });
     },
-    onRound: (round) => {
-      if (!json) sayRound(round);
-    },
+    suites: (report) => chaosSuites(report, seen),
   });
   if (json) print(JSON.stringify(report));
   else printReport(report);

@@ -218,3 +218,7 @@ export async function typesOf(
     },
   });
 }
+
+export function addJunitOption(command: Command): Command {
+  return command.option("--junit <file>", "write the verdicts as JUnit XML, for a CI");
+}
