@@ -7,9 +7,11 @@ import { describeFrame, formatAddress, type Naming } from "../../fabric/trace/de
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
+import { NO_CHECK } from "../base/no_check.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import { exploreScenario } from "../explore/explore_scenario.ts";
 import { exploredText } from "../explore/report.ts";
+import { checkScenarioTypes } from "../rack/own/types/check_scenario.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
@@ -35,6 +37,7 @@ export async function runFor(
   const { path, folder } = await changedScenario(options);
   const variants: VariantAnswer[] = [], packets = new Map<string, Packet[]>();
   try {
+    await checkTypes(path, options);
     const report = await runScenario(path, {
       prepare: choicesOf(options),
       claims: options.claims,
@@ -62,6 +65,7 @@ export async function exploreFor(
   const { cut, choices, tear, cuts, from, until, limit, claims } = options;
   let isKept = false;
   try {
+    await checkTypes(path, options);
     const { explored } = await exploreScenario(path, {
       prepare: choicesOf(options),
       explore: {
@@ -87,6 +91,11 @@ export async function exploreFor(
   } finally {
     if (folder !== undefined && !isKept) await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** As the command does before it loads own programs. @throws Refusal with all that is wrong in them. */
+async function checkTypes(path: string, { check }: { readonly check: boolean }): Promise<void> {
+  if (check && !Deno.env.get(NO_CHECK)) await checkScenarioTypes(path);
 }
 
 /** What tests see of a report: the compiler holds the two types to each other. */

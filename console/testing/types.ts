@@ -31,6 +31,8 @@ export interface RackTestOptions {
   readonly input?: string | URL;
   /** Judge what methods claim as though it were promised. */
   readonly claims?: boolean;
+  /** False: the types of own programs are not checked first. */
+  readonly check?: boolean;
 }
 
 export interface RunTestOptions {
