@@ -36,6 +36,7 @@ import { loadModule, loadPrograms } from "./load.ts";
 import type { MakeProgram } from "./host/own_programs.ts";
 import type { Program } from "./host/program_context.ts";
 import type { FactoryOptions } from "./make_host.ts";
+import { LOG_TOPIC, logLineText } from "./host/cpu/log_text.ts";
 import { createKeptReports } from "./kept_reports.ts";
 import { OUTPUT_TOPIC } from "../fabric/node.ts";
 
@@ -120,6 +121,8 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       ...(observer && { observer }),
       onReport: (time, node, topic, value) => {
         if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
+        // On the bus as well, for the command that runs the rack: there, lines of all hosts are in order.
+        if (topic === LOG_TOPIC) console.error(logLineText(node, value));
         kept.keep({ time, node, topic, value });
         bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
       },

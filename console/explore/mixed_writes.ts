@@ -2,7 +2,12 @@
  * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method, posted at
  * once on one queue pair. The method's confirmation counts for all of them.
  */
-import { IBV_ACCESS_LOCAL_WRITE, IBV_FLUSH_PERSISTENT } from "../../nodes/host/verbs/flags.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_SIGNALED,
+} from "../../nodes/host/verbs/flags.ts";
+import { flagsFor } from "../../nodes/host/programs/common/send_flags.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -65,7 +70,7 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
     const at = region.scmOffset + id * PLACE_BYTES + AT;
     if (cpu.auditing) cpu.audit({ kind: "writes", id, on: to, at, bytes });
     cpu.store(slots!.address + id * SLOT_BYTES + DATA_AT, bytes);
-    if (id < LAST) requests.push({ ...writeOf(region, slots!, id), sendFlags: 0 });
+    if (id < LAST) requests.push(unsignaledOf(writeOf(region, slots!, id)));
   }
   requests.push(...lastOf(method, { cpu, region, slots: slots! }));
   yield* cpu.settle();
@@ -85,9 +90,14 @@ function sound<T>(answer: T | Failure): T {
 function writeOf(region: Region, slots: Mr, id: number): SendRequest {
   return {
     opcode: "write",
+    sendFlags: flagsFor(BYTES),
     sges: [sge(slots, id * SLOT_BYTES + DATA_AT, BYTES)],
     remote: placeOf(region, id),
   };
+}
+
+function unsignaledOf(request: SendRequest): SendRequest {
+  return { ...request, sendFlags: (request.sendFlags ?? 0) & ~IBV_SEND_SIGNALED };
 }
 
 function placeOf({ va, rkey }: Region, id: number): { readonly va: number; readonly rkey: number } {
@@ -101,16 +111,22 @@ function lastOf(
 ): SendRequest[] {
   const write = writeOf(region, slots, LAST), remote = placeOf(region, LAST);
   const slot = LAST * SLOT_BYTES;
-  const unsignaled = { ...write, sendFlags: 0 };
+  const unsignaled = unsignaledOf(write), sendFlags = IBV_SEND_SIGNALED;
   switch (method) {
     case "write-only":
       return [write];
     case "write-read":
-      return [unsignaled, { opcode: "read", sges: [sge(slots, slot + READ_AT, 1)], remote }];
+      return [unsignaled, {
+        opcode: "read",
+        sendFlags,
+        sges: [sge(slots, slot + READ_AT, 1)],
+        remote,
+      }];
     case "write-send": {
       const mark = encodeMessage({ type: "persist-mark", id: LAST, va: remote.va, length: BYTES });
       cpu.store(slots.address + slot, mark);
-      return [unsignaled, { opcode: "send", sges: [sge(slots, slot, mark.length)] }];
+      const sges = [sge(slots, slot, mark.length)];
+      return [unsignaled, { opcode: "send", sendFlags: flagsFor(mark.length), sges }];
     }
     case "write-flush": {
       const flush = {
@@ -118,7 +134,7 @@ function lastOf(
         selectivity: "range",
         length: BYTES,
       } as const;
-      return [unsignaled, { opcode: "flush", remote, flush }];
+      return [unsignaled, { opcode: "flush", sendFlags, remote, flush }];
     }
     case "persist-opcode":
       return [{ ...write, opcode: "write-persistence" }];

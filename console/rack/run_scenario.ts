@@ -16,6 +16,7 @@ import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { keepInputs, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
+import { programLog } from "./program_log.ts";
 import { stallText } from "./stall_text.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
@@ -30,6 +31,8 @@ export interface RunManner {
   readonly signal?: AbortSignal;
   /** The current task, and the part that is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
+  /** Called with each line that a program logs, in the order of virtual time. */
+  readonly onLog?: (text: string) => void;
   /** Called when the rack is down and captures are about to be written. */
   readonly onCapturing?: () => void;
 }
@@ -128,7 +131,8 @@ export async function runVariants(
   options: RunVariantsOptions,
 ) {
   const { variant: { name, seed, capture }, base } = given[0]!;
-  const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall } = options;
+  const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall, onLog } = options;
+  const log = onLog && programLog({ isOrdered: options.packing === "all", say: onLog });
   const created = options.directory === undefined
     ? await createRunDirectory(name)
     : await runDirectoryAt(options.directory);
@@ -160,7 +164,8 @@ export async function runVariants(
         check,
         observe,
         signal,
-        onProgress: (_node, topic, value) => {
+        onProgress: (node, topic, value) => {
+          log?.hear(node, topic, value);
           if (topic === "progress") show(shareOf(value));
         },
         onEvent: (event) => {
@@ -172,8 +177,10 @@ export async function runVariants(
           ? runSimulated(one, run)
           : runProcesses(one, { ...run, broker: server })),
       );
+      log?.end(outcomes.at(-1)!.record?.reports);
     }
   } finally {
+    log?.end();
     await server?.stop();
     // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) {

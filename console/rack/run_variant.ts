@@ -9,6 +9,7 @@ import type { Broker } from "./nats_server.ts";
 import type { Refused } from "./refused.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeClockEnd, writeRunFile } from "./run_directory.ts";
+import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import { DEVICE_WRITES, settleStores } from "../../nodes/files.ts";
 import type { ReportSeen, RunRecord } from "../checks/run_record.ts";
 import { removeRecordings } from "../captures/capture_files.ts";
@@ -45,7 +46,7 @@ export interface Outcome {
 export function reportsOf({ finals, record }: Pick<Outcome, "finals" | "record">): ReportSeen[] {
   const left = finals.flatMap(({ reports }) => reports);
   if (record === undefined) return left;
-  const said = record.reports.filter(({ topic }) => topic !== "progress");
+  const said = record.reports.filter(({ topic }) => topic !== "progress" && topic !== LOG_TOPIC);
   return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 

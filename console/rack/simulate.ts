@@ -7,6 +7,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { FinalReply, RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import {
   observationWriter,
@@ -80,7 +81,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
         if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
         options.onProgress?.(node, topic, value);
         watch?.onReport?.(time, node, topic, value);
-        if (topic !== "progress") reports.push({ time, node, topic, value });
+        if (topic !== "progress" && topic !== LOG_TOPIC) reports.push({ time, node, topic, value });
       },
     });
     if (limitMs === Infinity && signal === undefined) simulator.run();

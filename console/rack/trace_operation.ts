@@ -14,6 +14,7 @@ import { documentText } from "../../fabric/trace/trace_figures.ts";
 import { ifThere, isThere, jsonIn, textIfThere } from "../base/files.ts";
 import { findRun } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
+import { programLog } from "./program_log.ts";
 import { readRunFile } from "./run_directory.ts";
 import { runSimulated } from "./run_variant.ts";
 
@@ -29,7 +30,13 @@ export interface Trace {
 export const TRACED_BYTES = 64 * 1024;
 
 /** Runs and traces the one rack of a scenario and its options. @throws Refusal */
-export async function traceScenario(scenario: string, options: PrepareOptions): Promise<Trace> {
+export async function traceScenario(
+  scenario: string,
+  { onLog, ...options }: PrepareOptions & {
+    /** Called with each line that a program logs, in the order of virtual time. */
+    readonly onLog?: (text: string) => void;
+  },
+): Promise<Trace> {
   const prepared = onlyOne(
     await prepare(scenario, {
       ...options,
@@ -44,7 +51,13 @@ export async function traceScenario(scenario: string, options: PrepareOptions): 
   // Rights are of real paths.
   const directory = await Deno.realPath(await Deno.makeTempDir({ prefix: "rackmesh-trace-" }));
   try {
-    await runSimulated(prepared, { run: "trace", directory, trace: true });
+    const log = onLog && programLog({ isOrdered: true, say: onLog });
+    await runSimulated(prepared, {
+      run: "trace",
+      directory,
+      trace: true,
+      ...(log && { onProgress: (...told) => log.hear(...told) }),
+    });
     return { lines: linesIn(`${directory}/trace`), plan, label };
   } finally {
     await Deno.remove(directory, { recursive: true });

@@ -20,6 +20,7 @@ import { allocPd, regMr } from "../../nodes/host/verbs/memory_region.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
 import type { PutTable } from "./put_table.ts";
+import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
 export interface CliffRun {
   /** Queue pairs of all programs together, each drawn as often as any other. */
@@ -62,7 +63,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const cq: Cq = must(yield* createCq(device, { entries: 2 * depth }));
   const mr: Mr = must(yield* regMr(pd, cpu.allocate(MESSAGE_BYTES), { access: 0 }));
   const connections: Connection[] = [];
-  const caps = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
+  const caps = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1, ...SMALL_INLINE };
   while (connections.length < qps) {
     const connection = yield* connect(device, { to: "h2", service: SERVICE, qp: caps });
     if (refused(connection)) throw new ProgramError(`h2 refuses: ${connection.reason}`);
@@ -81,7 +82,9 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
       const at = Math.floor(cpu.random() * bytes / MESSAGE_BYTES) * MESSAGE_BYTES;
       const remote = { va: base + at, rkey };
       const sges = [sge(mr, 0, MESSAGE_BYTES)];
-      must(yield* postSend(qp, { opcode: "write", sges, remote }));
+      must(
+        yield* postSend(qp, { opcode: "write", sendFlags: flagsFor(MESSAGE_BYTES), sges, remote }),
+      );
     }
     for (const { status } of yield* waitCompletion(cq)) {
       if (status !== "SUCCESS") throw new ProgramError(`Completed with ${status}`);

@@ -19,6 +19,7 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 import { countCalls } from "./calls.ts";
 import { type Figure, type Measured, repeat } from "./figure.ts";
 import { cpuMs } from "./traffic_rack.ts";
+import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
 /** (r): the stall of a cold message by its hint's lead, what needless hints cost, and what hints cost this emulator. */
 export async function measureHints({ seed, quick }: Measured): Promise<Figure[]> {
@@ -123,13 +124,18 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * depth }));
   const mr = must(yield* regMr(pd, cpu.allocate(bytes), { access: 0 }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1, ...SMALL_INLINE };
   const connection = yield* connect(device, { to: "b", service: "sink", qp });
   if (refused(connection)) throw new ProgramError(`b refuses: ${connection.reason}`);
   const { qp: queuePair, privateData: { buffer, byteOffset } } = connection;
   const place = new DataView(buffer, byteOffset);
   const remote = { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
-  const request: SendRequest = { opcode: "write", sges: [sge(mr, 0, bytes)], remote };
+  const request: SendRequest = {
+    opcode: "write",
+    sendFlags: flagsFor(bytes),
+    sges: [sge(mr, 0, bytes)],
+    remote,
+  };
   function* write(count: number): Steps<void> {
     for (let posted = 0, completed = 0; completed < count;) {
       const next = Math.min(count, completed + depth) - posted;

@@ -14,6 +14,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { CmDevice } from "../../nodes/host/cm/gsi.ts";
 import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
 /** Of `sink` (nodes/host/programs/bulk.ts). */
 const SERVICE = "sink";
@@ -60,7 +61,7 @@ function* open(
   { pd, cq }: { readonly pd: Mr["pd"]; readonly cq: Cq },
 ): Steps<Connection> {
   const { to, pathMtu, depth } = job;
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1, ...SMALL_INLINE };
   const connection = yield* connect(device, { to, service: SERVICE, pathMtu, qp });
   if (refused(connection)) throw new ProgramError(`${to} refuses: ${connection.reason}`);
   return connection;
@@ -75,7 +76,12 @@ function* write(
   const { buffer, byteOffset } = connections[0]!.privateData;
   const place = new DataView(buffer, byteOffset);
   const remote = { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
-  const request = { opcode: "write", sges: [sge(mr, 0, bytes)], remote } as const;
+  const request = {
+    opcode: "write",
+    sendFlags: flagsFor(bytes),
+    sges: [sge(mr, 0, bytes)],
+    remote,
+  } as const;
   let posted = 0, completed = 0;
   while (completed < messages) {
     while (posted < messages && posted - completed < depth) {

@@ -66,6 +66,10 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
           progress.clear();
           say(text);
         },
+        onLog: (text) => {
+          progress.clear();
+          say(text);
+        },
         onCapturing: () => void onInterrupt("leaving the captures"),
         onJudged: (variant) => void judged.push(variant),
       }).finally(() => progress.clear());

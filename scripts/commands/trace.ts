@@ -21,7 +21,7 @@ import {
   type VariantFlags,
   whole,
 } from "./options.ts";
-import { printResult } from "./output.ts";
+import { printResult, say } from "./output.ts";
 
 interface TraceFlags extends VariantFlags, LiveFlags, CheckFlags {
   readonly on?: string;
@@ -66,7 +66,7 @@ async function traceOf(scenario: string | undefined, flags: TraceFlags): Promise
   if (scenario !== undefined && run === undefined) {
     const options = prepareOptions(flags, "all");
     await checkTypesFirst(scenario, flags);
-    return await traceScenario(scenario, options);
+    return await traceScenario(scenario, { ...options, onLog: say });
   }
   if (scenario === undefined && run !== undefined) {
     return await traceOfRun(run, given({ method, ddio }));

@@ -11,6 +11,7 @@ import {
   type Cq,
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_SEND_SIGNALED,
   type Mr,
   type ProgramContext,
   type SendRequest,
@@ -142,6 +143,7 @@ function* add(
   for (const connection of connections.slice(0, queuePairs)) {
     const request: SendRequest = {
       opcode: "fetch-add",
+      sendFlags: IBV_SEND_SIGNALED,
       sges: [v.sge(mr)],
       remote: remoteOf(connection),
       atomic: { swapAdd: 1n, compare: 0n },

@@ -17,7 +17,16 @@ import {
   type Steps,
 } from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
-import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  type Counts,
+  flagsFor,
+  MAX_INLINE,
+  nextRequest,
+  remoteOf,
+} from "./peer.ts";
 
 const SERVICE = "hints";
 
@@ -38,7 +47,14 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     const mr = v.must(
       yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
     );
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 8,
+      maxRecvWr: 8,
+      maxInlineData: MAX_INLINE,
+    };
     const connection = yield* admit({ device, listener }, request, { qp, mr });
     // The client disconnects when it has measured.
     for (let ended = yield* v.waitEvent(listener); ended?.kind !== "closed";) {
@@ -66,7 +82,14 @@ function* measure(context: ProgramContext): Steps<void> {
     yield* v.regMr(pd, cpu.allocate(Math.max(bytes, ahead)), { access: IBV_ACCESS_LOCAL_WRITE }),
   );
   for (const behind of [0, ahead]) {
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 8,
+      maxRecvWr: 8,
+      maxInlineData: MAX_INLINE,
+    };
     const connection = yield* connectTo(device, { to, service: SERVICE, qp });
     const client = { context, connection, cq, mr };
     const others = writeOf(client, 0, ahead);
@@ -87,7 +110,8 @@ function* measure(context: ProgramContext): Steps<void> {
 /** A WRITE of so many bytes to an offset of the server's region. */
 function writeOf({ context, connection, mr }: Client, offset: number, length: number): SendRequest {
   const sges = [context.device.verbs.sge(mr, 0, length)];
-  return { opcode: "write", sges, remote: remoteOf(connection, offset) };
+  const sendFlags = flagsFor(length);
+  return { opcode: "write", sendFlags, sges, remote: remoteOf(connection, offset) };
 }
 
 /** Posts work, and waits until all of it has completed. @returns how long that took, in ps. */

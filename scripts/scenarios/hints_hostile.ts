@@ -16,6 +16,7 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
   type ProgramContext,
   type Steps,
 } from "rackmesh";
@@ -162,7 +163,15 @@ function* work({ cpu, device, options }: ProgramContext): Steps<void> {
     for (const opcode of ["write", "read"] as const) {
       const sges = [v.sge(mr, opcode === "write" ? 0 : PAGE, PAGE)];
       const began = cpu.now;
-      v.must(yield* v.postSend(connection.qp, { opcode, sges, remote, wrId: completions.length }));
+      v.must(
+        yield* v.postSend(connection.qp, {
+          opcode,
+          sendFlags: IBV_SEND_SIGNALED,
+          sges,
+          remote,
+          wrId: completions.length,
+        }),
+      );
       for (const { wrId, status, opcode } of yield* v.waitCompletion(cq)) {
         completions.push(`${wrId} ${opcode} ${status}`);
       }

@@ -13,7 +13,15 @@ import {
   type Steps,
 } from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
-import { admit, connectTo, countersOf, type Counts, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  type Counts,
+  flagsFor,
+  MAX_INLINE,
+  remoteOf,
+} from "./peer.ts";
 
 const SERVICE = "queues", CARRIER = "carrier";
 
@@ -30,7 +38,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
   );
   const listener = v.must(v.listen(device, SERVICE));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2, maxInlineData: MAX_INLINE };
   let before: Counts = {};
   const connections: Connection[] = [];
   let isTold = false;
@@ -59,7 +67,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const count = Number(options.queuePairs), bytes = Number(options.bytes);
   const cq = v.must(yield* v.createCq(device, { entries: 2 * count }));
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2, maxInlineData: MAX_INLINE };
   const connections: Connection[] = [];
   const carriers = options.carrier === true ? 1 : 0;
   for (let i = 0; i < count + carriers; i++) {
@@ -80,7 +88,8 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
     const began: number[] = [];
     for (const [i, connection] of connections.slice(0, count).entries()) {
       const remote = remoteOf(connection, i * bytes);
-      const request = { opcode: "write", wrId: i, sges: [v.sge(mr)], remote } as const;
+      const sendFlags = flagsFor(bytes);
+      const request = { opcode: "write", sendFlags, wrId: i, sges: [v.sge(mr)], remote } as const;
       began.push(cpu.now);
       v.must(yield* v.postSend(connection.qp, request));
     }

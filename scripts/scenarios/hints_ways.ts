@@ -16,7 +16,15 @@ import {
   type SendRequest,
   type Steps,
 } from "rackmesh";
-import { admit, connectTo, countersOf, microseconds, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  flagsFor,
+  MAX_INLINE,
+  microseconds,
+  remoteOf,
+} from "./peer.ts";
 
 const SERVICE = "ways";
 /** 224.0.10.1, and the Q_Key of its members. */
@@ -47,7 +55,7 @@ export default function* ways(context: ProgramContext): Steps<void> {
 
 /** The queue pair that has hints for all peers, or those of all (H-08, figure 9). */
 function* joinGroup({ device: { verbs: v } }: ProgramContext, pd: Pd, cq: Cq): Steps<void> {
-  const rings = { maxSendWr: 1, maxRecvWr: 1 };
+  const rings = { maxSendWr: 1, maxRecvWr: 1, maxInlineData: MAX_INLINE };
   const options = { type: "ud", hints: "group", sendCq: cq, recvCq: cq, ...rings } as const;
   const qp = v.must(yield* v.createQp(pd, options));
   const steps = [{ state: "init", qKey: Q_KEY }, { state: "rtr" }, { state: "rts", sqPsn: 0 }];
@@ -73,7 +81,14 @@ function* serve(context: ProgramContext): Steps<void> {
       const mr = v.must(
         yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),
       );
-      const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+      const qp = {
+        pd,
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        maxInlineData: MAX_INLINE,
+      };
       const own = { ...qp, ...(carrier && { type: carrier, hints: "carrier" as const }) };
       connections.push(yield* admit({ device, listener }, event.request, { qp: own, mr }));
     } else if (event?.kind === "closed") {
@@ -101,7 +116,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const by = wayOf(options.by);
   if (by === "group") yield* joinGroup(context, pd, cq);
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8, maxInlineData: MAX_INLINE };
   const type = CARRIER_TYPES[by];
   const servers: Server[] = [];
   for (const to of options.servers as string[]) {
@@ -181,5 +196,6 @@ function writeOf(
   { offset, length }: { readonly offset: number; readonly length: number },
 ): SendRequest {
   const sges = [{ address: mr.address, length, lkey: mr.lkey }];
-  return { opcode: "write", sges, remote: remoteOf(connection, offset) };
+  const sendFlags = flagsFor(length);
+  return { opcode: "write", sendFlags, sges, remote: remoteOf(connection, offset) };
 }

@@ -15,6 +15,7 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
   type Mr,
   type ProgramContext,
   type SendRequest,
@@ -22,7 +23,16 @@ import {
   type Steps,
 } from "rackmesh";
 import { tellMeasured, tellServed } from "./hints_measured.ts";
-import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  type Counts,
+  flagsFor,
+  MAX_INLINE,
+  nextRequest,
+  remoteOf,
+} from "./peer.ts";
 
 const SERVICE = "hints";
 const PAGE = 4096;
@@ -72,7 +82,14 @@ function* serve(context: ProgramContext): Steps<void> {
     const mr = v.must(yield* v.regMr(pd, buffer, { access }));
     const isRpc = workload === "rpc";
     const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: depth,
+      maxRecvWr,
+      maxInlineData: MAX_INLINE,
+    };
     const connection = yield* admit({ device, listener }, request, { qp, mr });
     if (isRpc) yield* answer(context, { connection, cq, mr }, { bytes, count, stride });
     for (let ended = yield* v.waitEvent(listener); ended?.kind !== "closed";) {
@@ -96,14 +113,14 @@ function* answer(
   { connection: { qp }, cq, mr }: End,
   { bytes, count, stride }: Pick<Job, "bytes" | "count" | "stride">,
 ): Steps<void> {
-  const sges = (i: number) => [v.sge(mr, i * stride, bytes)];
+  const sges = (i: number) => [v.sge(mr, i * stride, bytes)], sendFlags = flagsFor(bytes);
   const receives = Array.from({ length: count }, (_, i) => ({ wrId: i, sges: sges(i) }));
   v.must(yield* v.postRecv(qp, receives));
   for (let replied = 0; replied < count;) {
     for (const { status, opcode, wrId } of yield* v.waitCompletion(cq)) {
       if (status !== "SUCCESS") return;
       if (opcode === "send") replied++;
-      else v.must(yield* v.postSend(qp, { opcode: "send", sges: sges(wrId) }));
+      else v.must(yield* v.postSend(qp, { opcode: "send", sendFlags, sges: sges(wrId) }));
     }
   }
 }
@@ -118,7 +135,7 @@ function* measure(context: ProgramContext): Steps<void> {
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   const isRpc = workload === "rpc";
   const maxRecvWr = isRpc ? Math.max(count, depth) : depth;
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr, maxInlineData: MAX_INLINE };
   const to = String(context.options.to ?? "server");
   const connection = yield* connectTo(device, { to, service: SERVICE, qp });
   const end = { connection, cq, mr };
@@ -158,10 +175,12 @@ function requestsOf(
     }
   }
   return blocks.map((block, i): SendRequest => {
-    if (workload === "rpc") return { opcode: "send", wrId: i, sges };
+    const sendFlags = flagsFor(mr.length);
+    if (workload === "rpc") return { opcode: "send", sendFlags, wrId: i, sges };
     const remote = remoteOf(connection, block * stride);
-    const opcode = workload === "storage" && i % 2 === 1 ? "read" : "write";
-    return { opcode, wrId: i, sges, remote };
+    const isRead = workload === "storage" && i % 2 === 1;
+    if (isRead) return { opcode: "read", sendFlags: IBV_SEND_SIGNALED, wrId: i, sges, remote };
+    return { opcode: "write", sendFlags, wrId: i, sges, remote };
   });
 }
 

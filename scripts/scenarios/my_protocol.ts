@@ -10,6 +10,8 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
   must,
   type ProgramContext,
   type Steps,
@@ -38,7 +40,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     place.setBigUint64(0, BigInt(log.address));
     place.setUint32(8, log.rkey);
     const privateData = new Uint8Array(place.buffer);
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, maxInlineData: 220 };
     yield* accept(listener, event.request, { qp, privateData });
   }
 }
@@ -50,7 +52,7 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
   const cq = must(yield* createCq(device, { entries: 16 }));
   const buffer = cpu.allocate(2 * RECORD_BYTES);
   const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, maxInlineData: 220 };
   const connection = yield* connect(device, { to: String(options.to), service: SERVICE, qp });
   if (refused(connection)) return cpu.report("result", { program: "my_protocol", ...connection });
   const { buffer: bytes, byteOffset } = connection.privateData;
@@ -67,11 +69,18 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
           opcode: "write",
           sges: [sge(mr, 0, RECORD_BYTES)],
           remote: { va, rkey },
-          sendFlags: 0,
+          // Its 64 B go with the WQE; the READ behind it completes for both.
+          sendFlags: IBV_SEND_INLINE,
         },
         // Responses are ordered: when the READ's byte has arrived, it has flushed the WRITE before
         // it (P-10).
-        { opcode: "read", wrId: i, sges: [sge(mr, RECORD_BYTES, 1)], remote: { va, rkey } },
+        {
+          opcode: "read",
+          wrId: i,
+          sges: [sge(mr, RECORD_BYTES, 1)],
+          remote: { va, rkey },
+          sendFlags: IBV_SEND_SIGNALED,
+        },
       ]),
     );
     const [completion] = yield* waitCompletion(cq);

@@ -12,11 +12,21 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_WRITE,
   IBV_ADVISE_MR_FLAG_FLUSH,
+  IBV_SEND_SIGNALED,
   type Mr,
   type ProgramContext,
   type Steps,
 } from "rackmesh";
-import { admit, connectTo, countersOf, microseconds, nextRequest, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  flagsFor,
+  MAX_INLINE,
+  microseconds,
+  nextRequest,
+  remoteOf,
+} from "./peer.ts";
 
 const SERVICE = "paging";
 /** What the client asks of a server by the immediate data of a SEND; the answer has the same. */
@@ -46,7 +56,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   );
   const listener = v.must(v.listen(device, SERVICE));
   const request = yield* nextRequest(device, listener);
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8, maxInlineData: MAX_INLINE };
   const connection = yield* admit({ device, listener }, request, { qp, mr });
   v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
   for (;;) {
@@ -64,7 +74,13 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       yield* tell({ cpu, device, options });
     }
     const immediate = order.immData;
-    v.must(yield* v.postSend(connection.qp, { opcode: "send-immediate", immediate }));
+    v.must(
+      yield* v.postSend(connection.qp, {
+        opcode: "send-immediate",
+        immediate,
+        sendFlags: IBV_SEND_SIGNALED,
+      }),
+    );
     if (immediate === ORDERS.statistics) return;
   }
 }
@@ -83,7 +99,14 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   const bytes = Number(options.bytes);
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
   for (const to of String(options.servers).split(" ")) {
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 8,
+      maxRecvWr: 8,
+      maxInlineData: MAX_INLINE,
+    };
     const connection = yield* connectTo(device, { to, service: SERVICE, qp });
     v.must(yield* v.postRecv(connection.qp, Array.from({ length: 8 }, () => ({ sges: [] }))));
     const peer = { connection, cq, mr };
@@ -121,7 +144,8 @@ function* write(
   const remote = remoteOf(connection, offset);
   const sges = [v.sge(mr, offset, length)];
   const began = cpu.now;
-  v.must(yield* v.postSend(connection.qp, { opcode: "write", sges, remote }));
+  const sendFlags = flagsFor(length);
+  v.must(yield* v.postSend(connection.qp, { opcode: "write", sendFlags, sges, remote }));
   const [done] = yield* v.waitCompletion(cq);
   if (done!.status !== "SUCCESS") throw new Error(`The write ended with ${done!.status}`);
   return microseconds(cpu.now - began);

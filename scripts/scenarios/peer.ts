@@ -2,20 +2,31 @@
  * What programs of these scenarios share: how a client comes to a server's memory, whose place is the private data of
  * the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and what the host's card has counted.
  */
-import type {
-  AcceptOptions,
-  Connection,
-  ConnectOptions,
-  ConnectRequest,
-  Listener,
-  Mr,
-  ProgramContext,
-  SendRequest,
-  Steps,
-  Time,
+import {
+  type AcceptOptions,
+  type Connection,
+  type ConnectOptions,
+  type ConnectRequest,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  type Listener,
+  type Mr,
+  type ProgramContext,
+  type SendFlags,
+  type SendRequest,
+  type Steps,
+  type Time,
 } from "rackmesh";
 
 type Device = ProgramContext["device"];
+
+/** Bytes that go inline, as ConnectX cards have it: for queue pairs that send with {@link flagsFor}. */
+export const MAX_INLINE = 220;
+
+/** Flags of a request that sends so many bytes: signaled, and small ones go with their WQE. */
+export function flagsFor(bytes: number): SendFlags {
+  return IBV_SEND_SIGNALED | (bytes > 0 && bytes <= MAX_INLINE ? IBV_SEND_INLINE : 0);
+}
 export type Counts = Readonly<Record<string, number>>;
 
 /** Waits for a client's request; undefined at the deadline. @throws Error where something else comes. */

@@ -13,6 +13,7 @@ import {
   IBV_ACCESS_REMOTE_ATOMIC,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
   type LatencySummary,
   type Mr,
   type ProgramContext,
@@ -25,7 +26,16 @@ import {
   type Time,
   timeOption,
 } from "rackmesh";
-import { admit, connectTo, countersOf, type Counts, nextRequest, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  type Counts,
+  flagsFor,
+  MAX_INLINE,
+  nextRequest,
+  remoteOf,
+} from "./peer.ts";
 
 export const LINE_BYTES = 64;
 export const WORD_BYTES = 8;
@@ -120,7 +130,14 @@ function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
       const waitedPs = cpu.now - begin;
       throw new GivenUp({ of: `the clients of ${clients}`, word: BigInt(i), waitedPs });
     }
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 4,
+      maxRecvWr: 4,
+      maxInlineData: MAX_INLINE,
+    };
     yield* admit({ device, listener }, request, { qp, mr });
   }
   return ownMemory(cpu, buffer);
@@ -162,7 +179,7 @@ function* reachMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const cq = v.must(yield* v.createCq(device, { entries: 16 }));
   const bytes = sizeOption(options, "bytes");
   const mr = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, maxInlineData: MAX_INLINE };
   yield* cpu.sleep(LISTENS_PS);
   const to = cpu.host.replace(/^far\d*/, "home");
   const connection = yield* connectTo(device, { to, service: SERVICE, qp });
@@ -170,22 +187,27 @@ function* reachMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
 }
 
 function farMemory(reach: Reach): Shared {
-  const { cpu, device: { verbs: v }, mr, connection } = reach;
+  const { cpu, device: { verbs: v }, mr, connection } = reach, sendFlags = IBV_SEND_SIGNALED;
   return {
     *load(offset, length) {
       const sges = [v.sge(mr, 0, length)];
-      yield* request(reach, { opcode: "read", sges, remote: remoteOf(connection, offset) });
+      yield* request(reach, {
+        opcode: "read",
+        sendFlags,
+        sges,
+        remote: remoteOf(connection, offset),
+      });
       return cpu.load(mr.address, length);
     },
     *store(offset, bytes) {
       cpu.store(mr.address, bytes);
-      const sges = [v.sge(mr, 0, bytes.length)];
-      yield* request(reach, { opcode: "write", sges, remote: remoteOf(connection, offset) });
+      const sges = [v.sge(mr, 0, bytes.length)], remote = remoteOf(connection, offset);
+      yield* request(reach, { opcode: "write", sendFlags: flagsFor(bytes.length), sges, remote });
     },
     *fetchAdd(offset, operand) {
       const sges = [v.sge(mr, 0, WORD_BYTES)], remote = remoteOf(connection, offset);
       const atomic = { swapAdd: operand, compare: 0n };
-      yield* request(reach, { opcode: "fetch-add", sges, remote, atomic });
+      yield* request(reach, { opcode: "fetch-add", sendFlags, sges, remote, atomic });
       return wordIn(cpu.load(mr.address, WORD_BYTES));
     },
     *waitChange() {},

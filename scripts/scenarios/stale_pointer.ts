@@ -9,10 +9,19 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
   type ProgramContext,
   type Steps,
 } from "rackmesh";
-import { admit, connectTo, countersOf, nextRequest, remoteOf } from "./peer.ts";
+import {
+  admit,
+  connectTo,
+  countersOf,
+  flagsFor,
+  MAX_INLINE,
+  nextRequest,
+  remoteOf,
+} from "./peer.ts";
 
 const SERVICE = "stale";
 const WORD_BYTES = 8;
@@ -33,7 +42,14 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     const words = cpu.allocate(Number(options.posts) * WORD_BYTES);
     const mr = v.must(yield* v.regMr(pd, words, { access }));
     const request = yield* nextRequest(device, listener);
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 8,
+      maxRecvWr: 8,
+      maxInlineData: MAX_INLINE,
+    };
     yield* admit({ device, listener }, request, { qp, mr });
   }
 }
@@ -48,7 +64,7 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
     yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }),
   );
   const seen = v.must(yield* v.regMr(pd, cpu.allocate(bytes), { access: IBV_ACCESS_LOCAL_WRITE }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 8 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 8, maxInlineData: MAX_INLINE };
   const connection = yield* connectTo(device, { to: String(options.to), service: SERVICE, qp });
   const before = yield* countersOf(cpu);
   const began = cpu.now;
@@ -59,7 +75,9 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
       cpu.store(numbers.address + at, numberOf(posted));
       const sges = [v.sge(numbers, at, WORD_BYTES)];
       const remote = remoteOf(connection, at);
-      v.must(yield* v.postSend(connection.qp, { opcode: "write", wrId: posted, sges, remote }));
+      const sendFlags = flagsFor(WORD_BYTES);
+      const request = { opcode: "write", sendFlags, wrId: posted, sges, remote } as const;
+      v.must(yield* v.postSend(connection.qp, request));
       yield* cpu.sleep(Math.floor(posted / burst) % BURSTS * WORK_PS);
     }
     while (done < posted) {
@@ -72,7 +90,8 @@ function* measure({ cpu, device, options }: ProgramContext): Steps<void> {
   }
   const took = cpu.now - began;
   const after = yield* countersOf(cpu);
-  const read = { opcode: "read", sges: [v.sge(seen)], remote: remoteOf(connection) } as const;
+  const sendFlags = IBV_SEND_SIGNALED, remote = remoteOf(connection);
+  const read = { opcode: "read", sendFlags, sges: [v.sge(seen)], remote } as const;
   v.must(yield* v.postSend(connection.qp, read));
   yield* v.waitCompletion(cq);
   let wrong = 0;

@@ -12,6 +12,8 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
   type Mr,
   type ProgramContext,
   type Qp,
@@ -19,6 +21,8 @@ import {
   type Steps,
 } from "rackmesh";
 
+/** Bytes that go inline, as ConnectX cards have it. */
+const MAX_INLINE = 220;
 const SERVICE = "twoqs";
 /** The tail has a line of its own before the records. */
 const RECORDS_AT = 64;
@@ -56,7 +60,14 @@ function* serve({ cpu, device }: ProgramContext, options: LogOptions): Steps<voi
     const place = new DataView(new ArrayBuffer(16));
     place.setBigUint64(0, BigInt(log.address));
     place.setUint32(8, log.rkey);
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 4,
+      maxRecvWr: 4,
+      maxInlineData: MAX_INLINE,
+    };
     yield* accept(listener, event.request, { qp, privateData: new Uint8Array(place.buffer) });
   }
 }
@@ -76,7 +87,14 @@ function* append({ cpu, device }: ProgramContext, options: LogOptions): Steps<vo
   const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const ways: Way[] = [];
   for (let i = 0; i < 2; i++) {
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+    const qp = {
+      pd,
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 4,
+      maxRecvWr: 4,
+      maxInlineData: MAX_INLINE,
+    };
     const connection = yield* connect(device, { to: String(options.to), service: SERVICE, qp });
     if (refused(connection)) return cpu.report("result", { program: "two_queues", ...connection });
     const { buffer: bytes, byteOffset } = connection.privateData;
@@ -122,8 +140,19 @@ function* write(
   const back = sge(mr, mr.length - 8, 1);
   must(
     yield* postSend(way.qp, [
-      { opcode: "write", sendFlags: 0, sges: [sge(mr, from, length)], remote: { va, rkey } },
-      { opcode: "read", sges: [back], remote: { va: va + length - 1, rkey } },
+      {
+        opcode: "write",
+        // A card takes up to 220 B with the WQE: the tail, and short records.
+        sendFlags: length <= MAX_INLINE ? IBV_SEND_INLINE : 0,
+        sges: [sge(mr, from, length)],
+        remote: { va, rkey },
+      },
+      {
+        opcode: "read",
+        sendFlags: IBV_SEND_SIGNALED,
+        sges: [back],
+        remote: { va: va + length - 1, rkey },
+      },
     ]),
   );
 }

@@ -71,7 +71,7 @@ function* writeToBoth({ cpu, device, options }: ProgramContext): Steps<void> {
   const { postSend, waitCompletion, sge } = device.verbs;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
   if (options.role === "server") {
     const mr = must(
       yield* regMr(pd, cpu.scm, { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE }),

@@ -4,7 +4,11 @@
  * completion promises is worked out here, from the order of the posts alone: a write that persists
  * promises all that was written before it on its queue pair, a FLUSH its range.
  */
-import { IBV_ACCESS_LOCAL_WRITE, IBV_FLUSH_PERSISTENT } from "../../nodes/host/verbs/flags.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_SIGNALED,
+} from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
@@ -44,19 +48,25 @@ function requestOf(
   of: { wrId: number; va: number; rkey: number; address: number; lkey: number },
 ): SendRequest {
   const { kind, from, to } = op;
-  const { wrId, rkey, address, lkey } = of;
+  const { wrId, rkey, address, lkey } = of, sendFlags = IBV_SEND_SIGNALED;
   const remote = { va: of.va + from * UNIT, rkey }, length = (to - from) * UNIT;
   const sges = [{ address, length, lkey }];
   switch (kind) {
     case "plain":
-      return { opcode: "write", wrId, sges, remote };
+      return { opcode: "write", sendFlags, wrId, sges, remote };
     case "persist":
-      return { opcode: "write-persistence", wrId, sges, remote };
+      return { opcode: "write-persistence", sendFlags, wrId, sges, remote };
     case "empty persist":
-      return { opcode: "write-persistence", wrId, sges: [], remote };
+      return { opcode: "write-persistence", sendFlags, wrId, sges: [], remote };
     case "flush": {
       const placement = IBV_FLUSH_PERSISTENT;
-      return { opcode: "flush", wrId, remote, flush: { placement, selectivity: "range", length } };
+      return {
+        opcode: "flush",
+        sendFlags,
+        wrId,
+        remote,
+        flush: { placement, selectivity: "range", length },
+      };
     }
   }
 }

@@ -264,7 +264,14 @@ describe("the service's receives", () => {
       const { client, region } = yield* openOnB(device, { name: "log", length: BYTES, depth });
       const remote = { va: region.va, rkey: region.rkey };
       for (let i = 0; i < writes; i++) {
-        const write = { opcode: "write-immediate", sges: [], remote, immediate: i } as const;
+        const sendFlags = IBV_SEND_SIGNALED;
+        const write = {
+          opcode: "write-immediate",
+          sendFlags,
+          sges: [],
+          remote,
+          immediate: i,
+        } as const;
         v.must(yield* v.postSend(client.connection.qp, write));
         const [completion] = yield* v.waitCompletion(client.cq);
         cpu.report("done", { status: completion!.status });

@@ -16,6 +16,7 @@ import { must } from "../../nodes/host/verbs/device.ts";
 import { regMr } from "../../nodes/host/verbs/memory_region.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 
 const BYTES = 4096;
 
@@ -44,7 +45,14 @@ function* fill(
   cpu.store(buffer.address, new Uint8Array(BYTES).fill(byte));
   const mr = must(yield* regMr(client.pd, buffer, { access: 0 }));
   const remote = { va: region.va, rkey: region.rkey };
-  must(yield* postSend(client.connection.qp, { opcode: "write", sges: [sge(mr)], remote }));
+  must(
+    yield* postSend(client.connection.qp, {
+      opcode: "write",
+      sendFlags: IBV_SEND_SIGNALED,
+      sges: [sge(mr)],
+      remote,
+    }),
+  );
   const deadline = cpu.now + 50 * PS_PER_MS;
   return (yield* waitCompletion(client.cq, { deadline })).at(0)?.status;
 }

@@ -139,11 +139,16 @@ programs: [{ on: a, run: ./odd.ts }]
           const qp = { pd: allocPd(device), sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
           const pathMtu = 300 as PathMtu;
           const answer = yield* connect(device, { to: "b", service: "none", qp, pathMtu });
-          cpu.report("answer", refused(answer) ? { refused: answer.refused } : {});
+          cpu.report(
+            "answer",
+            refused(answer) ? { refused: answer.refused, reason: answer.reason } : {},
+          );
         },
       },
     }).run();
-    assert.deepEqual(rack.reported("answer"), [{ refused: "mtu" }]);
+    const [answer] = rack.reported("answer");
+    assert.equal(answer?.refused, "local");
+    assert.match(String(answer?.reason), /options\.pathMtu is 300: expected one of 256, 512/);
     assert.deepEqual(rack.reported("program-failed"), []);
   });
 });

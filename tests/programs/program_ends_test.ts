@@ -12,7 +12,7 @@ function* made({ cpu, device }) {
   const mr = verbs.must(yield* verbs.regMr(verbs.allocPd(device), cpu.allocate(4096), {
     access: IBV_ACCESS_LOCAL_WRITE,
   }));
-  const qp = { pd: mr.pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = { pd: mr.pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
   return { verbs, cq, mr, qp };
 }
 `;

@@ -139,15 +139,16 @@ export type Body = (context: ProgramContext, ends: Ends, table: Table) => Steps<
 
 /**
  * Runs both over a connection of theirs to their end, on hosts with these options.
- * @param also `access`: what queue pairs permit besides WRITE and READ. `failing`: see {@link run}.
+ * @param also `access`: what queue pairs permit besides WRITE and READ. `sqSigAll`: false where a test says itself
+ * what is signaled. `failing`: see {@link run}.
  */
 export function connected(
   left: Body,
   right: Body,
   defaults: object = {},
-  also: { readonly access?: number; readonly failing?: Side } = {},
+  also: { readonly access?: number; readonly sqSigAll?: boolean; readonly failing?: Side } = {},
 ): SimulatedRack {
-  const { access = 0, failing } = also;
+  const { access = 0, sqSigAll = true, failing } = also;
   const side = (which: "left" | "right", body: Body): Side =>
     function* (context, table) {
       const { allocPd, createCq, createQp, must } = context.device.verbs;
@@ -155,7 +156,15 @@ export function connected(
       const mr = yield* region(context, pd);
       function* connect(name: string): Steps<Qp> {
         const cq = must(yield* createCq(context.device, { entries: 16 }));
-        const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+        const plan = {
+          type: "rc",
+          sendCq: cq,
+          recvCq: cq,
+          maxSendWr: 8,
+          maxRecvWr: 8,
+          maxInlineData: 220,
+          sqSigAll,
+        } as const;
         const qp = must(yield* createQp(pd, plan));
         yield* bringUp(context, table, { qp, side: which, name, access });
         return qp;

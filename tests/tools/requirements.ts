@@ -430,7 +430,10 @@ const QUEUE_LINES: Readonly<Record<string, Standing>> = {
     ],
   },
   "Q-02": {
-    proof: ["puts small payloads into the WQE, by size, by type, or where the program says so"],
+    proof: [
+      "a payload is in the WQE with IBV_SEND_INLINE and not otherwise, whatever its lkey",
+      "the driver's own rule, by size or by type, inlines what does not ask for it",
+    ],
   },
   "Q-03": {
     proof: [

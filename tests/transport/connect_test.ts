@@ -37,7 +37,7 @@ ${names.map((to) => `  - { on: a, run: bulk, to: ${to}, begin: 450us, time: 10us
 });
 
 const BYTES = 64;
-const QP = { maxSendWr: 4, maxRecvWr: 4 };
+const QP = { maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
 
 /** Takes a SEND, and answers it with another. */
 const answering: Program = function* ({ cpu, device, options }) {
@@ -213,7 +213,8 @@ function connectWith(
     const pd = v.allocPd(device);
     const cq = v.must(yield* v.createCq(device, { entries: 256 }));
     const mr = v.must(yield* v.regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
-    const qp = { pd, sendCq: cq, recvCq: cq, ...a };
+    const sending = { maxInlineData: 220, sqSigAll: true };
+    const qp = { pd, sendCq: cq, recvCq: cq, ...sending, ...a };
     const connection = yield* v.connect(device, { to: "b", service: "depths", qp });
     if (v.refused(connection)) return cpu.report("refused", { reason: connection.reason });
     cpu.report("connected", { units: connection.qp.sq.depth });

@@ -102,7 +102,14 @@ describe("Loopback", () => {
       const { frames } = runOn(function* (context) {
         const { cpu, device: { verbs: v } } = context;
         const { pd, cq, from, to } = yield* objects(context);
-        const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+        const plan = {
+          type: "rc",
+          sendCq: cq,
+          recvCq: cq,
+          maxSendWr: 8,
+          maxRecvWr: 8,
+          sqSigAll: true,
+        } as const;
         const one = v.must(yield* v.createQp(pd, plan)),
           other = v.must(yield* v.createQp(pd, plan));
         yield* connectTo(context, one, other.qpn);
@@ -185,7 +192,14 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, qp, qp.qpn);
       const remote = { va: to.address, rkey: to.rkey };
@@ -200,7 +214,14 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, one, other.qpn);
       yield* connectTo(context, other, one.qpn);
@@ -215,7 +236,14 @@ describe("Loopback", () => {
     const { frames } = runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "ud", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "ud",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qps = [
         v.must(yield* v.createQp(pd, plan)),
         v.must(yield* v.createQp(pd, plan)),
@@ -251,7 +279,7 @@ describe("Loopback", () => {
           const { cpu, device } = context;
           const { verbs: v } = device;
           const { pd, cq, from, to: region } = yield* objects(context);
-          const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+          const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
           if (own === to) {
             const listener = v.must(v.listen(device, "loop"));
             cpu.spawn("server", function* (inner) {

@@ -19,6 +19,7 @@ import {
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
   IBV_FLUSH_PERSISTENT,
+  IBV_SEND_SIGNALED,
 } from "rackmesh";
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
 export default function* program(context) {
@@ -61,6 +62,7 @@ function* append({ cpu, device, options }) {
   const buffer = cpu.allocate(4096);
   const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 32, maxRecvWr: 32 };
+  const sendFlags = IBV_SEND_SIGNALED;
   const connection = yield* v.connect(device, { to: "b", service: "log", qp });
   if (v.refused(connection)) throw new Error("refused");
   yield* cpu.sleep(50e6);
@@ -86,21 +88,21 @@ function* append({ cpu, device, options }) {
     const placement = IBV_FLUSH_PERSISTENT;
     v.must(yield* v.postSend(connection.qp, [
       { opcode: "write", sges: [v.sge(mr, 0, length)], remote: at(64 + i * length), sendFlags: 0 },
-      { opcode: "flush", remote: at(64 + i * length), flush: { placement, selectivity: "range", length } },
-      { opcode: "atomic-write", remote: at(0), sges: [v.sge(mr, 1024, 8)] },
-      { opcode: "flush", remote: at(0), flush: { placement, selectivity: "range", length: 8 } },
+      { opcode: "flush", sendFlags, remote: at(64 + i * length), flush: { placement, selectivity: "range", length } },
+      { opcode: "atomic-write", sendFlags, remote: at(0), sges: [v.sge(mr, 1024, 8)] },
+      { opcode: "flush", sendFlags, remote: at(0), flush: { placement, selectivity: "range", length: 8 } },
     ]));
     yield* wait(3);
   }
   for (let i = 0; i < ${ADDS}; i++) {
     v.must(yield* v.postSend(connection.qp, [
-      { opcode: "fetch-add", remote: at(8), sges: [v.sge(mr, 2048, 8)], atomic: { swapAdd: 3n, compare: 0n } },
-      { opcode: "compare-swap", remote: at(16), sges: [v.sge(mr, 2056, 8)],
+      { opcode: "fetch-add", sendFlags, remote: at(8), sges: [v.sge(mr, 2048, 8)], atomic: { swapAdd: 3n, compare: 0n } },
+      { opcode: "compare-swap", sendFlags, remote: at(16), sges: [v.sge(mr, 2056, 8)],
         atomic: { compare: BigInt(i), swapAdd: BigInt(i + 1) } },
     ]));
     yield* wait(2);
   }
-  v.must(yield* v.postSend(connection.qp, { opcode: "flush", remote: at(0), flush: { placement: IBV_FLUSH_PERSISTENT, selectivity: "mr" } }));
+  v.must(yield* v.postSend(connection.qp, { opcode: "flush", sendFlags, remote: at(0), flush: { placement: IBV_FLUSH_PERSISTENT, selectivity: "mr" } }));
   yield* wait(1);
   const loaded = cpu.load(buffer.address + 2048, 16);
   const view = new DataView(loaded.buffer, loaded.byteOffset);

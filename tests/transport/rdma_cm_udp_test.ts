@@ -14,6 +14,7 @@ import {
   routeTo,
   runRdma,
 } from "../support/rdma_programs.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 
 const MS = 1_000_000_000;
 const bytes = (length: number, value = 7) => new Uint8Array(length).fill(value);
@@ -24,7 +25,7 @@ function* server(side: RdmaSide): Steps<void> {
   const { v, pd, qp, mr, cq, context: { cpu } } = side;
   const listener = listenOn(side, "udp");
   const { id, listenId, param } = yield* expectEvent(side, "CONNECT_REQUEST");
-  assert.equal(listenId, listener);
+  assert.ok(listenId === listener);
   assert.deepEqual(param.ud?.privateData, bytes(180, 5));
   assert.deepEqual([id.peer.host, param.ud?.qpNum], ["a", undefined]);
   const own = v.must(yield* v.rdmaCreateQp(id, pd, qp));
@@ -55,7 +56,14 @@ function* client(side: RdmaSide, to: string): Steps<void> {
   const ah = v.must(v.createAh(pd, { address: ud!.address! }));
   cpu.store(mr.address, bytes(64, 3));
   const request = { ah, qpn: ud!.qpNum!, qKey: ud!.qKey! };
-  v.must(yield* v.postSend(own, { opcode: "send", sges: [v.sge(mr, 0, 64)], ud: request }));
+  v.must(
+    yield* v.postSend(own, {
+      opcode: "send",
+      sendFlags: IBV_SEND_SIGNALED,
+      sges: [v.sge(mr, 0, 64)],
+      ud: request,
+    }),
+  );
   assert.deepEqual((yield* v.waitCompletion(cq)).map(({ status }) => status), ["SUCCESS"]);
   v.must(yield* v.rdmaDestroyQp(id));
   v.must(yield* v.rdmaDestroyId(id));

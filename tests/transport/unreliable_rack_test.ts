@@ -32,7 +32,7 @@ function* openRadio({ cpu, device }: ProgramContext) {
   const recvCq = must(yield* createCq(device, { entries: 64 }));
   const buffer = cpu.allocate((SLOTS + 1) * SLOT_BYTES);
   const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
-  const depths = { maxSendWr: 32, maxRecvWr: SLOTS };
+  const depths = { maxSendWr: 32, maxRecvWr: SLOTS, sqSigAll: true };
   const qp = must(yield* createQp(pd, { type: "ud", sendCq, recvCq, ...depths }));
   must(yield* modifyQp(qp, { state: "init", qKey: Q_KEY }));
   const recvs = Array.from({ length: SLOTS }, (_, slot) => ({
@@ -109,7 +109,7 @@ const member: Program = function* (context) {
 function* openUc(radio: Radio): Steps<Qp> {
   const { createQp, modifyQp, must } = radio.device.verbs;
   const { pd, sendCq, recvCq } = radio;
-  const depths = { maxSendWr: 8, maxRecvWr: 8 };
+  const depths = { maxSendWr: 8, maxRecvWr: 8, sqSigAll: true };
   const qp = must(yield* createQp(pd, { type: "uc", sendCq, recvCq, ...depths }));
   must(yield* modifyQp(qp, { state: "init", accessFlags: 3 }));
   return qp;

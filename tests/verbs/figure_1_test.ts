@@ -32,7 +32,14 @@ function end(side: "left" | "right", body: (end: End) => Steps<void>): Side {
     );
     const cq = must(yield* createCq(context.device, { entries: 16 }));
     const inline = { by: "size", bytes: 0 } as const;
-    const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 3, maxRecvWr: 3 } as const;
+    const plan = {
+      type: "rc",
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 3,
+      maxRecvWr: 3,
+      sqSigAll: true,
+    } as const;
     const qp = must(yield* createQp(pd, { ...plan, inline }));
     assert.deepEqual([qp.sq.depth, qp.rq.depth], [4, 4]);
     yield* bringUp(context, table, { qp, side, name: "qp" });

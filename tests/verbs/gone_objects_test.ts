@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
+import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import type { VerbError } from "../../nodes/host/verbs/objects.ts";
 import { alone } from "../support/alone.ts";
 import { connected, statuses } from "../support/two_programs.ts";
@@ -33,6 +33,13 @@ describe("a completion queue that was destroyed", () => {
       ];
       assert.deepEqual(refusals.map(errnoOf), Array(refusals.length).fill("EINVAL"));
       assert.deepEqual(yield* v.pollCq(gone, 8), []);
+      // A wait would have no end.
+      try {
+        yield* v.waitCompletion(gone);
+        assert.fail("waited for a queue that is gone");
+      } catch (error) {
+        assert.match(String(error), /Completion queue \d+ is gone already/);
+      }
       assert.equal(next.entries, 16, "its ring is as it was");
       // Nothing was armed: no interrupt comes for what completes there.
       const qp = v.must(yield* v.createQp(pd, { ...sizes, sendCq: next, recvCq: next }));
@@ -48,6 +55,29 @@ describe("a completion queue that was destroyed", () => {
       ended = true;
     });
     assert.ok(ended);
+  });
+});
+
+describe("two threads that destroy one completion queue", () => {
+  it("do so once, whoever makes the next of its number meanwhile", () => {
+    const answers: unknown[] = [];
+    alone(function* ({ cpu, device }) {
+      const v = device.verbs;
+      for (let round = 0; round < 3; round++) {
+        const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+        for (const name of ["one", "two"]) {
+          cpu.spawn(`${name}${round}`, function* ({ device }): Steps<void> {
+            answers.push(errnoOf(yield* v.destroyCq(cq)) ?? "ok");
+            const next = v.must(yield* v.createCq(device, { entries: 8 }));
+            yield* cpu.sleep(1e8);
+            assert.equal(errnoOf(yield* v.resizeCq(next, 20)), undefined);
+            v.must(yield* v.destroyCq(next));
+          });
+        }
+        yield* cpu.sleep(1e9);
+      }
+    });
+    assert.deepEqual(answers.sort(), ["EINVAL", "EINVAL", "EINVAL", "ok", "ok", "ok"]);
   });
 });
 
@@ -162,41 +192,53 @@ describe("asynchronous events", () => {
 
 describe("a batch that is refused", () => {
   it("leaves no trace: the next posts complete as if it had not been", () => {
-    connected(function* (context, { qp, mr }, table) {
-      const v = context.device.verbs;
-      const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
-      const write = { opcode: "write", sges: [v.sge(mr, 0, 8)], remote: to } as const;
-      // One outstanding request that completes with a later one, before and after.
-      v.must(yield* v.postSend(qp, { ...write, wrId: 1, sendFlags: 0 }));
-      const { unsignaled } = qp.sq;
-      for (let round = 0; round < 3; round++) {
+    connected(
+      function* (context, { qp, mr }, table) {
+        const v = context.device.verbs;
+        const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
+        const write = {
+          opcode: "write",
+          sendFlags: IBV_SEND_SIGNALED,
+          sges: [v.sge(mr, 0, 8)],
+          remote: to,
+        } as const;
+        // One outstanding request that completes with a later one, before and after.
+        v.must(yield* v.postSend(qp, { ...write, wrId: 1, sendFlags: 0 }));
+        const { unsignaled } = qp.sq;
+        for (let round = 0; round < 3; round++) {
+          const batch = v.wrStart(qp);
+          v.wrAdd(batch, { ...write, wrId: 70, sendFlags: 0 });
+          v.wrAdd(batch, { ...write, wrId: 71 });
+          v.wrAdd(batch, { opcode: "read", sges: [v.sge(mr, 0, 8)] });
+          assert.equal((yield* v.wrComplete(batch))?.errno, "EINVAL");
+          assert.equal(qp.sq.unsignaled, unsignaled);
+        }
+        // Neither does one that is too long for the queue: 8 requests have room.
+        const long = v.wrStart(qp);
+        for (let i = 0; i < 9; i++) v.wrAdd(long, { ...write, wrId: 80 + i });
+        assert.equal((yield* v.wrComplete(long))?.errno, "ENOMEM");
         const batch = v.wrStart(qp);
-        v.wrAdd(batch, { ...write, wrId: 70, sendFlags: 0 });
-        v.wrAdd(batch, { ...write, wrId: 71 });
-        v.wrAdd(batch, { opcode: "read", sges: [v.sge(mr, 0, 8)] });
-        assert.equal((yield* v.wrComplete(batch))?.errno, "EINVAL");
-        assert.equal(qp.sq.unsignaled, unsignaled);
-      }
-      // Neither does one that is too long for the queue: 8 requests have room.
-      const long = v.wrStart(qp);
-      for (let i = 0; i < 9; i++) v.wrAdd(long, { ...write, wrId: 80 + i });
-      assert.equal((yield* v.wrComplete(long))?.errno, "ENOMEM");
-      const batch = v.wrStart(qp);
-      v.wrAdd(batch, { ...write, wrId: 2 });
-      v.wrAdd(batch, { ...write, wrId: 3 });
-      v.must(yield* v.wrComplete(batch));
-      const got: unknown[] = [];
-      while (got.length < 2) {
-        for (const { wrId, status } of yield* v.waitCompletion(qp.sendCq)) got.push([wrId, status]);
-      }
-      assert.deepEqual(got, [[2, "SUCCESS"], [3, "SUCCESS"]]);
-      v.must(yield* v.postSend(qp, { ...write, wrId: 4 }));
-      assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
-      table.put("done");
-    }, function* (context, { mr }, table) {
-      table.put("va", mr.address);
-      table.put("rkey", mr.rkey);
-      yield* table.get(context, "done");
-    });
+        v.wrAdd(batch, { ...write, wrId: 2 });
+        v.wrAdd(batch, { ...write, wrId: 3 });
+        v.must(yield* v.wrComplete(batch));
+        const got: unknown[] = [];
+        while (got.length < 2) {
+          for (const { wrId, status } of yield* v.waitCompletion(qp.sendCq)) {
+            got.push([wrId, status]);
+          }
+        }
+        assert.deepEqual(got, [[2, "SUCCESS"], [3, "SUCCESS"]]);
+        v.must(yield* v.postSend(qp, { ...write, wrId: 4 }));
+        assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
+        table.put("done");
+      },
+      function* (context, { mr }, table) {
+        table.put("va", mr.address);
+        table.put("rkey", mr.rkey);
+        yield* table.get(context, "done");
+      },
+      {},
+      { sqSigAll: false },
+    );
   });
 });

@@ -48,7 +48,7 @@ interface Served {
 function* makeGroup({ cpu, device }: ProgramContext): Steps<void> {
   const v = device.verbs, pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 2 }));
-  const rings = { maxSendWr: 1, maxRecvWr: 1, sendCq: cq, recvCq: cq };
+  const rings = { maxSendWr: 1, maxRecvWr: 1, sqSigAll: true, sendCq: cq, recvCq: cq };
   const made = yield* v.createQp(pd, { type: "ud", hints: "group", ...rings });
   cpu.report("made", { errno: "errno" in made ? made.errno : null });
 }
@@ -453,7 +453,7 @@ function* storeAgainstAtomic({ cpu, device }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
   const cq = v.must(yield* v.createCq(device, { entries: 256 }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
   const buffer = cpu.allocate(64);
   const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   const mr = v.must(yield* v.regMr(pd, buffer, { access }));
@@ -524,7 +524,7 @@ function* serveFigure({ memory }: FigureRun, { cpu, device }: ProgramContext): S
     const event = yield* v.waitEvent(listener);
     if (event?.kind !== "request") continue;
     const hints = event.request.privateData[0]! > 100 ? "carrier" : "on";
-    const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
+    const caps = { maxSendWr: 8, maxRecvWr: 8, sqSigAll: true, hints } as const;
     const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
     yield* v.accept(listener, event.request, { qp });
   }
@@ -546,7 +546,7 @@ function* askByFigure(
   for (const each of [...b, ...c, ...carriers, 99]) {
     const to = (c as readonly number[]).includes(each) || each === 102 ? "c" : "b";
     const hints = each > 100 ? "carrier" : each === 99 ? "off" : "on";
-    const caps = { maxSendWr: 8, maxRecvWr: 8, hints } as const;
+    const caps = { maxSendWr: 8, maxRecvWr: 8, sqSigAll: true, hints } as const;
     const qp = { pd, sendCq: cq, recvCq: cq, ...caps };
     const privateData = Uint8Array.of(each);
     const connection = yield* v.connect(device, { to, service: "figure", qp, privateData });

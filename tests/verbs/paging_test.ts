@@ -41,7 +41,7 @@ function* serveOne({ cpu, device }: ProgramContext, access: AccessFlags) {
   const place = new DataView(new ArrayBuffer(16));
   place.setBigUint64(0, BigInt(mr.address));
   place.setUint32(8, mr.rkey);
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8, sqSigAll: true };
   const privateData = new Uint8Array(place.buffer);
   v.must(yield* v.accept(listener, event.request, { qp, privateData }));
   return { pd, buffer, mr };
@@ -57,7 +57,7 @@ function* connectToIt({ cpu, device }: ProgramContext, fill: (page: number) => n
   for (let i = 0; i < PAGES; i++) {
     cpu.store(buffer.address + i * PAGE, new Uint8Array(PAGE).fill(fill(i)));
   }
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8, sqSigAll: true };
   const connection = yield* v.connect(device, { to: "b", service: "cold", qp });
   if (v.refused(connection)) throw new Error("refused");
   const { buffer: raw, byteOffset } = connection.privateData;

@@ -216,6 +216,25 @@ describe("queryDevice", () => {
     });
   });
 
+  it("has the number of multicast groups, and of queue pairs of one", () => {
+    withLimits({ queues: 600 }, function* ({ device }, limits) {
+      const v = device.verbs;
+      const pd = v.allocPd(device);
+      const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+      const plan = { type: "ud", sendCq: cq, recvCq: cq, ...sizes } as const;
+      const first = v.must(yield* v.createQp(pd, plan));
+      const group = (i: number) => 0xe100_0000 + i;
+      for (let i = 0; i < limits.maxMcastGrp; i++) v.must(yield* v.attachMcast(first, group(i)));
+      assert.equal(errnoOf(yield* v.attachMcast(first, group(limits.maxMcastGrp))), "ENOMEM");
+      for (let i = 1; i < limits.maxMcastQpAttach; i++) {
+        v.must(yield* v.attachMcast(v.must(yield* v.createQp(pd, plan)), group(0)));
+      }
+      const last = v.must(yield* v.createQp(pd, plan));
+      assert.equal(errnoOf(yield* v.attachMcast(last, group(0))), "ENOMEM");
+      assert.equal(errnoOf(yield* v.attachMcast(last, group(1))), "ok");
+    });
+  });
+
   it("has the number of keys that are free, which regions and windows share", () => {
     withLimits({}, function* ({ cpu, device }, limits) {
       const v = device.verbs;
@@ -405,7 +424,14 @@ describe("createCq with wcFlags", () => {
       const flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
       const cq = v.must(yield* v.createCq(device, { entries: 16, wcFlags, flags }));
       const plain = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: plain, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: plain,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "left", name: "qp" });
       v.must(yield* v.postRecv(qp, { sges: [] }));
@@ -439,7 +465,14 @@ describe("createCq with wcFlags", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
       v.must(yield* v.modifyQp(qp, { state: "reset" }));

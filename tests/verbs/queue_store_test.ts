@@ -133,7 +133,7 @@ const POSTS: Program = function* ({ cpu, device }) {
   const found = must(yield* queueInformation(device, RQ));
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 8 }));
-  const ends = { sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const ends = { sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true };
   const qp = must(yield* createQp(pd, { type: "rc", ...ends }));
   must(yield* modifyQp(qp, { state: "init", accessFlags: 0 }));
   const made = must(yield* queueInformation(device, RQ));

@@ -22,58 +22,63 @@ function upTo(count: number, from = 0): number[] {
 describe("queues that get another size in use", () => {
   it("Q-09: SQ and RQ grow under traffic, in place and in new memory: all complete once, in order", () => {
     const SENDS = 180;
-    connected(function* (context, { qp, mr }, table) {
-      const { postSend, resizeQp, sge, must, pollCq } = context.device.verbs;
-      yield* table.get(context, "posted");
-      const done: number[] = [];
-      const sizes = [20, 40, 200];
-      for (let wrId = 0; wrId < SENDS;) {
-        const wrong = yield* postSend(qp, {
-          opcode: "send-immediate",
-          wrId,
-          immediate: wrId,
-          sendFlags: wrId % 3 === 0 ? IBV_SEND_SIGNALED : 0,
-          sges: [sge(mr, 0, 8)],
-        });
-        if (wrong === undefined) {
-          wrId++;
-        } else {
-          assert.equal(wrong.errno, "ENOMEM");
-          const maxSendWr = sizes.shift();
-          // In the middle of what is under way: nothing has been polled since the ring was full.
-          if (maxSendWr !== undefined) must(yield* resizeQp(qp, { maxSendWr }));
-          else for (const { wrId } of yield* pollCq(qp.sendCq, 8)) done.push(wrId);
+    connected(
+      function* (context, { qp, mr }, table) {
+        const { postSend, resizeQp, sge, must, pollCq } = context.device.verbs;
+        yield* table.get(context, "posted");
+        const done: number[] = [];
+        const sizes = [20, 40, 200];
+        for (let wrId = 0; wrId < SENDS;) {
+          const wrong = yield* postSend(qp, {
+            opcode: "send-immediate",
+            wrId,
+            immediate: wrId,
+            sendFlags: wrId % 3 === 0 ? IBV_SEND_SIGNALED : 0,
+            sges: [sge(mr, 0, 8)],
+          });
+          if (wrong === undefined) {
+            wrId++;
+          } else {
+            assert.equal(wrong.errno, "ENOMEM");
+            const maxSendWr = sizes.shift();
+            // In the middle of what is under way: nothing has been polled since the ring was full.
+            if (maxSendWr !== undefined) must(yield* resizeQp(qp, { maxSendWr }));
+            else for (const { wrId } of yield* pollCq(qp.sendCq, 8)) done.push(wrId);
+          }
         }
-      }
-      assert.deepEqual([sizes.length, qp.sq.requestsMax, qp.caps.maxSendWr], [0, 200, 200]);
-      const missing = SENDS / 3 - done.length;
-      done.push(...(yield* completed(context, qp.sendCq, missing)).map(({ wrId }) => wrId));
-      assert.deepEqual(done, upTo(SENDS / 3).map((i) => 3 * i));
-    }, function* (context, { qp, mr }, table) {
-      const { postRecv, resizeQp, resizeCq, must, sge } = context.device.verbs;
-      let posted = 0;
-      function* post(count: number): Steps<void> {
-        for (let i = 0; i < count; i++) {
-          must(yield* postRecv(qp, { wrId: posted++, sges: [sge(mr, 0, 64)] }));
+        assert.deepEqual([sizes.length, qp.sq.requestsMax, qp.caps.maxSendWr], [0, 200, 200]);
+        const missing = SENDS / 3 - done.length;
+        done.push(...(yield* completed(context, qp.sendCq, missing)).map(({ wrId }) => wrId));
+        assert.deepEqual(done, upTo(SENDS / 3).map((i) => 3 * i));
+      },
+      function* (context, { qp, mr }, table) {
+        const { postRecv, resizeQp, resizeCq, must, sge } = context.device.verbs;
+        let posted = 0;
+        function* post(count: number): Steps<void> {
+          for (let i = 0; i < count; i++) {
+            must(yield* postRecv(qp, { wrId: posted++, sges: [sge(mr, 0, 64)] }));
+          }
         }
-      }
-      yield* post(8);
-      assert.equal((yield* postRecv(qp, { sges: [] }))?.errno, "ENOMEM");
-      table.put("posted");
-      const taken: WorkCompletion[] = [];
-      for (const maxRecvWr of [12, 60, 400]) {
-        taken.push(...yield* completed(context, qp.recvCq, 3));
-        must(yield* resizeCq(qp.recvCq, maxRecvWr + 20));
-        must(yield* resizeQp(qp, { maxRecvWr }));
-        yield* post(3);
-      }
-      while (taken.length < SENDS) {
-        if (posted < SENDS) yield* post(1);
-        taken.push(...yield* completed(context, qp.recvCq, 1));
-      }
-      assert.deepEqual(taken.map(({ immData }) => immData), upTo(SENDS), "nothing is lost");
-      assert.deepEqual(taken.map(({ wrId }) => wrId), upTo(SENDS), "RECVs are taken in order");
-    });
+        yield* post(8);
+        assert.equal((yield* postRecv(qp, { sges: [] }))?.errno, "ENOMEM");
+        table.put("posted");
+        const taken: WorkCompletion[] = [];
+        for (const maxRecvWr of [12, 60, 400]) {
+          taken.push(...yield* completed(context, qp.recvCq, 3));
+          must(yield* resizeCq(qp.recvCq, maxRecvWr + 20));
+          must(yield* resizeQp(qp, { maxRecvWr }));
+          yield* post(3);
+        }
+        while (taken.length < SENDS) {
+          if (posted < SENDS) yield* post(1);
+          taken.push(...yield* completed(context, qp.recvCq, 1));
+        }
+        assert.deepEqual(taken.map(({ immData }) => immData), upTo(SENDS), "nothing is lost");
+        assert.deepEqual(taken.map(({ wrId }) => wrId), upTo(SENDS), "RECVs are taken in order");
+      },
+      {},
+      { sqSigAll: false },
+    );
   });
 
   const ways = [
@@ -173,7 +178,15 @@ describe("queues that get another size in use", () => {
       const { createSrq, createCq, createQp, modifySrq, postSrqRecv, querySrq, must, sge } = verbs;
       const srq = must(yield* createSrq(pd, { maxWr: 4 }));
       const cq = must(yield* createCq(context.device, { entries: 64 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 0, srq } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 1,
+        maxRecvWr: 0,
+        sqSigAll: true,
+        srq,
+      } as const;
       for (const name of ["one", "two"]) {
         const qp = must(yield* createQp(pd, plan));
         yield* bringUp(context, table, { qp, side: "right", name });

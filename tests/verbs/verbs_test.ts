@@ -13,7 +13,14 @@ describe("shared receive queues by verbs", () => {
       const { allocPd, createCq, createQp, postSend, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const cq = must(yield* createCq(context.device, { entries: 64 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qps = [must(yield* createQp(pd, plan)), must(yield* createQp(pd, plan))] as const;
       for (const [i, qp] of qps.entries()) {
         yield* bringUp(context, table, { qp, side: "left", name: `qp${i}` });
@@ -31,7 +38,15 @@ describe("shared receive queues by verbs", () => {
       const pd = allocPd(device);
       const cq = must(yield* createCq(device, { entries: 64 }));
       const srq: Srq = must(yield* createSrq(pd, { maxWr: 10 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 0, srq } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 0,
+        sqSigAll: true,
+        srq,
+      } as const;
       const qps = [must(yield* createQp(pd, plan)), must(yield* createQp(pd, plan))] as const;
       qpns.push(...qps.map(({ qpn }) => qpn));
       const wrs = Array.from({ length: 10 }, (_, wrId) => ({ wrId: 100 + wrId, sges: [] }));
@@ -114,7 +129,14 @@ describe("completion queues by verbs", () => {
         must(yield* createCq(device, { entries: 8, channel })),
       ] as const;
       const [send, recv] = cqs;
-      const plan = { type: "rc", sendCq: send, recvCq: recv, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: send,
+        recvCq: recv,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = must(yield* createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "left", name: "qp" });
       must(yield* postRecv(qp, [0, 1, 2, 3].map((wrId) => ({ wrId, sges: [] }))));
@@ -141,7 +163,14 @@ describe("completion queues by verbs", () => {
       const { allocPd, createCq, createQp, postSend, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const cq = must(yield* createCq(context.device, { entries: 8 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = must(yield* createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "right", name: "qp" });
       yield* table.get(context, "armed");
@@ -179,7 +208,14 @@ describe("queue pairs by verbs", () => {
     }, function* (context, { qp, mr }, table) {
       const { modifyQp, createQp, queryQp, destroyQp, must } = context.device.verbs;
       const { sendCq, recvCq } = qp;
-      const plan = { type: "uc", sendCq, recvCq, maxSendWr: 3, maxRecvWr: 4 } as const;
+      const plan = {
+        type: "uc",
+        sendCq,
+        recvCq,
+        maxSendWr: 3,
+        maxRecvWr: 4,
+        sqSigAll: true,
+      } as const;
       const fresh = must(yield* createQp(qp.pd, plan));
       const { state, caps } = must(yield* queryQp(fresh));
       assert.equal(state, "reset");

@@ -40,7 +40,7 @@ function* offer(context: ProgramContext, memory: { bytes: Uint8Array }): Steps<v
   const place = new DataView(new ArrayBuffer(16));
   place.setBigUint64(0, BigInt(mr.address));
   place.setUint32(8, mr.rkey);
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 16 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 16, sqSigAll: true };
   yield* accept(listener, event.request, { qp, privateData: new Uint8Array(place.buffer) });
   while (cpu.load(mr.address + LAST_WORD, 1)[0] === 0) yield* cpu.sleep(1_000_000);
   memory.bytes = cpu.load(mr.address, REGION_BYTES);
@@ -65,7 +65,7 @@ function* write(
   const buffer = cpu.allocate(REGION_BYTES);
   cpu.store(buffer.address, Uint8Array.from({ length: REGION_BYTES }, (_, i) => byteAt(i)));
   const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 16 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 16, sqSigAll: true };
   const connection = yield* connect(device, { to: "b", service: SERVICE, qp });
   assert(!refused(connection));
   const { buffer: bytes, byteOffset } = connection.privateData;

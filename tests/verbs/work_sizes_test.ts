@@ -18,7 +18,14 @@ describe("a work request of 30 elements", () => {
       const { cpu, device } = context;
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, { ...plan, maxSendSge: MAX_SGE }));
       yield* bringUp(context, table, { qp, side: "left", name: "wide" });
       const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
@@ -45,6 +52,15 @@ describe("a work request of 30 elements", () => {
       for (const [i, at] of places.entries()) {
         assert.deepEqual(cpu.load(mr.address + at, each), new Uint8Array(each).fill(i + 1));
       }
+      // Each element is a DMA read of its own, and the WQE's nine units are fetched.
+      const took: number[] = [];
+      for (const list of [[v.sge(mr, 0, MAX_SGE * each)], sges]) {
+        const before = cpu.now;
+        v.must(yield* v.postSend(qp, { opcode: "write", sges: list, remote: to }));
+        assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
+        took.push(cpu.now - before);
+      }
+      assert.ok(took[1]! > took[0]!, `${took} ps`);
       const many = [...sges, sges[0]!];
       assert.equal(
         (yield* v.postSend(qp, { opcode: "read", sges: many, remote: to }))?.errno,
@@ -59,7 +75,14 @@ describe("a work request of 30 elements", () => {
       const { cpu, device } = context;
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, { ...plan, maxRecvSge: MAX_SGE }));
       const sges = Array.from({ length: MAX_SGE }, (_, i) => v.sge(mr, 4096 + i * 100, each));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
@@ -91,7 +114,14 @@ describe("a work request of 30 elements", () => {
     connected(function* (context, { pd, mr }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 0 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 0,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "left", name: "shared" });
       context.cpu.store(mr.address, Uint8Array.from({ length: 3000 }, (_, i) => i % 250));
@@ -102,7 +132,15 @@ describe("a work request of 30 elements", () => {
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
       const srq = v.must(yield* v.createSrq(pd, { maxWr: 4, maxSge: MAX_SGE }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 0, srq } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 1,
+        maxRecvWr: 0,
+        sqSigAll: true,
+        srq,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       const sges = Array.from({ length: MAX_SGE }, (_, i) => v.sge(mr, 8000 - i * 200, 100));
       v.must(yield* v.postSrqRecv(srq, { wrId: 3, sges }));
@@ -120,7 +158,14 @@ describe("a queue pair with maxRecvWr: 0", () => {
     connected(function* (context, { pd, mr }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 0 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 0,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       assert.equal(v.must(yield* v.queryQp(qp)).caps.maxRecvWr, 0);
       yield* bringUp(context, table, { qp, side: "left", name: "one way" });
@@ -133,7 +178,14 @@ describe("a queue pair with maxRecvWr: 0", () => {
     }, function* (context, { pd, mr }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 0 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 0,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       table.put("va", mr.address);
       table.put("rkey", mr.rkey);
@@ -154,7 +206,14 @@ describe("a queue pair with maxRecvWr: 0", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 0, maxRecvWr: 4 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 0,
+        maxRecvWr: 4,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
       v.must(yield* v.postRecv(qp, { wrId: 9, sges: [] }));
@@ -168,7 +227,14 @@ describe("a queue pair with maxRecvWr: 0", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 0 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 4,
+        maxRecvWr: 0,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "right", name: "sink" });
       v.must(yield* v.postSend(qp, { opcode: "send", sges: [] }));
@@ -183,7 +249,14 @@ describe("a null region by verbs", () => {
       const v = context.device.verbs;
       const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
       const cq = qp.sendCq;
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 1 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 4,
+        maxRecvWr: 1,
+        sqSigAll: true,
+      } as const;
       const wide = v.must(yield* v.createQp(pd, { ...plan, maxSendSge: 3 }));
       yield* bringUp(context, table, { qp: wide, side: "left", name: "wide" });
       const hole = v.must(yield* v.allocNullMr(pd));
@@ -203,7 +276,14 @@ describe("a null region by verbs", () => {
       const { cpu, device } = context;
       const v = device.verbs;
       const cq = qp.sendCq;
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 1 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 4,
+        maxRecvWr: 1,
+        sqSigAll: true,
+      } as const;
       const wide = v.must(yield* v.createQp(pd, plan));
       cpu.store(mr.address, new Uint8Array(1000).fill(7));
       table.put("va", mr.address);
@@ -251,7 +331,14 @@ describe("modifySrq with maxWr", () => {
     connected(function* (context, { pd }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 64 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 40, maxRecvWr: 0 } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 40,
+        maxRecvWr: 0,
+        sqSigAll: true,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* bringUp(context, table, { qp, side: "left", name: "srq" });
       for (const count of [18, 7]) {
@@ -267,7 +354,15 @@ describe("modifySrq with maxWr", () => {
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 64 }));
       const srq = v.must(yield* v.createSrq(pd, { maxWr: 20 }));
-      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 0, srq } as const;
+      const plan = {
+        type: "rc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 1,
+        maxRecvWr: 0,
+        sqSigAll: true,
+        srq,
+      } as const;
       const qp = v.must(yield* v.createQp(pd, plan));
       const post = (...wrIds: number[]) =>
         v.postSrqRecv(srq, wrIds.map((wrId) => ({ wrId, sges: [] })));

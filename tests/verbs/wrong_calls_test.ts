@@ -546,6 +546,21 @@ const CORE: readonly (readonly [keyof typeof CORE_CALLS, ...Case])[] = [
   ["free", () => [4096], "memory is 4096: expected a buffer, as cpu.allocate returns it"],
   ["region", () => [""], 'name is "": expected a name, a text that is not empty'],
   ["spawn", () => ["thread"], "thread is not given: expected a function"],
+  [
+    "audit",
+    () => [{ kind: "writes", id: 1, on: "b", at: 0, bytes: "x" }],
+    'note.bytes is "x": expected bytes, a Uint8Array',
+  ],
+  [
+    "audit",
+    () => [{ kind: "persistent", id: 1 }],
+    "note.promised is not given: expected true or false",
+  ],
+  [
+    "measured",
+    () => [{ operation: "put", method: "own", latencyPs: NaN }],
+    `measurement.latencyPs is NaN: expected ${PASSED}`,
+  ],
   ["audit", () => [undefined], "note is not given: expected a record, an object with kind"],
 ];
 

@@ -4,6 +4,7 @@
  */
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
+import { LOG_TOPIC } from "../../../nodes/host/cpu/log_text.ts";
 import { livesOf } from "../../checks/lives.ts";
 import { type DurableLog, durableLog } from "../../checks/durable_log.ts";
 import { simulate, type Simulated } from "../simulate.ts";
@@ -17,7 +18,7 @@ export interface RunJob {
   readonly limitMs?: number | undefined;
 }
 
-/** A program's report of progress: node, topic, value. */
+/** A program's report of progress, or a line of its log: node, topic, value. */
 export type RunProgress = readonly [node: string, topic: string, value: unknown];
 
 export interface RunAnswer extends Simulated {
@@ -35,7 +36,7 @@ async function run(
     watch: log,
     limitMs,
     onProgress: (node, topic, value) => {
-      if (topic === "progress") tell([node, topic, value]);
+      if (topic === "progress" || topic === LOG_TOPIC) tell([node, topic, value]);
     },
     async load() {
       const loops = await watchLoops();

@@ -84,6 +84,19 @@ describe("checksOf", () => {
     match(reason, /requests\[2\]\.id is not given: expected 8 bits/);
   });
 
+  it("takes no steps, bytes or instance for an object whose fields are all optional", () => {
+    const options = shape<{ readonly most?: number }>("options", { most: optional(u8) });
+    const checks = checksOf({ verb: row("value", { options }) });
+    const { verb, wait } = new CallWatch().watched(
+      { verb: (..._: unknown[]) => undefined, wait: function* () {} },
+      checks,
+    );
+    for (const wrong of [wait(), new Uint8Array(0), new Map(), function* () {}(), []]) {
+      match(String(Object(verb(wrong)).reason), /^verb: options is .*: expected options$/);
+    }
+    equal(verb({}), undefined);
+  });
+
   it("tells fields apart whatever order they come in, and those that do not exist", () => {
     const called: unknown[][] = [];
     for (

@@ -1,5 +1,6 @@
 /** What the arguments of a core's functions must be, of a shared region's, and of a recovery's core. */
-import type { Region, Source } from "../cpu/program.ts";
+import type { PersistentRecord, VisibleRecord, WritesRecord } from "../../../fabric/audit.ts";
+import type { Measurement, Region, Source } from "../cpu/program.ts";
 import type { ProgramCpu } from "../program_context.ts";
 import { type CallRow, checksOf, row } from "./calls.ts";
 import {
@@ -9,6 +10,7 @@ import {
   count,
   deadline,
   duration,
+  flag,
   type Kind,
   kind,
   length,
@@ -17,6 +19,7 @@ import {
   name,
   offset,
   oneOf,
+  optional,
   shape,
   size,
   text,
@@ -50,6 +53,39 @@ function tagged(what: string, tag: string): Kind {
     (value) => typeof Object(value)[tag] === "string",
   );
 }
+
+const measurement = shape<Measurement>("a measurement", {
+  operation: text,
+  method: text,
+  bytes: optional(length),
+  latencyPs: duration,
+  promisedBytes: optional(length),
+});
+
+/** Records of promises, which own programs make; those of the driver are its own. */
+const RECORDS: Readonly<Record<string, Kind>> = {
+  writes: shape<WritesRecord>("a record of a write", {
+    kind: text,
+    id: count,
+    on: name,
+    at: offset,
+    bytes,
+    line: optional(count),
+    after: optional(listOf(count, "numbers of writes")),
+    isOrderClaimed: optional(flag),
+  }),
+  visible: shape<VisibleRecord>("a record of a write", { kind: text, id: count }),
+  persistent: shape<PersistentRecord>("a record of a write", {
+    kind: text,
+    id: count,
+    promised: flag,
+  }),
+};
+const record = tagged("a record", "kind");
+const note: Kind = (value) => {
+  const its: unknown = Object(value).kind;
+  return (typeof its === "string" && Object.hasOwn(RECORDS, its) ? RECORDS[its]! : record)(value);
+};
 
 /** The functions of a core. */
 type Functions<T> = {
@@ -87,8 +123,9 @@ export const CORE_CALLS = {
   free: row("thrown", { memory: made("a buffer", "cpu.allocate", ["address"]) }),
   input: row("thrown", { path: text }),
   report: row("thrown", { topic: name }),
-  audit: row("thrown", { note: tagged("a record", "kind") }),
-  measured: row("thrown", { measurement: tagged("a measurement", "operation") }),
+  audit: row("thrown", { note }),
+  measured: row("thrown", { measurement: measurement }),
+  log: row("thrown", {}),
   trace: row("thrown", { step: tagged("a step", "step") }),
   spawn: row("thrown", { name, thread: callback }),
 } as const satisfies Readonly<Record<Functions<ProgramCpu>, CallRow>>;

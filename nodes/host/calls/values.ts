@@ -126,21 +126,32 @@ export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind
       const wrong = row.of(its);
       if (wrong !== undefined) return { ...wrong, at: `.${field}${wrong.at}` };
     }
-    const isNone = at === 0 && notAwaited(value) !== undefined;
-    return given === required.length && !isNone ? undefined : missing(value);
+    if (at === 0 && !isPlain(value)) return { at: "", found: found(value), expected: name };
+    return given === required.length ? undefined : missing(value);
   };
 
   function unknown(value: object, field: string): Wrong {
-    if (notAwaited(value) !== undefined) return missing(value);
+    const call = notAwaited(value);
+    if (call !== undefined) return { at: "", found: call, expected: name };
     const expected = [...known.keys()].join(", ");
     return { at: `.${field}`, found: `no field of ${name}`, expected };
   }
 
-  function missing(value: object): Wrong {
-    if (notAwaited(value) !== undefined) return { at: "", found: found(value), expected: name };
-    const { field, of } = required.find((each) => Reflect.get(value, each.field) === undefined)!;
-    return { ...of(undefined)!, at: `.${field}` };
+  /** Fields that are not among those that an object lists may be there all the same. */
+  function missing(value: object): Wrong | undefined {
+    const call = notAwaited(value);
+    if (call !== undefined) return { at: "", found: call, expected: name };
+    for (const { field, of } of required) {
+      const wrong = of(Reflect.get(value, field));
+      if (wrong !== undefined) return { ...wrong, at: `.${field}${wrong.at}` };
+    }
+    return undefined;
   }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }
 
 /** Objects that a call has made, told by what only they have. */

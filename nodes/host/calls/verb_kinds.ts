@@ -177,7 +177,6 @@ export const sendRequest = shape<SendRequest>("a send request", {
   opcode,
   wrId: optional(wrId),
   sges: optional(sges),
-  inline: optional(flag),
   sendFlags: optional(sendFlags),
   immediate: optional(u32),
   remote: optional(
@@ -291,7 +290,9 @@ const qpFields = {
   srq: optional(srq),
   maxSendSge: optional(count),
   maxRecvSge: optional(count),
+  maxInlineData: optional(count),
   inline: optional(inlineRule),
+  sqSigAll: optional(flag),
   blueFlame: optional(oneOf(BLUE_FLAME)),
   persistCompletion: optional(oneOf(["persistence", "reception"])),
   weight: optional(whole("a weight", 1, QP_WEIGHT_MAX)),

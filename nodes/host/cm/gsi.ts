@@ -2,7 +2,7 @@
  * QP 1, the general services interface: the UD queue pair of the connection managers, shared by all
  * programs of the host. Only the `cm` service polls its completions.
  */
-import { IBV_ACCESS_LOCAL_WRITE } from "../verbs/flags.ts";
+import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../verbs/flags.ts";
 import {
   type CmMessage,
   decodeCm,
@@ -21,6 +21,7 @@ import type { CmAgent } from "./cm_state.ts";
 import { createQp, modifyQp } from "../verbs/queue_pair.ts";
 import type { Cq, Device, Mr, Qp } from "../verbs/objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
+import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 
 const GSI_QPN = 1;
 /** Datagrams in the send queue, and in the receive queue until the service polls. */
@@ -71,7 +72,8 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
       recvCq: cq,
       maxSendWr: SEND_SLOTS,
       maxRecvWr: RECV_SLOTS,
-      inline: { by: "program" },
+      // A MAD never goes inline: this is the size of the ring, whose WQEs have five units each.
+      maxInlineData: MAX_INLINE_BYTES,
       qpn: GSI_QPN,
     }),
   );
@@ -146,6 +148,7 @@ export function* sendMessage(
   yield* postSend(gsi.qp, {
     opcode: "send",
     wrId: slot,
+    sendFlags: IBV_SEND_SIGNALED,
     sges: [sge(gsi.sendMr, slot * MAD_BYTES, MAD_BYTES)],
     ud: { qKey: GSI_QKEY, qpn: GSI_QPN, ah },
   });

@@ -19,6 +19,7 @@ import {
   type RdmaConnParam,
   type RdmaEventChannel,
   type RdmaId,
+  type RdmaIdState,
 } from "./rdma_id.ts";
 
 /** `rdma_ud_param`: the service's queue pair, and the address of its host for an address handle. */
@@ -149,9 +150,17 @@ function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | unde
   return plain(id, "ADDR_ERROR", { status: ETIMEDOUT, reason });
 }
 
-/** The RNIC has failed: DEVICE_REMOVAL for each id, as its objects are gone. */
+/** States of ids that have no device yet: bound to a port of all addresses (Linux: `cma_listen_on_all`). */
+const WITHOUT_DEVICE: ReadonlySet<RdmaIdState> = new Set(["idle", "addr-bound", "listen"]);
+
+/**
+ * The RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone. Those that listen
+ * go on with it when it is back.
+ */
 function removeAll(channel: RdmaEventChannel): RdmaCmEvent | undefined {
-  const ids = [...channel.ids].filter(({ state }) => state !== "device-removal");
+  const ids = [...channel.ids].filter(({ state }) =>
+    state !== "device-removal" && !WITHOUT_DEVICE.has(state)
+  );
   const events = ids.map((id): CmEvent => {
     id.state = "device-removal";
     const status = 0, reason = "the RNIC has failed: its objects are gone";

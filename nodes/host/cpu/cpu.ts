@@ -34,6 +34,7 @@ import type { Account, Range } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
 import { RegionRefused, type SharedRegions } from "./region.ts";
 import type { Cpu, Measurement, Region, Source, Steps, Threads, Wait } from "./program.ts";
+import { LOG_TOPIC, type LogLine, logText } from "./log_text.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 
@@ -454,6 +455,11 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       topic,
       order !== undefined && isMap(told) ? { ...told, order } : told,
     );
+  }
+
+  log(...values: unknown[]): void {
+    const line: LogLine = { program: this.program, at: this.now, text: logText(values) };
+    this.#machine.out.report(LOG_TOPIC, line);
   }
 
   trace(step: TraceStep): void {

@@ -54,7 +54,7 @@ export class CallWatch {
     const made: Record<string, unknown> = {};
     for (const [key, { get, value }] of propertiesOf(table)) {
       if (get !== undefined || typeof value !== "function") {
-        Object.defineProperty(made, key, { get: () => Reflect.get(table, key) });
+        Object.defineProperty(made, key, { get: () => Reflect.get(table, key), enumerable: true });
       } else made[key] = this.#watch(key, { table, call: value, check: checks[key] });
     }
     return made as T;

@@ -162,6 +162,12 @@ export interface Cpu {
    * @throws TypeError for other values (a Map, a class instance, a function); RangeError.
    */
   report(topic: string, value: unknown): void;
+  /**
+   * A line for people: `rack run` and `rack trace` print it on stderr with host and virtual time, in the
+   * order of virtual time; of a rack that is up, `rack logs` has it. It costs no virtual time, and values
+   * other than texts are shown as one would write them.
+   */
+  log(...values: unknown[]): void;
   /** True where audit records are kept: check it before building one. */
   readonly auditing: boolean;
   /**

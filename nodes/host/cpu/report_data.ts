@@ -4,6 +4,7 @@
  */
 import { decode, DEPTH_MAX, encode } from "../../../fabric/bus/codec.ts";
 import { OUTPUT_TOPIC } from "../../../fabric/node.ts";
+import { LOG_TOPIC } from "./log_text.ts";
 
 /** Messages wrap a report in lists and maps of their own, which count as well. */
 const WRAPPING = 8;
@@ -17,6 +18,7 @@ export const REPORT_LIMITS = {
 
 /** Topics of the host, its card and the partition: the run is judged by them. */
 const RESERVED: readonly string[] = [
+  LOG_TOPIC,
   "program-ended",
   "program-failed",
   "program-stopped",

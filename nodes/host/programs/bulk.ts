@@ -18,6 +18,7 @@ import { countOption, microsecondsOption, textOption } from "./common/options.ts
 import { outcomeOf, summarize } from "./common/summary.ts";
 import type { Cq, Mr } from "../verbs/objects.ts";
 import type { ProgramContext } from "../program_context.ts";
+import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 
 const SERVICE = "sink";
 /** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
@@ -44,7 +45,7 @@ export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
   for (;;) {
     const event = yield* waitEvent(listener);
     if (event?.kind !== "request") continue;
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 };
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1, ...SMALL_INLINE };
     yield* accept(listener, event.request, { qp, privateData });
   }
 }
@@ -73,7 +74,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * depth }));
   const mr = must(yield* regMr(pd, cpu.allocate(messageBytes), { access: 0 }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1, ...SMALL_INLINE };
   const connection = yield* connect(device, { to, service: SERVICE, qp });
   if (refused(connection)) {
     cpu.report("result", { ...report, ...outcomeOf(connection.reason) });
@@ -127,6 +128,7 @@ function* transfer(
   },
 ): Steps<string | undefined> {
   const place = placeIn(privateData), messageBytes = mr.length;
+  const sendFlags = flagsFor(messageBytes);
   const startPs = cpu.now, endPs = startPs + timePs;
   const room = Math.max(1, Math.floor(place.length / messageBytes));
   if (place.length < messageBytes) return `The sink has ${place.length} B only`;
@@ -139,7 +141,7 @@ function* transfer(
       const va = place.va + at * messageBytes;
       const remote = { va, rkey: place.rkey };
       const sges = [sge(mr, 0, messageBytes)];
-      requests.push({ opcode: "write", wrId: next++, sges, remote } as const);
+      requests.push({ opcode: "write", sendFlags, wrId: next++, sges, remote } as const);
       postedAt.push(cpu.now);
       outstanding++;
     }

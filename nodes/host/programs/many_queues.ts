@@ -8,7 +8,11 @@
  * makes as many and answers with theirs. A connection by the CM for each would cost three times the frames.
  * Receives come from one shared queue on either side, as applications of this size do it.
  */
-import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../verbs/flags.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
+} from "../verbs/flags.ts";
 import { NEVER, PS_PER_S, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { MANY_QUEUES_MAX, QUEUE_ORDERS } from "../../../fabric/rack/plan/vocabulary.ts";
 import { connect } from "../cm/connect.ts";
@@ -34,6 +38,7 @@ import { createSrq } from "../verbs/shared_receive_queue.ts";
 import { countOption, type Options, textOption, wordOption } from "./common/options.ts";
 import { type LatencySummary, outcomeOf, summarize } from "./common/summary.ts";
 import type { ProgramContext } from "../program_context.ts";
+import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 
 const SERVICE = "manyqps";
 /** Numbers of queue pairs in a message of the control connection, 4 B each. */
@@ -158,7 +163,8 @@ function askAt(sessions: ReadonlyMap<number, Session>): Time {
 function* probe(control: Control): Steps<void> {
   control.isProbed = true;
   const remote = { va: 0, rkey: 0 };
-  must(yield* postSend(control.connection.qp, { opcode: "write", sges: [], remote }));
+  const sendFlags = IBV_SEND_SIGNALED;
+  must(yield* postSend(control.connection.qp, { opcode: "write", sendFlags, sges: [], remote }));
 }
 
 interface Session extends Control {
@@ -185,7 +191,14 @@ function* open(
   place.setUint32(8, target.rkey);
   place.setUint32(12, target.length);
   const connection = yield* accept(listener, request, {
-    qp: { pd: ends.pd, sendCq: controlCq, recvCq: controlCq, maxSendWr: 2, maxRecvWr: 2 },
+    qp: {
+      pd: ends.pd,
+      sendCq: controlCq,
+      recvCq: controlCq,
+      maxSendWr: 2,
+      maxRecvWr: 2,
+      ...SMALL_INLINE,
+    },
     privateData: new Uint8Array(place.buffer),
     *prepare(qp: Qp) {
       must(yield* postRecv(qp, { sges: [sge(mr, 0, CHUNK_BYTES)] }));
@@ -303,7 +316,7 @@ function* controlMemory(device: CmDevice, pd: Pd): Steps<Mr> {
 function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {
   const mr = yield* controlMemory(device, pd);
   const cq = must(yield* createCq(device, { entries: 8 }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2, ...SMALL_INLINE };
   const connection = yield* connect(device, { to, service: SERVICE, qp });
   if (refused(connection)) {
     throw new ProgramError(`connect: ${connection.refused}: ${connection.reason}`);
@@ -313,7 +326,7 @@ function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {
 
 /** A queue pair without a receive queue of its own, in INIT. */
 function* makeQp({ pd, cq, srq }: Ends, maxSendWr: number): Steps<Qp> {
-  const none = { maxRecvWr: 0, srq };
+  const none = { maxRecvWr: 0, srq, ...SMALL_INLINE };
   return must(yield* prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr, ...none }));
 }
 
@@ -373,7 +386,8 @@ function* sendNumbers({ connection, mr }: Control, numbers: readonly number[]): 
   for (const [i, each] of numbers.entries()) view.setUint32(i * NUMBER_BYTES, each);
   connection.device.cpu.store(mr.address + CHUNK_BYTES, bytes);
   const sges = [sge(mr, CHUNK_BYTES, bytes.length)];
-  must(yield* postSend(connection.qp, { opcode: "send", sges }));
+  const sendFlags = flagsFor(bytes.length);
+  must(yield* postSend(connection.qp, { opcode: "send", sendFlags, sges }));
 }
 
 function readNumbers(cpu: Cpu, mr: Mr, count: number): number[] {
@@ -460,7 +474,7 @@ function* write(
   { qps, cq, mr, place: remote }: Over,
   next: (i: number) => number,
 ): Steps<Float64Array> {
-  const sges = [sge(mr, 0, messageBytes)];
+  const sges = [sge(mr, 0, messageBytes)], sendFlags = flagsFor(messageBytes);
   const latencies = new Float64Array(messages);
   const postedAt: Time[] = [];
   let completed = 0;
@@ -469,7 +483,7 @@ function* write(
       const wrId = postedAt.length;
       const qp = qps[next(wrId)]!;
       postedAt.push(cpu.now);
-      must(yield* postSend(qp, { opcode: "write", wrId, sges, remote }));
+      must(yield* postSend(qp, { opcode: "write", sendFlags, wrId, sges, remote }));
     }
     const done = yield* waitCompletion(cq, { deadline: cpu.now + IDLE_PS });
     if (done.length === 0) throw new ProgramError(`Nothing has completed for ${IDLE_PS / 1e6} us`);

@@ -339,6 +339,10 @@ export class VerbsRig implements Cpu {
     this.reports.push({ topic, value });
   }
 
+  log(...values: unknown[]): void {
+    this.reports.push({ topic: "log", value: values });
+  }
+
   trace(step: { step: string; text: string }): void {
     this.traces.push(step);
   }

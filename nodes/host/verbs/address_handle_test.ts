@@ -31,7 +31,9 @@ let rig: VerbsRig, device: Device, pd: Pd;
 function queuePair(type: QpOptions["type"], inPd = pd): Qp {
   const cq = must(rig.run(createCq(device, { entries: 8 })));
   return must(
-    rig.run(createQp(inPd, { type, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 })),
+    rig.run(
+      createQp(inPd, { type, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4, sqSigAll: true }),
+    ),
   );
 }
 

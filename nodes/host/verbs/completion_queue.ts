@@ -10,7 +10,7 @@ import {
   encodeCqArm,
   ringDistance,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { refuseStale, storePointer, verbError } from "./device.ts";
+import { ProgramError, refuseStale, storePointer, verbError } from "./device.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type {
   Cq,
@@ -22,7 +22,7 @@ import type {
   VerbError,
   WorkCompletion,
 } from "./objects.ts";
-import { retireRecv, retireSend, retireSlot } from "./rings.ts";
+import { failureText, retireRecv, retireSend, retireSlot } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
 /** Signalled when a resized queue can be polled again. */
@@ -168,7 +168,10 @@ export interface WaitOptions {
   readonly also?: { readonly signal: string; readonly ready: () => boolean };
 }
 
-/** Waits for completions and returns them. Empty only at the deadline, or where `also` is ready. */
+/**
+ * Waits for completions and returns them. Empty only at the deadline, or where `also` is ready.
+ * @throws ProgramError on a queue that was destroyed: nothing completes there.
+ */
 export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCompletion[]> {
   const { cpu } = cq.device;
   const most = options.most ?? 64;
@@ -179,6 +182,8 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     while (cq.place.resizing) {
       if ((yield* cpu.waitSignal(resizedSignal(cq), deadline)) === "timeout") return [];
     }
+    const gone = refuseCq(cq.device, cq);
+    if (gone?.errno === "EINVAL") throw new ProgramError(`${gone.errno}: ${gone.reason}`);
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
@@ -225,7 +230,9 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   return {
     wrId: retired.wrId,
     status: cqe.status,
-    opcode: isOfSend(cqe) ? retired.opcode : cqe.opcode as ReceiveOpcode,
+    vendorErr: cqe.vendorError,
+    ...(cqe.status !== "SUCCESS" && { reason: failureText(qp, cqe.vendorError, retired.posted) }),
+    opcode: retired.posted?.opcode ?? cqe.opcode as ReceiveOpcode,
     qpNum: cqe.qpn,
     byteLen: cqe.byteCount,
     immData: cqe.immediate,

@@ -33,6 +33,7 @@ import type { Buffer } from "../memory/address_map.ts";
 
 export const CQ_ENTRIES_MAX = 1 << 20;
 
+/** Options of `createCq`. */
 export interface CqOptions {
   /** Minimum capacity in completions, at least 1; rounded up. */
   readonly entries: number;

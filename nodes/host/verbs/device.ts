@@ -159,7 +159,7 @@ export function* initDevice(
     doorbellForm: doorbell.form,
     isWatched: doorbell.retryPs !== undefined,
     blueFlame: options.blueFlame ?? plan.blueFlame,
-    inline: options.inline ?? { by: "size", bytes: 220 },
+    inline: options.inline ?? { by: "program" },
     ...bases.virtual,
     store,
     readPointer,

@@ -19,6 +19,15 @@ describe("flags of the verbs", () => {
     equal(flags.IBV_FLUSH_PERSISTENT, FLUSH_PLACEMENT.persistence);
   });
 
+  it("of one kind are no flags of another, which the compiler says of single ones", () => {
+    // @ts-expect-error -- a send flag is no access flag
+    const access: flags.AccessFlags = flags.IBV_SEND_INLINE;
+    // @ts-expect-error -- nor is a name
+    const named: flags.AccessFlags = "IBV_ACCESS_REMOTE_WRITE";
+    equal(access, flags.IBV_ACCESS_REMOTE_ATOMIC, "the same bit, as in libibverbs");
+    equal(typeof named, "string");
+  });
+
   it("of access: a bit that is none is refused with the bit, and so is what is no number", () => {
     equal(refuseAccess(flags.IBV_ACCESS_LOCAL_WRITE | flags.IBV_ACCESS_REMOTE_READ), undefined);
     match(refuseAccess(0x85)!, /are 0x85, of which 0x80 is no access flag: expected IBV_/);

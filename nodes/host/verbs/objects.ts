@@ -16,7 +16,7 @@ import type {
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import type { ObjectPart, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, SendWqe, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
 import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";
@@ -30,7 +30,10 @@ export interface VerbError {
   readonly reason: string;
 }
 
-/** When data is inlined in the WQE instead of being fetched by DMA (Q-02). */
+/**
+ * When data is inlined in the WQE instead of being fetched by DMA (Q-02), besides requests with IBV_SEND_INLINE: a
+ * driver that does so by itself (`size`, `type`) is this card's own, and libibverbs knows none.
+ */
 export type InlineRule =
   /** Every payload of at most `bytes`. */
   | { readonly by: "size"; readonly bytes: number }
@@ -42,7 +45,7 @@ export type InlineRule =
 export interface DeviceOptions {
   /** Q-06: a doorbell contains the queue number only, or the write pointer as well. */
   readonly doorbell?: "number" | "pointer";
-  /** Q-02: the default of queue pairs. Size threshold 220 B by default. */
+  /** Q-02: the default of queue pairs; `program` by default. */
   readonly inline?: InlineRule;
   /** Which WQEs go with their doorbell: the default of queue pairs, instead of the host's. */
   readonly blueFlame?: BlueFlame;
@@ -258,12 +261,16 @@ export type ReceiveOpcode = Exclude<
 >;
 
 /**
- * ibv_wc. After an error only wrId, status, opcode and qpNum are valid; for VERIFY_ERR, after which
+ * ibv_wc. After an error only wrId, status, vendorErr, reason, opcode and qpNum are valid; for VERIFY_ERR, after which
  * the queue pair remains operational, `verify` too.
  */
 export interface WorkCompletion {
   readonly wrId: number;
   readonly status: WcStatus;
+  /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 of a success. */
+  readonly vendorErr: number;
+  /** What has failed and why, in words, as far as this side knows it; absent of a success. */
+  readonly reason?: string;
   /** The requested operation (a send's opcode), or the received one. */
   readonly opcode: WqeOpcode | ReceiveOpcode;
   readonly qpNum: number;
@@ -344,9 +351,17 @@ export interface Ring extends RingMemory {
   wrIds: number[];
 }
 
+/** What the driver remembers of a send, by the position of its WQE, for its completion. */
+export interface PostedSend {
+  readonly opcode: WqeOpcode;
+  readonly remote: SendWqe["remote"] | undefined;
+  /** Without those of inline data. */
+  readonly sges: readonly Sge[];
+}
+
 export interface SendRing extends Ring {
   units: Uint8Array;
-  opcodes: WqeOpcode[];
+  posted: PostedSend[];
   /** Number of requests posted since the last signaled one: they complete with a later one. */
   unsignaled: number;
   /** The WQE that was filled last: its segments, and whether its payload is in it. */
@@ -386,8 +401,11 @@ export interface QpCaps {
   readonly maxRecvWr: number;
   readonly maxSendSge: number;
   readonly maxRecvSge: number;
-  readonly maxInline: number;
+  /** max_inline_data as granted: what fits into the WQEs of such a queue pair, at least what was asked for. */
+  readonly maxInlineData: number;
   readonly inline: InlineRule;
+  /** sq_sig_all: every send is signaled. */
+  readonly sqSigAll: boolean;
   readonly blueFlame: BlueFlame;
   readonly weight: number;
   readonly persistCompletion: "persistence" | "reception";
@@ -402,9 +420,7 @@ export interface SendRequest {
   readonly wrId?: number;
   /** The payload, or the buffer for the response of a READ or an atomic. */
   readonly sges?: readonly Sge[];
-  /** Q-02: inline (true, as IBV_SEND_INLINE) or fetched by DMA (false), overriding the rule. */
-  readonly inline?: boolean;
-  /** IBV_SEND_… by `|`; {@link IBV_SEND_SIGNALED} by default. */
+  /** IBV_SEND_… by `|`; none by default. */
   readonly sendFlags?: SendFlags;
   /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;

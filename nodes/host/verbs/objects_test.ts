@@ -34,7 +34,7 @@ beforeEach(() => {
       regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ }),
     ),
   );
-  const plan = { sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 } as const;
+  const plan = { sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6, sqSigAll: true } as const;
   qp = must(rig.run(createQp(pd, { type: "rc", ...plan })));
   qp.life.state = "rts";
   rig.registers.length = 0;
@@ -53,7 +53,15 @@ describe("shared receive queue", () => {
 
   beforeEach(() => {
     srq = must(rig.run(createSrq(pd, { maxWr: 3, maxSge: 2 })));
-    const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 0, srq } as const;
+    const plan = {
+      type: "rc",
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 6,
+      maxRecvWr: 0,
+      sqSigAll: true,
+      srq,
+    } as const;
     shared = must(rig.run(createQp(pd, plan)));
     shared.life.state = "rts";
   });
@@ -102,7 +110,14 @@ describe("extended polling", () => {
     equal(errnoOf(startPoll(cq)), "ENOENT");
     equal(errnoOf(nextPoll(cq)), "EINVAL");
     must(rig.run(postSend(qp, [send(5), send(6)])));
-    const plan = { type: "ud", sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 } as const;
+    const plan = {
+      type: "ud",
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: 2,
+      maxRecvWr: 2,
+      sqSigAll: true,
+    } as const;
     const ud = must(rig.run(createQp(pd, plan)));
     ud.life.state = "rts";
     must(rig.run(postRecv(ud, { wrId: 9, sges: [sge(mr)] })));

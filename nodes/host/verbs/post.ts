@@ -41,11 +41,10 @@ export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
 
-/** whether the payload is inlined in the WQE. */
+/** whether the payload is inlined in the WQE: when that is asked for, or by the queue pair's own rule. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
-  if (SHAPES[request.opcode].inline === "always") return true;
+  if (SHAPES[request.opcode].inline === "always" || asksInline(request)) return true;
   if (request.objects !== undefined) return false;
-  if (asksInline(request) || request.inline === false) return request.inline !== false;
   if (!SHAPES[request.opcode].inline || bytes === 0) return false;
   const rule = qp.caps.inline;
   if (rule.by === "program" || bytes > rule.bytes) return false;
@@ -73,12 +72,12 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   const sges = request.sges ?? NO_SGES;
   const bytes = payloadBytes(sges);
   const inline = goesInline(qp, request, bytes);
-  const { remote, atomic, ud, sendFlags = IBV_SEND_SIGNALED } = request;
+  const { remote, atomic, ud, sendFlags = 0 } = request;
   const wqe: { -readonly [Field in keyof SendWqe]: SendWqe[Field] } = {
     opcode: request.opcode,
     index: (qp.sq.write + 1) % qp.sq.depth,
     qpn: qp.qpn,
-    signaled: (sendFlags & IBV_SEND_SIGNALED) !== 0,
+    signaled: qp.caps.sqSigAll || (sendFlags & IBV_SEND_SIGNALED) !== 0,
     solicited: (sendFlags & IBV_SEND_SOLICITED) !== 0,
     fence: (sendFlags & IBV_SEND_FENCE) !== 0,
     immediate: request.immediate ?? 0,
@@ -113,7 +112,7 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   }
   sq.newest = { bytes: bytes.subarray(0, wqeBytes(wqe)), isInline: wqe.inline !== undefined };
   sq.units[first] = units;
-  sq.opcodes[first] = wqe.opcode;
+  sq.posted[first] = { opcode: wqe.opcode, remote: wqe.remote, sges: wqe.sges };
   sq.write = (first + units - 1) % sq.depth;
   sq.used += units;
   sq.requests++;
@@ -242,7 +241,7 @@ export interface BindOptions extends MwBindInfo {
  */
 export function* bindMw(qp: Qp, mw: Mw, options: BindOptions): Steps<PostError | undefined> {
   if (mw.type !== 1) return { ...verbError("EINVAL", "Type 2 is bound by a post"), bad: 0 };
-  const { wrId = 0, sendFlags = IBV_SEND_SIGNALED, ...info } = options;
+  const { wrId = 0, sendFlags = 0, ...info } = options;
   const bind = { ...info, mw, rkey: incRkey(mw.rkey) };
   return yield* postSend(qp, { opcode: "bind-mw", wrId, sendFlags, bind });
 }

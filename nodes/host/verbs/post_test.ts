@@ -1,4 +1,11 @@
-import { IBV_ACCESS_LOCAL_WRITE, IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT } from "./flags.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_FLUSH_GLOBAL,
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  type SendFlags,
+} from "./flags.ts";
 import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
@@ -28,7 +35,15 @@ function open(options: DeviceOptions = {}, changes: Partial<QpOptions> = {}): vo
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 64 })));
   mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE })));
-  const plan: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 3 };
+  const plan: QpOptions = {
+    type: "rc",
+    sendCq: cq,
+    recvCq: cq,
+    maxSendWr: 6,
+    maxRecvWr: 3,
+    maxInlineData: 220,
+    sqSigAll: true,
+  };
   qp = must(rig.run(createQp(pd, { ...plan, ...changes })));
   qp.life.state = "rts";
   rig.registers.length = 0;
@@ -53,7 +68,7 @@ beforeEach(() => open());
 describe("createQp", () => {
   it("Q-11: asks for the queue pair's weight, the program's where it has none of its own", () => {
     const weightOf = (changes: Partial<QpOptions>, program?: number) => {
-      const rings = { maxSendWr: 1, maxRecvWr: 1 };
+      const rings = { maxSendWr: 1, maxRecvWr: 1, sqSigAll: true };
       const options: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, ...rings, ...changes };
       const as = program === undefined ? device : { ...device, weight: program };
       const made = rig.run(createQp(allocPd(as), options));
@@ -72,7 +87,7 @@ describe("createQp", () => {
       "carrier",
     ], "H-09");
     const privilegeOf = (as: Device, hints?: QpOptions["hints"]) => {
-      const rings = { maxSendWr: 1, maxRecvWr: 1, sendCq: cq, recvCq: cq };
+      const rings = { maxSendWr: 1, maxRecvWr: 1, sqSigAll: true, sendCq: cq, recvCq: cq };
       rig.run(createQp(allocPd(as), { type: "ud", ...rings, ...(hints && { hints }) }));
       return rig.sent("create-qp").at(-1)!.privileged;
     };
@@ -123,10 +138,11 @@ describe("postSend", () => {
       ok(places.every((place) => place?.buffer === 2 * qp.sq.queue));
       return places.length;
     };
-    const inline = (bytes: number) => write(1, { sges: [sge(mr, 0, bytes)], inline: true });
+    const inline = (bytes: number) =>
+      write(1, { sges: [sge(mr, 0, bytes)], sendFlags: IBV_SEND_INLINE });
     same([linesOf(write(1)), linesOf(inline(64)), linesOf(inline(220))], [1, 2, 5]);
     equal(linesOf([write(1), inline(64)]), 0, "a list is fetched");
-    equal(linesOf([write(1), write(2, { inline: true })].slice(0, 1)), 1, "a list of one");
+    equal(linesOf([write(1)]), 1, "a list of one");
     same(BLUE_FLAME.map((blueFlame) => linesOf(write(1), { blueFlame })), [
       1,
       0,
@@ -167,7 +183,82 @@ describe("postSend", () => {
     ok(stamps[0]! < stamps[1]! && stamps[1]! < stamps[2]!);
   });
 
-  it("Q-02: puts small payloads into the WQE, by size, by type, or where the program says so", () => {
+  it("Q-02: a payload is in the WQE with IBV_SEND_INLINE and not otherwise, whatever its lkey", () => {
+    rig.store(mr.address, Uint8Array.of(1, 2, 3));
+    const inlineOf = (changes: Partial<SendRequest>) => {
+      const position = (qp.sq.write + 1) % qp.sq.depth;
+      equal(rig.run(postSend(qp, write(1, changes))), undefined);
+      return wqeAt(position)!.inline;
+    };
+    const small = [sge(mr, 0, 3)], sendFlags = IBV_SEND_INLINE;
+    equal(inlineOf({ sges: small }), undefined, "not by its size");
+    same(inlineOf({ sges: small, sendFlags }), Uint8Array.of(1, 2, 3));
+    same(inlineOf({ sges: [{ ...small[0]!, lkey: 0 }], sendFlags }), Uint8Array.of(1, 2, 3));
+    same(inlineOf({ sges: [sge(mr, 0, 220)], sendFlags })?.length, 220);
+    same(inlineOf({ sges: [], sendFlags }), new Uint8Array());
+  });
+
+  it("max_inline_data: granted is what the WQEs have room for; beyond it a post is EINVAL", () => {
+    const grants = [[undefined, 28], [0, 28], [28, 28], [29, 92], [93, 156], [157, 220], [
+      220,
+      220,
+    ]];
+    for (const [maxInlineData, granted] of grants) {
+      open({}, { ...(maxInlineData !== undefined && { maxInlineData }) });
+      if (maxInlineData === undefined) {
+        const plain = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 3 } as const;
+        qp = must(rig.run(createQp(pd, plain)));
+        qp.life.state = "rts";
+      }
+      equal(qp.caps.maxInlineData, granted);
+      const refusal = (bytes: number) =>
+        rig.run(postSend(qp, write(1, { sges: [sge(mr, 0, bytes)], sendFlags: IBV_SEND_INLINE })));
+      equal(refusal(granted!), undefined);
+      const wrong = refusal(granted! + 1);
+      same([wrong?.errno, wrong?.bad], ["EINVAL", 0]);
+      match(wrong!.reason, new RegExp(`with ${granted! + 1} B: max_inline_data .* is ${granted}$`));
+      equal(qp.sq.requests, 1, "nothing of it is posted");
+    }
+    open({}, { type: "ud", maxInlineData: 0 });
+    equal(qp.caps.maxInlineData, 12, "a datagram's address is in the WQE, too");
+    for (const maxInlineData of [221, -1, 0.5, NaN]) {
+      const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 3 } as const;
+      const made = rig.run(createQp(pd, { ...plan, maxInlineData }));
+      match(
+        "errno" in made ? `${made.errno} ${made.reason}` : "made",
+        /^EINVAL .*0 to 220 B: found/,
+      );
+    }
+  });
+
+  it("IBV_SEND_INLINE is refused where nothing of the elements is sent", () => {
+    const sges = [sge(mr, 0, 8)], sendFlags = IBV_SEND_INLINE;
+    const atomic = { swapAdd: 1n, compare: 0n };
+    for (const changes of [{ opcode: "read" }, { opcode: "fetch-add", atomic }] as const) {
+      const refusal = rig.run(postSend(qp, write(1, { ...changes, sges, sendFlags })));
+      equal(refusal?.errno, "EINVAL");
+      match(
+        refusal!.reason,
+        /^IBV_SEND_INLINE is for data that is sent: (read|fetch-add) sends none/,
+      );
+    }
+  });
+
+  it("IBV_SEND_SIGNALED: a WQE asks for a completion with it, or by sq_sig_all, and not otherwise", () => {
+    const signaled = (sendFlags?: SendFlags) => {
+      const position = (qp.sq.write + 1) % qp.sq.depth;
+      const flags = sendFlags === undefined ? {} : { sendFlags };
+      equal(rig.run(postSend(qp, write(1, flags))), undefined);
+      return wqeAt(position)!.signaled;
+    };
+    same([signaled(), signaled(0), signaled(IBV_SEND_SIGNALED)], [true, true, true]);
+    open({}, { sqSigAll: false });
+    same([signaled(), signaled(0), signaled(IBV_SEND_SIGNALED)], [false, false, true]);
+  });
+
+  it("Q-02: the driver's own rule, by size or by type, inlines what does not ask for it", () => {
+    rig.store(mr.address, Uint8Array.of(1, 2, 3));
+    open({ inline: { by: "size", bytes: 220 } });
     rig.store(mr.address, Uint8Array.of(1, 2, 3));
     const small = { sges: [sge(mr, 0, 3)] };
     const inlined = (changes: Partial<SendRequest> = {}) => {
@@ -175,22 +266,18 @@ describe("postSend", () => {
       equal(rig.run(postSend(qp, write(1, { ...small, ...changes }))), undefined);
       return wqeAt(position)!.inline !== undefined;
     };
-    same([inlined(), inlined({ inline: false }), inlined({ sges: [sge(mr, 0, 221)] })], [
-      true,
-      false,
-      false,
-    ]);
+    same([inlined(), inlined({ sges: [sge(mr, 0, 221)] })], [true, false]);
     same(wqeAt(0)!.inline, Uint8Array.of(1, 2, 3));
     open({ inline: { by: "type", opcodes: ["send"], bytes: 64 } });
     same([inlined(), inlined({ opcode: "send", remote: undefined! })], [false, true]);
     open({ inline: { by: "program" } });
-    same([inlined(), inlined({ inline: true })], [false, true]);
+    same([inlined(), inlined({ sendFlags: IBV_SEND_INLINE })], [false, true]);
   });
 
   it("Q-01 (in part): a WQE of several units goes on at the ring's beginning", () => {
     const data = Uint8Array.from({ length: 220 }, (_, i) => i + 1);
     rig.store(mr.address, data);
-    const big = write(7, { sges: [sge(mr, 0, 220)] });
+    const big = write(7, { sges: [sge(mr, 0, 220)], sendFlags: IBV_SEND_INLINE });
     const { depth } = qp.sq;
     let at = 0;
     while (depth - at >= 4) {
@@ -248,8 +335,7 @@ describe("postSend", () => {
     const part = sge(mr, 0, 8);
     const wrong: Partial<SendRequest>[] = [
       { sges: [part, part] },
-      { inline: true, sges: [sge(mr, 0, 300)] },
-      { opcode: "read", inline: true, sges: [part] },
+      { sendFlags: IBV_SEND_INLINE, sges: [sge(mr, 0, 300)] },
       { opcode: "send" },
       { opcode: "fetch-add", sges: [part] },
       { ud: { qKey: 1, qpn: 2, ah: must(createAh(pd, { address: 3 })) } },
@@ -264,7 +350,7 @@ describe("postSend", () => {
 
 describe("postSend of requests that cover objects", () => {
   const planOf = () =>
-    ({ type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 }) as const;
+    ({ type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1, sqSigAll: true }) as const;
 
   it("H-01: the list is in the WQE, for which the ring has room however many are posted", () => {
     open({}, { maxObjects: 8 });
@@ -302,7 +388,7 @@ describe("postSend of requests that cover objects", () => {
       { objects: [] },
       { objects: [2n ** 64n] },
       { objects: [-1n] },
-      { objects: [1n], sges: part, inline: true },
+      { objects: [1n], sges: part, sendFlags: IBV_SEND_INLINE },
       { objects: [1n], sges: part, opcode: "atomic-write" },
     ];
     for (const changes of wrong) equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL");
@@ -370,7 +456,6 @@ describe("postSend of what the standard's later issues added", () => {
       memory("flush", { flush: { ...flush, length: 2 ** 31 + 1 } }),
       memory("flush", { flush, sges: [sge(mr, 0, 8)] }),
       memory("atomic-write", { sges: [sge(mr, 0, 4)] }),
-      memory("atomic-write", { sges: [sge(mr, 0, 8)], inline: false }),
       write(1, { flush }),
     ];
     for (const request of wrong) {

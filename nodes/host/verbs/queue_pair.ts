@@ -73,8 +73,15 @@ export interface QpOptions {
   /** Elements of one request, 0 to {@link MAX_SGE}; 1 by default. A WQE of more takes more of the ring. */
   readonly maxSendSge?: number;
   readonly maxRecvSge?: number;
+  /**
+   * max_inline_data: bytes that are to go inline, up to {@link MAX_INLINE_BYTES}; 0 by default. `caps` has what is
+   * granted: what the WQEs have room for, so 28 B where nothing is asked for (12 B of UD).
+   */
+  readonly maxInlineData?: number;
   /** Q-02; the device's rule by default. */
   readonly inline?: InlineRule;
+  /** sq_sig_all: every send is signaled; false by default. */
+  readonly sqSigAll?: boolean;
   /** Which WQEs, posted alone, go to the RNIC with their doorbell; the device's rule by default. */
   readonly blueFlame?: BlueFlame;
   /** P-29: when a persistent write completes; `persistence` by default. */
@@ -102,17 +109,31 @@ export interface QpOptions {
   readonly qpn?: number;
 }
 
+/** Of the segment that inline data is in: its length. */
+const INLINE_HEADER_BYTES = 4;
+
+/** Control and remote address segments, and the datagram's. */
+function segmentBytes(type: QpType): number {
+  return 16 + 16 + (type === "ud" ? 16 : 0);
+}
+
+/** max_inline_data that a queue pair gets: the rest of its largest WQE (as mlx5's calc_sq_size grants it). */
+function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): number {
+  const room = largestUnits(type, caps) * WQE_UNIT_BYTES - segmentBytes(type);
+  return Math.max(caps.maxInlineData, Math.min(room - INLINE_HEADER_BYTES, MAX_INLINE_BYTES));
+}
+
 /** Units of the largest WQE of such a queue pair. */
 function largestUnits(
   type: QpType,
-  { maxSendSge: maxSge, maxInline, maxObjects }: Pick<
+  { maxSendSge: maxSge, maxInlineData, maxObjects }: Pick<
     QpCaps,
-    "maxSendSge" | "maxInline" | "maxObjects"
+    "maxSendSge" | "maxInlineData" | "maxObjects"
   >,
 ): number {
-  const payload = Math.max(16 * maxSge, 4 + maxInline, 16);
+  const payload = Math.max(16 * maxSge, INLINE_HEADER_BYTES + maxInlineData, 16);
   const bytes = Math.max(
-    16 + 16 + (type === "ud" ? 16 : 0) + payload,
+    segmentBytes(type) + payload,
     // An atomic has operands, and no inline data.
     16 + 16 + 16 + (maxObjects > 0 ? 2 * OBJECTS_BYTES : 0) + 16 * maxSge,
   );
@@ -120,20 +141,26 @@ function largestUnits(
 }
 
 function capsOf(device: Device, options: QpOptions): QpCaps {
+  const { type, maxInlineData: asked = 0 } = options;
   const inline = options.inline ?? device.state.inline;
+  const sizes = {
+    maxSendSge: options.maxSendSge ?? 1,
+    maxInlineData: inline.by === "program" ? asked : Math.max(asked, inline.bytes),
+    maxObjects: options.maxObjects ?? 0,
+  };
   return {
+    ...sizes,
     maxSendWr: options.maxSendWr,
     // Q-01: a peer can rely on the shared queue's size.
     maxRecvWr: options.srq?.caps.maxWr ?? options.maxRecvWr,
-    maxSendSge: options.maxSendSge ?? 1,
     maxRecvSge: options.maxRecvSge ?? 1,
-    maxInline: inline.by === "program" ? MAX_INLINE_BYTES : inline.bytes,
+    maxInlineData: grantedInline(type, sizes),
     inline,
+    sqSigAll: options.sqSigAll ?? false,
     blueFlame: options.blueFlame ?? device.state.blueFlame,
     weight: options.weight ?? device.weight ?? 1,
     persistCompletion: options.persistCompletion ?? "persistence",
     oneSided: options.oneSided ?? false,
-    maxObjects: options.maxObjects ?? 0,
   };
 }
 
@@ -167,8 +194,10 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
   if (maxObjects > 0 && options.type === "ud") {
     return verbError("EINVAL", "Requests of a UD queue pair cover no objects: they have no hints");
   }
-  if (caps.maxInline > MAX_INLINE_BYTES) {
-    return verbError("EINVAL", `At most ${MAX_INLINE_BYTES} B go inline`);
+  const { maxInlineData: inline = 0 } = options;
+  if (!Number.isInteger(inline) || inline < 0 || caps.maxInlineData > MAX_INLINE_BYTES) {
+    const found = inline <= MAX_INLINE_BYTES ? caps.maxInlineData : inline;
+    return verbError("EINVAL", `max_inline_data is 0 to ${MAX_INLINE_BYTES} B: found ${found}`);
   }
   return undefined;
 }
@@ -238,7 +267,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     requestsMax: caps.maxSendWr,
     wrIds: [],
     units: new Uint8Array(sqDepth),
-    opcodes: [],
+    posted: [],
     unsignaled: 0,
     newest: undefined,
     buffer: 0,

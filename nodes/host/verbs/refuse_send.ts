@@ -61,9 +61,9 @@ const OPERANDS = [
 export const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
 
-/** Whether the payload is to be inline, whatever the rule is. */
-export function asksInline({ sendFlags = 0, inline = false }: SendRequest): boolean {
-  return inline || (sendFlags & IBV_SEND_INLINE) !== 0;
+/** Whether the payload is to be inline, whatever the queue pair's rule is. */
+export function asksInline({ sendFlags = 0 }: Pick<SendRequest, "sendFlags">): boolean {
+  return (sendFlags & IBV_SEND_INLINE) !== 0;
 }
 
 /** Total bytes of all elements. */
@@ -100,17 +100,26 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   if (shape.flush) return refuseFlush(request.flush!, bytes);
   if (request.opcode === "atomic-write") {
     // The limit of inline data does not apply: the 8 bytes have their own segment.
-    if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
-    return request.inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
+    return bytes === ATOMIC_BYTES ? undefined : `An ATOMIC WRITE has 8 B: this has ${bytes}`;
   }
   if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
   if (shape.atomic && bytes !== ATOMIC_BYTES) {
     return `An atomic's answer has 8 B: there is room for ${bytes}`;
   }
-  if (asksInline(request) && (!shape.inline || bytes > qp.caps.maxInline)) {
-    return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
+  return asksInline(request) ? refuseInline(qp, request.opcode, bytes) : undefined;
+}
+
+/** What IBV_SEND_INLINE does not go with: operations whose elements are written, and too many bytes. */
+function refuseInline(
+  { caps: { maxInlineData } }: Qp,
+  opcode: SendRequest["opcode"],
+  bytes: number,
+): string | undefined {
+  if (!SHAPES[opcode].inline) {
+    return `IBV_SEND_INLINE is for data that is sent: ${opcode} sends none of its elements`;
   }
-  return undefined;
+  if (bytes <= maxInlineData) return undefined;
+  return `IBV_SEND_INLINE with ${bytes} B: max_inline_data of the queue pair is ${maxInlineData}`;
 }
 
 /**

@@ -193,7 +193,7 @@ function moveRecord(
   const wrIds: number[] = [];
   const wqes: number[] = [];
   const units = new Uint8Array(to);
-  const opcodes: SendRing["opcodes"] = [];
+  const posted: SendRing["posted"] = [];
   let at = ring.tail, next = toTail;
   for (let i = 0; i < ring.requests; i++) {
     const taken = target.queue === "send" ? target.ring.units[at]! : 1;
@@ -201,13 +201,13 @@ function moveRecord(
     wqes.push(next);
     if (target.queue === "send") {
       units[next] = taken;
-      opcodes[next] = target.ring.opcodes[at]!;
+      posted[next] = target.ring.posted[at]!;
     }
     at = (at + taken) % ring.depth;
     next = (next + taken) % to;
   }
   ring.wrIds = wrIds;
-  if (target.queue === "send") Object.assign(target.ring, { units, opcodes });
+  if (target.queue === "send") Object.assign(target.ring, { units, posted });
   ring.tail = toTail;
   ring.write = (toTail + ring.used + to - 1) % to;
   if (device.cpu.auditing) {

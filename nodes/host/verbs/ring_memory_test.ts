@@ -26,7 +26,14 @@ beforeEach(() => {
 });
 
 function makeQp() {
-  const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 } as const;
+  const plan = {
+    type: "rc",
+    sendCq: cq,
+    recvCq: cq,
+    maxSendWr: 6,
+    maxRecvWr: 6,
+    sqSigAll: true,
+  } as const;
   return rig.run(createQp(pd, plan));
 }
 

@@ -2,6 +2,7 @@
  * The rings of a queue pair and of a shared receive queue: freeing units at completions, and
  * notifying the RNIC of new ones.
  */
+import { vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { BLUE_FLAME_WQE_BYTES, encodeBlueFlame } from "../../../fabric/wire/host_bus/blue_flame.ts";
@@ -10,16 +11,16 @@ import {
   DOORBELL_OFFSET,
   encodeDoorbell,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Steps } from "../cpu/program.ts";
 import { storePointer } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
-import type { Device, PostError, Qp, Srq, VerbError } from "./objects.ts";
+import type { Device, PostedSend, PostError, Qp, Srq, VerbError } from "./objects.ts";
 
 /** The result of a completion: the newest of the retired work requests. */
 export interface Retired {
   readonly wrId: number;
-  readonly opcode: WqeOpcode;
+  /** Of a send. */
+  readonly posted?: PostedSend;
 }
 
 /** Frees the WQE at `index` and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
@@ -34,19 +35,19 @@ export function retireSend(qp: Qp, index: number): Retired {
     sq.tail = (at + units) % sq.depth;
     sq.used -= units;
     sq.requests--;
-    if (at === index) return { wrId: sq.wrIds[at]!, opcode: sq.opcodes[at]! };
+    if (at === index) return { wrId: sq.wrIds[at]!, posted: sq.posted[at]! };
   }
 }
 
 /** Frees the receive WQE at `index`: they complete in order, but those of a shared queue. */
 export function retireRecv(qp: Qp, index: number): Retired {
   const { rq, srq } = qp;
-  if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
+  if (srq !== undefined) return { wrId: retireSlot(srq, index) };
   if (rq.requests === 0 || rq.tail !== index) fail(`QP ${qp.qpn}: RECV ${index} is not the oldest`);
   rq.tail = (index + 1) % rq.depth;
   rq.used--;
   rq.requests--;
-  return { wrId: rq.wrIds[index]!, opcode: "nop" };
+  return { wrId: rq.wrIds[index]! };
 }
 
 /** A completion has returned the slot. @returns the receive's wr_id. */
@@ -56,6 +57,39 @@ export function retireSlot(srq: Srq, slot: number): number {
   srq.ring.wrIds[slot] = undefined;
   srq.ring.free.push(slot);
   return wrId;
+}
+
+const LOCAL_PROTECTION = 0x50, REFUSED_BY_PEER = 0x88;
+
+/**
+ * What has failed and why, in words: of a send what was posted, of what the peer has refused the NAK. Why the peer
+ * has sent it is not on the wire: its card's note says that (`nodes/rnic/responder/refusal_text.ts`).
+ */
+export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | undefined): string {
+  const text = vendorErrorText(vendorErr) ?? `vendor_err 0x${vendorErr.toString(16)}`;
+  if (posted === undefined) return `a receive: ${text}`;
+  const { opcode, remote, sges } = posted;
+  const at = remote === undefined ? "" : ` at VA ${hex(remote.va)}, rkey ${hex(remote.rkey)}`;
+  const bytes = sges.reduce((sum, { length }) => sum + length, 0);
+  const request = `${opcode}${bytes > 0 ? ` of ${bytes} B` : ""}${at}`;
+  if ((vendorErr & 0xf0) === LOCAL_PROTECTION) {
+    const elements = sges.map((each) =>
+      `${each.length} B at ${hex(each.address)}, lkey ${hex(each.lkey)}`
+    );
+    return `${request}: ${text}: ${elements.join("; ")}`;
+  }
+  const isRefused = vendorErr >= REFUSED_BY_PEER && vendorErr < REFUSED_BY_PEER + 4;
+  return isRefused ? `${peerOf(qp)} refused a ${request}: ${text}` : `${request}: ${text}`;
+}
+
+/** The peer's host by name. */
+function peerOf({ device, life: { attributes: { destAddress } } }: Qp): string {
+  const { addresses } = device.cpu;
+  return Object.keys(addresses).find((name) => addresses[name] === destAddress) ?? "the peer";
+}
+
+function hex(value: number | bigint): string {
+  return `0x${value.toString(16)}`;
 }
 
 /** Appends requests up to the first refused one, and rings one doorbell for those before it. */

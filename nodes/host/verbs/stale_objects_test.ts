@@ -30,7 +30,14 @@ beforeEach(() => {
 });
 
 function makeQp(pd: Pd, cq: Cq, srq?: Srq) {
-  const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 } as const;
+  const plan = {
+    type: "rc",
+    sendCq: cq,
+    recvCq: cq,
+    maxSendWr: 6,
+    maxRecvWr: 6,
+    sqSigAll: true,
+  } as const;
   return rig.run(createQp(pd, { ...plan, ...(srq && { srq }) }));
 }
 

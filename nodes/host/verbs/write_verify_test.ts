@@ -1,5 +1,5 @@
 /** Verified writes as a program sees them: how one is asked for, and how its answer comes back. */
-import { IBV_ACCESS_LOCAL_WRITE, RACKMESH_WC_VERIFY } from "./flags.ts";
+import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_INLINE, RACKMESH_WC_VERIFY } from "./flags.ts";
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
@@ -32,7 +32,11 @@ function open(type: QpType): void {
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 64 })));
   mr = must(rig.run(regMr(pd, rig.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE })));
-  qp = must(rig.run(createQp(pd, { type, sendCq: cq, recvCq: cq, maxSendWr: 9, maxRecvWr: 3 })));
+  qp = must(
+    rig.run(
+      createQp(pd, { type, sendCq: cq, recvCq: cq, maxSendWr: 9, maxRecvWr: 3, sqSigAll: true }),
+    ),
+  );
   qp.life.state = "rts";
 }
 
@@ -76,7 +80,9 @@ describe("postSend", () => {
 
   it("Q-02: puts a small one into the WQE, its operands before the data", () => {
     rig.store(mr.address, Uint8Array.of(9, 8, 7));
-    const wqe = posted(write({ level: "check" }, { sges: [sge(mr, 0, 3)], inline: true }));
+    const wqe = posted(
+      write({ level: "check" }, { sges: [sge(mr, 0, 3)], sendFlags: IBV_SEND_INLINE }),
+    );
     same(typeof wqe === "object" && [wqe.verify?.level, wqe.inline], [
       "check",
       Uint8Array.of(9, 8, 7),
@@ -192,7 +198,11 @@ describe("wcFlags", () => {
 describe("prepareQp", () => {
   it("V-06 (in part): lets a connection's peer send verified writes", () => {
     rig.commands.length = 0;
-    must(rig.run(prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 })));
+    must(
+      rig.run(
+        prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2, sqSigAll: true }),
+      ),
+    );
     const flags = rig.commands.map((command) =>
       command.op === "modify-qp" ? command.attributes.accessFlags ?? 0 : 0
     );

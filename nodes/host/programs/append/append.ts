@@ -51,6 +51,7 @@ import {
 } from "../persist/persist_client.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
+import { flagsFor } from "../common/send_flags.ts";
 
 /**
  * Maximum number of requests of an update, over all its rounds; `wrId` is this times the update
@@ -181,10 +182,12 @@ function roundOf(append: Append, index: number): SendRequest[] {
     const isSignaled = plan.confirmedBy === "each" || i === round.length - 1;
     if (isSignaled) update.completions++;
     const wrId = REQUESTS_MAX * index + before + i;
+    const sends = requestOf(append, index, request);
+    const { sendFlags = IBV_SEND_SIGNALED } = sends;
     return {
-      ...requestOf(append, index, request),
+      ...sends,
       wrId,
-      sendFlags: isSignaled ? IBV_SEND_SIGNALED : 0,
+      sendFlags: isSignaled ? sendFlags : sendFlags & ~IBV_SEND_SIGNALED,
     };
   });
   update.answers = plan.confirmedBy === "each"
@@ -220,14 +223,23 @@ function requestOf(append: Append, index: number, request: CompoundRequest): Sen
       const bytes = messageOf(append, index, request);
       const at = slot + (request.part === "tail" ? TAIL_MESSAGE_AT : MESSAGE_AT);
       cpu.store(slots.address + at, bytes);
-      return { opcode, sges: [sge(slots, at, bytes.length)] };
+      return {
+        opcode,
+        sendFlags: flagsFor(bytes.length),
+        sges: [sge(slots, at, bytes.length)],
+      };
     }
     default: {
       requests.write++;
       const isTail = request.part === "tail";
       const offset = slot + (isTail ? 0 : RECORD_AT);
       cpu.store(slots.address + offset, isTail ? tailOf(index + 1) : recordOf(options, index));
-      return { opcode, sges: [sge(slots, offset, to - from)], remote };
+      return {
+        opcode,
+        sendFlags: flagsFor(to - from),
+        sges: [sge(slots, offset, to - from)],
+        remote,
+      };
     }
   }
 }

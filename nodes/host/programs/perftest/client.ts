@@ -196,7 +196,14 @@ function* openLane(
       privateData,
       pathMtu,
       retry: RETRY,
-      qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: depth, maxRecvWr: RX_DEPTH },
+      qp: {
+        pd: buffer.pd,
+        sendCq,
+        recvCq,
+        maxSendWr: depth,
+        maxRecvWr: RX_DEPTH,
+        maxInlineData: PERFTEST[test].inlineBytes,
+      },
     });
     if (!refused(answer)) {
       const remote = decodePlace(answer.privateData);

@@ -11,6 +11,7 @@ import type { Cpu, Steps } from "../../cpu/program.ts";
 import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
 import { PERFTEST, type PerftestName, type RemotePlace, RX_DEPTH } from "./terms.ts";
 import type { Cq, Qp, SendRequest } from "../../verbs/objects.ts";
+import { IBV_SEND_INLINE, IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 
 /** A queue pair, and the place at the other end. */
 export interface Lane {
@@ -76,12 +77,15 @@ function* send(end: LatencyEnd, i: number): Steps<void> {
   onPost?.(cpu.now);
   const place = sendSge(buffer, 0, bytes);
   if (verb === "write") cpu.store(place.address + bytes - 1, Uint8Array.of(markOf(i)));
-  const sges = [place], inline = bytes <= inlineBytes;
+  const sges = [place];
+  // As perftest does it: every message of the test is inline, or none is.
+  const sent = IBV_SEND_SIGNALED | (bytes <= inlineBytes ? IBV_SEND_INLINE : 0);
+  const sendFlags = IBV_SEND_SIGNALED;
   const requests: Record<typeof verb, SendRequest> = {
-    write: { opcode: "write", sges, remote, inline },
-    read: { opcode: "read", sges, remote },
-    send: { opcode: "send", sges, inline },
-    atomic: { opcode: atomic, sges, remote, atomic: { swapAdd: 1n, compare: 0n } },
+    write: { opcode: "write", sendFlags: sent, sges, remote },
+    read: { opcode: "read", sendFlags, sges, remote },
+    send: { opcode: "send", sendFlags: sent, sges },
+    atomic: { opcode: atomic, sendFlags, sges, remote, atomic: { swapAdd: 1n, compare: 0n } },
   };
   must(yield* postSend(qp, requests[verb]));
 }

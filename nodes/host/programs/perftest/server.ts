@@ -123,7 +123,14 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   const { sendCq } = server;
   const recvCq = kind.pingPong ? server.pingPongCq : server.recvCq;
   const connection = yield* accept(listener, request, {
-    qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: RX_DEPTH, maxRecvWr: RX_DEPTH },
+    qp: {
+      pd: buffer.pd,
+      sendCq,
+      recvCq,
+      maxSendWr: RX_DEPTH,
+      maxRecvWr: RX_DEPTH,
+      maxInlineData: kind.inlineBytes,
+    },
     privateData: encodePlace(recvPlace(buffer, index)),
     ...(kind.verb === "send" && {
       prepare: (qp: Qp) => postFirstRecvs(qp, { buffer, index, bytes }),

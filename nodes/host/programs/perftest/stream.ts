@@ -2,7 +2,7 @@
  * The bandwidth loop: keeps every queue pair at its depth, requests a completion every {@link
  * CQ_MODERATION} messages, and records the times of posts and completions for the two figures.
  */
-import { IBV_SEND_SIGNALED, type SendFlags } from "../../verbs/flags.ts";
+import { IBV_SEND_INLINE, IBV_SEND_SIGNALED, type SendFlags } from "../../verbs/flags.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import { postSend } from "../../verbs/post.ts";
@@ -74,8 +74,7 @@ function requestOf(stream: Stream, lane: StreamLane, sendFlags: SendFlags): Send
   // The completion returns the number of finished messages of its queue pair.
   const wrId = lane.posted;
   if (verb === "read") return { opcode: "read", wrId, sges, remote: lane.remote, sendFlags };
-  // As in the output's header; the driver's default might differ.
-  const inline = stream.bytes <= inlineBytes;
-  if (verb === "send") return { opcode: "send", wrId, sges, inline, sendFlags };
-  return { opcode: "write", wrId, sges, remote: lane.remote, inline, sendFlags };
+  const sent = sendFlags | (stream.bytes <= inlineBytes ? IBV_SEND_INLINE : 0);
+  if (verb === "send") return { opcode: "send", wrId, sges, sendFlags: sent };
+  return { opcode: "write", wrId, sges, remote: lane.remote, sendFlags: sent };
 }

@@ -1,5 +1,5 @@
 /** Reads an object of another host's SCM by READs, and reports its bytes. */
-import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
+import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -130,6 +130,7 @@ function readRequest(job: Get, index: number): SendRequest {
   const length = Math.min(messageBytes, region.length - from);
   return {
     opcode: "read",
+    sendFlags: IBV_SEND_SIGNALED,
     wrId: index,
     sges: [sge(slots, slot * messageBytes, length)],
     remote: { va: region.va + from, rkey: region.rkey },

@@ -38,6 +38,7 @@ import type {
   WorkCompletion,
 } from "../../verbs/objects.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
+import { flagsFor, SMALL_INLINE } from "../common/send_flags.ts";
 
 export interface PersistClient {
   readonly device: CmDevice;
@@ -193,7 +194,15 @@ function* reach(
       to: options.to,
       service: SERVICE,
       privateData: encodeTerms({ ...options.terms, policy }),
-      qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots, persistCompletion },
+      qp: {
+        pd,
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: slots,
+        maxRecvWr: slots,
+        persistCompletion,
+        ...SMALL_INLINE,
+      },
     });
     const server = decodeServerTerms(answer.privateData);
     if (!refused(answer)) {
@@ -337,7 +346,11 @@ export function* ask(
   const bytes = encodeMessage(message);
   device.cpu.store(controlMr.address, bytes);
   const sges = [sge(controlMr, 0, bytes.length)];
-  const refusal = yield* post(client, { opcode: "send", sges });
+  const refusal = yield* post(client, {
+    opcode: "send",
+    sendFlags: flagsFor(bytes.length),
+    sges,
+  });
   if (refusal !== undefined) return refusal;
   let answer: PersistMessage | undefined;
   let sent = false;

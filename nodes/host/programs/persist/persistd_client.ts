@@ -25,6 +25,8 @@ import {
 } from "./persistd_memory.ts";
 import { areaOf } from "../common/recv_ring.ts";
 import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
+import { SMALL_INLINE } from "../common/send_flags.ts";
+import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 
 /** Accepts the requester's policy; `auto` means the RECV's notification where the CPU flushes. */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
@@ -70,7 +72,7 @@ function* admit(
   const slotList = { recvMr, memory };
   const connection = yield* accept(server.listener, request, {
     privateData,
-    qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots },
+    qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots, ...SMALL_INLINE },
     prepare: (qp) => postFirstRecvs(server, qp, { ...slotList, method: terms.method }),
   });
   if (refused(connection)) {
@@ -165,7 +167,8 @@ export function* probe({ clients }: Server): Steps<void> {
   for (const client of clients.values()) {
     if (client.isProbed) continue;
     client.isProbed = true;
-    const request = { opcode: "write", sges: [], remote: { va: 0, rkey: 0 } } as const;
+    const remote = { va: 0, rkey: 0 }, sendFlags = IBV_SEND_SIGNALED;
+    const request = { opcode: "write", sendFlags, sges: [], remote } as const;
     // Refused where its queue is full: something else will fail then.
     yield* postSend(client.connection.qp, request);
   }

@@ -46,6 +46,8 @@ import {
   storePersistent,
   storingOf,
 } from "./persistd_memory.ts";
+import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
+import { flagsFor } from "../common/send_flags.ts";
 
 /**
  * Bytes kept at the beginning of a replaced object that is opened exclusively: a line. So the next
@@ -72,7 +74,8 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
     const text = `posts the SEND that says PSN ${psn} is persistent`;
     cpu.trace({ step: "S1014", text, wrId: psn, ...step });
   }
-  const request = { opcode: "persistence-ack", immediate: psn, wrId: psn } as const;
+  const sendFlags = IBV_SEND_SIGNALED;
+  const request = { opcode: "persistence-ack", sendFlags, immediate: psn, wrId: psn } as const;
   if (failed(yield* postSend(qp, request))) yield* dropClient(server, client);
 }
 
@@ -438,7 +441,9 @@ function* answer(
     : slot * CONTROL_BYTES;
   server.cpu.store(sendMr.address + offset, bytes);
   const sges = [sge(sendMr, offset, bytes.length)];
-  if (failed(yield* postSend(connection.qp, { opcode: "send", sges, wrId: message.id }))) {
+  const sendFlags = flagsFor(bytes.length);
+  const request = { opcode: "send", sendFlags, sges, wrId: message.id } as const;
+  if (failed(yield* postSend(connection.qp, request))) {
     yield* dropClient(server, client);
   }
 }

@@ -3,7 +3,12 @@
  * verify, the result in a completion and the decision to write a message again. A program that
  * compares data itself (`write-compare`) is the baseline of verified writes (V-10).
  */
-import { IBV_FLUSH_PERSISTENT } from "../../verbs/flags.ts";
+import {
+  IBV_FLUSH_PERSISTENT,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  type SendFlags,
+} from "../../verbs/flags.ts";
 import type { CRC_MAKERS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
@@ -19,6 +24,7 @@ import {
 } from "../common/persist_protocol.ts";
 import { createWindow, type Failure, type PersistClient, type Region } from "./persist_client.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
+import { flagsFor } from "../common/send_flags.ts";
 
 export interface PutOptions {
   readonly to: string;
@@ -121,7 +127,8 @@ function destination(put: Put, index: number): number {
 export function requestsOf(put: Put, index: number): SendRequest[] {
   const first = firstOf(put, index);
   if (put.plan.together !== true) return [first];
-  return [{ ...first, sendFlags: 0 }, follow(put, index)];
+  const { sendFlags = 0 } = first;
+  return [{ ...first, sendFlags: sendFlags & ~IBV_SEND_SIGNALED }, follow(put, index)];
 }
 
 /** Copies the message's data, with its header for a SEND, into its slot. */
@@ -149,21 +156,27 @@ function firstOf(put: Put, index: number): SendRequest {
   const { plan, slots, slotBytes, options } = put;
   const length = lengthOf(put, index);
   const offset = put.slotOf[index]! * slotBytes;
-  const inline = options.inline === undefined ? {} : { inline: options.inline };
   if (plan.first === "send") {
     put.requests.send++;
-    const sges = [sge(slots, offset, headerBytes(options.method) + length)];
-    return { opcode: "send", wrId: 2 * index, sges, ...inline };
+    const bytes = headerBytes(options.method) + length;
+    const sges = [sge(slots, offset, bytes)];
+    return { opcode: "send", sendFlags: dataFlags(options, bytes), wrId: 2 * index, sges };
   }
   put.requests.write++;
   return {
     opcode: plan.first,
+    sendFlags: dataFlags(options, length),
     wrId: 2 * index,
     sges: [sge(slots, offset, length)],
     remote: { va: destination(put, index), rkey: put.region.rkey },
     ...verifyOf(put, index),
-    ...inline,
   };
+}
+
+/** The option `inline` says how all messages go; without it, small ones go inline. */
+function dataFlags({ inline }: PutOptions, bytes: number): SendFlags {
+  if (inline === undefined) return flagsFor(bytes);
+  return IBV_SEND_SIGNALED | (inline ? IBV_SEND_INLINE : 0);
 }
 
 /** A verified write's operands. A program that computes the CRC itself reads all data first. */
@@ -212,29 +225,30 @@ export function follow(put: Put, index: number): SendRequest {
   const va = destination(put, index);
   const length = lengthOf(put, index);
   const offset = put.slotOf[index]! * scratchBytes;
-  const wrId = 2 * index + 1;
+  const wrId = 2 * index + 1, sendFlags = IBV_SEND_SIGNALED;
   if (put.plan.second === "read") {
     requests.read++;
     const { ring, rkey } = put.region;
     // Of its last byte, or of the receive buffer of its SEND.
     const remote = ring === undefined ? { va: va + length - 1, rkey } : ring;
-    return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote };
+    return { opcode: "read", sendFlags, wrId, sges: [sge(scratch, offset, 1)], remote };
   }
   if (put.plan.second === "compare") {
     requests.read++;
     const sges = [sge(scratch, offset, length)];
-    return { opcode: "read", wrId, sges, remote: { va, rkey: put.region.rkey } };
+    return { opcode: "read", sendFlags, wrId, sges, remote: { va, rkey: put.region.rkey } };
   }
   if (put.plan.second === "flush") {
     requests.flush++;
     const remote = { va, rkey: put.region.rkey };
     const flush = { placement: IBV_FLUSH_PERSISTENT, selectivity: "range", length } as const;
-    return { opcode: "flush", wrId, remote, flush };
+    return { opcode: "flush", sendFlags, wrId, remote, flush };
   }
   requests.send++;
   const mark = encodeMessage({ type: "persist-mark", id: index, va, length });
   cpu.store(scratch.address + offset, mark);
-  return { opcode: "send", wrId, sges: [sge(scratch, offset, mark.length)] };
+  const sges = [sge(scratch, offset, mark.length)];
+  return { opcode: "send", sendFlags: flagsFor(mark.length), wrId, sges };
 }
 
 /** Undefined for a method without verification. */

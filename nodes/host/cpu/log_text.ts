@@ -1,0 +1,55 @@
+/** What a program says for people while it runs: `cpu.log`. */
+import { formatTime, type Time } from "../../../fabric/base/time.ts";
+
+/** The topic of reports that are lines of a log. */
+export const LOG_TOPIC = "log";
+
+/** A line, as it is reported. */
+export interface LogLine {
+  readonly program: string;
+  readonly at: Time;
+  readonly text: string;
+}
+
+/** Longer ones are cut, with an ellipsis. */
+const CHARACTERS_MAX = 16_384;
+
+/** Values as text, by `console.log`'s habits: texts as they are, others as one would write them. */
+export function logText(values: readonly unknown[]): string {
+  const text = values.map((value) => typeof value === "string" ? value : shown(value, [])).join(
+    " ",
+  );
+  return text.length <= CHARACTERS_MAX ? text : `${text.slice(0, CHARACTERS_MAX)}…`;
+}
+
+/** `[a 12.345 us] text`: the line of a host. @param value as it was reported. */
+export function logLineText(host: string, value: unknown): string {
+  const { at, text } = value as LogLine;
+  return `[${host} ${formatTime(at)}] ${text}`;
+}
+
+/** @param around the objects that have the value in them. */
+function shown(value: unknown, around: readonly unknown[]): string {
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "function") return `function ${value.name}`;
+  if (typeof value !== "object" || value === null) return String(value);
+  if (value instanceof Error) return value.stack ?? String(value);
+  if (value instanceof Uint8Array) return `${value.length} B ${hex(value)}`;
+  if (around.includes(value)) return "[circular]";
+  const inside = [...around, value];
+  if (Array.isArray(value)) return `[${value.map((each) => shown(each, inside)).join(", ")}]`;
+  if (value instanceof Map || value instanceof Set) return shown([...value], inside);
+  const fields = Object.entries(value).map(([name, each]) => `${name}: ${shown(each, inside)}`);
+  return fields.length === 0 ? "{}" : `{ ${fields.join(", ")} }`;
+}
+
+/** Bytes of a message that are shown. */
+const BYTES_MAX = 64;
+
+function hex(bytes: Uint8Array): string {
+  const digits = [...bytes.subarray(0, BYTES_MAX)].map((byte) =>
+    byte.toString(16).padStart(2, "0")
+  );
+  return digits.join("") + (bytes.length > BYTES_MAX ? "…" : "");
+}
