@@ -29,10 +29,10 @@ import type {
   VariantAnswer,
 } from "./types.ts";
 
-/** @throws Refusal, RackError; the reason of `signal`. */
+/** @param how.onLog given what programs log, line by line. @throws Refusal, RackError; the reason of `signal`. */
 export async function runFor(
   { options }: CheckedQuestion & { readonly kind: "run" },
-  signal: AbortSignal,
+  { signal, onLog }: { readonly signal: AbortSignal; readonly onLog: (text: string) => void },
 ): Promise<RunAnswer> {
   const { path, folder } = await changedScenario(options);
   const variants: VariantAnswer[] = [], packets = new Map<string, Packet[]>();
@@ -43,6 +43,7 @@ export async function runFor(
       claims: options.claims,
       ...(options.capture && { pcap: true }),
       signal,
+      onLog,
       onRecorded(recorded) {
         if (!options.capture) return;
         for (const each of recorded) packets.set(each.directory, packetsOf(each));
@@ -62,14 +63,14 @@ export async function exploreFor(
   signal: AbortSignal,
 ): Promise<ExploreAnswer> {
   const { path, folder } = await changedScenario(options);
-  const { cut, choices, tear, cuts, from, until, limit, claims } = options;
+  const { cut, choices, tear, cuts, from, until, limit, claims, robust } = options;
   let isKept = false;
   try {
     await checkTypes(path, options);
     const { explored } = await exploreScenario(path, {
       prepare: choicesOf(options),
       explore: {
-        ...{ choices, tear, cuts, claims },
+        ...{ choices, tear, cuts, claims, robust },
         ...(cut !== undefined && { cut: cut === "each" || cut === "all" ? cut : { host: cut } }),
         ...(from !== undefined && { from }),
         ...(until !== undefined && { until }),

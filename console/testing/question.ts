@@ -66,6 +66,7 @@ const question = z.discriminatedUnion("kind", [
       from: time.optional(),
       until: time.optional(),
       limit: whole(1, MANY).optional(),
+      robust: z.boolean().default(false),
     }),
   }),
 ]);

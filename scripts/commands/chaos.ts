@@ -11,7 +11,7 @@ import {
 } from "../../console/chaos/campaign.ts";
 import { chaosSuites } from "../../console/reports/junit/suites.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { type JunitFlags, withJunit } from "../../console/reports/junit/file.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
   addJunitOption,
@@ -64,30 +64,27 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
   const { rounds, pack, save, json } = flags;
   const seen: RoundReport[] = [];
-  const report = await withJunit(flags, `rack chaos ${scenario}`, {
-    async work() {
-      await checkTypesFirst(scenario, flags);
-      return await startCampaign(scenario, {
-        seed,
-        forMs: wallTime("--for", flags.for),
-        ...(rounds !== undefined &&
-          { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
-        from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
-        fixed,
-        ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
-        ...(save !== undefined && { save }),
-        signal: onInterrupt("taking the rack down"),
-        onStart: ({ id }) => {
-          if (!json) say(`seed ${seed}, run ${id}`);
-        },
-        onRound: (round) => {
-          seen.push(round);
-          if (!json) sayRound(round);
-        },
-      });
+  const junit = await JunitFile.open(flags, `rack chaos ${scenario}`);
+  await junit.of(checkTypesFirst(scenario, flags));
+  const report = await junit.of(startCampaign(scenario, {
+    seed,
+    forMs: wallTime("--for", flags.for),
+    ...(rounds !== undefined &&
+      { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
+    from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
+    fixed,
+    ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
+    ...(save !== undefined && { save }),
+    signal: onInterrupt("taking the rack down"),
+    onStart: ({ id }) => {
+      if (!json) say(`seed ${seed}, run ${id}`);
     },
-    suites: (report) => chaosSuites(report, seen),
-  });
+    onRound: (round) => {
+      seen.push(round);
+      if (!json) sayRound(round);
+    },
+  }));
+  await junit.write(chaosSuites(report, seen));
   if (json) print(JSON.stringify(report));
   else printReport(report);
   if (report.broken > 0) Deno.exitCode = EXIT.failed;

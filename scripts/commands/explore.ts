@@ -7,7 +7,7 @@ import { exploredDocument, exploredText } from "../../console/explore/report.ts"
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
-import { type JunitFlags, withJunit } from "../../console/reports/junit/file.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
   addJunitOption,
@@ -107,17 +107,15 @@ async function run(
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
   const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
-  const explored = await withJunit(flags, `rack explore ${scenario}`, {
-    async work() {
-      await checkTypesFirst(scenario, flags);
-      return await exploreScenario(scenario, {
-        prepare,
-        explore: { ...explore, stopped: stop.isWanted },
-        onProgress: (title, share) => progress.show(title, share),
-      }).finally(() => progress.clear());
-    },
-    suites: exploreSuites,
-  });
+  const junit = await JunitFile.open(flags, `rack explore ${scenario}`);
+  await junit.of(checkTypesFirst(scenario, flags));
+  const exploring = exploreScenario(scenario, {
+    prepare,
+    explore: { ...explore, stopped: stop.isWanted },
+    onProgress: (title, share) => progress.show(title, share),
+  }).finally(() => progress.clear());
+  const explored = await junit.of(exploring);
+  await junit.write(exploreSuites(explored));
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
   const unchecked = explored.explored.filter(({ verdict }) => verdict.verdict === "unchecked")

@@ -9,7 +9,7 @@ import type { JudgedVariant } from "../../console/reports/run_checks.ts";
 import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { type JunitFlags, withJunit } from "../../console/reports/junit/file.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
   addJunitOption,
@@ -45,37 +45,34 @@ export function addRun(program: Command): void {
 async function run(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
-  const progress = new Progress({ quiet });
+  const junit = await JunitFile.open(flags, `rack run ${scenario}`);
   const judged: JudgedVariant[] = [];
-  const report = await withJunit(flags, `rack run ${scenario}`, {
-    async work() {
-      await checkTypesFirst(scenario, flags);
-      return await runScenario(scenario, {
-        ...manner,
-        ...given({ faultsFile, claims }),
-        delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
-        signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
-        onStart: ({ seed, id, removed }) => {
-          if (quiet) return;
-          say(`seed ${seed}, run ${id}`);
-          if (removed.length === 0) return;
-          say(`${countOf(removed.length, "old run")} removed: see rack runs`);
-        },
-        onProgress: (title, share) => progress.show(title, share),
-        onStall: (text) => {
-          progress.clear();
-          say(text);
-        },
-        onLog: (text) => {
-          progress.clear();
-          say(text);
-        },
-        onCapturing: () => void onInterrupt("leaving the captures"),
-        onJudged: (variant) => void judged.push(variant),
-      }).finally(() => progress.clear());
+  await junit.of(checkTypesFirst(scenario, flags));
+  const progress = new Progress({ quiet });
+  const running = runScenario(scenario, {
+    ...manner,
+    ...given({ faultsFile, claims }),
+    delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
+    signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
+    onStart: ({ seed, id, removed }) => {
+      if (quiet) return;
+      say(`seed ${seed}, run ${id}`);
+      if (removed.length > 0) say(`${countOf(removed.length, "old run")} removed: see rack runs`);
     },
-    suites: (report) => runSuites(report, judged),
-  });
+    onProgress: (title, share) => progress.show(title, share),
+    onStall: (text) => {
+      progress.clear();
+      say(text);
+    },
+    onLog: (text) => {
+      progress.clear();
+      say(text);
+    },
+    onCapturing: () => void onInterrupt("leaving the captures"),
+    onJudged: (variant) => void judged.push(variant),
+  }).finally(() => progress.clear());
+  const report = await junit.of(running);
+  await junit.write(runSuites(report, judged));
   if (quiet) print(JSON.stringify(report, plainly));
   else {
     const isTraced = flags.trace === true;

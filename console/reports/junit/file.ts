@@ -8,28 +8,43 @@ export interface JunitFlags {
   readonly junit?: string;
 }
 
-/**
- * Does the work of a command, and writes what came of it; of work that fails, one error.
- * @param command its words. @throws what the work throws; Refusal where the file cannot be written, before
- * the work begins: a file of an earlier command never stands for this one.
- */
-export async function withJunit<Result>(
-  { junit: file }: JunitFlags,
-  command: string,
-  { work, suites }: {
-    readonly work: () => Promise<Result>;
-    readonly suites: (result: Result) => readonly JunitSuite[];
-  },
-): Promise<Result> {
-  if (file === undefined) return await work();
-  await write(file, junitXml(command, [failedSuite(command, "it has not ended")]));
-  try {
-    const result = await work();
-    await write(file, junitXml(command, suites(result)));
-    return result;
-  } catch (error) {
-    await write(file, junitXml(command, [failedSuite(command, explain(error).message)]));
-    throw error;
+/** Where the verdicts of a command go; nowhere, where it was not asked for them. */
+export class JunitFile {
+  readonly #file: string | undefined;
+  readonly #command: string;
+
+  private constructor(file: string | undefined, command: string) {
+    this.#file = file;
+    this.#command = command;
+  }
+
+  /**
+   * Until there are verdicts the file says that the command has not ended: one of an earlier command never
+   * stands for this one. @param command its words. @throws Refusal where the file cannot be written.
+   */
+  static async open({ junit }: JunitFlags, command: string): Promise<JunitFile> {
+    const file = new JunitFile(junit, command);
+    await file.#fail("it has not ended");
+    return file;
+  }
+
+  /** Waits for a part of the command; where it fails, so does the one case of the file. */
+  async of<Result>(work: Promise<Result>): Promise<Result> {
+    try {
+      return await work;
+    } catch (error) {
+      await this.#fail(explain(error).message);
+      throw error;
+    }
+  }
+
+  /** The verdicts, at its end. @throws Refusal */
+  async write(suites: readonly JunitSuite[]): Promise<void> {
+    if (this.#file !== undefined) await write(this.#file, junitXml(this.#command, suites));
+  }
+
+  async #fail(text: string): Promise<void> {
+    await this.write([failedSuite(this.#command, text)]);
   }
 }
 

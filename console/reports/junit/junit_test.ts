@@ -3,7 +3,9 @@ import { strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { RoundReport } from "../../chaos/campaign.ts";
 import type { Explored } from "../../explore/report.ts";
-import type { Verdict } from "../../explore/types.ts";
+import type { Counterexample, Verdict } from "../../explore/types.ts";
+import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../../fabric/rack/scenario/variants.ts";
 import { junitXml } from "./xml.ts";
 import { chaosSuites, exploreSuites } from "./suites.ts";
 
@@ -90,20 +92,23 @@ function casesOf(suites: ReturnType<typeof exploreSuites>): string {
 }
 
 describe("the suites of an exploration", () => {
-  const explored = (label: string, verdict: Verdict["verdict"], why?: string) => {
-    const found = { hosts: ["b"], atPs: 2_000_000, checker: "check", found: "a record is lost" };
-    const lists = { promised: [], places: [], writebacks: [], ladder: "" };
+  const explored = (label: string, verdict: Verdict["verdict"], why?: string): Explored => {
+    const [variant] = variants(parseScenario("name: x\nhosts: { a: {} }\n", "x.yaml"));
+    const counterexample: Counterexample = {
+      ...{ hosts: ["b"], atPs: 2_000_000, checker: "check", found: "a record is lost" },
+      ...{ writebacks: [], faults: [], isReplayable: true, places: [], promised: [] },
+      ...{ ladder: "", operation: null },
+    };
     return {
-      label,
+      ...{ label, variant: variant!, faults: null },
       verdict: {
         ...{ verdict, hosts: ["b"], instants: 1, crashPoints: 1, continuations: 0, bounded: 0 },
-        ...{ exhaustive: true, writes: 1, promises: 1, wallMs: 10, perSecond: 1 },
-        ...(why !== undefined && { why }),
-        counterexample: verdict === "unsafe" ? { ...found, ...lists } : null,
+        ...{ exhaustive: true, judgedBy: ["check"], writes: 1, promises: 1, wallMs: 10 },
+        ...{ perSecond: 1, ...(why !== undefined && { why }) },
+        counterexample: verdict === "unsafe" ? counterexample : null,
       },
       command: verdict === "unsafe" ? "rack run x.yaml --faults f" : null,
-      faults: null,
-    } as unknown as Explored;
+    };
   };
 
   it("fail where a promise is broken, and have errors where nothing can be told", () => {
