@@ -51,6 +51,7 @@ export type {
 
 // Verbs: errors, flags, objects, and the arguments of calls.
 export { failed, must, ProgramError } from "./host/verbs/errors.ts";
+export { vendorErrorText } from "../fabric/wire/host_bus/vendor_error.ts";
 export * from "./host/verbs/flags.ts";
 export type { OpenDevice, Verbs } from "./host/verbs.ts";
 export type {

@@ -61,6 +61,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
     limit: z.number().int().min(1).optional(),
     forMs: z.number().int().min(1).optional(),
     claims: z.boolean().optional(),
+    robust: z.boolean().optional(),
   }),
   z.strictObject({
     kind: z.literal("cut"),
@@ -184,6 +185,7 @@ export const exploreResult = z.object({
     continuations: z.number(),
     bounded: z.number(),
     exhaustive: z.boolean(),
+    judgedBy: z.array(z.enum(["promises", "check", "robustness"])),
     writes: z.number(),
     promises: z.number(),
     wallMs: z.number(),

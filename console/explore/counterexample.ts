@@ -12,9 +12,10 @@ import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import { byTime, faultsWith } from "./post_crash_run.ts";
 import { ladderAt } from "./ladder.ts";
 import { leftOf, othersOf, recordOf, unsoundness } from "./survivors.ts";
-import { OWN_CHECK, type Violation } from "./crash_sweep.ts";
+import type { Violation } from "./crash_sweep.ts";
 import { type AnnouncedWrite, placesOf } from "./places.ts";
-import { ProtocolJudge } from "./protocol_judge.ts";
+import { OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
+import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
 
@@ -22,6 +23,7 @@ export interface Unconfirmed {
   readonly violation: Violation;
   readonly recording: RackRun;
   readonly options: ExploreOptions;
+  readonly robustness: Robustness | undefined;
 }
 
 /** @throws Error where the run does not show the violation: a bug of the explorer. */
@@ -45,7 +47,8 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
   const about = writesAbout(run.notes, { violation, scm });
   // Some may have lost their power by the scenario before.
   const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
-  const ladder = ladderAt(lines, { plan: run.plan, hosts: fallen, at, notes: run.notes, scm });
+  const { plan, notes } = run;
+  const ladder = ladderAt(lines, { plan, hosts: fallen, at, notes, scm, pair: shown.pair });
   return {
     hosts,
     atPs: at,
@@ -68,6 +71,8 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
  * a power failure would leave, where a protocol's check in the explorer sees what their cores see.
  */
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
+  // `rack run` does not ask for robustness.
+  if (violation.checker === ROBUSTNESS) return false;
   if (violation.checker !== OWN_CHECK) return violation.announced.length === 0;
   const verdicts = judgeProtocols(endOf(recordOf(run, false), rack.own), rack.around);
   return verdicts.some(({ findings }) => findings.length > 0);
@@ -92,17 +97,18 @@ function writebacksOf({ settled, early }: Violation): WritebackPlan[] {
 interface Shown {
   readonly found: string;
   readonly scm?: Violation["scm"];
+  readonly pair?: UnorderedPair;
 }
 
 /** The violation as the run shows it; undefined where it does not. */
 function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Shown | undefined {
-  const { violation, options } = unconfirmed;
+  const { violation, options, robustness } = unconfirmed;
   const { hosts, at, checker } = violation;
   const wrong = unsoundness(run, options.claims === true);
   const same = wrong.find((each) => each.checker === checker);
   if (same !== undefined) return same;
-  if (checker !== OWN_CHECK) return undefined;
-  const judge = new ProtocolJudge(rack, options);
+  if (checker !== OWN_CHECK && checker !== ROBUSTNESS) return undefined;
+  const judge = new ProtocolJudge(rack, options, robustness);
   const noneOpen = { in: () => [] };
   const { breach } = judge.judge({
     at,
@@ -111,7 +117,8 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
     reports: inOrder(run.plan, run.reports),
     notes: inOrder(run.plan, run.notes),
   }, { most: options.choices, seed: rack.plan.seed });
-  return breach === undefined ? undefined : { found: breach.found };
+  if (breach?.checker !== checker) return undefined;
+  return { found: breach.found, ...(breach.pair && { pair: breach.pair }) };
 }
 
 function disagreement(

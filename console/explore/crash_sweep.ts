@@ -8,6 +8,7 @@ import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { byTime, type PostCrashRun, PostCrashRuns, type Victim } from "./post_crash_run.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "./crashed_host.ts";
+import { WORD_BYTES } from "./choices.ts";
 import { pendingMessagesOf } from "./pending_messages.ts";
 import { overlaps, type Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
@@ -25,6 +26,7 @@ import { judgeLogs } from "./log_judge.ts";
 import { judgeObjects } from "./object_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
+import type { Robustness, UnorderedPair } from "./robust/robustness.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
 /** Work that was done so far. */
@@ -50,9 +52,13 @@ export interface Violation {
   /** The wrong bytes. */
   readonly scm?: { readonly host: string } & Range;
   readonly again?: number;
+  /** Robustness: the two writes. */
+  readonly pair?: UnorderedPair;
 }
 
 export interface SweepOptions {
+  /** Judges what recoveries read; undefined where they are not judged by it. */
+  readonly robustness: Robustness | undefined;
   readonly rack: ExploredRack;
   readonly recording: RackRun;
   readonly victims: readonly Victim[];
@@ -69,9 +75,6 @@ interface Interrupted {
 }
 
 const NO_OTHERS: ReadonlyMap<string, EndedHost> = new Map();
-
-/** Name of the checker in a protocol's own file. */
-export const OWN_CHECK = "check";
 
 export class CrashSweep {
   readonly #sweep: SweepOptions;
@@ -90,7 +93,7 @@ export class CrashSweep {
   constructor(sweep: SweepOptions) {
     this.#sweep = sweep;
     const { rack, recording, victims, isTotal, options } = sweep;
-    this.#protocol = new ProtocolJudge(rack, options);
+    this.#protocol = new ProtocolJudge(rack, options, sweep.robustness);
     const [only] = victims;
     assert(only !== undefined, "No host's power is to be cut");
     const histories = this.#protocol.hasQuestions;
@@ -354,15 +357,20 @@ export class CrashSweep {
     counts.crashPoints += verdict.paths;
     if (verdict.isBounded) counts.bounded++;
     if (verdict.breach === undefined) return undefined;
-    const { found, trail, again } = verdict.breach;
+    const { checker, found, trail, again, pair } = verdict.breach;
     return {
       ...this.#violationAt(at, interrupted),
       settled: this.#byHost(trail),
-      checker: OWN_CHECK,
+      checker,
       found,
       ...(again !== undefined && { again }),
+      ...(pair && { pair, scm: wordOf(pair) }),
     };
   }
+}
+
+function wordOf({ missing: { host }, word }: UnorderedPair): NonNullable<Violation["scm"]> {
+  return { host, from: word, to: word + WORD_BYTES };
 }
 
 function isOfWrites({ note }: TimedRecord): boolean {

@@ -5,6 +5,7 @@
  */
 import { countOf } from "../checks/finding.ts";
 import { formatTime } from "../../fabric/base/time.ts";
+import type { TraceLine } from "../../fabric/trace/trace.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { persistence } from "../checks/persistence.ts";
@@ -18,8 +19,10 @@ import { victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
 import { type Counts, CrashSweep } from "./crash_sweep.ts";
 import { type RackRun, runRack } from "./rerun.ts";
+import { judgedByRobustness, Robustness } from "./robust/robustness.ts";
+import { isOfWrites, StrictHistory } from "./robust/strict_history.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
-import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
+import type { ExploredRack, ExploreOptions, ExploreProgress, Oracle, Verdict } from "./types.ts";
 
 /** Wall time between turns of the event loop, for signals and a progress bar. */
 const TURN_MS = 50;
@@ -35,7 +38,8 @@ export async function explore(
   onProgress: (progress: ExploreProgress) => void = () => {},
 ): Promise<Verdict> {
   const began = performance.now();
-  const recording = runRack(rack, { histories: true });
+  const { recording, robustness } = record(rack, options);
+  const judgedBy = oraclesOf(rack, { recording, robustness, options });
   const counts: Counts = { instants: 0, crashPoints: 0, continuations: 0, bounded: 0 };
   const targets = targetsOf(rack, recording, options);
   const failure = plainFailure(rack, recording, options);
@@ -50,6 +54,7 @@ export async function explore(
       hosts: targets.flat(),
       ...counts,
       exhaustive: verdict === "safe" && !isFailed && counts.bounded === 0 && !isWindow,
+      judgedBy,
       ...countWrites(recording),
       wallMs,
       perSecond: Math.round(1_000 * counts.crashPoints / wallMs),
@@ -63,7 +68,9 @@ export async function explore(
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
     const isTotal = options.cut === "all";
-    const sweep = new CrashSweep({ rack, recording, victims, isTotal, options, counts });
+    const sweep = new CrashSweep({
+      ...{ rack, recording, robustness, victims, isTotal, options, counts },
+    });
     for (const share of sweep.run()) {
       const now = performance.now();
       const why = whyStop({ rack, recording, targets, options }, counts, now - began);
@@ -76,15 +83,35 @@ export async function explore(
     isCutOff ||= sweep.isCutOff;
     const { violation } = sweep;
     if (violation === undefined) continue;
-    const counterexample = confirm(rack, { violation, recording, options });
+    const counterexample = confirm(rack, { violation, recording, options, robustness });
     return { ...ended("unsafe"), counterexample };
   }
-  const why = whyUnsure(recording, counts, isCutOff);
+  const why = whyUnsure(recording, counts, isCutOff) ?? whyUnexplained(robustness);
   if (why !== undefined) return ended("partial", why);
-  return hasQuestions(rack, recording, options) ? ended("safe") : ended("unchecked", UNCHECKED);
+  if (judgedBy.length === 0) return ended("unchecked", UNCHECKED);
+  // Without a word that the run has written, robustness has judged nothing.
+  const isEmpty = robustness?.words === 0 && judgedBy.length === 1;
+  return isEmpty ? ended("unchecked", NOTHING_READ) : ended("safe");
 }
 
 const UNCHECKED = "nothing was promised or checked";
+const NOTHING_READ = "recovery reads nothing that the run has written";
+
+/** The run without a further power failure; and what robustness is judged by, where it is asked for. */
+function record(rack: ExploredRack, options: ExploreOptions) {
+  const judged = judgedByRobustness(rack.own, options);
+  if (judged.size === 0) {
+    return { recording: runRack(rack, { histories: true }), robustness: undefined };
+  }
+  const lines: TraceLine[] = [];
+  const recording = runRack(rack, {
+    histories: true,
+    onTrace: (time, node, step) => {
+      if (isOfWrites(step)) lines.push({ time, node, ...step });
+    },
+  });
+  return { recording, robustness: new Robustness(new StrictHistory(recording, lines), judged) };
+}
 
 /** Of what a program notes, that which concerns SCM: all but its queues. */
 const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
@@ -111,17 +138,32 @@ function plainFailure(
   return found === undefined ? undefined : `the plain run failed: ${found}`;
 }
 
-/** Whether a power failure could break anything: a promise, or the demand of a protocol. */
-function hasQuestions(
+/** By what a power failure could be judged: promises, and the demands of protocols. */
+function oraclesOf(
   { own }: ExploredRack,
-  recording: RackRun,
-  { claims = false }: ExploreOptions,
-): boolean {
-  if (Object.values(own).some((make) => make().check !== undefined)) return true;
+  { recording, robustness, options: { claims = false } }: {
+    readonly recording: RackRun;
+    readonly robustness: Robustness | undefined;
+    readonly options: ExploreOptions;
+  },
+): readonly Oracle[] {
   const record = recordOf(recording, claims);
-  return [persistence, replicatedLog, wholeObjects, answered].some(({ subjects }) =>
+  const arePromises = [persistence, replicatedLog, wholeObjects, answered].some(({ subjects }) =>
     subjects(record) > 0
   );
+  const isChecked = Object.values(own).some((make) => make().check !== undefined);
+  return [
+    ...(arePromises ? ["promises" as const] : []),
+    ...(isChecked ? ["check" as const] : []),
+    ...(robustness === undefined ? [] : ["robustness" as const]),
+  ];
+}
+
+/** Why robustness says nothing of some words; undefined where it has judged all that were read. */
+function whyUnexplained(robustness: Robustness | undefined): string | undefined {
+  if (robustness === undefined || robustness.unexplained === 0) return undefined;
+  const words = countOf(robustness.unexplained, "word");
+  return `recovery read ${words} with a content that no write of the run explains`;
 }
 
 /** Why a run without a violation proves little; undefined where it proves that there is none. */

@@ -195,8 +195,9 @@ async function leave(
     ? ["--pack", "all", "--faults", quoted(path)]
     : [...optionsAgain(options), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`];
   const claims = options.claims ? ["--claims"] : [];
+  const robust = options.robust && !isReplayable ? ["--robust"] : [];
   const command = isReplayable ? "rack run" : "rack explore";
-  return { command: [command, ...words, ...claims, ...more].join(" "), faults: path };
+  return { command: [command, ...words, ...claims, ...robust, ...more].join(" "), faults: path };
 }
 
 /** The options that the same choices at that instant need. */

@@ -14,6 +14,8 @@ import { ladderText } from "../../fabric/trace/trace_text.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import { ladderDocumentOf } from "../operation/ladder_document.ts";
 import type { Range } from "./history.ts";
+import type { UnorderedPair } from "./robust/robustness.ts";
+import type { StrictWrite } from "./robust/strict_history.ts";
 
 type HostRange = { readonly host: string } & Range;
 
@@ -35,14 +37,16 @@ export function ladderAt(
     readonly notes: readonly TimedRecord[];
     /** Bytes of SCM that it is about. */
     readonly scm: HostRange | undefined;
+    /** Robustness: two writes, one of which was lost. */
+    readonly pair?: UnorderedPair | undefined;
   },
 ): CutLadder {
-  const { plan, hosts, at, notes, scm } = crash;
+  const { plan, hosts, at, notes, scm, pair } = crash;
   const trace = readTrace(lines, plan);
   const begun = operationsOf(trace).filter(({ startPs }) => startPs < at);
   const concerns = (each: Operation, some: readonly string[]) =>
     ladderOf(trace, each).columns.some((node) => some.includes(node));
-  const operation =
+  const operation = (pair && operationOf(lines, begun, pair)) ??
     begun.findLast((each) =>
       scm !== undefined && isAbout(lines, each, scm) && concerns(each, [scm.host])
     ) ?? begun.slice(-LOOK_BACK).findLast((each) => concerns(each, hosts)) ?? begun.at(-1);
@@ -54,11 +58,54 @@ export function ladderAt(
     step: "power",
     text: `─── the power of ${node} fails ───`,
   }));
-  const before = ladder.rows.filter(({ time }) => time < at);
+  const marks = pair === undefined ? [] : marksOf(pair);
+  const shown = marks.filter(({ time, node }) => time < at && ladder.columns.includes(node));
+  const before = [...ladder.rows.filter(({ time }) => time < at), ...shown]
+    .sort((x, y) => x.time - y.time);
   const after = ladder.rows.filter(({ time }) => time >= at);
   const whole = { ...ladder, rows: [...before, ...cut, ...after] };
   const observed = { plan, label: "", lines, frames: [], notes };
   return { text: ladderText(whole), document: ladderDocumentOf(observed, whole) };
+}
+
+/** The work request of the missing write; where a core has stored it, that of the one that is found. */
+function operationOf(
+  lines: readonly TraceLine[],
+  operations: readonly Operation[],
+  { missing, found }: UnorderedPair,
+): Operation | undefined {
+  for (const { request, initiator, beganAt } of [missing, found]) {
+    if (request === undefined) continue;
+    const { qpn, wqe } = request;
+    const own = lines.findIndex((line) =>
+      line.time === beganAt && line.node === initiator && line.qpn === qpn && line.wqe === wqe
+    );
+    // An operation that a program numbers begins earlier than its work request.
+    const operation = operations.find(({ from }) => from === own) ??
+      operations.findLast(({ node, from, until }) =>
+        node === initiator && from <= own && own < until
+      );
+    if (operation !== undefined) return operation;
+  }
+  return undefined;
+}
+
+/** When each of the two began and was visible. */
+function marksOf({ missing, found }: UnorderedPair): LadderRow[] {
+  const rows = (name: string, write: StrictWrite, left: string): LadderRow[] => {
+    const { initiator, beganAt, host, from, to, visibleAt, by } = write;
+    const bytes = `${to - from} B at 0x${from.toString(16)} of ${host}`;
+    const done = by === "core" ? "stores" : "posts";
+    return [
+      { time: beganAt, node: initiator, step: name, text: `─── ${done} ${name}, ${bytes} ───` },
+      { time: visibleAt, node: host, step: name, text: `─── ${host} has ${name}: ${left} ───` },
+    ];
+  };
+  if (missing === found) return rows("B", found, "the power failure tears it");
+  return [
+    ...rows("A", missing, "the power failure loses it"),
+    ...rows("B", found, "found after the power failure"),
+  ];
 }
 
 /** Whether the operation's own trace has these bytes. */

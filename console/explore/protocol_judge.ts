@@ -12,6 +12,7 @@ import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { forEachPath, type Trail } from "./paths.ts";
+import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
 /** A rack right after a power failure. */
@@ -32,8 +33,18 @@ export interface ProtocolVerdict {
   readonly breach: Breach | undefined;
 }
 
-export interface Breach {
+/** Name of the oracle that is the protocol's own file. */
+export const OWN_CHECK = "check";
+
+/** What an oracle says of a way to find memory. */
+export interface Wrong {
+  readonly checker: typeof OWN_CHECK | typeof ROBUSTNESS;
   readonly found: string;
+  /** Robustness: the two writes. */
+  readonly pair?: UnorderedPair;
+}
+
+export interface Breach extends Wrong {
   readonly trail: Trail;
   /** Number of operations of the recovery before a second power failure. */
   readonly again?: number;
@@ -53,12 +64,21 @@ interface Recovering {
 
 export class ProtocolJudge {
   readonly #rack: ExploredRack;
+  readonly #own: ExploredRack["own"];
+  readonly #robustness: Robustness | undefined;
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
   /** Whether there is a protocol that recovers or checks. */
   readonly hasQuestions: boolean;
 
-  constructor(rack: ExploredRack, options: Pick<ExploreOptions, "cuts" | "tear">) {
+  /** @param robustness judges what recoveries read, where it is asked. */
+  constructor(
+    rack: ExploredRack,
+    options: Pick<ExploreOptions, "cuts" | "tear">,
+    robustness?: Robustness,
+  ) {
     this.#rack = rack;
+    this.#own = robustness?.watch(rack.own) ?? rack.own;
+    this.#robustness = robustness;
     this.#options = options;
     this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
@@ -70,9 +90,9 @@ export class ProtocolJudge {
     let more = 0, isBounded = false;
     const done = forEachPath(choosing, (pick, decided) => {
       const recovering: Recovering[] | undefined = this.#options.cuts === 2 ? [] : undefined;
-      const found = this.#wrong(crash, pick, recovering);
-      if (found !== undefined) {
-        breach = { found };
+      const wrong = this.#wrong(crash, pick, recovering) ?? this.#notRobust(crash.at);
+      if (wrong !== undefined) {
+        breach = wrong;
         return true;
       }
       for (const each of recovering ?? []) {
@@ -97,7 +117,8 @@ export class ProtocolJudge {
    * What is wrong where reads find the choices of `pick`.
    * @param recovering takes the recoveries that were run, where they are to be cut again.
    */
-  #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): string | undefined {
+  #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): Wrong | undefined {
+    this.#robustness?.begin();
     const hosts = new Map(crash.others);
     for (const state of crash.cut) {
       const { host } = state;
@@ -111,10 +132,18 @@ export class ProtocolJudge {
       hosts.set(host, { since: undefined, memory: found, ...(log && { log }) });
       if (log !== undefined) recovering?.push({ host, found, log });
     }
-    const { plan, own, around } = this.#rack;
+    const { plan, around } = this.#rack;
+    const own = this.#own;
     const { at, reports, notes } = crash;
     const verdicts = judgeProtocols({ plan, own, at, hosts, reports, notes }, around);
-    return verdicts.find(({ findings }) => findings.length > 0)?.findings.join("; ");
+    const found = verdicts.find(({ findings }) => findings.length > 0)?.findings.join("; ");
+    return found === undefined ? undefined : { checker: OWN_CHECK, found };
+  }
+
+  /** What the recoveries that have just run may not have read. */
+  #notRobust(at: Time): Wrong | undefined {
+    const found = this.#robustness?.finding(at);
+    return found && { checker: ROBUSTNESS, ...found };
   }
 
   /** Another power failure at each instant of a recovery, and another recovery. */
@@ -132,7 +161,7 @@ export class ProtocolJudge {
     const again: CrashState = { host, image: cursor.image, cells };
     let paths = 0, isBounded = false;
     const judgeAt = (at: Time): ProtocolVerdict | undefined => {
-      let wrong: string | undefined;
+      let wrong: Wrong | undefined;
       const done = forEachPath(choosing, (pick) => {
         // Cells that the first recovery has read are decided.
         const both: Picker = (cell) => decided.get(cell) ?? pick(cell);
@@ -143,7 +172,7 @@ export class ProtocolJudge {
       paths += done.paths;
       isBounded ||= done.isBounded;
       if (wrong === undefined) return undefined;
-      return { paths, isBounded, breach: { found: wrong, trail: done.ended!, again: at } };
+      return { paths, isBounded, breach: { ...wrong, trail: done.ended!, again: at } };
     };
     for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
       for (const { at } of interruptions(cursor, cells, { until, tear: this.#options.tear })) {

@@ -45,6 +45,8 @@ export interface ExploreOptions {
   readonly forMs?: number;
   /** Judge what methods claim as though it were promised. */
   readonly claims?: boolean;
+  /** Judge what recoveries read by robustness also where a protocol has a check. */
+  readonly robust?: boolean;
   /** Called between instants: true ends with a partial verdict. */
   readonly stopped?: () => boolean;
 }
@@ -58,6 +60,8 @@ export interface ExploreProgress {
   readonly share: number;
   readonly crashPoints: number;
 }
+
+export type Oracle = "promises" | "check" | "robustness";
 
 export interface Verdict {
   /**
@@ -79,6 +83,8 @@ export interface Verdict {
   readonly bounded: number;
   /** It is safe, and every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
+  /** What judged: of the rack `promises` (P-41), of protocols their `check` and `robustness`. */
+  readonly judgedBy: readonly Oracle[];
   /** Writes that programs declared in the run without a power failure, and promises that they had. */
   readonly writes: number;
   readonly promises: number;
@@ -102,7 +108,7 @@ export interface Counterexample {
   readonly places: readonly PlacedBytes[];
   /** What programs had noted of these, in words. */
   readonly promised: readonly string[];
-  /** The checker, or `check` for the protocol's own; what it found, and of which host's SCM. */
+  /** The checker, or `check` for the protocol's own, or `robustness`; what it found, and of which host's SCM. */
   readonly checker: string;
   readonly found: string;
   /** Where it takes a second power failure: the number of what recovery did to memory before. */

@@ -30,6 +30,7 @@ interface ExploreFlags extends VariantFlags, CheckFlags {
   readonly limit?: string;
   readonly for?: string;
   readonly claims?: boolean;
+  readonly robust?: boolean;
   readonly matrix?: boolean;
 }
 
@@ -41,6 +42,10 @@ export function addExplore(program: Command): void {
       "power of a host, of each in turn, or of all at once; else of the hosts that are written to",
     )
     .option("--claims", "judge what methods claim as though it were promised")
+    .option(
+      "--robust",
+      "judge what recoveries read by robustness, also where a protocol has a check",
+    )
     .option(
       "--choices <n>",
       `ways to find caches, at one instant, before they are sampled (${EXPLORE_DEFAULTS.choices})`,
@@ -117,7 +122,11 @@ function uncheckedText(
   labels: readonly string[],
   { claims }: { readonly claims: boolean },
 ): string {
-  const ways = ["a program's cpu.audit", "a protocol's check", ...(claims ? [] : ["--claims"])];
+  const ways = [
+    "a program's cpu.audit",
+    "a protocol's recover or check",
+    ...(claims ? [] : ["--claims"]),
+  ];
   return `${labels.join("; ")}: nothing was promised or checked: ${
     ways.join(", ")
   } would say what has to hold`;
@@ -156,6 +165,7 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     ...(limit !== undefined && { limit: whole("--limit", limit, many) }),
     ...(forPs !== undefined && { forMs: forPs / 1e9 }),
     claims: claims === true,
+    robust: flags.robust === true,
   };
 }
 

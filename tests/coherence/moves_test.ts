@@ -137,7 +137,10 @@ describe("a program that moves the copies of a region", () => {
     };
     assert.match(refusalOf("b", "local", "remote"), /b is a far host, expected a program on a,/);
     assert.match(refusalOf("a", "auto", "remote"), /judge .*auto.* expected placement: local or/);
-    assert.match(refusalOf("a", "local", "auto"), /place is "auto": expected one of "local", "remote"$/);
+    assert.match(
+      refusalOf("a", "local", "auto"),
+      /place is "auto": expected one of "local", "remote"$/,
+    );
     assert.equal(refusalOf("a", "local", "remote"), "");
   });
 });

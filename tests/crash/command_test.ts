@@ -125,6 +125,11 @@ function argumentsIn(stdout: string): string[] {
   return command.split(" ");
 }
 
+/** What robustness says. */
+function foundIn(text: string): string | undefined {
+  return /^robustness: .*$/m.exec(text)?.[0];
+}
+
 describe("rack explore", () => {
   it("P-41: says that promises are kept, for each run that a scenario stands for", async () => {
     const args = ["explore", put, "--method", "write-send", "--json"];
@@ -198,7 +203,7 @@ describe("rack explore", () => {
     equal(code, 2, stderr);
     match(
       stderr,
-      /a program's cpu\.audit, a protocol's check, --claims would say what has to hold/,
+      /a program's cpu\.audit, a protocol's recover or check, --claims would say what has to hold/,
     );
     const verdicts = JSON.parse(stdout).runs.map(({ verdict, why, exhaustive }: Ended) =>
       [verdict, why, exhaustive].join()
@@ -259,12 +264,22 @@ describe("rack explore", () => {
     }
   });
 
-  it("ends with 2 where a protocol recovers, and nothing says what has to hold", async () => {
+  it("judges a protocol without a check by what it recovers, and one without a recovery not at all", async () => {
     const bare = await rig.file("mute.yaml", OWN.replace("own.ts", "mute.ts"));
     await rig.file("mute.ts", PROTOCOL.replace(/export function check[^]*$/, ""));
+    const judged = await rig.run(["explore", bare]);
+    equal(judged.code, 1, judged.stderr);
+    match(judged.stdout, /^unsafe +own: .*; judged by robustness$/m);
+    match(judged.stdout, /^robustness: recovery finds B, .* no clwb \(cpu\.flush\) of b/m);
+    const again = /^ +(rack explore .* --from \d+ps --until \d+ps)$/m.exec(judged.stdout)![1]!;
+    const same = await rig.run(again.split(" ").slice(1));
+    equal(same.code, 1, same.stderr);
+    equal(foundIn(same.stdout), foundIn(judged.stdout));
+    await rig.file("mute.ts", PROTOCOL.replace(/export function\* recover[^]*$/, ""));
     const { code, stdout, stderr } = await rig.run(["explore", bare]);
     equal(code, 2, stderr);
     match(stdout, /^unchecked own: .*; nothing was promised or checked$/m);
+    match(stderr, /a protocol's recover or check/);
   });
 
   it("ends with 2 where it was stopped before all was seen, or was not to see all", async () => {

@@ -245,8 +245,12 @@ describe("words of predicates", () => {
         }
       }
     }
-    // Parts of devices that are busy, opcodes, and messages between a card and the IOMMU.
+    // Parts of devices that are busy, opcodes, messages between a card and the IOMMU, and what a host that is
+    // shut down reports of itself.
     const others = [
+      "end-programs",
+      "give-back",
+      "write-back",
       "page-request",
       "page-response",
       "translate",

@@ -134,7 +134,7 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
 }
 
 async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {
-  const { cut, choices, tear, cuts, fromPs, untilPs, limit, forMs, claims } = order;
+  const { cut, choices, tear, cuts, fromPs, untilPs, limit, forMs, claims, robust } = order;
   if (fromPs !== undefined && untilPs !== undefined && fromPs >= untilPs) {
     throw refusal("fromPs", { found: `${fromPs}`, expected: `a time before ${untilPs}` });
   }
@@ -151,6 +151,7 @@ async function explore({ order, scenario, signal }: Work<"explore">): Promise<vo
       ...(limit !== undefined && { limit }),
       ...(forMs !== undefined && { forMs }),
       claims: claims === true,
+      robust: robust === true,
       stopped: () => signal.aborted,
     },
     onProgress,

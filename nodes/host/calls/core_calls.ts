@@ -123,9 +123,9 @@ export const CORE_CALLS = {
   free: row("thrown", { memory: made("a buffer", "cpu.allocate", ["address"]) }),
   input: row("thrown", { path: text }),
   report: row("thrown", { topic: name }),
-  log: row("thrown", {}),
   audit: row("thrown", { note }),
   measured: row("thrown", { measurement: measurement }),
+  log: row("thrown", {}),
   trace: row("thrown", { step: tagged("a step", "step") }),
   spawn: row("thrown", { name, thread: callback }),
 } as const satisfies Readonly<Record<Functions<ProgramCpu>, CallRow>>;

@@ -9,6 +9,7 @@
  * `recover` runs on a host of the protocol after power-on, before any program: at each later boot
  * of a run; at its end on each host without power; and on every image of `rack explore`. It may
  * repair the data, and the next power failure may interrupt it. It has no state outside SCM.
+ * What `recover` reads is judged by itself where there is no `check` (`console/explore`, robustness).
  * `check` receives the results of the recoveries and returns the violations in words; nothing where
  * there are none.
  */

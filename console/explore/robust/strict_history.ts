@@ -1,0 +1,367 @@
+/**
+ * The writes to SCM of a run as a rack with strict persistency has them: each is persistent, whole, at one
+ * moment after its begin, and those of one host are in the order in which it began them. Nothing waits in an
+ * RNIC, an IIO, a cache or a write queue. `robustness.ts` compares with it what recovery finds.
+ *
+ * Written A is before B where one host began both, A first, or where A was visible to the cores of its host
+ * before another host began B. Begin is the post of the work request, or the store. The order of begins
+ * contains both relations, so they have no cycle.
+ */
+import type { TraceStep } from "../../../fabric/node.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
+import { WORD_BYTES, wordsAround } from "../choices.ts";
+import { type Entry, LINE_BYTES, Pages } from "../history.ts";
+import { victimOf } from "../post_crash_run.ts";
+import type { BusWrite, RackRun } from "../rerun.ts";
+
+/** A work request that writes to SCM, or a store of a core (a word of it: a core stores them in turn). */
+export interface StrictWrite {
+  /** The host that began it, or the RNIC that wrote, where no work request is known. */
+  readonly initiator: string;
+  readonly beganAt: Time;
+  /** Its place among the writes of its initiator. */
+  order: number;
+  /** The host whose SCM is written, and the bytes [from, to) that have come so far. */
+  readonly host: string;
+  from: number;
+  to: number;
+  /** When the last of its bytes is visible to cores. */
+  visibleAt: Time;
+  /** The work request: queue pair and position in the send queue. Undefined for a store of a core. */
+  readonly request: { readonly qpn: number; readonly wqe: number } | undefined;
+  readonly by: "core" | "card";
+}
+
+/** Content of a word, from a write on; of the first version, from before all of them. */
+export interface Version {
+  readonly value: bigint;
+  readonly write: StrictWrite | undefined;
+  /** When the bytes are visible: no power failure before it leaves them. */
+  readonly at: Time;
+}
+
+/** Lines of a trace that {@link StrictHistory} needs: posts, and what cards do for a packet. */
+export function isOfWrites({ step, psn, wqe }: TraceStep): boolean {
+  return step === "wqe" || psn !== undefined || wqe !== undefined;
+}
+
+/** Between two power failures of the scenario. */
+interface Era {
+  readonly from: Time;
+  /** By the offset of the word. */
+  readonly words: Map<number, Version[]>;
+}
+
+/** Bytes of a write that get visible at `at`. */
+interface Effect {
+  readonly at: Time;
+  readonly write: StrictWrite;
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+export class StrictHistory {
+  /** By host, latest era last. */
+  readonly #eras = new Map<string, Era[]>();
+  /** By initiator: in the order in which they get visible, with the highest order so far. */
+  readonly #visible = new Map<string, { readonly at: Time; readonly order: number }[]>();
+
+  /** @param lines of the run's trace, at least those of {@link isOfWrites}. */
+  constructor(run: RackRun, lines: readonly TraceLine[]) {
+    const posts = new Posts(run, lines);
+    const writes = new Set<StrictWrite>();
+    const found: { era: Era; before: Before; effects: Effect[] }[] = [];
+    for (const [host, { entries }] of run.histories) {
+      const eras = effectsOf(run, host, { entries, posts });
+      this.#eras.set(host, eras.map(({ era }) => era));
+      for (const { effects } of eras) for (const { write } of effects) writes.add(write);
+      found.push(...eras);
+    }
+    this.#number([...writes]);
+    for (const { era, before, effects } of found) addVersions(era, before, effects);
+  }
+
+  /** Versions of a word in the order of their begins; undefined where nothing was written to it. */
+  versions(host: string, word: number, at: Time): readonly Version[] | undefined {
+    return this.#eras.get(host)?.findLast(({ from }) => from <= at)?.words.get(word);
+  }
+
+  /** By other initiators: the last order that is visible before `at`. */
+  *visibleBefore(at: Time, initiator: string): Generator<[initiator: string, order: number]> {
+    for (const [other, visible] of this.#visible) {
+      if (other === initiator) continue;
+      let low = 0, high = visible.length;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (visible[middle]!.at < at) low = middle + 1;
+        else high = middle;
+      }
+      if (low > 0) yield [other, visible[low - 1]!.order];
+    }
+  }
+
+  /** Numbers the writes of each initiator. */
+  #number(writes: StrictWrite[]): void {
+    // A program's stores at one instant come before its posts: most often it posts what it has stored.
+    const late = ({ by }: StrictWrite) => by === "card" ? 1 : 0;
+    writes.sort((x, y) => x.beganAt - y.beganAt || late(x) - late(y) || x.order - y.order);
+    const counts = new Map<string, number>();
+    for (const write of writes) {
+      const order = (counts.get(write.initiator) ?? 0) + 1;
+      counts.set(write.initiator, order);
+      write.order = order;
+    }
+    for (
+      const { initiator, visibleAt, order } of writes.sort((x, y) => x.visibleAt - y.visibleAt)
+    ) {
+      let visible = this.#visible.get(initiator);
+      if (visible === undefined) this.#visible.set(initiator, visible = []);
+      visible.push({ at: visibleAt, order: Math.max(order, visible.at(-1)?.order ?? 0) });
+    }
+  }
+}
+
+/** Words at the begin of an era, of those that it changes. */
+type Before = ReadonlyMap<number, bigint>;
+
+/** What gets visible in a host's SCM, by eras. */
+function effectsOf(
+  run: RackRun,
+  host: string,
+  { entries, posts }: { readonly entries: readonly Entry[]; readonly posts: Posts },
+): { readonly era: Era; readonly before: Before; readonly effects: Effect[] }[] {
+  const { config: { rnic } } = victimOf(run.plan, host);
+  const lives = run.lives.get(host) ?? [];
+  const arriving = (run.sendings.get(rnic)?.busWrites ?? [])
+    .filter(({ arrivesAt }) => lives.some(({ from, to }) => arrivesAt >= from && arrivesAt < to))
+    .sort((x, y) => x.arrivesAt - y.arrivesAt);
+  const writer = new EraWriter(host);
+  let next = 0, stores = 0;
+  const arriveUntil = (at: Time) => {
+    for (; next < arriving.length && arriving[next]!.arrivesAt <= at; next++) {
+      const { arrivesAt, offset, bytes } = arriving[next]!;
+      const write = posts.writeOf(arriving[next]!, { host, rnic });
+      writer.add({ at: arrivesAt, write, offset, bytes });
+    }
+  };
+  const store = (at: Time, offset: number, bytes: Uint8Array) => {
+    writer.add({
+      at,
+      offset,
+      bytes,
+      write: {
+        ...{ initiator: host, beganAt: at, order: stores++, host, by: "core", request: undefined },
+        ...{ from: offset, to: offset + bytes.length, visibleAt: at },
+      },
+    });
+  };
+  for (const entry of entries) {
+    arriveUntil(entry.at);
+    switch (entry.kind) {
+      case "dirty":
+        for (let word = 0; word < LINE_BYTES / WORD_BYTES; word++) {
+          if ((entry.words & (1 << word)) === 0) continue;
+          const from = word * WORD_BYTES;
+          store(entry.at, entry.line + from, entry.bytes.subarray(from, from + WORD_BYTES));
+        }
+        break;
+      case "durable":
+        // What no card has written, and what was in no cache, a core has stored into memory.
+        for (const { offset, bytes } of writer.becomesDurable(entry.offset, entry.bytes)) {
+          store(entry.at, offset, bytes);
+        }
+        break;
+      case "lost":
+        writer.begin(entry.at);
+        break;
+      case "clean":
+        break;
+    }
+  }
+  arriveUntil(Infinity);
+  return writer.eras;
+}
+
+/** Collects effects, with memory as cores see it and as a power failure would leave it. */
+class EraWriter {
+  readonly eras: {
+    readonly era: Era;
+    readonly before: Map<number, bigint>;
+    readonly effects: Effect[];
+  }[] = [];
+  readonly #durable = new Pages();
+  /** Values that a word has had since the begin of the era, the last one is visible. */
+  #values = new Map<number, bigint[]>();
+
+  constructor(readonly host: string) {
+    this.begin(0);
+  }
+
+  begin(at: Time): void {
+    this.eras.push({ era: { from: at, words: new Map() }, before: new Map(), effects: [] });
+    this.#values = new Map();
+  }
+
+  add(effect: Effect): void {
+    const { offset, bytes, write, at } = effect;
+    this.eras.at(-1)!.effects.push(effect);
+    write.from = Math.min(write.from, offset);
+    write.to = Math.max(write.to, offset + bytes.length);
+    write.visibleAt = Math.max(write.visibleAt, at);
+    for (const { word, value } of wordsOf(offset, bytes, (at) => this.#valuesOf(at).at(-1)!)) {
+      this.#valuesOf(word).push(value);
+    }
+  }
+
+  /** @returns those of the words that no effect explains. */
+  becomesDurable(offset: number, bytes: Uint8Array): { offset: number; bytes: Uint8Array }[] {
+    const found: { offset: number; bytes: Uint8Array }[] = [];
+    for (const { word, value } of wordsOf(offset, bytes, (at) => this.#durableAt(at))) {
+      if (this.#valuesOf(word).includes(value)) continue;
+      const from = Math.max(word, offset), to = Math.min(word + WORD_BYTES, offset + bytes.length);
+      found.push({ offset: from, bytes: bytes.subarray(from - offset, to - offset) });
+    }
+    // Known before the caller adds them: see `#valuesOf`.
+    for (const { offset: at } of found) this.#valuesOf(at - at % WORD_BYTES);
+    this.#durable.write(offset, bytes);
+    return found;
+  }
+
+  #valuesOf(word: number): bigint[] {
+    let values = this.#values.get(word);
+    if (values === undefined) {
+      const before = this.#durableAt(word);
+      this.eras.at(-1)!.before.set(word, before);
+      this.#values.set(word, values = [before]);
+    }
+    return values;
+  }
+
+  #durableAt(word: number): bigint {
+    return valueOf(this.#durable.read(word, word + WORD_BYTES));
+  }
+}
+
+/** The words of these bytes, with what they leave of each; `at` answers what it was. */
+function* wordsOf(
+  offset: number,
+  bytes: Uint8Array,
+  at: (word: number) => bigint,
+): Generator<{ readonly word: number; readonly value: bigint }> {
+  const { from, to } = wordsAround({ from: offset, to: offset + bytes.length });
+  for (let word = from; word < to; word += WORD_BYTES) {
+    const begin = Math.max(word, offset), end = Math.min(word + WORD_BYTES, offset + bytes.length);
+    const content = new Uint8Array(WORD_BYTES);
+    if (end - begin < WORD_BYTES) new DataView(content.buffer).setBigUint64(0, at(word), true);
+    content.set(bytes.subarray(begin - offset, end - offset), begin - word);
+    yield { word, value: valueOf(content) };
+  }
+}
+
+/** Eight bytes as a number. */
+export function valueOf(word: Uint8Array): bigint {
+  return new DataView(word.buffer, word.byteOffset, WORD_BYTES).getBigUint64(0, true);
+}
+
+/** Adds the versions of all words in the order of their begins. */
+function addVersions({ words }: Era, before: Before, effects: readonly Effect[]): void {
+  const inTurn = [...effects].sort((x, y) =>
+    x.write.beganAt - y.write.beganAt || x.write.order - y.write.order || x.at - y.at
+  );
+  for (const { at, write, offset, bytes } of inTurn) {
+    const valueAt = (word: number) => words.get(word)?.at(-1)?.value ?? before.get(word) ?? 0n;
+    for (const { word, value } of wordsOf(offset, bytes, valueAt)) {
+      let versions = words.get(word);
+      if (versions === undefined) {
+        words.set(word, versions = [{ value: before.get(word) ?? 0n, write: undefined, at: 0 }]);
+      }
+      // Bytes that are there already tell nothing.
+      if (versions.at(-1)!.value !== value) versions.push({ value, write, at });
+    }
+  }
+}
+
+/** A work request that was posted, with the numbers of its packets once its card begins with it. */
+interface Post {
+  readonly host: string;
+  readonly at: Time;
+  readonly order: number;
+  readonly qpn: number;
+  readonly wqe: number;
+  span: { readonly psn: number; readonly last: number } | undefined;
+  /** By the host that it writes to. */
+  readonly writes: Map<string, StrictWrite>;
+}
+
+const PSN_MASK = 0xff_ffff;
+
+/** Finds the work request of what a card writes, by its trace. */
+class Posts {
+  /** By connection and requester: begun work requests. */
+  readonly #begun = new Map<string, Post[]>();
+  /** By card and time: the packets that a responder works on. */
+  readonly #packets = new Map<string, { readonly key: string; readonly psn: number }[]>();
+  /** How many writes of a card at one time were looked for. */
+  readonly #taken = new Map<string, number>();
+
+  constructor({ plan }: RackRun, lines: readonly TraceLine[]) {
+    const trace = readTrace(lines, plan);
+    const posted = new Map<string, Post>();
+    for (const [order, line] of trace.lines.entries()) {
+      const { node, host, peer, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } =
+        line;
+      if (host === undefined) continue;
+      if (node === host) {
+        if (step !== "wqe" || qpn === undefined || wqe === undefined) continue;
+        const post = { host, at, order, qpn, wqe, span: undefined, writes: new Map() };
+        posted.set(`${host} ${qpn} ${wqe}`, post);
+      } else if (psn !== undefined && connection !== undefined) {
+        const key = `${connection} ${inbound ? peer : host}`;
+        if (inbound) pushAt(this.#packets, `${node} ${at}`, { key, psn });
+        const post = inbound ? undefined : posted.get(`${host} ${qpn} ${wqe}`);
+        if (post === undefined || post.span !== undefined) continue;
+        post.span = { psn, last: lastPsn ?? psn };
+        pushAt(this.#begun, key, post);
+      }
+    }
+  }
+
+  /** The write that these bytes of a card are of; one of its own where the trace does not tell. */
+  writeOf(
+    { at, offset, bytes }: BusWrite,
+    { host, rnic }: { readonly host: string; readonly rnic: string },
+  ): StrictWrite {
+    const moment = `${rnic} ${at}`;
+    const posts = new Set(
+      (this.#packets.get(moment) ?? []).flatMap(({ key, psn }) =>
+        this.#begun.get(key)?.findLast(({ span, at: begun }) =>
+          begun <= at && ((psn - span!.psn) & PSN_MASK) <= ((span!.last - span!.psn) & PSN_MASK)
+        ) ?? []
+      ),
+    );
+    const nth = this.#taken.get(moment) ?? 0;
+    this.#taken.set(moment, nth + 1);
+    const post = [...posts][Math.min(nth, posts.size - 1)];
+    const range = { from: offset, to: offset + bytes.length, visibleAt: at };
+    const known = post?.writes.get(host);
+    if (known !== undefined) return known;
+    const write: StrictWrite = {
+      ...range,
+      host,
+      initiator: post?.host ?? rnic,
+      beganAt: post?.at ?? at,
+      order: post?.order ?? offset,
+      request: post && { qpn: post.qpn, wqe: post.wqe },
+      by: "card",
+    };
+    post?.writes.set(host, write);
+    return write;
+  }
+}
+
+function pushAt<Item>(lists: Map<string, Item[]>, key: string, item: Item): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [item]);
+  else list.push(item);
+}
