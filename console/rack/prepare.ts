@@ -6,7 +6,7 @@ import {
   type PartitionPlan,
   partitionsOf,
 } from "../../fabric/rack/build/topology.ts";
-import { bundleProgram, probeProgram } from "./own/bundle.ts";
+import { type BundleOptions, bundleProgram, probeProgram } from "./own/bundle.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -43,6 +43,8 @@ export interface Prepared {
 
 export interface PrepareOptions extends VariantChoices {
   readonly packing: Packing;
+  /** Own programs stop at their first line, where a debugger has attached: see `RunOptions.inspect`. */
+  readonly stops?: boolean;
   /** The user has typed the choices, so an option that no program reads is an error. */
   readonly isTyped?: boolean;
   readonly seed?: number;
@@ -133,7 +135,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       partitions: partitionsOf(plan, options.packing),
       base,
       inputs: await findInputs(plan, { base, given: options.input }),
-      ...await findPrograms(variant, { base, bundled }),
+      ...await findPrograms(variant, { base, bundled, stops: options.stops }),
     });
   }
   return prepared;
@@ -326,13 +328,16 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
 /** @param from.bundled the texts of the variants before: each file is bundled once. */
 async function findPrograms(
   variant: ScenarioVariant,
-  { base, bundled }: { readonly base: string; readonly bundled: Map<string, Promise<OwnText>> },
+  { base, bundled, stops }: BundleOptions & {
+    readonly base: string;
+    readonly bundled: Map<string, Promise<OwnText>>;
+  },
 ): Promise<Pick<Prepared, "programs" | "hooked">> {
   const programs: Record<string, string> = {};
   const hooked = new Set<string>();
   for (const { run } of variant.programs) {
     if (!isOwnProgram(run)) continue;
-    if (!bundled.has(run)) bundled.set(run, findProgram(run, base));
+    if (!bundled.has(run)) bundled.set(run, findProgram(run, base, { stops }));
     const { text, isHooked } = await bundled.get(run)!;
     programs[run] = text;
     if (isHooked) hooked.add(run);
@@ -350,9 +355,13 @@ interface OwnText {
  * The module text of a user's program, which has been loaded once; its path begins in the
  * scenario's folder. @throws Refusal
  */
-export async function findProgram(run: string, base: string): Promise<OwnText> {
+export async function findProgram(
+  run: string,
+  base: string,
+  options: BundleOptions = {},
+): Promise<OwnText> {
   const path = await findProgramFile(run, base);
-  const text = await bundleProgram(path);
+  const text = await bundleProgram(path, options);
   const { isHooked } = await probeProgram(text, { path });
   return { text, isHooked };
 }

@@ -1,7 +1,7 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
 import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { ANY } from "../../fabric/bus/subjects.ts";
-import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
+import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
@@ -14,7 +14,7 @@ import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
-import { keepInputs, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
+import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
 import { programLog } from "./program_log.ts";
 import { stallText } from "./stall_text.ts";
@@ -40,6 +40,8 @@ export interface RunManner {
 interface VariantRunOptions extends RunManner {
   /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
+  /** The port at which the process of own programs waits for a debugger (`--pack all`). */
+  readonly inspect?: number;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
   /** A folder that is not there yet; default: a new one among the kept runs. */
@@ -69,7 +71,9 @@ export async function runScenario(
 ): Promise<RunReport> {
   const { faultsFile } = options;
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
-  const prepared = await prepare(scenario, { ...options.prepare, ...faults });
+  const stops = options.inspect !== undefined;
+  const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops });
+  if (stops) checkInspected(prepared, scenario);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], morePrograms = [] } = faults ?? {};
   const named = [...[...power, ...writebacks].map(({ node }) => node), ...morePrograms.map(onOf)];
@@ -79,6 +83,14 @@ export async function runScenario(
     throw new Refusal([{ file: faultsFile!, path: "", found: stranger, expected }]);
   }
   return await runAll(scenario, { ...options, prepared });
+}
+
+/** A debugger attaches to one process, in which there has to be something to look at. @throws Refusal */
+function checkInspected(prepared: readonly Prepared[], scenario: string): void {
+  const { programs } = onlyOne(prepared, scenario);
+  if (Object.keys(programs).length > 0) return;
+  const found = `${scenario}, which runs no program of your own`;
+  throw refusal("--inspect-brk", { found, expected: "a scenario with one: { program: ./my.ts }" });
 }
 
 function onOf({ on }: ProgramScenario): string {
@@ -164,6 +176,7 @@ export async function runVariants(
         check,
         observe,
         signal,
+        inspect: options.inspect,
         onProgress: (node, topic, value) => {
           log?.hear(node, topic, value);
           if (topic === "progress") show(shareOf(value));

@@ -63,6 +63,11 @@ export interface RunOptions {
   readonly delayMsMax?: number;
   /** In one process only: limit in wall ms. */
   readonly limitMs?: number;
+  /**
+   * With own programs and in one process only: the port at which it waits for a debugger. Programs that were
+   * prepared with `stops` stop at their first line then.
+   */
+  readonly inspect?: number | undefined;
   /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
@@ -195,10 +200,11 @@ async function simulateConfined(prepared: Prepared, options: RunOptions): Promis
   const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
   const runFilePath = await writeRunFile(runFile);
   const isChecked = check !== undefined;
-  const { limitMs, signal, onProgress } = options;
+  const { limitMs, signal, onProgress, inspect } = options;
   const { durable, ...simulated } = await askConfined<RunAnswer, RunProgress>({
     module: "console/rack/own/run_main.ts",
-    job: { runFilePath, isChecked, limitMs } satisfies RunJob,
+    job: { runFilePath, isChecked, limitMs, isInspected: inspect !== undefined } satisfies RunJob,
+    inspect,
     programs: Object.keys(prepared.programs),
     reads: "all",
     writes: DEVICE_WRITES,

@@ -1,6 +1,6 @@
 /**
  * A folder for a protocol of one's own, which works as it is: the protocol, its scenario, and what an
- * editor needs to know of this clone. The protocol is the shipped `my_protocol.ts`
+ * editor and a debugger need to know of this clone. The protocol is the shipped `my_protocol.ts`
  * under a name of its own.
  */
 import { basename, dirname, resolve } from "node:path";
@@ -17,6 +17,9 @@ export interface NewProtocol {
   readonly protocol: string;
   readonly scenario: string;
 }
+
+/** Where `rack run --inspect-brk` waits for a debugger, if no port is named: Deno's own choice. */
+export const INSPECTOR_PORT = 9229;
 
 const PROGRAM_ENDING = /\.ts$/;
 const STEM = /^[A-Za-z][A-Za-z0-9_]{0,39}$/;
@@ -96,6 +99,7 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
     "deno.json": json({ ...await editorConfig(), tasks: tasksOf(stem, rack) }),
     ".vscode/settings.json": json({ "deno.enable": true }),
     ".vscode/extensions.json": json({ recommendations: ["denoland.vscode-deno"] }),
+    ".vscode/launch.json": json(launchOf(stem, rack)),
     "README.md": readmeOf(stem),
   };
 }
@@ -163,6 +167,31 @@ function tasksOf(stem: string, rack: string): Record<string, string> {
   };
 }
 
+function launchOf(stem: string, rack: string): unknown {
+  const inspected = { type: "node", address: "127.0.0.1", cwd: "${workspaceFolder}" };
+  const args = ["run", `${stem}.yaml`, "--pack", "all", "--inspect-brk"];
+  return {
+    version: "0.2.0",
+    configurations: [
+      {
+        name: `rack run ${stem}.yaml`,
+        ...inspected,
+        request: "launch",
+        runtimeExecutable: rack,
+        runtimeArgs: args,
+        attachSimplePort: INSPECTOR_PORT,
+        console: "integratedTerminal",
+      },
+      {
+        name: "attach to rack run --pack all --inspect-brk",
+        ...inspected,
+        request: "attach",
+        port: INSPECTOR_PORT,
+      },
+    ],
+  };
+}
+
 function readmeOf(stem: string): string {
   const guide = toFileUrl(fromFileUrl(projectFile("scripts/scenarios/README.md"))).href;
   return `# ${stem}
@@ -172,6 +201,7 @@ A protocol for Rackmesh, [how to write one](${guide}).
 - \`${stem}.ts\` is the protocol: both sides, in one file. \`${stem}.yaml\` is the rack that it runs on.
 - \`rack check ${stem}.yaml\` checks types, and \`rack validate ${stem}.yaml\` all of it; \`rack run ${stem}.yaml --pack all\` runs it.
 - \`deno task test\` runs what \`${stem}_test.ts\` demands of it.
+- \`rack run ${stem}.yaml --pack all --inspect-brk\` stops in \`${stem}.ts\` for a debugger: in VS Code F5, or chrome://inspect.
 - \`rack explore ${stem}.yaml\` cuts the power at every instant, once the protocol says what must hold then.
 - \`deno.json\` has the place of the clone of Rackmesh; after it has moved, change the paths there.
 `;

@@ -1,7 +1,12 @@
 /** `rack run`: starts a rack, runs it to the end, reports, takes it down. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { v8Flags } from "../../console/base/v8_flags.ts";
+import { watchFiles } from "../../console/base/watch_files.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
 import { runSuites } from "../../console/reports/junit/suites.ts";
@@ -27,6 +32,8 @@ interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
   readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
+  readonly inspectBrk?: string | true;
+  readonly watch?: boolean;
 }
 
 export function addRun(program: Command): void {
@@ -35,6 +42,11 @@ export function addRun(program: Command): void {
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
+    .option(
+      "--inspect-brk [port]",
+      `with --pack all: stop in your own program for a debugger at this port (${INSPECTOR_PORT})`,
+    )
+    .option("--watch", "run again whenever the scenario or a program of your own changes")
     .addHelpText(
       "after",
       "\nExample:\n  rack run scripts/scenarios/persist_pair.yaml --input ./data.bin",
@@ -43,15 +55,17 @@ export function addRun(program: Command): void {
 }
 
 async function run(scenario: string, flags: RunFlags): Promise<void> {
+  if (flags.watch) return await runOnChanges(scenario, flags);
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
+  const inspect = inspectedPort(flags);
   const junit = await JunitFile.open(flags, `rack run ${scenario}`);
   const judged: JudgedVariant[] = [];
   await junit.of(checkTypesFirst(scenario, flags));
-  const progress = new Progress({ quiet });
+  const progress = new Progress({ quiet: quiet || inspect !== undefined });
   const running = runScenario(scenario, {
     ...manner,
-    ...given({ faultsFile, claims }),
+    ...given({ faultsFile, claims, inspect }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id, removed }) => {
@@ -79,4 +93,77 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     for (const text of runText(report, { paint: painted, isTraced })) print(text);
   }
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
+}
+
+/** The port for a debugger, where one is asked for. @throws Refusal */
+function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {
+  if (inspectBrk === undefined) return undefined;
+  if (pack !== "all") {
+    const found = `together with --pack ${pack}`;
+    throw refusal("--inspect-brk", { found, expected: "--pack all: one process, one debugger" });
+  }
+  const port = inspectBrk === true
+    ? INSPECTOR_PORT
+    : whole("--inspect-brk", inspectBrk, { least: 0, most: 65_535 });
+  try {
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+  } catch (cause) {
+    const why = (cause as Error).message;
+    const found = `${port}, at which nothing can listen (${why})`;
+    throw refusal("--inspect-brk", { found, expected: "a free port, or 0 for any", cause });
+  }
+  return port;
+}
+
+/** Runs the same command line again on each change, in a process of its own, until it is interrupted. */
+async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
+  // Refused once, not at each change.
+  mannerOf(flags);
+  const { filesOfScenario } = await import("../../console/rack/own/types/check_scenario.ts");
+  const signal = onInterrupt("ending the run");
+  const interrupted = new Promise<"interrupted">((resolve) =>
+    signal.addEventListener("abort", () => resolve("interrupted"))
+  );
+  const inputs = flags.input === undefined ? [] : [await Deno.realPath(flags.input)];
+  let known: readonly string[] = [];
+  while (!signal.aborted) {
+    const files = await filesOfScenario(scenario);
+    // While the scenario is wrong, a change of what it had before counts as well.
+    known = files.length > 1 ? files : [...new Set([...known, ...files])];
+    const watched = watchFiles([...known, ...inputs]);
+    const child = new Deno.Command(Deno.execPath(), {
+      args: sameCommand(Deno.args.filter((word) => word !== "--watch")),
+      stdin: "null",
+    }).spawn();
+    const isOver = await Promise.race([child.status, watched.changed, interrupted]);
+    if (typeof isOver === "string") end(child);
+    await child.status;
+    if (typeof isOver !== "string") {
+      say(`waits for a change of ${countOf(known.length + inputs.length, "file")}; Ctrl-C ends it`);
+    }
+    const changed = await Promise.race([watched.changed, interrupted]);
+    watched.close();
+    if (!signal.aborted) say(`${changed} has changed: running again`);
+  }
+}
+
+/** The arguments of `deno` that carry out a command line as this process does. */
+function sameCommand(words: readonly string[]): string[] {
+  return [
+    ...["run", "--quiet", "--no-prompt", "--no-check", "--cached-only"],
+    v8Flags("--min-semi-space-size=32", "--max-semi-space-size=32"),
+    ...["--config", fromFileUrl(projectFile("deno.json")), "--allow-all"],
+    fromFileUrl(projectFile("scripts/rack.ts")),
+    ...words,
+  ];
+}
+
+/** It takes its rack down. */
+function end(child: Deno.ChildProcess): void {
+  try {
+    child.kill("SIGTERM");
+  } catch (error) {
+    // It has ended meanwhile.
+    if (!(error instanceof TypeError)) throw error;
+  }
 }

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { CommandRig } from "../support/command.ts";
 
 let rig: CommandRig;
@@ -18,6 +19,10 @@ function textOf(file: string): Promise<string> {
   return Deno.readTextFile(`${rig.cache}/${file}`);
 }
 
+function isFile(path: string): boolean {
+  return Deno.statSync(path).isFile;
+}
+
 async function protocolIn(target: string): Promise<{ written: string[]; kept: string[] }> {
   const args = ["new", "--protocol", target, "--json"];
   return JSON.parse(await rig.must(args, { cwd: rig.cache }));
@@ -30,6 +35,17 @@ describe("rack new --protocol", () => {
     for (const file of ["ring_log.ts", "ring_log_test.ts", "ring_log.yaml", "deno.json"]) {
       assert.ok(written.includes(file), file);
     }
+    const { configurations } = JSON.parse(await textOf("ring_log/.vscode/launch.json"));
+    const [launch, attach] = configurations;
+    assert.ok(isFile(launch.runtimeExecutable), launch.runtimeExecutable);
+    assert.deepEqual(launch.runtimeArgs, [
+      "run",
+      "ring_log.yaml",
+      "--pack",
+      "all",
+      "--inspect-brk",
+    ]);
+    assert.deepEqual([launch.attachSimplePort, attach.port], [INSPECTOR_PORT, INSPECTOR_PORT]);
     const scenario = `${rig.cache}/ring_log/ring_log.yaml`;
     const report = JSON.parse(await rig.must(["run", scenario, "--pack", "all", "--json"]));
     assert.ok(report.checks.every(({ holds }: { holds: boolean }) => holds));

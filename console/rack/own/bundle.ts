@@ -21,12 +21,24 @@ interface BundleError {
 const ENTRY = "own-program";
 const MAP_MARK = "//# sourceMappingURL=data:application/json;base64,";
 
+/** Whether the first instance of a program stops a debugger; name of a variable of the module. */
+const IS_FIRST = "rackmeshIsFirst$";
+const STOP = `if (${IS_FIRST}) { ${IS_FIRST} = false; debugger; } `;
+
+export interface BundleOptions {
+  /** The first instance stops at the file's first line, where a debugger has attached. */
+  readonly stops?: boolean | undefined;
+}
+
 /**
  * The module text: its default export makes an instance of the program, `Instantiate` of
- * `own_programs.ts`. A source map in it names the user's files, for stacks.
+ * `own_programs.ts`. A source map in it names the user's files, for stacks and debuggers.
  * @throws Refusal where a file cannot be read or parsed, or imports what is not a file.
  */
-export async function bundleProgram(path: string): Promise<string> {
+export async function bundleProgram(
+  path: string,
+  { stops = false }: BundleOptions = {},
+): Promise<string> {
   // Loaded for own programs only.
   const { buildSync } = await import("esbuild");
   const contents = await readProgram(path);
@@ -34,7 +46,7 @@ export async function bundleProgram(path: string): Promise<string> {
     const { outputFiles } = buildSync({
       // As text: in the path of an entry, esbuild takes `?` and `#` for the beginning of a suffix.
       stdin: {
-        contents,
+        contents: stops ? stopping(contents) : contents,
         resolveDir: path.slice(0, path.lastIndexOf("/")) || "/",
         sourcefile: ENTRY,
         loader: path.endsWith(".js") ? "js" : "ts",
@@ -54,14 +66,14 @@ export async function bundleProgram(path: string): Promise<string> {
         "dynamic-import": false,
       },
       sourcemap: "inline",
-      sourcesContent: false,
+      sourcesContent: stops,
       charset: "utf8",
       absWorkingDir: "/",
       outfile: "/program.js",
       tsconfigRaw: "{}",
       logLevel: "silent",
     });
-    return moduleText(outputFiles[0]!.text, path);
+    return moduleText(outputFiles[0]!.text, { path, ...(stops && { contents }) });
   } catch (error) {
     const [first] = (error as { readonly errors?: readonly BundleError[] }).errors ?? [];
     if (first === undefined) throw error;
@@ -147,18 +159,36 @@ function absolute(file: string): string {
   return `/${file.replace(/^\/+/, "")}`;
 }
 
-/** Wraps the program into a function; all of it begins on the first line, so that the map holds. */
-function moduleText(bundled: string, path: string): string {
+/** On the first line, so that all others keep their numbers. */
+function stopping(contents: string): string {
+  const at = contents.startsWith("#!") ? contents.indexOf("\n") + 1 : 0;
+  return contents.slice(0, at) + STOP + contents.slice(at);
+}
+
+/**
+ * Wraps the program into a function; all of it begins on the first line, so that the map holds.
+ * @param entry.contents the user's file, where the map has the contents of files.
+ */
+function moduleText(
+  bundled: string,
+  { path, contents }: { readonly path: string; readonly contents?: string },
+): string {
   const at = bundled.lastIndexOf(MAP_MARK);
   const map = JSON.parse(
     new TextDecoder().decode(Uint8Array.fromBase64(bundled.slice(at + MAP_MARK.length).trim())),
-  ) as { sources: string[] };
+  ) as { sources: string[]; sourcesContent?: (string | null)[] };
   // They are relative to the root, and percent-encoded.
   const sources = map.sources.map((source) =>
     isEntry(source) ? toFileUrl(path).href : new URL(source, "file:///").href
   );
-  const encoded = new TextEncoder().encode(JSON.stringify({ ...map, sources })).toBase64();
+  const sourcesContent = contents === undefined ? undefined : map.sourcesContent
+    ?.map((text, i) => isEntry(map.sources[i]!) ? contents : text);
+  const shown = { ...map, sources, ...(sourcesContent && { sourcesContent }) };
+  const encoded = new TextEncoder().encode(JSON.stringify(shown)).toBase64();
   // The inner block lets the program declare what it may not use.
-  const head = `export default function instance(module, exports, { ${SHADOWED.join(", ")} }) {{`;
+  const isFirst = contents === undefined ? "" : `let ${IS_FIRST} = true;`;
+  const head = `${isFirst}export default function instance(module, exports, { ${
+    SHADOWED.join(", ")
+  } }) {{`;
   return `${head}${bundled.slice(0, at)}}}\n${MAP_MARK}${encoded}\n`;
 }

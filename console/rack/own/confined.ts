@@ -20,6 +20,8 @@ export interface Asked<Progress> {
   readonly writes?: readonly string[];
   /** Flags of a process that loads no own program itself; default: what `reads` and `writes` allow. */
   readonly flags?: readonly string[];
+  /** The port of loopback at which it waits for a debugger before it does anything; 0: any. */
+  readonly inspect?: number | undefined;
   /** The folder in which it runs. */
   readonly directory?: string;
   /** The directory of its run, by which it is found; default: the folder in which it runs. */
@@ -42,12 +44,17 @@ export async function askConfined<Answer, Progress = never>(
   { module, job, programs, onProgress, signal, stopped, flags, ...rights }: Asked<Progress>,
 ): Promise<Answer> {
   signal?.throwIfAborted();
-  const { directory, runDirectory = directory } = rights;
+  const { directory, runDirectory = directory, inspect } = rights;
   const who = programs.join(", ");
   // The last word says whose process it is.
   const words = runDirectory === undefined ? [] : [`${runDirectory}/run.json`];
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...flags ?? flagsOf(rights), fromFileUrl(projectFile(module)), ...words],
+    args: [
+      "run",
+      ...withInspector(flags ?? flagsOf(rights), inspect),
+      fromFileUrl(projectFile(module)),
+      ...words,
+    ],
     ...(directory !== undefined && { cwd: directory }),
     stdin: "piped",
     stdout: "piped",
@@ -95,6 +102,12 @@ export async function askConfined<Answer, Progress = never>(
     await ended;
     await input.abort().catch(() => {});
   }
+}
+
+/** Deno says where it listens, but not where it is to be quiet. */
+function withInspector(flags: readonly string[], port: number | undefined): readonly string[] {
+  if (port === undefined) return flags;
+  return [`--inspect-wait=127.0.0.1:${port}`, ...flags.filter((flag) => flag !== "--quiet")];
 }
 
 /** Asks a process to stop as soon as that is wanted, and ends it where it does not. */

@@ -2,6 +2,7 @@
  * A process that runs a rack with own programs (`--pack all`): it opens the run's files, gives up its
  * rights, and only then loads the programs. Its job comes from `run_variant.ts`.
  */
+import type { CreateNode } from "../../../fabric/partition/partition.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
 import { LOG_TOPIC } from "../../../nodes/host/cpu/log_text.ts";
@@ -16,6 +17,8 @@ export interface RunJob {
   /** Whether it is recorded for checkers. */
   readonly isChecked: boolean;
   readonly limitMs?: number | undefined;
+  /** A debugger may hold it up at any place, for any time. */
+  readonly isInspected: boolean;
 }
 
 /** A program's report of progress, or a line of its log: node, topic, value. */
@@ -26,7 +29,7 @@ export interface RunAnswer extends Simulated {
 }
 
 async function run(
-  { runFilePath, isChecked, limitMs }: RunJob,
+  { runFilePath, isChecked, limitMs, isInspected }: RunJob,
   { tell }: Asker<RunProgress>,
 ): Promise<RunAnswer> {
   const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
@@ -42,7 +45,8 @@ async function run(
       const loops = await watchLoops();
       await giveUpRights(directory);
       const own = await loadOwnPrograms(runFile);
-      return { own, replace: (create) => loops.steps(create, plan, own) };
+      const replace = (create: CreateNode) => isInspected ? create : loops.steps(create, plan, own);
+      return { own, replace };
     },
   });
   return { ...simulated, durable: log?.durable ?? [] };

@@ -1,7 +1,8 @@
 /** The types of the programs of a scenario, or of one program's file. */
+import { Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { isOwnProgram } from "../../../../fabric/rack/scenario/parse_scenario.ts";
 import { baseOf, findProgramFile, readScenario } from "../../prepare.ts";
-import { type CheckedTypes, type CheckOptions, checkTypes } from "./check_types.ts";
+import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./check_types.ts";
 
 const PROGRAM = /\.[jt]s$/;
 
@@ -18,6 +19,21 @@ export async function checkScenarioTypes(
     ? [await findProgramFile(scenario, Deno.cwd())]
     : await programsOf(scenario, more);
   return programs.length === 0 ? undefined : await checkTypes(programs, options);
+}
+
+/**
+ * The files of which a run consists: the scenario, its own programs with what they import, and their
+ * `deno.json`. Of a scenario that cannot be read, itself.
+ */
+export async function filesOfScenario(scenario: string): Promise<string[]> {
+  const folder = await Deno.realPath(scenario.replace(/[^/]*$/, "") || ".");
+  const file = `${folder}/${scenario.replace(/.*\//, "")}`;
+  try {
+    return [file, ...await ownFilesOf(await programsOf(scenario, []))];
+  } catch (error) {
+    if (error instanceof Refusal) return [file];
+    throw error;
+  }
 }
 
 async function programsOf(scenario: string, more: readonly string[]): Promise<string[]> {

@@ -57,6 +57,18 @@ export async function checkTypes(
   return { files, isKept };
 }
 
+/** The user's files that programs consist of, as far as they are there, and their `deno.json`. */
+export async function ownFilesOf(programs: readonly string[]): Promise<string[]> {
+  const files = new Set(programs);
+  for (const program of programs) {
+    const config = await configFor(program);
+    if (config.path !== undefined && isOwn(config.path)) files.add(config.path);
+    const { modules } = await graphOf([program], config, undefined);
+    for (const module of modules.filter(isOwn)) files.add(module);
+  }
+  return [...files];
+}
+
 /** What people call the file of a problem. */
 function called(problem: Problem): Problem {
   const here = `${Deno.cwd()}/`;

@@ -10,6 +10,8 @@ import { digestOf } from "./check_cache.ts";
 export interface EditorConfig {
   /** Two programs with the same id are seen alike. */
   readonly id: string;
+  /** The configuration's file, where there is one. */
+  readonly path: string | undefined;
   /** Flags of `deno check` and `deno info`. */
   readonly flags: readonly string[];
   /** Writes a configuration with this plugin and its only rule: its path. */
@@ -39,6 +41,7 @@ export async function configFor(program: string): Promise<EditorConfig> {
   if (textIfThere(mapPath) !== map) writeWhole(mapPath, map);
   return {
     id,
+    path,
     flags: [
       "--no-lock",
       "--no-remote",
