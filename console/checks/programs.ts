@@ -31,8 +31,11 @@ function failureOf(topic: string, value: unknown): string | undefined {
 
 /** Undefined for a program that serves: it goes on as long as its host has power. */
 function unfinishedText(left: UnfinishedProgram): string | undefined {
-  const { program, serves, waitsFor, since, at } = left;
-  if (serves) return undefined;
+  return left.serves ? undefined : `${left.program} has not ended: it ${waitText(left)}`;
+}
+
+/** `waits for a completion (waitCompletion) since 5 us, at mine.ts:41:12`. */
+export function waitText({ waitsFor, since, at }: UnfinishedProgram): string {
   const line = at === undefined ? "" : `, at ${at}`;
-  return `${program} has not ended: it waits for ${waitsFor} since ${formatTime(since)}${line}`;
+  return `waits for ${waitsFor} since ${formatTime(since)}${line}`;
 }

@@ -92,6 +92,7 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
   const rack = fromFileUrl(projectFile("scripts/rack"));
   return {
     [`${stem}.ts`]: await shipped(`${TEMPLATE}.ts`, stem),
+    [`${stem}_test.ts`]: testOf(stem),
     [`${stem}.yaml`]: (await shipped(`${TEMPLATE}.yaml`, stem))
       .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`)
       .replace(/^# .*: rack run .*$/m, `# The protocol on both hosts: rack run ${stem}.yaml`),
@@ -141,11 +142,28 @@ function isDoor(name: string): boolean {
   return /^rackmesh(\/|$)/.test(name);
 }
 
+/** A test in the author's own runner, by the door `rackmesh/testing`. */
+function testOf(stem: string): string {
+  return `/** What holds of the protocol: deno test --allow-run=deno */
+import { rack } from "rackmesh/testing";
+
+const scenario = new URL("${stem}.yaml", import.meta.url);
+
+Deno.test("leaves every record in the SCM of b", async () => {
+  const run = await rack(scenario, { set: { records: 3 } }).run();
+  const log = run.memory("b").region("log");
+  const records = Array.from({ length: 4 }, (_, i) => log[64 * i]);
+  if (records.join() !== "1,2,3,0") throw new Error(\`Found records \${records}\\n\${run.text}\`);
+});
+`;
+}
+
 function tasksOf(stem: string, rack: string): Record<string, string> {
   const command = `'${rack.replaceAll("'", "'\\''")}'`;
   return {
     check: `${command} check ${stem}.yaml`,
     run: `${command} run ${stem}.yaml --pack all`,
+    test: "deno test --allow-run=deno",
   };
 }
 
@@ -182,6 +200,7 @@ A protocol for Rackmesh, [how to write one](${guide}).
 
 - \`${stem}.ts\` is the protocol: both sides, in one file. \`${stem}.yaml\` is the rack that it runs on.
 - \`rack check ${stem}.yaml\` checks types, and \`rack validate ${stem}.yaml\` all of it; \`rack run ${stem}.yaml --pack all\` runs it.
+- \`deno task test\` runs what \`${stem}_test.ts\` demands of it.
 - \`rack run ${stem}.yaml --pack all --inspect-brk\` stops in \`${stem}.ts\` for a debugger: in VS Code F5, or chrome://inspect.
 - \`rack explore ${stem}.yaml\` cuts the power at every instant, once the protocol says what must hold then.
 - \`deno.json\` has the place of the clone of Rackmesh; after it has moved, change the paths there.

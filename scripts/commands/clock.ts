@@ -12,6 +12,7 @@ import {
 } from "../../fabric/trace/predicate.ts";
 import { STEP_WORDS } from "../../fabric/trace/step_words.ts";
 import { RackError } from "../../console/base/rack_error.ts";
+import { waitText } from "../../console/checks/programs.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
 import { refusedText } from "../../console/rack/refused.ts";
 import { findUp, type RackLink, withRack } from "../../console/rack/live/racks.ts";
@@ -23,7 +24,7 @@ import {
   step,
   until,
 } from "../../console/rack/live/virtual_time.ts";
-import { whyOf } from "../../console/rack/live/why.ts";
+import { waitingPrograms, whyOf } from "../../console/rack/live/why.ts";
 import type { Replay } from "../../console/replay/client.ts";
 import type { EventRow, ReplayTarget } from "../../console/replay/types.ts";
 import { whereStopped, whereText } from "../../console/replay/where.ts";
@@ -244,7 +245,13 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const { status: { driven: _, ...status }, refused, inexact } = await withRack(flags.run, whyOf);
+  const { status: { driven: _, ...status }, refused, inexact, programs } = await withRack(
+    flags.run,
+    async (link) => {
+      const why = await whyOf(link);
+      return { ...why, programs: await waitingPrograms(link, why.status) };
+    },
+  );
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));
   const document = {
@@ -252,6 +259,7 @@ async function why(flags: LiveFlags): Promise<void> {
     next: finite(next),
     limit: finite(limit),
     why: rows,
+    programs,
     refusals: refused,
     ...(inexact.length > 0 && { inexact }),
   };
@@ -260,6 +268,7 @@ async function why(flags: LiveFlags): Promise<void> {
     whyText(status),
     "",
     table,
+    ...programs.map((each) => `${each.host}: ${each.program} ${waitText(each)}`),
     ...refusedText(refused),
     ...inexact.map((why) => `This run cannot be replayed exactly: ${why}`),
   ].join("\n");

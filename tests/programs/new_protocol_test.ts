@@ -32,7 +32,7 @@ describe("rack new --protocol", () => {
   it("writes a folder whose protocol runs, with types that an editor finds", async () => {
     const { written, kept } = await protocolIn("ring_log");
     assert.deepEqual(kept, []);
-    for (const file of ["ring_log.ts", "ring_log.yaml", "deno.json", "README.md"]) {
+    for (const file of ["ring_log.ts", "ring_log_test.ts", "ring_log.yaml", "deno.json"]) {
       assert.ok(written.includes(file), file);
     }
     const { configurations } = JSON.parse(await textOf("ring_log/.vscode/launch.json"));
@@ -49,6 +49,13 @@ describe("rack new --protocol", () => {
     const scenario = `${rig.cache}/ring_log/ring_log.yaml`;
     const report = JSON.parse(await rig.must(["run", scenario, "--pack", "all", "--json"]));
     assert.ok(report.checks.every(({ holds }: { holds: boolean }) => holds));
+
+    const tested = await new Deno.Command(Deno.execPath(), {
+      args: ["test", "--quiet", "--no-prompt", "--cached-only", "--allow-run=deno"],
+      cwd: `${rig.cache}/ring_log`,
+      env: { NO_COLOR: "1", RACKMESH_CACHE: rig.cache, RACKMESH_NO_CHECK: "1" },
+    }).output();
+    assert.match(new TextDecoder().decode(tested.stdout), /^ok \| 1 passed \| 0 failed/m);
 
     const text = await textOf("ring_log/ring_log.ts");
     const bad = text.replace("sges:", "sgse:");
