@@ -1,6 +1,6 @@
 /**
- * A folder for a protocol of one's own, which works as it is: the protocol, its scenario, and what an
- * editor and a debugger need to know of this clone. The protocol is the shipped `my_protocol.ts`
+ * A folder for a protocol of one's own, which works as it is: the protocol, its scenario, a test,
+ * and what an editor and a debugger need to know of this clone. The protocol is the shipped `my_protocol.ts`
  * under a name of its own.
  */
 import { basename, dirname, resolve } from "node:path";
@@ -92,10 +92,10 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
   const rack = fromFileUrl(projectFile("scripts/rack"));
   return {
     [`${stem}.ts`]: await shipped(`${TEMPLATE}.ts`, stem),
-    [`${stem}_test.ts`]: testOf(stem),
     [`${stem}.yaml`]: (await shipped(`${TEMPLATE}.yaml`, stem))
       .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`)
       .replace(/^# .*: rack run .*$/m, `# The protocol on both hosts: rack run ${stem}.yaml`),
+    [`${stem}_test.ts`]: testOf(stem),
     "deno.json": json({ ...await editorConfig(), tasks: tasksOf(stem, rack) }),
     ".vscode/settings.json": json({ "deno.enable": true }),
     ".vscode/extensions.json": json({ recommendations: ["denoland.vscode-deno"] }),
@@ -115,47 +115,13 @@ async function shipped(path: string, stem: string): Promise<string> {
     .replaceAll("my-protocol", stem.replaceAll(/_+/g, "-").replace(/-$/, ""));
 }
 
-interface EditorConfig {
-  readonly imports: Readonly<Record<string, string>>;
-  readonly scopes?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-}
-
-/**
- * What `deno.json` says so that editors and `deno check` find the doors of this clone. What a door's
- * own modules import by name is said for the clone alone: the folder's own names stay free.
- */
-async function editorConfig(): Promise<EditorConfig> {
+/** The names by which editors and `deno check` find the doors of this clone, which import no package. */
+async function editorConfig(): Promise<{ readonly imports: Readonly<Record<string, string>> }> {
   const { imports } = JSON.parse(await Deno.readTextFile(projectFile("deno.json"))) as {
     readonly imports: Readonly<Record<string, string>>;
   };
-  const absolute = Object.entries(imports).map(([name, place]) =>
-    [name, place.startsWith("./") ? projectFile(place.slice(2)).href : place] as const
-  );
-  const doors = Object.fromEntries(absolute.filter(([name]) => isDoor(name)));
-  const others = Object.fromEntries(absolute.filter(([name]) => !isDoor(name)));
-  // The door of protocols imports nothing by name.
-  if (Object.keys(doors).length === 1) return { imports: doors };
-  return { imports: doors, scopes: { [projectFile("").href]: others } };
-}
-
-function isDoor(name: string): boolean {
-  return /^rackmesh(\/|$)/.test(name);
-}
-
-/** A test in the author's own runner, by the door `rackmesh/testing`. */
-function testOf(stem: string): string {
-  return `/** What holds of the protocol: deno test --allow-run=deno */
-import { rack } from "rackmesh/testing";
-
-const scenario = new URL("${stem}.yaml", import.meta.url);
-
-Deno.test("leaves every record in the SCM of b", async () => {
-  const run = await rack(scenario, { set: { records: 3 } }).run();
-  const log = run.memory("b").region("log");
-  const records = Array.from({ length: 4 }, (_, i) => log[64 * i]);
-  if (records.join() !== "1,2,3,0") throw new Error(\`Found records \${records}\\n\${run.text}\`);
-});
-`;
+  const doors = Object.entries(imports).filter(([name]) => /^rackmesh(\/|$)/.test(name));
+  return { imports: Object.fromEntries(doors.map(([name, at]) => [name, projectFile(at).href])) };
 }
 
 function tasksOf(stem: string, rack: string): Record<string, string> {
@@ -192,6 +158,23 @@ function launchOf(stem: string, rack: string): unknown {
   };
 }
 
+/** A test in the author's own runner, by the door `rackmesh/testing`. */
+function testOf(stem: string): string {
+  return `import { equal } from "node:assert/strict";
+import { rack } from "rackmesh/testing";
+
+const scenario = new URL("${stem}.yaml", import.meta.url);
+
+Deno.test("${stem}: every record that a has appended is in the SCM of b", async () => {
+  const run = await rack(scenario).run();
+  const { records } = run.results<{ readonly records: number }>("a")[0]!;
+  equal(records, 10);
+  const log = run.memory("b").region("log");
+  for (let i = 0; i < records; i++) equal(log[64 * i], i + 1);
+});
+`;
+}
+
 function readmeOf(stem: string): string {
   const guide = toFileUrl(fromFileUrl(projectFile("scripts/scenarios/README.md"))).href;
   return `# ${stem}
@@ -200,7 +183,7 @@ A protocol for Rackmesh, [how to write one](${guide}).
 
 - \`${stem}.ts\` is the protocol: both sides, in one file. \`${stem}.yaml\` is the rack that it runs on.
 - \`rack check ${stem}.yaml\` checks types, and \`rack validate ${stem}.yaml\` all of it; \`rack run ${stem}.yaml --pack all\` runs it.
-- \`deno task test\` runs what \`${stem}_test.ts\` demands of it.
+- \`deno task test\` runs \`${stem}_test.ts\`: runs with faults, memory, packets and verdicts.
 - \`rack run ${stem}.yaml --pack all --inspect-brk\` stops in \`${stem}.ts\` for a debugger: in VS Code F5, or chrome://inspect.
 - \`rack explore ${stem}.yaml\` cuts the power at every instant, once the protocol says what must hold then.
 - \`deno.json\` has the place of the clone of Rackmesh; after it has moved, change the paths there.
