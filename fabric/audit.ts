@@ -208,6 +208,40 @@ export type SharedRecord =
   | RegionLostRecord
   | LineStateRecord;
 
+export const OBJECT_TYPES = ["register", "counter", "map", "log", "queue"] as const;
+
+/**
+ * A program begins an operation of an abstract object that survives power failures: made before anything of it
+ * can have an effect. By these `rack explore` judges what `recover` answers under `objects`, without a check.
+ */
+export interface OperationRecord {
+  readonly kind: "operation";
+  /** The operation's number, unique in its program ({@link TimedRecord.by}). */
+  readonly id: number;
+  /** The host whose recovery answers for the object, and its name there. */
+  readonly on: string;
+  readonly object: string;
+  readonly type: typeof OBJECT_TYPES[number];
+  /** Before the first operation; else null, 0, {} or []. */
+  readonly initial?: unknown;
+  /** register: write, read; counter: add, read; map: put, remove, get; log: append, read; queue: enqueue, dequeue. */
+  readonly call: string;
+  /** Of a map. */
+  readonly key?: string;
+  /** Plain data. */
+  readonly value?: unknown;
+}
+
+/** The operation has ended, and its effect survives from now on. */
+export interface OperationEndRecord {
+  readonly kind: "operation-end";
+  readonly id: number;
+  /** Of a call that answers: what it has answered. */
+  readonly result?: unknown;
+  /** True: it may have had its effect or not. */
+  readonly failed?: true;
+}
+
 export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
 export type QueueRecord =
@@ -224,6 +258,8 @@ export type AuditRecord =
   | LogRecord
   | ObjectRecord
   | FreedRecord
+  | OperationRecord
+  | OperationEndRecord
   | SharedRecord;
 
 /** A record with its program and time; those of one node in the order in which they were made. */

@@ -185,7 +185,7 @@ export const exploreResult = z.object({
     continuations: z.number(),
     bounded: z.number(),
     exhaustive: z.boolean(),
-    judgedBy: z.array(z.enum(["promises", "check", "robustness"])),
+    judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness"])),
     writes: z.number(),
     promises: z.number(),
     wallMs: z.number(),

@@ -14,7 +14,7 @@ import { ladderAt } from "./ladder.ts";
 import { leftOf, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import type { Violation } from "./crash_sweep.ts";
 import { type AnnouncedWrite, placesOf } from "./places.ts";
-import { OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
+import { OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
@@ -73,9 +73,14 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
   // `rack run` does not ask for robustness.
   if (violation.checker === ROBUSTNESS) return false;
-  if (violation.checker !== OWN_CHECK) return violation.announced.length === 0;
+  if (!isOwn(violation)) return violation.announced.length === 0;
   const verdicts = judgeProtocols(endOf(recordOf(run, false), rack.own), rack.around);
   return verdicts.some(({ findings }) => findings.length > 0);
+}
+
+/** Whether the protocol itself says what has to hold. */
+function isOwn({ checker }: Violation): boolean {
+  return checker === OWN_CHECK || checker === OPERATIONS;
 }
 
 /** Lines of a `faults.jsonl` with which `rack run --faults` replays the counterexample. */
@@ -107,7 +112,7 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
   const wrong = unsoundness(run, options.claims === true);
   const same = wrong.find((each) => each.checker === checker);
   if (same !== undefined) return same;
-  if (checker !== OWN_CHECK && checker !== ROBUSTNESS) return undefined;
+  if (!isOwn(violation) && checker !== ROBUSTNESS) return undefined;
   const judge = new ProtocolJudge(rack, options, robustness);
   const noneOpen = { in: () => [] };
   const { breach } = judge.judge({

@@ -173,7 +173,8 @@ export class CrashSweep {
    */
   #notedAt(at: Time, when: "before" | "amid"): TimedRecord[] {
     return this.#own.filter(({ time, note }) =>
-      time < at || (time === at && when === "amid" && note.kind === "writes")
+      time < at ||
+      (time === at && when === "amid" && (note.kind === "writes" || note.kind === "operation"))
     );
   }
 

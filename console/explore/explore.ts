@@ -7,7 +7,7 @@ import { countOf } from "../checks/finding.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { hasHooks } from "../../nodes/host/own_programs.ts";
+import { hasHooks, type OwnProgram } from "../../nodes/host/own_programs.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
@@ -110,6 +110,10 @@ function record(rack: ExploredRack, options: ExploreOptions) {
       if (isOfWrites(step)) lines.push({ time, node, ...step });
     },
   });
+  // Operations that are noted say what has to hold, as a check does.
+  const isSaid = options.robust !== true &&
+    recording.notes.some(({ note }) => note.kind === "operation");
+  if (isSaid) return { recording, robustness: undefined };
   return { recording, robustness: new Robustness(new StrictHistory(recording, lines), judged) };
 }
 
@@ -152,11 +156,18 @@ function oraclesOf(
     subjects(record) > 0
   );
   const isChecked = Object.values(own).some((make) => make().check !== undefined);
+  const areNoted = recording.notes.some(({ note }) => note.kind === "operation") &&
+    Object.values(own).some((make) => isJudgedByOperations(make()));
   return [
     ...(arePromises ? ["promises" as const] : []),
     ...(isChecked ? ["check" as const] : []),
+    ...(areNoted ? ["operations" as const] : []),
     ...(robustness === undefined ? [] : ["robustness" as const]),
   ];
+}
+
+function isJudgedByOperations({ recover, check }: OwnProgram): boolean {
+  return recover !== undefined && check === undefined;
 }
 
 /** Why robustness says nothing of some words; undefined where it has judged all that were read. */

@@ -33,12 +33,12 @@ export interface ProtocolVerdict {
   readonly breach: Breach | undefined;
 }
 
-/** Name of the oracle that is the protocol's own file. */
-export const OWN_CHECK = "check";
+/** Names of the oracles that are the protocol's own file, and the operations that it notes. */
+export const OWN_CHECK = "check", OPERATIONS = "operations";
 
 /** What an oracle says of a way to find memory. */
 export interface Wrong {
-  readonly checker: typeof OWN_CHECK | typeof ROBUSTNESS;
+  readonly checker: typeof OWN_CHECK | typeof OPERATIONS | typeof ROBUSTNESS;
   readonly found: string;
   /** Robustness: the two writes. */
   readonly pair?: UnorderedPair;
@@ -136,8 +136,8 @@ export class ProtocolJudge {
     const own = this.#own;
     const { at, reports, notes } = crash;
     const verdicts = judgeProtocols({ plan, own, at, hosts, reports, notes }, around);
-    const found = verdicts.find(({ findings }) => findings.length > 0)?.findings.join("; ");
-    return found === undefined ? undefined : { checker: OWN_CHECK, found };
+    const wrong = verdicts.find(({ findings }) => findings.length > 0);
+    return wrong && { checker: wrong.by, found: wrong.findings.join("; ") };
   }
 
   /** What the recoveries that have just run may not have read. */

@@ -61,7 +61,7 @@ export interface ExploreProgress {
   readonly crashPoints: number;
 }
 
-export type Oracle = "promises" | "check" | "robustness";
+export type Oracle = "promises" | "check" | "operations" | "robustness";
 
 export interface Verdict {
   /**
@@ -83,7 +83,7 @@ export interface Verdict {
   readonly bounded: number;
   /** It is safe, and every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
-  /** What judged: of the rack `promises` (P-41), of protocols their `check` and `robustness`. */
+  /** What judged: of the rack `promises` (P-41), of protocols their `check`, noted `operations`, and `robustness`. */
   readonly judgedBy: readonly Oracle[];
   /** Writes that programs declared in the run without a power failure, and promises that they had. */
   readonly writes: number;

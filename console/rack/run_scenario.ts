@@ -61,7 +61,7 @@ export interface RunScenarioOptions extends VariantRunOptions {
   /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
   /** Called with each variant when it has been judged. */
-  readonly onJudged?: (one: Prepared, outcome: Outcome) => void;
+  readonly onJudged?: (variant: JudgedVariant & { readonly one: Prepared }) => void;
 }
 
 /** @throws Refusal before anything is started; RackError, BusError, NatsServerError. */
@@ -111,8 +111,9 @@ async function runAll(
     if (options.faultsFile === undefined) {
       await keepScenario(directory, { scenario, choices: options.prepare, variant });
     }
-    outcomes.push(await judge(one, run.outcomes[i]!, { claims, signal }));
-    options.onJudged?.(one, run.outcomes[i]!);
+    const judged = await judge(one, run.outcomes[i]!, { claims, signal });
+    outcomes.push(judged);
+    options.onJudged?.({ ...judged, one });
   }
   const { id, path, captures } = run;
   const wallMs = performance.now() - began;

@@ -187,6 +187,10 @@ function noteText(note: TimedRecord["note"]): string {
       return `object ${note.name} is ${note.state}`;
     case "freed":
       return `${note.length} B at 0x${note.at.toString(16)} are given back`;
+    case "operation":
+      return `operation ${note.id}: ${note.call} of ${note.type} ${note.object} on ${note.on}`;
+    case "operation-end":
+      return `operation ${note.id} has ${note.failed === true ? "failed" : "ended"}`;
     case "region":
       return `region ${note.region} of ${note.home}, ${note.bytes} B`;
     case "access":

@@ -18,6 +18,7 @@ import type {
 } from "../../nodes/host/recovery/protocol.ts";
 import { RecoveryBoot } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Life } from "../checks/lives.ts";
+import { type NotedObject, objectsIn, wrongWith } from "../checks/operations/operations.ts";
 import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
 import { askConfined } from "../rack/own/confined.ts";
@@ -28,6 +29,8 @@ import type { Prepared } from "../rack/prepare.ts";
 export interface ProtocolVerdict {
   /** The protocol, as the scenario names it. */
   readonly program: string;
+  /** Its own check, or the operations that it notes. */
+  readonly by: "check" | "operations";
   readonly findings: readonly string[];
   /** Whether a host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
@@ -135,10 +138,13 @@ export function judgeProtocols(
   const booted = new Map(names.map((name) => [name, bootOf(rack, { host: name, around })]));
   const cut = names.filter((name) => hosts.get(name)!.since === undefined);
   const sawCut = names.some((name) => hosts.get(name)!.since !== 0);
+  const objects = objectsIn(rack.notes, rack.at);
   return Object.entries(own).flatMap(([program, make]): ProtocolVerdict[] => {
     const failed = names.flatMap((name) => booted.get(name)!.failures.get(program) ?? []);
-    if (failed.length > 0) return [{ program, findings: failed, sawCut }];
-    const { check } = make();
+    if (failed.length > 0) return [{ program, by: "check", findings: failed, sawCut }];
+    const { check: own, recover } = make();
+    const isNoted = own === undefined && recover !== undefined && objects.length > 0;
+    const check = isNoted ? (view: CrashView) => wrongObjects(view, objects, program) : own;
     if (check === undefined) return [];
     const { at, reports, notes } = rack;
     const seen = names.map((name): [string, CrashedHost] => {
@@ -149,7 +155,7 @@ export function judgeProtocols(
     });
     const view = { cut, at, reports, notes, hosts: Object.fromEntries(seen) };
     const findings = around(`check of ${program}`, () => findingsOf(check, view));
-    return [{ program, findings, sawCut }];
+    return [{ program, by: isNoted ? "operations" : "check", findings, sawCut }];
   });
 }
 
@@ -209,6 +215,28 @@ function recover(
     }
   }
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
+}
+
+/** What is wrong with noted objects that a program's recoveries answer for: {@link objectsIn}. */
+function wrongObjects(
+  { cut, hosts }: CrashView,
+  objects: readonly NotedObject[],
+  program: string,
+): readonly string[] {
+  return objects.flatMap((noted) => {
+    const { on, object } = noted;
+    const { recovered } = hosts[on] ?? {};
+    // One that is back has recovered in the middle of the run, and gone on.
+    if (recovered === undefined || !cut.includes(on)) return [];
+    const answered = (recovered as { objects?: Record<string, unknown> } | null)?.objects;
+    if (answered === undefined || !Object.hasOwn(answered, object)) {
+      return [
+        `recover of ${program} on ${on} answers no state of ${object}, of which operations are noted: ` +
+        `expected { objects: { ${object}: … } }`,
+      ];
+    }
+    return wrongWith(noted, answered[object]) ?? [];
+  });
 }
 
 /** The answer of a check, or its exception, as a list. */

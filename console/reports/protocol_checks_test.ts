@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HistoryLog } from "../explore/history.ts";
-import type { Check, CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { Check, CrashView, Recover } from "../../nodes/host/recovery/protocol.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { imageOf, recordOf } from "../checks/record_testing.ts";
 import { endOf, findingsOf, judgeProtocols } from "./protocol_checks.ts";
 
@@ -84,7 +85,7 @@ describe("the rack at the end of a run, as a user's check sees it", () => {
   it("has a host without power, which recovers from what its SCM holds, and says since when", () => {
     const { view, verdicts } = seen([KILL]);
     assert.deepEqual(told(view!), { cut: ["b"], at: 400, survived: [true, false], recovered: 9 });
-    assert.deepEqual(verdicts, [{ program: "./mine.ts", findings: [], sawCut: true }]);
+    assert.deepEqual(verdicts, [{ program: "./mine.ts", by: "check", findings: [], sawCut: true }]);
   });
 
   it("has cut no host that is back, which has the answer of its last boot", () => {
@@ -102,6 +103,37 @@ describe("the rack at the end of a run, as a user's check sees it", () => {
       told(gone.view!),
       { cut: ["b"], at: 1000, survived: [true, false], recovered: 9 },
     );
+  });
+
+  it("is judged by noted operations without a check, of a host that has no power", () => {
+    const by = "b/0/./mine.ts#0", of = { on: "b", object: "kept", type: "counter" } as const;
+    const notes: TimedRecord[] = [
+      {
+        time: 100,
+        node: "b",
+        by,
+        note: { kind: "operation", id: 1, ...of, call: "add", value: 9 },
+      },
+      { time: 200, node: "b", by, note: { kind: "operation-end", id: 1 } },
+    ];
+    const judged = (kept: number, power: readonly FaultPlan[]) => {
+      const b = imageOf({ 0: Uint8Array.of(kept) });
+      // deno-lint-ignore require-yield -- it only looks
+      const recover: Recover = function* ({ cpu }) {
+        return { objects: { kept: cpu.load(cpu.scm.address, 1)[0] } };
+      };
+      const record = { ...recordOf({ plan: PLAN, reports: [], power, b }), notes };
+      return judgeProtocols(endOf(record, { "./mine.ts": () => ({ ...OWN, recover }) }));
+    };
+    assert.deepEqual(judged(9, [KILL]), [
+      { program: "./mine.ts", by: "operations", findings: [], sawCut: true },
+    ]);
+    assert.match(
+      judged(8, [KILL])[0]!.findings[0]!,
+      /^b recovers kept as 8: no order of its 1 ended/,
+    );
+    // What it has recovered at its boot says nothing of its operations since.
+    assert.deepEqual(judged(8, [KILL, BACK])[0]!.findings, []);
   });
 
   it("is whole at its end where nothing happened", () => {

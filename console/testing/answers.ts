@@ -7,9 +7,11 @@ import { describeFrame, formatAddress, type Naming } from "../../fabric/trace/de
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
+import { NO_CHECK } from "../base/no_check.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import { exploreScenario } from "../explore/explore_scenario.ts";
 import { exploredText } from "../explore/report.ts";
+import { checkScenarioTypes } from "../rack/own/types/check_scenario.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
@@ -27,24 +29,26 @@ import type {
   VariantAnswer,
 } from "./types.ts";
 
-/** @throws Refusal, RackError; the reason of `signal`. */
+/** @param how.onLog given what programs log, line by line. @throws Refusal, RackError; the reason of `signal`. */
 export async function runFor(
   { options }: CheckedQuestion & { readonly kind: "run" },
-  signal: AbortSignal,
+  { signal, onLog }: { readonly signal: AbortSignal; readonly onLog: (text: string) => void },
 ): Promise<RunAnswer> {
   const { path, folder } = await changedScenario(options);
   const variants: VariantAnswer[] = [], packets = new Map<string, Packet[]>();
   try {
+    await checkTypes(path, options);
     const report = await runScenario(path, {
       prepare: choicesOf(options),
       claims: options.claims,
       ...(options.capture && { pcap: true }),
       signal,
+      onLog,
       onRecorded(recorded) {
         if (!options.capture) return;
         for (const each of recorded) packets.set(each.directory, packetsOf(each));
       },
-      onJudged: (one, outcome) =>
+      onJudged: ({ one, outcome }) =>
         void variants.push(variantOf(one, outcome, packets.get(outcome.directory))),
     });
     return { kind: "run", report: plainReport(report), text: runText(report).join("\n"), variants };
@@ -59,13 +63,14 @@ export async function exploreFor(
   signal: AbortSignal,
 ): Promise<ExploreAnswer> {
   const { path, folder } = await changedScenario(options);
-  const { cut, choices, tear, cuts, from, until, limit, claims } = options;
+  const { cut, choices, tear, cuts, from, until, limit, claims, robust } = options;
   let isKept = false;
   try {
+    await checkTypes(path, options);
     const { explored } = await exploreScenario(path, {
       prepare: choicesOf(options),
       explore: {
-        ...{ choices, tear, cuts, claims },
+        ...{ choices, tear, cuts, claims, robust },
         ...(cut !== undefined && { cut: cut === "each" || cut === "all" ? cut : { host: cut } }),
         ...(from !== undefined && { from }),
         ...(until !== undefined && { until }),
@@ -87,6 +92,11 @@ export async function exploreFor(
   } finally {
     if (folder !== undefined && !isKept) await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** As the command does before it loads own programs. @throws Refusal with all that is wrong in them. */
+async function checkTypes(path: string, { check }: { readonly check: boolean }): Promise<void> {
+  if (check && !Deno.env.get(NO_CHECK)) await checkScenarioTypes(path);
 }
 
 /** What tests see of a report: the compiler holds the two types to each other. */

@@ -13,7 +13,7 @@ async function answerTo(line: string, signal: AbortSignal): Promise<Answer> {
   try {
     const question = readQuestion(JSON.parse(line));
     return question.kind === "run"
-      ? await runFor(question, signal)
+      ? await runFor(question, { signal, onLog: (text) => console.error(text) })
       : await exploreFor(question, signal);
   } catch (error) {
     return { kind: "failed", ...explain(error) };

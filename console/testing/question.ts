@@ -39,6 +39,7 @@ const common = {
   depth: whole(1, 256).optional(),
   input: z.string().optional(),
   claims: z.boolean().default(false),
+  check: z.boolean().default(true),
 };
 
 const MANY = Number.MAX_SAFE_INTEGER;
@@ -65,6 +66,7 @@ const question = z.discriminatedUnion("kind", [
       from: time.optional(),
       until: time.optional(),
       limit: whole(1, MANY).optional(),
+      robust: z.boolean().default(false),
     }),
   }),
 ]);

@@ -116,7 +116,14 @@ describe("a run that a test made", () => {
 
 describe("an exploration that a test made", () => {
   const explored = (verdict: Verdict): Explored => {
-    const counts = { instants: 1, crashPoints: 1, writes: 1, promises: 1, exhaustive: true };
+    const counts = {
+      instants: 1,
+      crashPoints: 1,
+      writes: 1,
+      promises: 1,
+      exhaustive: true,
+      judgedBy: ["check"],
+    };
     return {
       label: "log",
       verdict,

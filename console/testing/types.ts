@@ -31,6 +31,8 @@ export interface RackTestOptions {
   readonly input?: string | URL;
   /** Judge what methods claim as though it were promised. */
   readonly claims?: boolean;
+  /** False: the types of own programs are not checked first. */
+  readonly check?: boolean;
 }
 
 export interface RunTestOptions {
@@ -57,6 +59,8 @@ export interface ExploreTestOptions {
   readonly until?: string;
   /** Crash points after which the verdict is `partial`. */
   readonly limit?: number;
+  /** Judge what recoveries read by robustness also where a protocol has a check. */
+  readonly robust?: boolean;
   /** Ends the exploration; it then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
@@ -174,6 +178,8 @@ export interface Explored {
   readonly crashPoints: number;
   /** Whether every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
+  /** What judged: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads. */
+  readonly judgedBy: readonly string[];
   readonly writes: number;
   readonly promises: number;
   readonly counterexample: Counterexample | null;

@@ -9,10 +9,12 @@ import {
   type RoundReport,
   startCampaign,
 } from "../../console/chaos/campaign.ts";
-
+import { chaosSuites } from "../../console/reports/junit/suites.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJunitOption,
   addVariantOptions,
   type CheckFlags,
   checkTypesFirst,
@@ -23,7 +25,7 @@ import {
 } from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ChaosFlags extends VariantFlags, CheckFlags {
+interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags {
   readonly for: string;
   readonly rounds?: string;
   readonly from?: string;
@@ -33,7 +35,7 @@ interface ChaosFlags extends VariantFlags, CheckFlags {
 }
 
 export function addChaos(program: Command): void {
-  addCheckOption(addVariantOptions(program.command("chaos <scenario>")))
+  addJunitOption(addCheckOption(addVariantOptions(program.command("chaos <scenario>"))))
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
     .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
     .option("--rounds <n>", "at most so many rounds")
@@ -61,8 +63,10 @@ Example:
 async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
   const { rounds, pack, save, json } = flags;
-  await checkTypesFirst(scenario, flags);
-  const report = await startCampaign(scenario, {
+  const seen: RoundReport[] = [];
+  const junit = await JunitFile.open(flags, `rack chaos ${scenario}`);
+  await junit.of(checkTypesFirst(scenario, flags));
+  const report = await junit.of(startCampaign(scenario, {
     seed,
     forMs: wallTime("--for", flags.for),
     ...(rounds !== undefined &&
@@ -76,9 +80,11 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
       if (!json) say(`seed ${seed}, run ${id}`);
     },
     onRound: (round) => {
+      seen.push(round);
       if (!json) sayRound(round);
     },
-  });
+  }));
+  await junit.write(chaosSuites(report, seen));
   if (json) print(JSON.stringify(report));
   else printReport(report);
   if (report.broken > 0) Deno.exitCode = EXIT.failed;

@@ -4,10 +4,13 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
+import { exploreSuites } from "../../console/reports/junit/suites.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJunitOption,
   addVariantOptions,
   type CheckFlags,
   checkTypesFirst,
@@ -19,7 +22,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface ExploreFlags extends VariantFlags, CheckFlags {
+interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags {
   readonly json?: boolean;
   readonly cut?: string;
   readonly choices?: string;
@@ -35,7 +38,7 @@ interface ExploreFlags extends VariantFlags, CheckFlags {
 }
 
 export function addExplore(program: Command): void {
-  addCheckOption(addVariantOptions(program.command("explore [scenario]")))
+  addJunitOption(addCheckOption(addVariantOptions(program.command("explore [scenario]"))))
     .description("cut the power at every instant, and see whether every promise is kept")
     .option(
       "--cut <host>",
@@ -104,12 +107,15 @@ async function run(
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
   const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
-  await checkTypesFirst(scenario, flags);
-  const explored = await exploreScenario(scenario, {
+  const junit = await JunitFile.open(flags, `rack explore ${scenario}`);
+  await junit.of(checkTypesFirst(scenario, flags));
+  const exploring = exploreScenario(scenario, {
     prepare,
     explore: { ...explore, stopped: stop.isWanted },
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
+  const explored = await junit.of(exploring);
+  await junit.write(exploreSuites(explored));
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
   const unchecked = explored.explored.filter(({ verdict }) => verdict.verdict === "unchecked")

@@ -5,6 +5,7 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 import { say } from "./output.ts";
@@ -185,9 +186,6 @@ export interface CheckFlags {
   readonly check?: boolean;
 }
 
-/** In the environment: for machines on which types are checked elsewhere. */
-const SKIPS = "RACKMESH_NO_CHECK";
-
 export function addCheckOption(command: Command): Command {
   return command.option("--no-check", "do not check the types of your own programs first");
 }
@@ -201,7 +199,7 @@ export async function checkTypesFirst(
   { check = true, json = false }: CheckFlags & { readonly json?: boolean | undefined },
   more?: readonly string[],
 ): Promise<void> {
-  if (check && !Deno.env.get(SKIPS)) await typesOf(scenario, { json, ...(more && { more }) });
+  if (check && !Deno.env.get(NO_CHECK)) await typesOf(scenario, { json, ...(more && { more }) });
 }
 
 /** @returns undefined where there is no program of one's own. @throws Refusal */
@@ -217,4 +215,8 @@ export async function typesOf(
       if (!json) say("checking types");
     },
   });
+}
+
+export function addJunitOption(command: Command): Command {
+  return command.option("--junit <file>", "write the verdicts as JUnit XML, for a CI");
 }

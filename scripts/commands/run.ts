@@ -9,11 +9,15 @@ import { v8Flags } from "../../console/base/v8_flags.ts";
 import { watchFiles } from "../../console/base/watch_files.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
+import { runSuites } from "../../console/reports/junit/suites.ts";
+import type { JudgedVariant } from "../../console/reports/run_checks.ts";
 import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJunitOption,
   addRackOptions,
   type CheckFlags,
   checkTypesFirst,
@@ -24,7 +28,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends RackFlags, CheckFlags {
+interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
   readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
@@ -33,7 +37,7 @@ interface RunFlags extends RackFlags, CheckFlags {
 }
 
 export function addRun(program: Command): void {
-  addCheckOption(addRackOptions(program.command("run <scenario>")))
+  addJunitOption(addCheckOption(addRackOptions(program.command("run <scenario>"))))
     .description("bring the rack up, run the scenario to its end, report, take it down")
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
@@ -55,9 +59,11 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
   const inspect = inspectedPort(flags);
-  await checkTypesFirst(scenario, flags);
+  const junit = await JunitFile.open(flags, `rack run ${scenario}`);
+  const judged: JudgedVariant[] = [];
+  await junit.of(checkTypesFirst(scenario, flags));
   const progress = new Progress({ quiet: quiet || inspect !== undefined });
-  const report = await runScenario(scenario, {
+  const running = runScenario(scenario, {
     ...manner,
     ...given({ faultsFile, claims, inspect }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
@@ -77,7 +83,10 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
       say(text);
     },
     onCapturing: () => void onInterrupt("leaving the captures"),
+    onJudged: (variant) => void judged.push(variant),
   }).finally(() => progress.clear());
+  const report = await junit.of(running);
+  await junit.write(runSuites(report, judged));
   if (quiet) print(JSON.stringify(report, plainly));
   else {
     const isTraced = flags.trace === true;

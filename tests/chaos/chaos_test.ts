@@ -146,7 +146,8 @@ describe("rack chaos", () => {
   it("finds a promise that is not kept, and prints the command that shows it", async () => {
     const scenario = await liarScenario(rig);
     const chaos = ["chaos", scenario, "--rounds", "1", "--seed", "3", "--json"];
-    const ended = await rig.run(chaos, { withinMs: WITHIN_MS });
+    const junit = `${rig.cache}/chaos.xml`;
+    const ended = await rig.run([...chaos, "--junit", junit], { withinMs: WITHIN_MS });
     assert.equal(ended.code, 1, ended.stderr);
     const report: CampaignReport = JSON.parse(ended.stdout);
     const [failure] = report.failures;
@@ -157,6 +158,9 @@ describe("rack chaos", () => {
     assert.deepEqual([failure.replay, failure.replayShows], ["same", true]);
     assert.deepEqual(JSON.parse(Deno.readTextFileSync(`${report.directory}/chaos.json`)), report);
     assert.ok(failure.directory !== null && Deno.statSync(failure.directory).isDirectory);
+    const document = await Deno.readTextFile(junit);
+    assert.match(document, /<testsuites name="rack chaos .*" tests="1" failures="1" errors="0"/);
+    assert.match(document, /name="round 0".*>\n *<failure type="survives-what-was-reported"/);
     const [, ...args] = failure.command.split(" ");
     const again = await rig.run([...args, "--json"]);
     assert.equal(JSON.parse(again.stdout).digest, failure.digest);

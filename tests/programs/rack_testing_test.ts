@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { rack, RackFailure } from "../../console/testing.ts";
+import { NO_CHECK } from "../../console/base/no_check.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { eventually } from "../support/eventually.ts";
 import { CommandRig } from "../support/command.ts";
@@ -35,17 +36,23 @@ function commandLineOf(pid: string): string {
 
 describe("rackmesh/testing", () => {
   let rig: CommandRig;
-  let before: string | undefined;
+  const before = new Map<string, string | undefined>();
+
+  /** For the processes that this one starts; undefined: nothing. */
+  function setEnv(name: string, value: string | undefined): void {
+    if (!before.has(name)) before.set(name, Deno.env.get(name));
+    if (value === undefined) Deno.env.delete(name);
+    else Deno.env.set(name, value);
+  }
 
   beforeAll(async () => {
     rig = await CommandRig.open();
-    before = Deno.env.get("RACKMESH_CACHE");
-    Deno.env.set("RACKMESH_CACHE", rig.cache);
+    setEnv("RACKMESH_CACHE", rig.cache);
+    setEnv(NO_CHECK, "1");
   });
 
   afterAll(async () => {
-    if (before === undefined) Deno.env.delete("RACKMESH_CACHE");
-    else Deno.env.set("RACKMESH_CACHE", before);
+    for (const [name, value] of before) setEnv(name, value);
     await rig.close();
   });
 
@@ -122,10 +129,19 @@ describe("rackmesh/testing", () => {
     assert.ok(found!.crashPoints > 0);
   });
 
-  it("refuses what is no option in the words of the test", async () => {
-    const { message, code } = await failureOf(rack(MY_PROTOCOL, { set: { recordz: 3 } }).run());
-    assert.equal(code, 64);
-    assert.equal(message, "set recordz is no word of this scenario: expected records");
+  it("refuses what is wrong, types of own programs too, in the command's words", async () => {
+    const wrong =
+      'export default function* ({ cpu }: import("rackmesh").ProgramContext) { cpu.slep(1); }';
+    await rig.file("wrong.ts", wrong);
+    const scenario = await rig.file(
+      "wrong.yaml",
+      "name: wrong\nhosts: { a: {} }\nprograms: [{ on: a, program: ./wrong.ts }]\n",
+    );
+    setEnv(NO_CHECK, undefined);
+    const { message, code } = await failureOf(rack(scenario).run());
+    setEnv(NO_CHECK, "1");
+    assert.equal(code, 64, message);
+    assert.match(message, /wrong\.ts:1: found .*slep.*\(TS2551\)/);
   });
 
   it("works in a folder of its own, with types, and no right but to run deno", async () => {

@@ -1,0 +1,105 @@
+/** What operations do to objects: the sequential specification of each type that a program may note. */
+import type { OperationRecord } from "../../../fabric/audit.ts";
+
+/** Plain data: of a register its value, of a counter a number, of a map an object, of log and queue an array. */
+export type State = unknown;
+
+interface Call extends Pick<OperationRecord, "key" | "value"> {
+  /** Whether the operation has ended with a result, and the result. */
+  readonly result: unknown;
+}
+
+/** @returns the state after it; undefined where the operation's result does not fit. */
+type Step = (state: State, call: Call) => State | undefined;
+
+interface ObjectType {
+  readonly initial: State;
+  readonly calls: Readonly<Record<string, Step>>;
+}
+
+/** A call that answers `answer` and changes nothing. */
+function reading(answer: (state: State, call: Call) => unknown): Step {
+  return (state, call) => isResult(call, answer(state, call)) ? state : undefined;
+}
+
+/** Whether the operation's result is this one, or unknown. */
+function isResult({ result }: Call, answer: unknown): boolean {
+  return result === undefined || keyOf(result) === keyOf(answer);
+}
+
+const TYPES: Readonly<Record<OperationRecord["type"], ObjectType>> = {
+  register: {
+    initial: null,
+    calls: { write: (_, { value }) => value, read: reading((state) => state) },
+  },
+  counter: {
+    initial: 0,
+    calls: {
+      add: (state, { value = 1 }) => (state as number) + (value as number),
+      read: reading((state) => state),
+    },
+  },
+  map: {
+    initial: {},
+    calls: {
+      put: (state, { key = "", value }) => ({ ...state as object, [key]: value }),
+      remove: (state, { key = "" }) => {
+        const { [key]: _, ...rest } = state as Record<string, unknown>;
+        return rest;
+      },
+      get: reading((state, { key = "" }) => (state as Record<string, unknown>)[key] ?? null),
+    },
+  },
+  log: {
+    initial: [],
+    calls: {
+      append: (state, { value }) => [...state as unknown[], value],
+      read: reading((state) => state),
+    },
+  },
+  queue: {
+    initial: [],
+    calls: {
+      enqueue: (state, { value }) => [...state as unknown[], value],
+      dequeue: (state, call) => {
+        const [head = null, ...rest] = state as unknown[];
+        return isResult(call, head) ? rest : undefined;
+      },
+    },
+  },
+};
+
+/** The state of an object before its first operation. @throws Error where there is no such type. */
+export function initialOf({ type, initial }: OperationRecord): State {
+  return initial ?? typeOf(type).initial;
+}
+
+/** The state after an operation; undefined where its result does not fit. @throws Error: no such call. */
+export function after(
+  state: State,
+  { type, call, key, value }: OperationRecord,
+  { result }: Pick<Call, "result">,
+): State | undefined {
+  const { calls } = typeOf(type);
+  const step = Object.hasOwn(calls, call) ? calls[call] : undefined;
+  if (step === undefined) {
+    throw new Error(
+      `A ${type} has no operation "${call}": expected ${Object.keys(calls).join(", ")}`,
+    );
+  }
+  return step(state, { ...(key !== undefined && { key }), value, result });
+}
+
+function typeOf(type: OperationRecord["type"]): ObjectType {
+  if (Object.hasOwn(TYPES, type)) return TYPES[type];
+  const expected = Object.keys(TYPES).join(", ");
+  throw new Error(`An operation is noted of an object of type "${type}": expected ${expected}`);
+}
+
+/** The same text for the same data, whatever the order of its keys. */
+export function keyOf(data: unknown): string {
+  return JSON.stringify(data, (_, value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    return Object.fromEntries(Object.entries(value).sort(([x], [y]) => x < y ? -1 : 1));
+  }) ?? "null";
+}

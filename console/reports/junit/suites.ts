@@ -1,0 +1,123 @@
+/** The verdicts of a run, an exploration and a campaign as suites of cases. */
+import { formatTime } from "../../../fabric/base/time.ts";
+import type { RoundReport } from "../../chaos/campaign.ts";
+import { type Explored, exploredText } from "../../explore/report.ts";
+import type { JunitCase, JunitProblem, JunitSuite } from "./xml.ts";
+import type { RunReport } from "../method_report.ts";
+import { checksOf, type JudgedVariant } from "../run_checks.ts";
+
+type Check = RunReport["checks"][number];
+
+/** A suite for each variant of a run, with a case for each check. */
+export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): JunitSuite[] {
+  const { scenario: classname, seed, directory } = report;
+  const suites = judged.map((variant): JunitSuite => {
+    const { one: { label }, outcome: { digest, virtualPs, wallMs } } = variant;
+    return {
+      name: label,
+      classname,
+      wallMs,
+      properties: { seed: `${seed}`, digest, "virtual time": formatTime(virtualPs), directory },
+      cases: checksOf([variant]).map(caseOfCheck),
+    };
+  });
+  // What a scenario expects of its checks holds of all variants together.
+  const failed = new Set(
+    suites.flatMap(({ cases }) => cases.flatMap(({ name, problem }) => problem ? [name] : [])),
+  );
+  const others = report.checks.filter(({ name, holds }) => !holds && !failed.has(name));
+  if (others.length === 0) return suites;
+  return [...suites, { name: "all variants", classname, cases: others.map(caseOfCheck) }];
+}
+
+function caseOfCheck({ name, promise, looked, holds, detail }: Check): JunitCase {
+  if (holds) return { name, output: [promise, ...looked].join("\n") };
+  const text = `${promise}\n${detail}`;
+  return { name, problem: { kind: "failure", type: name, message: detail, text } };
+}
+
+/** What is a case of each variant that is explored. */
+const EXPLORED = "power-failure-at-every-instant";
+
+/**
+ * A suite for each variant that was explored, with one case: the verdict.
+ * @param isWhole whether no variant is missing.
+ */
+export function exploreSuites(
+  { scenario: classname, seed, explored, isWhole }: {
+    readonly scenario: string;
+    readonly seed: number;
+    readonly explored: readonly Explored[];
+    readonly isWhole: boolean;
+  },
+): JunitSuite[] {
+  const suites = explored.map((each): JunitSuite => {
+    const { label, verdict: { wallMs } } = each;
+    const output = exploredText([each]);
+    const problem = problemOfVerdict(each, output);
+    return {
+      name: label,
+      classname,
+      properties: { seed: `${seed}` },
+      cases: [{ name: EXPLORED, wallMs, ...(problem ? { problem } : { output }) }],
+    };
+  });
+  if (isWhole && suites.length > 0) return suites;
+  const message = "it was stopped before all variants were explored";
+  const problem: JunitProblem = { kind: "error", type: "partial", message };
+  return [...suites, { name: "other variants", classname, cases: [{ name: EXPLORED, problem }] }];
+}
+
+/** What is neither kept nor broken could not be told: an error, as a case that is skipped passes for good. */
+function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProblem | undefined {
+  const { verdict, why = "", counterexample } = found;
+  switch (verdict) {
+    case "safe":
+      return undefined;
+    case "unsafe": {
+      const { hosts, atPs, checker, found } = counterexample!;
+      const cut = `the power of ${hosts.join(", ")} fails at ${formatTime(atPs)}`;
+      return { kind: "failure", type: verdict, message: `${cut}: ${checker}: ${found}`, text };
+    }
+    case "failed":
+      return { kind: "failure", type: verdict, message: why, text };
+    case "partial":
+      return { kind: "error", type: verdict, message: `not all: ${why}`, text };
+    case "unchecked":
+      return { kind: "error", type: verdict, message: why || "nothing was promised", text };
+  }
+}
+
+/** A suite for a campaign, with a case for each of its rounds. */
+export function chaosSuites(
+  { scenario, seed }: { readonly scenario: string; readonly seed: number },
+  rounds: readonly RoundReport[],
+): JunitSuite[] {
+  const none = { kind: "error", type: "untold", message: "no round was begun" } as const;
+  return [{
+    name: scenario,
+    classname: scenario,
+    properties: { seed: `${seed}` },
+    cases: rounds.length === 0
+      ? [{ name: "rounds", problem: none }]
+      : rounds.map((round) => caseOfRound(round)),
+  }];
+}
+
+function caseOfRound(
+  { round, what, outcome, findings, untold, command, blows, wallMs }: RoundReport,
+): JunitCase {
+  const name = `round ${round}`;
+  const output = [what, ...blows.map((blow) => blow.what), command].join("\n");
+  if (outcome === "held") return { name, wallMs, output };
+  const texts = findings.map(({ check, text }) => `${check}: ${text}`);
+  const problem: JunitProblem = outcome === "broken"
+    ? {
+      kind: "failure",
+      type: findings[0]?.check ?? outcome,
+      message: texts[0] ?? "it did not hold",
+      text: texts.join("\n"),
+    }
+    : { kind: "error", type: outcome, message: untold ?? "no result" };
+  return { name, wallMs, output, problem };
+}
