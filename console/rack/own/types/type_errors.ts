@@ -167,12 +167,18 @@ function fieldsOf(type: string): string[] {
 
 const DOOR = "nodes/protocol.ts";
 
-/** The names that the door exports. */
+/** The names that the door exports, those of files that it exports as a whole among them. */
 function door(): string[] {
   const text = textIfThere(fromFileUrl(projectFile(DOOR))) ?? "";
-  return [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)]
+  const listed = [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)]
     .flatMap(([, names]) => names!.split(",")).map((name) => name.replace(/\btype\b/, "").trim())
     .filter((name) => name !== "");
+  const whole = [...text.matchAll(/^export \* from "(.*)"/gm)].flatMap(([, path]) => {
+    const exported = textIfThere(fromFileUrl(new URL(path!, projectFile(DOOR)))) ?? "";
+    return [...exported.matchAll(/^export (?:const|function\*?|type|interface|class) (\w+)/gm)]
+      .map(([, name]) => name!);
+  });
+  return [...listed, ...whole];
 }
 
 /** The files of which the door exports something. */
