@@ -30,6 +30,7 @@ type Any = any;
 type Case = readonly [args: (things: Things) => readonly unknown[], text: string];
 
 const KEY = "a key, a whole number from 0 to 4294967295";
+const ELEMENT_BYTES = "a length in bytes, a whole number from 0 to 4294967295";
 const BYTES = "a length in bytes, a whole number from 0 to 9007199254740991";
 const SIZE = "a length in bytes, a whole number from 1 to 9007199254740991";
 const OFFSET = "an offset in bytes, a whole number from 0 to 9007199254740991";
@@ -313,7 +314,12 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   [
     "postSend",
     post(({ mr }) => ({ sges: [{ address: mr.address, length: -8, lkey: mr.lkey }] })),
-    `requests.sges[0].length is -8: expected ${BYTES}`,
+    `requests.sges[0].length is -8: expected ${ELEMENT_BYTES}`,
+  ],
+  [
+    "postRecv",
+    ({ qp, mr }) => [qp, { sges: [{ address: mr.address, length: 2 ** 32 + 64, lkey: mr.lkey }] }],
+    `requests.sges[0].length is 4294967360: expected ${ELEMENT_BYTES}`,
   ],
   [
     "postSend",

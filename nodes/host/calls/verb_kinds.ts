@@ -138,7 +138,11 @@ export const buffer = made("a buffer", "cpu.allocate or cpu.scm", ["address", "l
 export const core = made("a core", "the program's context", ["load", "store", "program"]);
 
 export const wrId = whole("a work request's id", 0, Number.MAX_SAFE_INTEGER);
-const sge = shape<Sge>("an element (sge)", { address, length, lkey: key });
+const sge = shape<Sge>("an element (sge)", {
+  address,
+  length: whole("a length in bytes", 0, 0xffff_ffff),
+  lkey: key,
+});
 const sges = listOf(sge, "elements (sge)");
 /** One of them, or a list. */
 function oneOrMany(each: Kind, name: string): Kind {

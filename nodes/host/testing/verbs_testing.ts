@@ -240,6 +240,7 @@ export class VerbsRig implements Cpu {
           rqQueue: this.#numbers++,
         };
       }
+      case "allocate-null-mr":
       case "register-mr": {
         const key = this.#numbers++ << 8;
         return { status: "ok", op: "register-mr", lkey: key, rkey: key };

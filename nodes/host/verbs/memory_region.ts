@@ -177,6 +177,9 @@ export function* regMr(
   return mr;
 }
 
+/** Length of a null region: all addresses. No memory is that long. */
+export const NULL_MR_BYTES = Number.MAX_SAFE_INTEGER;
+
 /**
  * ibv_alloc_null_mr: a region without memory, for SGEs whose bytes are of no interest. What is written to it is
  * discarded and what is read from it is 0, without the bus; every address is in it. Only its lkey is valid:
@@ -191,7 +194,7 @@ export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
   if (failed(reply)) return reply;
   pd.uses.count++;
   const { lkey } = reply;
-  const length = Number.MAX_SAFE_INTEGER;
+  const length = NULL_MR_BYTES;
   const access = ACCESS.localWrite;
   const mr: Mr = { pd, address: 0, length, lkey, rkey: 0, access, uses: { alive: true } };
   device.state.regions.set(lkey, mr);

@@ -357,6 +357,8 @@ export interface PostedSend {
   readonly remote: SendWqe["remote"] | undefined;
   /** Without those of inline data. */
   readonly sges: readonly Sge[];
+  /** Of the payload, inline or not. */
+  readonly bytes: number;
 }
 
 export interface SendRing extends Ring {

@@ -97,6 +97,11 @@ describe("shared receive queue", () => {
     equal(errnoOf(rig.run(createSrq(pd, { maxWr: 1, maxSge: 31 }))), "EINVAL");
     const three = [sge(mr), sge(mr), sge(mr)];
     equal(errnoOf(rig.run(postSrqRecv(srq, { sges: three }))), "EINVAL");
+    const { free, write } = srq.ring, slots = free.length;
+    const long = sge(mr, 0, 2 ** 32 + 64);
+    const refused = rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8), long] }));
+    equal(refused?.reason, "Element 1 has 4294967360 B: 2^31 are the most");
+    same([refused?.errno, free.length, srq.ring.write], ["EINVAL", slots, write]);
     equal(errnoOf(rig.run(destroySrq(srq))), "EBUSY");
     must(rig.run(destroyQp(shared)));
     equal(rig.run(destroySrq(srq)), undefined);

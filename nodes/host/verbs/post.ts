@@ -16,9 +16,18 @@ import {
 } from "../../../fabric/wire/host_bus/wqe.ts";
 import { verbError } from "./device.ts";
 import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
+import { NULL_MR_BYTES } from "./memory_region.ts";
 import { bindOperands, incRkey } from "./memory_window.ts";
 import type { Steps } from "../cpu/program.ts";
-import { asksInline, NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
+import {
+  asksInline,
+  MESSAGE_BYTES_MAX,
+  NO_SGES,
+  payloadBytes,
+  refuseElements,
+  refuseSend,
+  SHAPES,
+} from "./refuse_send.ts";
 import type {
   Device,
   FlushRequest,
@@ -34,9 +43,16 @@ import type {
 } from "./objects.ts";
 import { postAll, ringDoorbell, ringSends } from "./rings.ts";
 
-/** The part of a region that a request uses. */
-export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
+/**
+ * The part of a region that a request uses: all from `offset` on by default. Of a null region, which has every
+ * address, that is as much as a message has.
+ */
+export function sge(mr: Mr, offset = 0, length = restOf(mr, offset)): Sge {
   return { address: mr.address + offset, length, lkey: mr.lkey };
+}
+
+function restOf(mr: Mr, offset: number): number {
+  return mr.length === NULL_MR_BYTES ? MESSAGE_BYTES_MAX : mr.length - offset;
 }
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
@@ -111,8 +127,9 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
     device.cpu.store(sq.address, bytes.subarray(straight));
   }
   sq.newest = { bytes: bytes.subarray(0, wqeBytes(wqe)), isInline: wqe.inline !== undefined };
+  const payload = wqe.inline?.length ?? payloadBytes(wqe.sges);
   sq.units[first] = units;
-  sq.posted[first] = { opcode: wqe.opcode, remote: wqe.remote, sges: wqe.sges };
+  sq.posted[first] = { opcode: wqe.opcode, remote: wqe.remote, sges: wqe.sges, bytes: payload };
   sq.write = (first + units - 1) % sq.depth;
   sq.used += units;
   sq.requests++;
@@ -198,6 +215,8 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
     const found = request.sges.length;
     return verbError("EINVAL", `${found} elements, the queue pair takes ${qp.caps.maxRecvSge}`);
   }
+  const tooLong = refuseElements(request.sges);
+  if (tooLong !== undefined) return verbError("EINVAL", tooLong);
   if (rq.requests >= rq.requestsMax || rq.used >= rq.depth - 1) {
     return verbError("ENOMEM", `${rq.requests} receives are outstanding, room is for no more`);
   }

@@ -16,11 +16,12 @@ import {
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import { placeOfRegister } from "../../../fabric/wire/host_bus/blue_flame.ts";
 import { decodeRecvWqe, decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { VENDOR_ERRORS } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { createAh } from "./address_handle.ts";
 import { pollCq } from "./completion_queue.ts";
 import { createCq } from "./create_cq.ts";
 import { must } from "./device.ts";
-import { allocPd, regMr } from "./memory_region.ts";
+import { allocNullMr, allocPd, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import { createQp, type QpOptions } from "./queue_pair.ts";
 import { openDevice } from "../verbs.ts";
@@ -196,6 +197,19 @@ describe("postSend", () => {
     same(inlineOf({ sges: [{ ...small[0]!, lkey: 0 }], sendFlags }), Uint8Array.of(1, 2, 3));
     same(inlineOf({ sges: [sge(mr, 0, 220)], sendFlags })?.length, 220);
     same(inlineOf({ sges: [], sendFlags }), new Uint8Array());
+  });
+
+  it("the reason of a failed send has its size, inline or not", () => {
+    const reasonOf = (sendFlags: SendFlags) => {
+      open();
+      equal(rig.run(postSend(qp, write(1, { sges: [sge(mr, 0, 200)], sendFlags }))), undefined);
+      const vendorError = VENDOR_ERRORS["nak-remote-access"].code;
+      const cqe = { status: "REM_ACCESS_ERR", vendorError, opcode: "requester-error" } as const;
+      rig.complete(cq, { ...cqe, qpn: qp.qpn, wqeIndex: qp.sq.tail });
+      return rig.run(pollCq(cq, 1))[0]?.reason ?? "";
+    };
+    match(reasonOf(0), / refused a write of 200 B at VA 0x6/);
+    equal(reasonOf(IBV_SEND_INLINE), reasonOf(0));
   });
 
   it("max_inline_data: granted is what the WQEs have room for; beyond it a post is EINVAL", () => {
@@ -465,6 +479,21 @@ describe("postSend of what the standard's later issues added", () => {
 });
 
 describe("postRecv", () => {
+  it("§4.3: an element of more than 2^31 B is EINVAL and not cut; a null region's is as long by default", () => {
+    const { write } = qp.rq;
+    for (const length of [2 ** 31 + 1, 2 ** 32, 2 ** 32 + 64]) {
+      const refused = rig.run(postRecv(qp, { sges: [sge(mr, 0, length)] }));
+      equal(refused?.errno, "EINVAL");
+      equal(refused.reason, `Element 0 has ${length} B: 2^31 are the most`);
+    }
+    same([qp.rq.requests, qp.rq.write], [0, write]);
+    const nothing = must(rig.run(allocNullMr(pd)));
+    same([sge(nothing).length, sge(nothing, 64).length], [2 ** 31, 2 ** 31]);
+    equal(rig.run(postRecv(qp, { sges: [sge(nothing)] })), undefined);
+    const wqe = rig.load(qp.rq.address + qp.rq.write * qp.rq.stride, qp.rq.stride);
+    same(decodeRecvWqe(wqe), [{ address: 0, length: 2 ** 31, lkey: nothing.lkey }]);
+  });
+
   it("Q-12: the receive queue has WQEs, a write pointer and a doorbell as the send queue has", () => {
     const sges = [sge(mr, 64, 100)];
     equal(rig.run(postRecv(qp, [{ wrId: 1, sges }, { wrId: 2, sges }])), undefined);

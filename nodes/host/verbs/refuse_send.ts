@@ -73,6 +73,15 @@ export function payloadBytes(sges: readonly Sge[]): number {
   return bytes;
 }
 
+/**
+ * Why a receive cannot have these elements: one of more than the longest message is of no use, and from 2^32 B
+ * on its length has no room in the WQE (`ibv_sge`: 32 bits).
+ */
+export function refuseElements(sges: readonly Sge[]): string | undefined {
+  const long = sges.findIndex(({ length }) => length > MESSAGE_BYTES_MAX);
+  return long < 0 ? undefined : `Element ${long} has ${sges[long]!.length} B: 2^31 are the most`;
+}
+
 /** Why the request cannot be posted, whatever the ring's state; undefined where it can. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const shape = SHAPES[request.opcode];

@@ -68,9 +68,8 @@ const LOCAL_PROTECTION = 0x50, REFUSED_BY_PEER = 0x88;
 export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | undefined): string {
   const text = vendorErrorText(vendorErr) ?? `vendor_err 0x${vendorErr.toString(16)}`;
   if (posted === undefined) return `a receive: ${text}`;
-  const { opcode, remote, sges } = posted;
+  const { opcode, remote, sges, bytes } = posted;
   const at = remote === undefined ? "" : ` at VA ${hex(remote.va)}, rkey ${hex(remote.rkey)}`;
-  const bytes = sges.reduce((sum, { length }) => sum + length, 0);
   const request = `${opcode}${bytes > 0 ? ` of ${bytes} B` : ""}${at}`;
   if ((vendorErr & 0xf0) === LOCAL_PROTECTION) {
     const elements = sges.map((each) =>

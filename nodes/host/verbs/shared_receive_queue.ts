@@ -23,6 +23,7 @@ import {
   verbError,
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
+import { refuseElements } from "./refuse_send.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
 import { postAll, ringDoorbell } from "./rings.ts";
@@ -182,6 +183,8 @@ function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   if (sges.length > caps.maxSge) {
     return verbError("EINVAL", `${sges.length} elements, the queue takes ${caps.maxSge}`);
   }
+  const tooLong = refuseElements(sges);
+  if (tooLong !== undefined) return verbError("EINVAL", tooLong);
   const slot = ring.free.pop();
   if (slot === undefined) {
     return verbError("ENOMEM", `${caps.maxWr} receives are outstanding, room is for no more`);
