@@ -4,7 +4,9 @@
  */
 import type { CheckCall } from "../cpu/forgotten_calls.ts";
 import { siteIn } from "../cpu/wait_site.ts";
+import type { Refusal } from "../cm/connection.ts";
 import { ProgramError, verbError } from "../verbs/errors.ts";
+import type { PostError, VerbError } from "../verbs/objects.ts";
 import type { Kind, Optional } from "./values.ts";
 
 /**
@@ -15,13 +17,29 @@ import type { Kind, Optional } from "./values.ts";
 export type Answer = "steps" | "value" | "post" | "refused" | "thrown";
 
 /** A function's arguments, by their names and in their order. */
-export interface CallRow {
+export interface CallRow<A extends Answer = Answer> {
   readonly args: readonly (readonly [name: string, kind: Kind | Optional])[];
-  readonly answer: Answer;
+  readonly answer: A;
 }
 
+/** How a function answers an error, by its type: what a row of it must say. */
+export type AnswerOf<F> = F extends (...args: never) => infer Returned
+  ? [Returned] extends [Generator<unknown, infer Result, never>] ? StepsAnswerOf<Result>
+  : [Extract<Returned, VerbError>] extends [never] ? "thrown"
+  : "value"
+  : never;
+
+type StepsAnswerOf<Result> = [Extract<Result, PostError>] extends [never]
+  ? [Extract<Result, VerbError>] extends [never]
+    ? [Extract<Result, Refusal>] extends [never] ? "thrown" : "refused"
+  : "steps"
+  : "post";
+
 /** A row of a table, written shortly. */
-export function row(answer: Answer, args: Readonly<Record<string, Kind | Optional>>): CallRow {
+export function row<const A extends Answer>(
+  answer: A,
+  args: Readonly<Record<string, Kind | Optional>>,
+): CallRow<A> {
   return { args: Object.entries(args), answer };
 }
 

@@ -1,9 +1,14 @@
 import { deepEqual as same, equal, match, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { CallWatch } from "../cpu/forgotten_calls.ts";
-import { checksOf, row } from "./calls.ts";
+import type { Refusal } from "../cm/connection.ts";
+import type { reject } from "../cm/listen.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { PostError, VerbError } from "../verbs/objects.ts";
+import { type AnswerOf, type CallRow, checksOf, row } from "./calls.ts";
 import { REGION_CALLS, REGION_CHECKS } from "./core_calls.ts";
 import { listOf, optional, shape, u8 } from "./values.ts";
+import { VERB_CHECKS } from "./verb_calls.ts";
 
 type Untyped = Readonly<Record<string, (...args: unknown[]) => unknown>>;
 
@@ -65,6 +70,36 @@ describe("checksOf", () => {
     const refusal = (answered("refused", wrong) as Generator).next().value as { reason: string };
     equal(refusal.reason, `EINVAL: ${reason}`);
     throws(() => answered("thrown", wrong), { message: `EINVAL: ${reason}` });
+  });
+
+  it("answers of a verb that returns errors in its steps are such errors, and end no program", () => {
+    const called: unknown[][] = [];
+    const verbs = new CallWatch().watched(recorded(["reject", "getChannelEvent"], called), {
+      reject: VERB_CHECKS["reject"]!,
+      getChannelEvent: VERB_CHECKS["getChannelEvent"]!,
+    });
+    for (const [name, what] of [["reject", "listener"], ["getChannelEvent", "channel"]] as const) {
+      const { value } = (verbs[name]!({}, {}) as Generator<never, VerbError>).next();
+      equal((value as VerbError).errno, "EINVAL");
+      match((value as VerbError).reason, new RegExp(`^${name}.*: ${what} is an object without`));
+    }
+    same(called, []);
+  });
+
+  it("a row's answer is that of the function's type, which the compiler demands", () => {
+    type Answers = [
+      AnswerOf<() => Steps<7 | VerbError>>,
+      AnswerOf<() => Steps<PostError | undefined>>,
+      AnswerOf<(at: number) => undefined | VerbError>,
+      AnswerOf<() => Steps<Refusal | 7>>,
+      AnswerOf<() => Steps<7 | "timeout">>,
+      AnswerOf<() => number>,
+    ];
+    const answers: Answers = ["steps", "post", "value", "refused", "thrown", "thrown"];
+    equal(answers.length, 6);
+    // @ts-expect-error -- a call that returns errors in its steps does not throw
+    const wrong: CallRow<AnswerOf<typeof reject>> = row("thrown", {});
+    equal(wrong.answer, "thrown");
   });
 
   it("of a post: makes the call with the requests before the wrong one, and says its number", () => {

@@ -1,7 +1,10 @@
-/** What the verbs' arguments must be: a row for each verb, which the compiler demands. */
+/**
+ * What the verbs' arguments must be: a row for each verb, which the compiler demands, as it does that an error is
+ * answered as the verb itself answers one.
+ */
 import type { BindOptions } from "../verbs/post.ts";
 import type { Verbs } from "../verbs.ts";
-import { type CallRow, checksOf, row } from "./calls.ts";
+import { type AnswerOf, type CallRow, checksOf, row } from "./calls.ts";
 import {
   address,
   atLeastOne,
@@ -115,7 +118,7 @@ export const VERB_CALLS = {
   wcFlags: row("thrown", { completion }),
   createCompChannel: row("thrown", { device }),
   destroyCompChannel: row("value", { channel }),
-  getChannelEvent: row("thrown", { channel, options: until }),
+  getChannelEvent: row("steps", { channel, options: until }),
   getCqEvent: row("steps", { cq, options: until }),
   ackCqEvents: row("value", { cq, count }),
   getAsyncEvent: row("thrown", { device, options: until }),
@@ -157,7 +160,7 @@ export const VERB_CALLS = {
   waitEvent: row("thrown", { listener, deadline: optional(deadline) }),
   listening: row("thrown", { listener }),
   accept: row("refused", { listener, request, options: acceptOptions }),
-  reject: row("thrown", { listener, request, options: rejectOptions }),
+  reject: row("steps", { listener, request, options: rejectOptions }),
   noteActivity: row("thrown", { connection }),
   waitDisconnect: row("thrown", { connection, deadline: optional(deadline) }),
   disconnecting: row("thrown", { connection }),
@@ -211,8 +214,10 @@ export const VERB_CALLS = {
   rdmaGetCmEvent: row("thrown", { channel: eventChannel, options: until }),
   rdmaAckCmEvent: row("value", { event: cmEvent }),
   rdmaEventsOf: row("thrown", { channel: eventChannel }),
-} as const satisfies Readonly<
-  Record<Exclude<keyof Verbs, "must" | "failed" | "refused">, CallRow>
->;
+} as const satisfies {
+  readonly [Name in Exclude<keyof Verbs, "must" | "failed" | "refused">]: CallRow<
+    AnswerOf<Verbs[Name]>
+  >;
+};
 
 export const VERB_CHECKS = checksOf(VERB_CALLS);
