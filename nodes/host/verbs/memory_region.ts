@@ -291,6 +291,8 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   if (place === undefined && (access & ~mr.access & PERSISTENCE) !== 0) {
     return verbError("EINVAL", "Persistence is granted with the memory only");
   }
+  // What an import of the region shows, too.
+  const record = device.state.regions.get(mr.lkey) ?? mr;
   const changes = { pd: pd.handle, access, ...(place !== undefined && { place }) };
   const reply = yield* withMemory(device, "done", {
     op: "reregister-mr",
@@ -303,10 +305,10 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
     const range = { address: buffer.address + offset, length: place!.length };
     device.cpu.paging?.pin(mr.lkey, range, place!.pages);
   }
-  mr.pd.uses.count--;
+  record.pd.uses.count--;
   pd.uses.count++;
-  Object.assign(mr, { pd, access });
-  if (place !== undefined) Object.assign(mr, { address: place.va, length: place.length });
+  Object.assign(record, { pd: inContext(pd, record.pd.device), access });
+  if (place !== undefined) Object.assign(record, { address: place.va, length: place.length });
   return undefined;
 }
 
@@ -429,18 +431,42 @@ export function* madvise(
   return undefined;
 }
 
+/** The domain as a context has it, whose core makes the commands. */
+function inContext(pd: Pd, device: Device): Pd {
+  return pd.device === device ? pd : { ...pd, device };
+}
+
 /** The protection domain with this handle, bound to this context. ENOENT where there is none. */
 export function importPd(device: Device, handle: number): Pd | VerbError {
   const pd = device.state.pds.get(handle);
   if (pd === undefined) return verbError("ENOENT", `There is no protection domain ${handle}`);
-  return { ...pd, device };
+  return inContext(pd, device);
 }
 
-/** The domain's region with this key, bound to the importing context's domain. */
+/**
+ * The domain's region with this key, bound to the importing context's domain. It is the region itself, not a copy:
+ * what `reregMr` or `deregMr` does to one of both holds for the other.
+ */
 export function importMr(pd: Pd, lkey: number): Mr | VerbError {
   const mr = pd.device.state.regions.get(lkey);
   if (mr === undefined || mr.pd.handle !== pd.handle) {
     return verbError("ENOENT", `The protection domain has no region ${lkey}`);
   }
-  return { ...mr, pd };
+  return {
+    get pd(): Pd {
+      return mr.pd.handle === pd.handle ? pd : inContext(mr.pd, pd.device);
+    },
+    get address(): number {
+      return mr.address;
+    },
+    get length(): number {
+      return mr.length;
+    },
+    get access(): number {
+      return mr.access;
+    },
+    lkey,
+    rkey: mr.rkey,
+    uses: mr.uses,
+  };
 }

@@ -12,7 +12,16 @@ import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import { COMP_VECTORS, createCq } from "./create_cq.ts";
 import { failed, getAsyncEvent, handleEvent, must } from "./device.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";
-import { adviseMr, allocPd, deallocPd, importMr, importPd, regMr } from "./memory_region.ts";
+import {
+  adviseMr,
+  allocPd,
+  deallocPd,
+  deregMr,
+  importMr,
+  importPd,
+  regMr,
+  reregMr,
+} from "./memory_region.ts";
 import { allocMw, deallocMw, incRkey } from "./memory_window.ts";
 import { bindMw, postRecv, postSend, sge } from "./post.ts";
 import { createQp, destroyQp } from "./queue_pair.ts";
@@ -187,6 +196,26 @@ describe("other contexts", () => {
     equal(errnoOf(deallocPd(imported)), "EBUSY");
     equal(errnoOf(importPd(second, 999)), "ENOENT");
     equal(errnoOf(importMr(must(importPd(second, allocPd(device).handle)), mr.lkey)), "ENOENT");
+  });
+
+  it("an imported region is the region: re-registered by either name, it is so by both", () => {
+    const second = openContext(device);
+    const region = must(importMr(must(importPd(second, pd.handle)), mr.lkey));
+    must(rig.run(reregMr(mr, { place: { buffer: rig.allocate(8192) } })));
+    same([region.length, region.address, sge(region)], [8192, mr.address, sge(mr)]);
+    const other = allocPd(second);
+    must(rig.run(reregMr(region, { pd: other, access: IBV_ACCESS_LOCAL_WRITE })));
+    same([mr.pd.handle, region.pd.handle], [other.handle, other.handle]);
+    same([mr.access, region.access], [IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE]);
+    const contexts = [mr, region].map((each) => each.pd.device.context);
+    ok(contexts[0] === device.context && contexts[1] === second.context, "each keeps its own");
+    equal(errnoOf(deallocPd(other)), "EBUSY");
+    must(rig.run(deregMr(mr)));
+    equal(errnoOf(rig.run(deregMr(region))), "EINVAL", "the region is gone under both names");
+    equal(errnoOf(rig.run(reregMr(region, { pd }))), "EINVAL");
+    equal(deallocPd(other), undefined);
+    must(rig.run(destroyQp(qp)));
+    equal(deallocPd(pd), undefined, "no domain has a user left");
   });
 });
 
