@@ -26,6 +26,26 @@ const ELSEWHERE: ReadonlySet<string> = new Set(
   ] satisfies (keyof Verbs)[],
 );
 
+/** Calls of `verbs.h` that are easily forgotten: small ones, inline ones and those of few cards. */
+const SMALL = [
+  "ibv_get_device_index",
+  "ibv_get_pkey_index",
+  "ibv_is_fork_initialized",
+  "ibv_flow_label_to_udp_sport",
+  "ibv_resolve_eth_l2_from_gid",
+  "ibv_rate_to_mult",
+  "ibv_rate_to_mbps",
+  "ibv_qp_to_qp_ex",
+  "ibv_cq_ex_to_cq",
+  "ibv_get_srq_num",
+  "ibv_dm_export_dmabuf_fd",
+  "ibv_create_flow_action_esp",
+  "ibv_unimport_pd",
+  "ibv_unimport_mr",
+  "ibv_unimport_dm",
+  "ibv_wr_bind_mw",
+];
+
 describe("scripts/scenarios/FROM_LIBIBVERBS.md", () => {
   const page = Deno.readTextFileSync(PAGE);
   const rig = new VerbsRig();
@@ -49,6 +69,11 @@ describe("scripts/scenarios/FROM_LIBIBVERBS.md", () => {
       const expected = here === "" ? /^left out: / : /^(as in (libibverbs|mlx5)|differs: )/;
       assert.match(what!, expected, calls);
     }
+  });
+
+  it("has the small calls too", () => {
+    const calls = page.split("\n").map((line) => line.split("|")[1] ?? "").join();
+    assert.deepEqual(SMALL.filter((name) => !calls.includes(`\`${name}\``)), []);
   });
 
   it("names no call of libibverbs twice", () => {
