@@ -84,7 +84,7 @@ function* pingClient(side: RdmaSide, to: string): Steps<void> {
   assert.deepEqual(param.conn?.privateData, bytes(196));
   assert.deepEqual([param.conn.responderResources, param.conn.initiatorDepth], [5, 3]);
   assert.equal(own.life.state, "rts");
-  assert.deepEqual([own.life.attributes.retryCnt, own.life.attributes.rnrRetry], [6, 5]);
+  assert.deepEqual([own.life.attributes.retryCnt, own.life.attributes.rnrRetry], [6, 7]);
   yield* sendOne(side, own);
   v.must(yield* v.rdmaDisconnect(id));
   yield* expectEvent(side, "DISCONNECTED");

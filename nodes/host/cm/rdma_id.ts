@@ -11,7 +11,7 @@ import { verbError } from "../verbs/device.ts";
 import type { Pd, Qp, VerbError } from "../verbs/objects.ts";
 import { failed } from "../verbs/errors.ts";
 import { createQp, destroyQp, modifyQp } from "../verbs/queue_pair.ts";
-import { refuseInteger, refuseRetry } from "./check_options.ts";
+import { refuseInteger, refuseRetry, withDefaults } from "./check_options.ts";
 import { disconnectEndpoint, endListening } from "./cm_agent.ts";
 import type {
   CmEndpoint,
@@ -55,7 +55,9 @@ export interface RdmaConnParam {
   /** READs and atomics that this end answers, and that it asks for, at a time: at most 16. */
   readonly responderResources?: number;
   readonly initiatorDepth?: number;
+  /** To connect, of both ends' sends; an accept does not use it. */
   readonly retryCount?: number;
+  /** RNR retries of the other end's sends: each end tells the other. */
   readonly rnrRetryCount?: number;
   /** Of a queue pair that the id does not have: its number, and whether it has an SRQ. */
   readonly qpNum?: number;
@@ -144,7 +146,7 @@ export function rdmaCreateId(
   }
   const wrong = refuseRetry(retry);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
-  return makeId(channel, { ps, retry: { ...RETRY, ...retry } });
+  return makeId(channel, { ps, retry: withDefaults(RETRY, retry) });
 }
 
 export function makeId(
