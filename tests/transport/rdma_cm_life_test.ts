@@ -1,4 +1,7 @@
-/** Ids and channels of librdmacm that hold a port, are gone, or end before their connection stands. */
+/**
+ * Ids and channels of librdmacm that hold a port, are gone, or end before their connection stands; a connection
+ * that stands without its RTU.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
@@ -101,6 +104,29 @@ describe("rdmaGetCmEvent of a channel that is gone", () => {
       assert.equal(cpu.now, at);
     });
     assert.equal(rack.reported("woken").length, 1);
+  });
+});
+
+describe("rdmaNotify", () => {
+  it("the first message has come without the RTU: ESTABLISHED, once", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      v.must(v.rdmaNotify(id));
+      v.must(v.rdmaNotify(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectNothing(side);
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectNothing(side);
+    });
   });
 });
 

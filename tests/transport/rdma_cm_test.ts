@@ -137,29 +137,6 @@ describe("librdmacm, as rping uses it", () => {
   });
 });
 
-describe("rdmaNotify", () => {
-  it("the first message has come without the RTU: ESTABLISHED, once", () => {
-    runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
-      v.must(v.rdmaNotify(id));
-      v.must(v.rdmaNotify(id));
-      yield* expectEvent(side, "ESTABLISHED");
-      yield* expectNothing(side);
-    }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
-      yield* expectEvent(side, "ESTABLISHED");
-      yield* expectNothing(side);
-    });
-  });
-});
-
 describe("A queue pair of one's own (qpNum)", () => {
   it("at both ends: CONNECT_RESPONSE, rdmaInitQpAttr, rdmaEstablish", () => {
     function* own(side: RdmaSide): Steps<Qp> {
