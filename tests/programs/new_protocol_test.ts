@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
-import { CommandRig } from "../support/command.ts";
+import { CommandRig, WITH_DENO } from "../support/command.ts";
 
 let rig: CommandRig;
 
@@ -53,7 +53,7 @@ describe("rack new --protocol", () => {
     const tested = await new Deno.Command(Deno.execPath(), {
       args: ["test", "--quiet", "--no-prompt", "--cached-only", "--allow-run=deno"],
       cwd: `${rig.cache}/ring_log`,
-      env: { NO_COLOR: "1", RACKMESH_CACHE: rig.cache, RACKMESH_NO_CHECK: "1" },
+      env: { NO_COLOR: "1", PATH: WITH_DENO, RACKMESH_CACHE: rig.cache, RACKMESH_NO_CHECK: "1" },
     }).output();
     assert.match(new TextDecoder().decode(tested.stdout), /^ok \| 1 passed \| 0 failed/m);
 

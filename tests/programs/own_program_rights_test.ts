@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { explorePrepared } from "../../console/explore/explore_scenario.ts";
 import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
 import { isThere } from "../../console/base/files.ts";
+import { NO_CHECK } from "../../console/base/no_check.ts";
 import { checkProtocols } from "../../console/reports/protocol_checks.ts";
 import { prepare } from "../../console/rack/prepare.ts";
 import { runSimulated } from "../../console/rack/run_variant.ts";
@@ -111,7 +112,7 @@ class Endless {
   constructor(args: readonly string[]) {
     this.#child = new Deno.Command(Deno.execPath(), {
       args: rackArguments(args),
-      env: { RACKMESH_CACHE: rig.cache },
+      env: { RACKMESH_CACHE: rig.cache, [NO_CHECK]: "1" },
       detached: true,
       stdout: "null",
       stderr: "piped",

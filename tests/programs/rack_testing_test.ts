@@ -7,7 +7,7 @@ import { rack, RackFailure } from "../../console/testing.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { eventually } from "../support/eventually.ts";
-import { CommandRig } from "../support/command.ts";
+import { CommandRig, WITH_DENO } from "../support/command.ts";
 
 const MY_PROTOCOL = projectFile("scripts/scenarios/my_protocol.yaml");
 const TWO_QUEUES = projectFile("scripts/scenarios/two_queues.yaml");
@@ -170,7 +170,7 @@ Deno.test("is cut", async () => {
     const { code, stdout } = await new Deno.Command(Deno.execPath(), {
       args: ["test", "--quiet", "--no-prompt", "--cached-only", "--allow-run=deno"],
       cwd: `${rig.cache}/home`,
-      env: { NO_COLOR: "1" },
+      env: { NO_COLOR: "1", PATH: WITH_DENO },
     }).output();
     const said = new TextDecoder().decode(stdout);
     assert.equal(code, 1, said);

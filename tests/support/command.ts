@@ -4,6 +4,7 @@
  */
 import { statOf } from "../../console/rack/process_table.ts";
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { isOverWithin } from "../../scripts/check/concurrent.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
@@ -38,6 +39,9 @@ export interface StartOptions {
 const WITHIN_MS = 120_000;
 /** For a command to take its rack down when it is told to end. */
 const END_MS = 10_000;
+
+/** PATH of who has this Deno there, which `--allow-run=deno` needs: the test command has one of its own. */
+export const WITH_DENO = `${dirname(Deno.execPath())}:${Deno.env.get("PATH") ?? ""}`;
 
 /** Arguments of `deno` that run the command. */
 export function rackArguments(args: readonly string[]): string[] {

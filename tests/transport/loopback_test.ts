@@ -139,7 +139,14 @@ describe("Loopback", () => {
     const { frames } = runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = { type: "uc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+      const plan = {
+        type: "uc",
+        sendCq: cq,
+        recvCq: cq,
+        maxSendWr: 8,
+        maxRecvWr: 8,
+        sqSigAll: true,
+      } as const;
       const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, one, other.qpn);
       yield* connectTo(context, other, one.qpn);
@@ -169,7 +176,14 @@ describe("Loopback", () => {
         function* (context) {
           const { cpu, device: { verbs: v } } = context;
           const { pd, cq, from, to } = yield* objects(context);
-          const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+          const plan = {
+            type: "rc",
+            sendCq: cq,
+            recvCq: cq,
+            maxSendWr: 8,
+            maxRecvWr: 8,
+            sqSigAll: true,
+          } as const;
           const one = v.must(yield* v.createQp(pd, plan)),
             other = v.must(yield* v.createQp(pd, plan));
           yield* connectTo(context, one, other.qpn);

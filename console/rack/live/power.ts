@@ -5,7 +5,7 @@ import { BusError } from "../../../fabric/bus/bus.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
-import { ScmFile } from "../../../nodes/host/store/scm_file.ts";
+import { ScmFile, ScmFileBusy } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
 import { RackError } from "../../base/rack_error.ts";
 import type { DeviceProcess } from "../device_slot.ts";
@@ -97,7 +97,7 @@ export async function startDevice(
   { acceptDamage = false }: { readonly acceptDamage?: boolean } = {},
 ) {
   const entry = entryOf(link.rack, node);
-  checkStart(link.rack, entry, acceptDamage);
+  await checkStart(link.rack, entry, acceptDamage);
   await checkEnd(link, `start ${node}`);
   const before = await countFaults(link);
   const { started, instance, pid } = isInContainers(link.rack)
@@ -190,7 +190,11 @@ async function hasProcess(
 }
 
 /** @throws ScmFileError, Refusal where the device could not begin. */
-function checkStart(rack: RackUp, entry: ProcessEntry, acceptDamage: boolean): void {
+async function checkStart(
+  rack: RackUp,
+  entry: ProcessEntry,
+  acceptDamage: boolean,
+): Promise<void> {
   if (isInContainers(rack)) {
     if (!acceptDamage) return;
     const expected = "docker-compose down -v, and a new run";
@@ -200,7 +204,24 @@ function checkStart(rack: RackUp, entry: ProcessEntry, acceptDamage: boolean): v
     });
   }
   if (isProcessOf(rack.directory, entry.pid)) return;
-  for (const name of entry.nodes) checkScm(rack, name, acceptDamage);
+  for (const name of entry.nodes) {
+    await whenReleased(() => checkScm(rack, name, acceptDamage));
+  }
+}
+
+const RELEASE_MS = 5_000;
+
+/** A process that is ending has its files for a while after `/proc` has lost its command line (Linux: `do_exit`). */
+async function whenReleased(look: () => void): Promise<void> {
+  const deadline = performance.now() + RELEASE_MS;
+  for (;;) {
+    try {
+      return look();
+    } catch (error) {
+      if (!(error instanceof ScmFileBusy) || performance.now() > deadline) throw error;
+      await sleep(20);
+    }
+  }
 }
 
 /** @throws ScmFileError where the host could not begin with its SCM file. */

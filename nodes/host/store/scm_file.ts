@@ -31,6 +31,9 @@ export class ScmFileError extends Error {
 /** An SCM file does not hold what its host has written. */
 export class ScmDamageError extends ScmFileError {}
 
+/** Another process has the SCM file open. */
+export class ScmFileBusy extends ScmFileError {}
+
 /** The SCM's host and size, for messages: "host b's scm.size". */
 export interface ScmFilePlan {
   readonly host: string;
@@ -269,7 +272,7 @@ function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
   const file = attempt(`open ${path}`, () => openFile(path));
   try {
     if (!file.tryLockSync(true)) {
-      throw new ScmFileError(`Cannot use SCM file ${path}: another process has it open`);
+      throw new ScmFileBusy(`Cannot use SCM file ${path}: another process has it open`);
     }
     // An empty file belongs to a process that died right after creating it.
     if (file.statSync().size === 0) attempt(`size ${path}`, () => file.truncateSync(bytes));
