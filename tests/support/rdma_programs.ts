@@ -44,8 +44,9 @@ export function* sideOf(context: ProgramContext): Steps<RdmaSide> {
 /** The next event, acknowledged; it must be this one. */
 export function* expectEvent(side: RdmaSide, event: string): Steps<RdmaCmEvent> {
   const { v, channel, log, context: { cpu } } = side;
-  const found = yield* v.rdmaGetCmEvent(channel, { deadline: cpu.now + 30 * PS_PER_MS });
-  assert.ok(found !== "timeout", `${event} is expected, and no event comes`);
+  const answer = yield* v.rdmaGetCmEvent(channel, { deadline: cpu.now + 30 * PS_PER_MS });
+  assert.ok(answer !== "timeout", `${event} is expected, and no event comes`);
+  const found = v.must(answer);
   log.push(found.status === 0 ? found.event : `${found.event} ${found.status}`);
   assert.equal(found.event, event, `${log.join(", ")}: ${found.reason}`);
   v.must(v.rdmaAckCmEvent(found));

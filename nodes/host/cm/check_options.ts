@@ -15,6 +15,15 @@ const TRANSPORT_MOST = {
   minRnrTimer: CODE_MAX,
 } as const;
 
+/** `given` where it says something: a field that is undefined is as one that is absent. */
+export function withDefaults<T extends object>(
+  defaults: T,
+  given: { readonly [Name in keyof T]?: T[Name] | undefined } = {},
+): T {
+  const said = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...defaults, ...Object.fromEntries(said) };
+}
+
 /** Refuses what is no whole number of a range. */
 export function refuseInteger(
   name: string,

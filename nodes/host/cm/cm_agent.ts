@@ -296,6 +296,7 @@ export function resetAgent(agent: CmAgent): Set<string> {
     closeEndpoint(agent, endpoint, { end: { kind: "disconnected" }, now: 0 });
     signals.add(endpointSignal(endpoint));
   }
+  for (const request of agent.sidr.values()) request.phase = "closed";
   agent.sidr.clear();
   agent.timers.length = 0;
   for (const channel of agent.channels) {

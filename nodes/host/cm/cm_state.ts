@@ -12,6 +12,7 @@ import {
   type CmSidrReq,
   REJECTED,
 } from "../../../fabric/wire/roce/cm.ts";
+import type { PortSpace } from "./ip_header.ts";
 
 export type CmPhase =
   | "req-sent"
@@ -133,6 +134,15 @@ export interface CmSink {
   readonly events: CmEvent[];
 }
 
+/** What the manager knows of a channel of ids: which ports they hold. */
+export interface CmChannel extends CmSink {
+  readonly ids: Iterable<{
+    readonly ps: PortSpace;
+    readonly port: number;
+    readonly isBound: boolean;
+  }>;
+}
+
 export interface CmListener extends CmSink {
   readonly serviceId: bigint;
   readonly retry: CmRetry;
@@ -165,7 +175,7 @@ export function makeCmAgent() {
     /** Requests for a service's queue pair, by key. */
     sidr: new Map<string, SidrRequest>(),
     /** Channels of ids, which are told of a failure of the RNIC. */
-    channels: new Set<CmSink>(),
+    channels: new Set<CmChannel>(),
     timers: [] as CmTimer[],
     nextChannel: 0,
     nextPort: 0,

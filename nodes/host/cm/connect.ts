@@ -35,7 +35,7 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
-import { refusePrivateData, refuseRetry, refuseTransport } from "./check_options.ts";
+import { refusePrivateData, refuseRetry, refuseTransport, withDefaults } from "./check_options.ts";
 import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -141,7 +141,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     peerAddress,
     transactionId: (BigInt(randomWord(device)) << 32n) | BigInt(randomWord(device)),
     listener: undefined,
-    retry: { ...RETRY, ...options.retry },
+    retry: withDefaults(RETRY, options.retry),
     req: undefined,
   });
   endpoint.qpn = qp.qpn;
@@ -154,7 +154,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     transportService: transportServiceOf(options.qp),
     rqPsn,
     pathMtu: pathMtuOf(qp, options),
-    transport: { ...TRANSPORT, ...options.transport },
+    transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });

@@ -15,6 +15,7 @@ import {
   endpointSignal,
   establish,
 } from "./cm_state.ts";
+import { withDefaults } from "./check_options.ts";
 import { ackEventsOf, failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -190,7 +191,7 @@ export function* bringUp(
   peer: PeerAttributes,
   transport: Partial<Transport> | undefined,
 ): Steps<VerbError | undefined> {
-  const { timeout, retryCnt, rnrRetry, minRnrTimer } = { ...TRANSPORT, ...transport };
+  const { timeout, retryCnt, rnrRetry, minRnrTimer } = withDefaults(TRANSPORT, transport);
   const { sqPsn, ...rest } = peer;
   // UC has no acknowledgements, so it has no timers and no responder resources.
   const isReliable = qp.type === "rc";

@@ -43,7 +43,7 @@ import {
   wakeCm,
   withDepths,
 } from "./connection.ts";
-import { refusePrivateData, refuseRetry, refuseTransport } from "./check_options.ts";
+import { refusePrivateData, refuseRetry, refuseTransport, withDefaults } from "./check_options.ts";
 import { failed, verbError } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -93,7 +93,7 @@ export function listen(
   if (device.cm.agent.listeners.has(serviceId)) {
     return verbError("EBUSY", `Another program listens for ${service}`);
   }
-  const retry = { ...RETRY, ...options.retry };
+  const retry = withDefaults(RETRY, options.retry);
   const { program } = device.cpu;
   const signal = `cm-listen:${service}`;
   const queue: CmListener = { serviceId, program, signal, retry, events: [] };

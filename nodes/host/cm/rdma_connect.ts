@@ -18,12 +18,27 @@ import type { Steps } from "../cpu/program.ts";
 import { verbError } from "../verbs/device.ts";
 import type { VerbError } from "../verbs/objects.ts";
 import { modifyQp } from "../verbs/queue_pair.ts";
-import { refuseInteger, refusePrivateData } from "./check_options.ts";
+import { refuseInteger, refusePrivateData, withDefaults } from "./check_options.ts";
 import { disconnectEndpoint } from "./cm_agent.ts";
 import { headOf, rejFor } from "./cm_messages.ts";
-import { addEndpoint, type CmOutput, establish, expectAnswer } from "./cm_state.ts";
+import {
+  addEndpoint,
+  type CmEndpoint,
+  type CmOutput,
+  establish,
+  expectAnswer,
+} from "./cm_state.ts";
 import { type PathMtu, reqOf } from "./connect.ts";
-import { ALL_ACCESS, emit, NO_DATA, randomWord, sendRej, TRANSPORT, wakeCm } from "./connection.ts";
+import {
+  ALL_ACCESS,
+  emit,
+  NO_DATA,
+  randomWord,
+  sendRej,
+  TRANSPORT,
+  type Transport,
+  wakeCm,
+} from "./connection.ts";
 import { gsiOf, sendMessage } from "./gsi.ts";
 import { IP_HEADER_BYTES, serviceIdOfPort, withIpHeader } from "./ip_header.ts";
 import { repOf } from "./listen.ts";
@@ -154,11 +169,39 @@ export function timeWaitOf(ackTimeoutCode: number): Time {
   return timeoutOfCode(ackTimeoutCode);
 }
 
-function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId) {
-  return {
-    ...TRANSPORT,
-    ...(retryCount !== undefined && { retryCnt: retryCount }),
-    ...(rnrRetryCount !== undefined && { rnrRetry: rnrRetryCount }),
+/** What the REQ says: the RNR retries are those of the other end's sends (`rdma_connect(3)`). */
+function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId): Transport {
+  return withDefaults(TRANSPORT, { retryCnt: retryCount, rnrRetry: rnrRetryCount });
+}
+
+/** What the two ends have agreed on, as this end's queue pair takes it. */
+interface Agreed {
+  readonly retryCnt: number;
+  readonly rnrRetry: number;
+  readonly maxRdAtomic: number;
+  readonly maxDestRdAtomic: number;
+}
+
+/**
+ * At the active end the REP has the last word (Linux: `cm_rep_handler`), at the passive end the REQ and the
+ * program's `rdmaAccept`. Each end's RNR retries are what the other end has named.
+ */
+function agreedOf({ param }: RdmaId, endpoint: CmEndpoint): Agreed | undefined {
+  const { req, rep } = endpoint;
+  const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = param;
+  if (req !== undefined) {
+    return {
+      retryCnt: req.retryCount,
+      rnrRetry: req.rnrRetryCount,
+      maxRdAtomic: initiatorDepth,
+      maxDestRdAtomic: responderResources,
+    };
+  }
+  return rep && {
+    retryCnt: param.retryCount ?? TRANSPORT.retryCnt,
+    rnrRetry: rep.rnrRetryCount,
+    maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
+    maxDestRdAtomic: Math.min(rep.initiatorDepth, RD_ATOMIC_MAX),
   };
 }
 
@@ -182,19 +225,19 @@ export function rdmaInitQpAttr(
   }
   if (id.ps === "udp") return datagramAttributes(state);
   if (state === "init") return { state, accessFlags: ALL_ACCESS };
-  const { endpoint, param } = id;
+  const { endpoint } = id;
   const peer = endpoint?.rep ?? endpoint?.req;
-  if (endpoint === undefined || peer === undefined) {
+  const agreed = endpoint && agreedOf(id, endpoint);
+  if (endpoint === undefined || peer === undefined || agreed === undefined) {
     return verbError("EINVAL", `The id is in state ${id.state}: the other end is not known`);
   }
-  const { timeout, retryCnt, rnrRetry, minRnrTimer } = transportOf(id);
+  const { timeout, minRnrTimer } = TRANSPORT;
+  const { maxDestRdAtomic, ...sending } = agreed;
   const isReliable = endpoint.req === undefined
     ? id.qp?.type !== "uc"
     : endpoint.req.transportService === TRANSPORT_SERVICE.rc;
-  const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = param;
   if (state === "rts") {
-    const reliable = { timeout, retryCnt, rnrRetry, maxRdAtomic: initiatorDepth };
-    return { state, sqPsn: peer.startingPsn, ...(isReliable && reliable) };
+    return { state, sqPsn: peer.startingPsn, ...(isReliable && { timeout, ...sending }) };
   }
   const pathMtu = endpoint.req === undefined
     ? id.device.state.mtu as PathMtu
@@ -205,7 +248,7 @@ export function rdmaInitQpAttr(
     destQpn: peer.localQpn,
     pathMtu,
     rqPsn: id.rqPsn,
-    ...(isReliable && { maxDestRdAtomic: responderResources, minRnrTimer }),
+    ...(isReliable && { maxDestRdAtomic, minRnrTimer }),
   };
 }
 
@@ -235,7 +278,7 @@ export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbEr
   if (wrong !== undefined) return wrong;
   const { device, endpoint, sidr, qp } = id;
   const { agent } = device.cm;
-  id.param = { ...id.param, ...param };
+  id.param = withDefaults(id.param, param);
   const privateData = new Uint8Array(param.privateData ?? NO_DATA);
   const localQpn = qp?.qpn ?? param.qpNum!;
   if (sidr !== undefined) {

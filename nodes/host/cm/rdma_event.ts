@@ -51,13 +51,17 @@ export interface RdmaCmEvent {
 /** Events that are taken and not acknowledged. */
 const taken = new WeakSet<RdmaCmEvent>();
 
-/** `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one, until the deadline. */
+/**
+ * `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one, until the deadline. EINVAL for a
+ * channel that is gone, also where another thread destroys it meanwhile.
+ */
 export function* rdmaGetCmEvent(
   channel: RdmaEventChannel,
   { deadline = NEVER }: { readonly deadline?: Time } = {},
-): Steps<RdmaCmEvent | "timeout"> {
+): Steps<RdmaCmEvent | "timeout" | VerbError> {
   const { cpu } = channel.device;
   for (;;) {
+    if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone");
     const next = channel.events.shift();
     if (next !== undefined) {
       const event = yield* eventOf(channel, next);
@@ -252,6 +256,11 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   const { end, endedIn } = endpoint;
   const stood = endedIn === "established" || endedIn === "dreq-sent";
   if (id.state === "connect") id.state = "disconnect";
+  if (endpoint.wantsDisconnect && !stood) {
+    // The program has ended it before it stood: neither the time-out nor a refusal is news to it.
+    if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
+    return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the REP" });
+  }
   if (stood || end === undefined || end.kind === "disconnected") {
     if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
     return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the DREQ" });

@@ -11,14 +11,14 @@ import { verbError } from "../verbs/device.ts";
 import type { Pd, Qp, VerbError } from "../verbs/objects.ts";
 import { failed } from "../verbs/errors.ts";
 import { createQp, destroyQp, modifyQp } from "../verbs/queue_pair.ts";
-import { refuseInteger, refuseRetry } from "./check_options.ts";
+import { refuseInteger, refuseRetry, withDefaults } from "./check_options.ts";
 import { disconnectEndpoint, endListening } from "./cm_agent.ts";
 import type {
+  CmChannel,
   CmEndpoint,
   CmListener,
   CmOutput,
   CmRetry,
-  CmSink,
   RdmaCmEventType,
   SidrRequest,
 } from "./cm_state.ts";
@@ -41,7 +41,7 @@ export type RdmaIdState =
   | "destroyed";
 
 /** `rdma_event_channel`: events of its ids, in their order. */
-export interface RdmaEventChannel extends CmSink {
+export interface RdmaEventChannel extends CmChannel {
   readonly device: CmDevice;
   readonly ids: Set<RdmaId>;
   readonly byEndpoint: Map<object, RdmaId>;
@@ -55,7 +55,9 @@ export interface RdmaConnParam {
   /** READs and atomics that this end answers, and that it asks for, at a time: at most 16. */
   readonly responderResources?: number;
   readonly initiatorDepth?: number;
+  /** To connect, of both ends' sends; an accept does not use it. */
   readonly retryCount?: number;
+  /** RNR retries of the other end's sends: each end tells the other. */
   readonly rnrRetryCount?: number;
   /** Of a queue pair that the id does not have: its number, and whether it has an SRQ. */
   readonly qpNum?: number;
@@ -72,6 +74,8 @@ export interface RdmaId {
   qp: Qp | undefined;
   /** Local port; 0: none. */
   port: number;
+  /** The port is its own: that of a request's id is the listener's. */
+  isBound: boolean;
   /** Address, port and name of the other end; 0 and "": none. */
   peer: { readonly address: number; readonly port: number; readonly host: string };
   endpoint: CmEndpoint | undefined;
@@ -120,8 +124,11 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
   if (channel.ids.size > 0) {
     return verbError("EBUSY", `The event channel has ${channel.ids.size} ids: expected none`);
   }
+  const { cpu, cm: { agent } } = channel.device;
   channel.isAlive = false;
-  channel.device.cm.agent.channels.delete(channel);
+  agent.channels.delete(channel);
+  // A thread that waits for its events waits no longer.
+  cpu.signal(channel.signal);
   return undefined;
 }
 
@@ -144,7 +151,7 @@ export function rdmaCreateId(
   }
   const wrong = refuseRetry(retry);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
-  return makeId(channel, { ps, retry: { ...RETRY, ...retry } });
+  return makeId(channel, { ps, retry: withDefaults(RETRY, retry) });
 }
 
 export function makeId(
@@ -159,6 +166,7 @@ export function makeId(
     state: "idle",
     qp: undefined,
     port: 0,
+    isBound: false,
     peer: NO_PEER,
     endpoint: undefined,
     sidr: undefined,
@@ -178,17 +186,27 @@ export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError |
   return verbError("EINVAL", `The id is in state ${id.state}: expected ${expected.join(" or ")}`);
 }
 
-/** `rdma_bind_addr`: port 0 draws one. EBUSY for a port that another id of the host listens on. */
+/**
+ * `rdma_bind_addr`: port 0 draws one. EADDRINUSE for a port that another id of the host holds, until its
+ * `rdmaDestroyId`; EADDRNOTAVAIL where none is left to draw.
+ */
 export function rdmaBindAddr(
   id: RdmaId,
   { port }: { readonly port: number },
 ): VerbError | undefined {
   const wrong = refuseState(id, "idle") ?? refusePort(port);
   if (wrong !== undefined) return wrong;
-  if (id.device.cm.agent.listeners.has(serviceIdOfPort(id.ps, port))) {
-    return verbError("EBUSY", `Another program listens on port ${port} of ${id.ps}`);
+  const held = portsInUse(id);
+  if (held.has(port)) {
+    return verbError("EADDRINUSE", `Another id of the host holds port ${port} of ${id.ps}`);
   }
-  id.port = port === 0 ? ephemeralPort(id) : port;
+  const own = port === 0 ? ephemeralPort(id, held) : port;
+  if (own === undefined) {
+    const { first, last } = EPHEMERAL;
+    return verbError("EADDRNOTAVAIL", `Ids hold all ports of ${id.ps} from ${first} to ${last}`);
+  }
+  id.port = own;
+  id.isBound = true;
   id.state = "addr-bound";
   return undefined;
 }
@@ -198,13 +216,24 @@ function refusePort(port: number, least = 0): VerbError | undefined {
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
-/** The next port, in turn, on which no id listens. */
-function ephemeralPort({ device: { cm: { agent } }, ps }: RdmaId): number {
+/** Ports of the id's port space that ids of its host hold, whatever their program. */
+function portsInUse({ device: { cm: { agent } }, ps }: RdmaId): Set<number> {
+  const ids = [...agent.channels].flatMap((channel) => [...channel.ids]);
+  return new Set(ids.filter((id) => id.isBound && id.ps === ps).map(({ port }) => port));
+}
+
+/** The next port, in turn, that no id holds. */
+function ephemeralPort(
+  { device: { cm: { agent } } }: RdmaId,
+  held: ReadonlySet<number>,
+): number | undefined {
   const { first, last } = EPHEMERAL;
-  for (;;) {
-    const port = first + agent.nextPort++ % (last - first + 1);
-    if (!agent.listeners.has(serviceIdOfPort(ps, port))) return port;
+  const size = last - first + 1;
+  for (let tries = 0; tries < size; tries++) {
+    const port = first + agent.nextPort++ % size;
+    if (!held.has(port)) return port;
   }
+  return undefined;
 }
 
 /**
@@ -218,14 +247,11 @@ export function rdmaListen(
   const { device, channel, ps, retry } = id;
   const range = refuseInteger("The backlog", backlog, { least: 0, most: BACKLOG_MAX });
   if (range !== undefined) return verbError("EINVAL", range);
-  if (id.state === "idle") rdmaBindAddr(id, { port: 0 });
-  const wrong = refuseState(id, "addr-bound");
+  const unbound = id.state === "idle" ? rdmaBindAddr(id, { port: 0 }) : undefined;
+  const wrong = unbound ?? refuseState(id, "addr-bound");
   if (wrong !== undefined) return wrong;
   const { listeners } = device.cm.agent;
   const serviceId = serviceIdOfPort(ps, id.port);
-  if (listeners.has(serviceId)) {
-    return verbError("EBUSY", `Another program listens on port ${id.port} of ${ps}`);
-  }
   const { program, signal, events } = channel;
   id.listener = {
     serviceId,
@@ -275,7 +301,8 @@ export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbEr
   const address = found?.[1] ?? to;
   const badAddress = refuseInteger("The address", address, { least: 0, most: 0xffff_ffff });
   if (badAddress !== undefined) return verbError("EINVAL", badAddress);
-  if (id.state === "idle") rdmaBindAddr(id, { port: 0 });
+  const unbound = id.state === "idle" ? rdmaBindAddr(id, { port: 0 }) : undefined;
+  if (unbound !== undefined) return unbound;
   id.peer = { address: Number(address), port, host: found?.[0] ?? "" };
   if (found !== undefined) {
     id.state = "addr-resolved";

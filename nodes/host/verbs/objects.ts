@@ -21,8 +21,17 @@ import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verif
 import type { Cpu } from "../cpu/program.ts";
 import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";
 
-/** errno names as libibverbs returns them. */
-export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT" | "EOPNOTSUPP";
+/** errno names as libibverbs returns them, and those of ports as librdmacm does. */
+export type Errno =
+  | "EINVAL"
+  | "ENOMEM"
+  | "EBUSY"
+  | "EPERM"
+  | "ENOENT"
+  | "EFAULT"
+  | "EOPNOTSUPP"
+  | "EADDRINUSE"
+  | "EADDRNOTAVAIL";
 
 /** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
 export interface VerbError {
