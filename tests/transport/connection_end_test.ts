@@ -6,12 +6,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Observation } from "../../fabric/capture/observation.ts";
 import { decodeCm } from "../../fabric/wire/roce/cm.ts";
+import { NEVER } from "../../fabric/base/time.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
 import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
 import type { Connection, Refusal } from "../../nodes/host/cm/connection.ts";
 import type { AcceptOptions, ConnectRequest, Listener } from "../../nodes/host/cm/listen.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
+import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const SERVICE = "ends";
@@ -289,4 +291,52 @@ describe("Options of a connection are refused at the call, and nothing is sent",
     });
     assert.deepEqual(sent, []);
   });
+});
+
+/** A client SENDs (rnr_retry 7) to a server that posts no receive and has ended. */
+function sendUnreceived(waits: boolean): SimulatedRack {
+  const server: Program = function* (context) {
+    const { qp } = yield* sideOf(context);
+    const { listen, accept, must } = context.device.verbs;
+    const listener = must(listen(context.device, SERVICE));
+    const request = yield* nextRequest({ context, listener });
+    connected(yield* accept(listener, request, { qp, transport: { minRnrTimer: 20 } }));
+  };
+  const client: Program = function* (context) {
+    const side = yield* sideOf(context);
+    const { regMr, postSend, sge, waitCompletion, must } = context.device.verbs;
+    const mr = must(
+      yield* regMr(side.qp.pd, context.cpu.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE }),
+    );
+    const { qp } = yield* connectTo(side);
+    must(yield* postSend(qp, { opcode: "send", sges: [sge(mr)] }));
+    if (waits) yield* waitCompletion(side.qp.sendCq);
+  };
+  return new SimulatedRack(
+    `
+name: unreceived
+hosts: { a: { services: none }, b: { services: none } }
+programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 300us }]
+`,
+    { programs: { "./server.ts": server, "./client.ts": client } },
+  ).run(1e14);
+}
+
+describe("A SEND that gets no receive", () => {
+  for (const waits of [false, true]) {
+    it(`lets the run end, with a warning: its program ${waits ? "waits for it" : "has ended"}`, () => {
+      const rack = sendUnreceived(waits);
+      assert.equal(rack.simulator.next, NEVER, "nothing is left to happen");
+      const [warning, ...others] = rack.reported("warning");
+      assert.match(String(warning?.message), /^queue pair \d+ retries for ever: RNR NAK/);
+      assert.deepEqual(others, []);
+      assert.deepEqual(rack.reported("program-failed"), []);
+      const left = rack.simulator.unfinished().filter(({ value }) => !value.serves);
+      assert.deepEqual(
+        left.map(({ value }) => value.program.split("#")[0]),
+        waits ? ["./client.ts"] : [],
+      );
+      if (waits) assert.match(left[0]!.value.waitsFor, /waitCompletion/);
+    });
+  }
 });

@@ -39,7 +39,10 @@ export interface Transport {
   readonly minRnrTimer: number;
 }
 
-/** About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited. */
+/**
+ * About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited, but that
+ * a card rests after a minute of virtual time (`rnic/requester/rnr_wait.ts`).
+ */
 export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minRnrTimer: 1 };
 
 /** A connection that `connect` or `accept` has made. */

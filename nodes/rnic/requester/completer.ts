@@ -4,6 +4,8 @@
  * Circle of three: what completes lets the requester go on or ends the queue pair (`qp_error.ts`), which
  * completes all that is left; the requester completes what crosses no wire.
  */
+import { formatTime, NEVER } from "../../../fabric/base/time.ts";
+import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { type NakCode, rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
 import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -22,6 +24,7 @@ import {
   takeOldest,
   takePersisted,
 } from "../state/requester_changes.ts";
+import { rnrWaitPs } from "./rnr_wait.ts";
 import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
@@ -170,9 +173,19 @@ export function takeRnrNak(
   const { requester } = qp;
   if (requester.unacknowledged !== nak.psn || requester.rnrWaiting) return;
   if (!rights(qp.state).sends) return;
-  if (!beginRnrWait(qp)) return failUnacknowledged(device, qp, "rnr-retry-exceeded");
+  if (!beginRnrWait(qp, device.now)) return failUnacknowledged(device, qp, "rnr-retry-exceeded");
   restartFrom(device, qp, nak.psn);
-  setTimer(device, qp, { timer: "requester", time: device.now + rnrDelayPs(nak.timerCode) });
+  const delay = rnrWaitPs(device.now - requester.rnrSince!, rnrDelayPs(nak.timerCode));
+  if (delay !== NEVER) {
+    return setTimer(device, qp, { timer: "requester", time: device.now + delay });
+  }
+  clearTimer(device, qp, "requester");
+  const message = `queue pair ${qp.qpn} retries for ever: RNR NAK (rnrRetry 7): queue pair ` +
+    `${qp.attributes.destQpn} of ${
+      formatAddress(qp.attributes.destAddress)
+    } has had no receive for ` +
+    `${formatTime(device.now - requester.rnrSince!)}`;
+  device.out.report("warning", { message });
 }
 
 const NAK_FAULT: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, VendorError>> = {

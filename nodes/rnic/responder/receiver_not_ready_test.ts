@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { PS_PER_US } from "../../../fabric/base/time.ts";
+import { PS_PER_MS, PS_PER_US } from "../../../fabric/base/time.ts";
 import { rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import {
@@ -25,6 +25,12 @@ function next(psn: number, count = 1): number {
   return (psn + count) & 0xff_ffff;
 }
 
+function warnings(p: Pair): string[] {
+  return p.rig.reports.filter(({ topic }) => topic === "warning").map(({ value }) =>
+    (value as { message: string }).message
+  );
+}
+
 describe("an RNR wait", () => {
   it("rnr_retry 7 is endless (§3.3): after more RNR NAKs than seven a RECV still completes it", () => {
     const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 1 } });
@@ -35,6 +41,51 @@ describe("an RNR wait", () => {
     p.rig.run();
     assert.ok(counter(p, "a", "rnrNaksIn") >= 20);
     assert.deepEqual(statuses(p), ["SUCCESS"]);
+  });
+
+  it("rnr_retry 7: a receive that is seconds late completes it, after ever rarer attempts", () => {
+    const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 1 } });
+    post(p, "send", { length: 10 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.runFor(9 * PS_PER_MS);
+    const steady = counter(p, "a", "rnrNaksIn");
+    assert.ok(steady >= 700, `each after its delay: ${steady}`);
+    p.rig.runFor(2_000 * PS_PER_MS);
+    assert.ok(counter(p, "a", "rnrNaksIn") < 1_500, "then after a part of the time gone by");
+    recvs(p, 1);
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["SUCCESS"]);
+    assert.equal(warnings(p).length, 0);
+  });
+
+  it("rnr_retry 7: without a receive the requester rests after a minute, and a warning says so", () => {
+    const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 20 } });
+    post(p, "send", { length: 10 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run();
+    assert.ok(p.rig.now >= 60_000 * PS_PER_MS && p.rig.now < 61_000 * PS_PER_MS);
+    assert.deepEqual(statuses(p), [], "it has neither failed nor completed");
+    const [warning, ...others] = warnings(p);
+    assert.match(
+      warning!,
+      /^queue pair \d+ retries for ever: RNR NAK \(rnrRetry 7\): queue pair \d+ of [\d.]+ has had no receive for 60/,
+    );
+    assert.deepEqual(others, []);
+  });
+
+  it("the time without a receive begins anew with progress", () => {
+    const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 20 } });
+    const seen: string[] = [];
+    for (let each = 0; each < 2; each++) {
+      post(p, "send", { length: 10 });
+      p.rig.ring(p.rig.a, p.a.sq);
+      p.rig.runFor(40_000 * PS_PER_MS);
+      recvs(p, 1);
+      p.rig.run();
+      seen.push(...statuses(p));
+    }
+    assert.deepEqual(seen, ["SUCCESS", "SUCCESS"]);
+    assert.deepEqual(warnings(p), []);
   });
 
   it("§3.3: progress gives all of rnr_retry back", () => {

@@ -92,6 +92,8 @@ export interface Requester {
   readonly rnrRetriesLeft: number;
   /** An RNR NAK holds sending back until the timer fires. */
   readonly rnrWaiting: boolean;
+  /** When the first RNR NAK since the last progress came; undefined without one. */
+  readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
@@ -253,6 +255,7 @@ function createRequester(sqPsn: number): Requester {
     retriesLeft: 0,
     rnrRetriesLeft: 0,
     rnrWaiting: false,
+    rnrSince: undefined,
     sinceAckReq: 0,
     persistWaiting: new Map(),
     probes: new Fifo(),
@@ -291,6 +294,7 @@ export function reloadRetries({ requester, attributes }: QueuePair): void {
   const own = requester as Writable<Requester>;
   own.retriesLeft = attributes.retryCnt;
   own.rnrRetriesLeft = attributes.rnrRetry;
+  own.rnrSince = undefined;
 }
 
 /**

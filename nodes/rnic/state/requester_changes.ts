@@ -2,6 +2,7 @@
  * What happens to a requester: the functions that write its fields, each named after the event. The protocol
  * decides elsewhere (`requester/`, `queues/`) which of them happens.
  */
+import type { Time } from "../../../fabric/base/time.ts";
 import { LIMITS } from "./limits.ts";
 import { lastPsnOf, type OutstandingWqe } from "./outstanding_wqe.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
@@ -167,11 +168,12 @@ export function spendRetry(qp: QueuePair): boolean {
 const ENDLESS_RNR = 7;
 
 /** An RNR NAK holds sending back, at the cost of an RNR retry. @returns whether there was one left. */
-export function beginRnrWait(qp: QueuePair): boolean {
+export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   const requester = own(qp);
   if (requester.rnrRetriesLeft === 0) return false;
   if (qp.attributes.rnrRetry !== ENDLESS_RNR) requester.rnrRetriesLeft--;
   requester.rnrWaiting = true;
+  requester.rnrSince ??= now;
   return true;
 }
 
