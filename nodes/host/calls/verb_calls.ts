@@ -211,7 +211,7 @@ export const VERB_CALLS = {
   rdmaReject: row("steps", { id, options: rejectOptions }),
   rdmaNotify: row("value", { id }),
   rdmaDisconnect: row("steps", { id }),
-  rdmaGetCmEvent: row("thrown", { channel: eventChannel, options: until }),
+  rdmaGetCmEvent: row("steps", { channel: eventChannel, options: until }),
   rdmaAckCmEvent: row("value", { event: cmEvent }),
   rdmaEventsOf: row("thrown", { channel: eventChannel }),
 } as const satisfies {
