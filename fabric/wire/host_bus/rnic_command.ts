@@ -173,28 +173,30 @@ export interface QpAttributes {
   readonly qKey?: number;
 }
 
-const attributes: Check<QpAttributes> = shaped({
-  state: { optional: qpState },
-  curState: { optional: qpState },
-  enSqdAsyncNotify: { optional: flag },
-  accessFlags: { optional: u32 },
-  pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
-  destAddress: { optional: u32 },
-  trafficClass: { optional: u8 },
-  hopLimit: { optional: u8 },
-  flowLabel: { optional: below(0x10_0000) },
-  udpSourcePort: { optional: below(0x1_0000) },
-  destQpn: { optional: u24 },
-  rqPsn: { optional: u24 },
-  sqPsn: { optional: u24 },
-  maxDestRdAtomic: { optional: u8 },
-  maxRdAtomic: { optional: u8 },
-  minRnrTimer: { optional: below(32) },
-  timeout: { optional: below(32) },
-  retryCnt: { optional: below(8) },
-  rnrRetry: { optional: below(8) },
-  qKey: { optional: u32 },
-} satisfies Record<keyof QpAttributes, unknown>);
+const attributes: Check<QpAttributes> = shaped(
+  {
+    state: { optional: qpState },
+    curState: { optional: qpState },
+    enSqdAsyncNotify: { optional: flag },
+    accessFlags: { optional: u32 },
+    pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
+    destAddress: { optional: u32 },
+    trafficClass: { optional: u8 },
+    hopLimit: { optional: u8 },
+    flowLabel: { optional: below(0x10_0000) },
+    udpSourcePort: { optional: below(0x1_0000) },
+    destQpn: { optional: u24 },
+    rqPsn: { optional: u24 },
+    sqPsn: { optional: u24 },
+    maxDestRdAtomic: { optional: u8 },
+    maxRdAtomic: { optional: u8 },
+    minRnrTimer: { optional: below(32) },
+    timeout: { optional: below(32) },
+    retryCnt: { optional: below(8) },
+    rnrRetry: { optional: below(8) },
+    qKey: { optional: u32 },
+  } satisfies Record<keyof QpAttributes, unknown>,
+);
 
 const memory = {
   va: count,
