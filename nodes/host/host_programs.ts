@@ -322,9 +322,9 @@ export class HostPrograms {
         const forgotten = watch?.forgotten();
         if (forgotten === undefined) onReturn();
         else this.#reportFailure(name, { message: forgotten, stack: "" }, order);
-        // What the plan's programs hold when they have returned stays, as each runs once in a life. Of those that an
-        // order starts there may be any number, and of those that fail.
-        if (order !== undefined) this.#takeBack?.leave(name);
+        // Shipped programs end their connections themselves, and each of the plan's runs once in a life: what they hold
+        // stays. Of those that an order starts there may be any number, and of those that fail.
+        if (order !== undefined || watch !== undefined) this.#takeBack?.leave(name);
         this.#takeBack?.start();
       },
       onFailure: (error) => {

@@ -221,6 +221,8 @@ export interface Cq {
 /** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
+  /** Signalled when the queue is destroyed: who waits for its completions or events is told. */
+  readonly goneSignal: string;
   stamp: Time;
   /** Entries read since the queue was created, and the last count stored in space 3. */
   taken: number;
