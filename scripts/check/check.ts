@@ -130,8 +130,9 @@ const GROUPS: readonly (readonly Stage[])[] = [
   ],
   [
     // These read the tree (what documents name), and run shells (completion) in temporary folders.
-    { name: "script tests", args: RACK_PERMISSIONS, tests: ["scripts"] },
-    { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
+    { name: "script tests", args: RACK_PERMISSIONS, tests: ["scripts"], files: "together" },
+    // One after the other: some set variables of the environment, which the modules of a parallel run share.
+    { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"], files: "together" },
     {
       name: "seeds",
       args: SEED_PERMISSIONS,
