@@ -129,7 +129,8 @@ export function planJobs(
       const isApart = isFirst && counts.clients > 0;
       isFirst = false;
       if (said.problems.length === 0) {
-        jobs.push(...threadsOf(section, options, { counts, said, isApart }));
+        const all = { ...section, settings: [...section.settings, ...override.map(overridden)] };
+        jobs.push(...threadsOf(all, options, { counts, said, isApart }));
       }
     }
   }
@@ -193,6 +194,8 @@ function threadsOf(
   }
   const address = take<string>(engine === "rdma" ? "hostname" : "serverip", "");
   const threads = take("numjobs", 1);
+  const place = { name, file, line };
+  const shown = shownOf(options, take);
   return Array.from({ length: Math.min(threads, JOBS_MAX + 1) }, (): PlannedJob => {
     const number = isServer ? ++counts.serversOfFile : ++counts.clients;
     const index = isServer ? counts.servers++ : number - 1;
@@ -202,9 +205,9 @@ function threadsOf(
     if (port > 65_535) refuse("port", `${job.port} and ${number} threads`, "ports up to 65535");
     return {
       job: { ...job, port, index, wave: isServer ? 0 : counts.wave },
-      section: { name, file, line },
+      section: place,
       groupId: counts.groupId,
-      shown: shownOf(options, take),
+      shown,
       options: { name, ...written(section) },
       ...(address !== "" && { address }),
     };

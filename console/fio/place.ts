@@ -183,6 +183,7 @@ function assumedFor(client: PlacedJob, { memory }: PlaceOptions): PlacedJob {
   const isRdma = job.engine === "rdma";
   return {
     ...client,
+    section: { ...client.section, name: "server" },
     host: job.to!,
     job: {
       ...job,

@@ -2,6 +2,7 @@
 import type { FioJob } from "../../nodes/host/programs/fio/job.ts";
 import type { FioResult, ThreadResult } from "../../nodes/host/programs/fio/fio.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { unusedLabel } from "../captures/capture_files.ts";
 import {
@@ -82,7 +83,7 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
     ...(to !== undefined && { to }),
   });
   const all = [...placed.jobs, ...placed.assumed];
-  options.onNotes?.([...plan.notes, ...placed.notes, ...claimsOf(all, bare)]);
+  options.onNotes?.([...plan.notes, ...placed.notes, ...claimsOf(all, bare), ...longOnes(all)]);
   const prepared = onlyOne(await prepare(path, { ...manner, programs: programsOf(all) }), path);
   const named = { ...prepared, label: `fio, ${prepared.label}` };
   const run = await runVariants([named], { ...options, check: "notes", captureLabel: unusedLabel });
@@ -141,6 +142,22 @@ function claimsOf(jobs: readonly PlacedJob[], { plan }: Prepared): string[] {
     return [
       `${file}:${line}: direct_write_to_pmem=1, and ${host} has DDIO on: what is flushed by a READ may ` +
       "still be in its cache, and is not persistent",
+    ];
+  });
+  return [...new Set(notes)];
+}
+
+/** Virtual time from which a job is said to be long, in ps. */
+const LONG_PS = PS_PER_S;
+
+/** Says of jobs for a machine's minute that virtual time has its price, as each block is computed. */
+function longOnes(jobs: readonly PlacedJob[]): string[] {
+  const notes = jobs.flatMap(({ job: { name, isServer, rampPs, runtimePs = 0, timeBased } }) => {
+    if (isServer || !timeBased || rampPs + runtimePs < LONG_PS) return [];
+    const time = formatTime(rampPs + runtimePs);
+    return [
+      `${name}: ${time} of virtual time, as the job says, can take hours: ` +
+      "--set runtime=10ms --set ramp_time=1ms answers sooner",
     ];
   });
   return [...new Set(notes)];

@@ -2,7 +2,13 @@
 import { PS_PER_S, PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { WC_STATUS } from "../../../../fabric/wire/host_bus/cqe.ts";
 import { connect, type ConnectOptions } from "../../cm/connect.ts";
-import { type Connection, disconnecting, isDisconnected, refused } from "../../cm/connection.ts";
+import {
+  type Connection,
+  disconnect,
+  disconnecting,
+  isDisconnected,
+  refused,
+} from "../../cm/connection.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 import {
   accept,
@@ -13,9 +19,11 @@ import {
   unlisten,
   waitEvent,
 } from "../../cm/listen.ts";
-import type { Steps } from "../../cpu/program.ts";
+import { rngFor } from "../../../../fabric/base/rng.ts";
+import type { Buffer } from "../../memory/address_map.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
-import { must, ProgramError } from "../../verbs/device.ts";
+import { allocated, failed, must, ProgramError } from "../../verbs/device.ts";
 import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
@@ -132,4 +140,29 @@ export function* nextCompletion(
     if (completion !== undefined) return completion;
     if (isDisconnected(connection)) return undefined;
   }
+}
+
+/** Runs a part that has a connection; where it fails, the other end is told. */
+export function* endingOnFailure<T>(connection: Connection, part: () => Steps<T>): Steps<T> {
+  try {
+    return yield* part();
+  } catch (cause) {
+    if (jobErrorOf(cause) !== undefined) yield* disconnect(connection);
+    throw cause;
+  }
+}
+
+/**
+ * Memory for the I/O of a job, with data that is drawn, as fio fills its buffers before a job begins. The time
+ * that it takes passes here.
+ */
+export function* filledBuffer(cpu: Cpu, length: number): Steps<Buffer> {
+  const buffer = allocated(() => cpu.allocate(length));
+  if (failed(buffer)) throw engineError("ENOMEM", `buffers of ${length} B: ${buffer.reason}`);
+  const rng = rngFor(Math.floor(cpu.random() * 2 ** 32), "fio buffers");
+  const words = new Uint32Array(Math.ceil(length / 4));
+  for (let i = 0; i < words.length; i++) words[i] = rng.next();
+  cpu.store(buffer.address, new Uint8Array(words.buffer, 0, length));
+  yield* cpu.settle();
+  return buffer;
 }

@@ -11,7 +11,7 @@ import type { ProgramContext, ThreadContext } from "../../program_context.ts";
 import { allocated, failed, ProgramError } from "../../verbs/device.ts";
 import { DIRECTORY_BYTES } from "../common/scm_directory.ts";
 import { outcomeOf } from "../common/summary.ts";
-import { engineError, jobErrorOf } from "./connection.ts";
+import { endingOnFailure, engineError, jobErrorOf } from "./connection.ts";
 import { IoLoop } from "./io_loop.ts";
 import { extentsOf, IoPlan } from "./io_plan.ts";
 import { ENGINES, type FioJob, type JobError } from "./job.ts";
@@ -160,8 +160,8 @@ function* runIo(
   },
 ): Steps<void> {
   const { cpu } = device;
-  const { engine, close, bytes } = yield* openEnd(device, job);
-  if (engine === undefined) return yield* close();
+  const { engine, connection, close, bytes } = yield* openEnd(device, job);
+  if (engine === undefined) return yield* endingOnFailure(connection, close);
   const extents = extentsOf(job, bytes);
   if (typeof extents === "string") {
     yield* close();
@@ -171,32 +171,36 @@ function* runIo(
   const loop = new IoLoop(cpu, job, engine);
   begin(loop);
   let reported = 0;
-  yield* loop.run(plan, () => {
+  const progress = () => {
     const share = Math.max(loop.elapsed ?? 0, job.timeBased ? 0 : plan.share);
     const part = Math.floor(PARTS * share);
     if (part === reported) return;
     reported = part;
     onProgress(share);
+  };
+  yield* endingOnFailure(connection, function* () {
+    yield* loop.run(plan, progress);
+    yield* close();
   });
-  yield* close();
 }
 
 /** A connected end with the size of the workspace; a server without part in the I/O has no engine. */
 function* openEnd(device: CmDevice, job: FioJob) {
   if (job.engine !== "rdma") {
-    const { engine, workspace, close } = yield* openRpmaClient(device, job);
-    return { engine, close, bytes: workspace.bytes };
+    const { engine, connection, workspace, close } = yield* openRpmaClient(device, job);
+    return { engine, connection, close, bytes: workspace.bytes };
   }
-  const { engine, verb, waitForEnd, close } =
+  const { engine, connection, verb, waitForEnd, close } =
     yield* (job.isServer ? openRdmaServer : openRdmaClient)(
       device,
       job,
     );
   // Each I/O goes to the begin of a buffer: a size is only how much is to be moved.
   const bytes = job.offset + (bytesOf(job) || job.blockSizes.write.most);
-  if (!job.isServer || verb === "send") return { engine, close, bytes };
+  if (!job.isServer || verb === "send") return { engine, connection, close, bytes };
   return {
     engine: undefined,
+    connection,
     bytes,
     *close(): Steps<void> {
       yield* waitForEnd();

@@ -14,9 +14,17 @@ import { createCq } from "../../verbs/create_cq.ts";
 import { must } from "../../verbs/device.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
-import type { Cq, Mr, WorkCompletion } from "../../verbs/objects.ts";
+import type { Cq, Mr, Pd, WorkCompletion } from "../../verbs/objects.ts";
 import { postRecv, postSend, sge } from "../../verbs/post.ts";
-import { ACCESS, checked, connectTo, engineError, nextCompletion } from "./connection.ts";
+import {
+  ACCESS,
+  checked,
+  connectTo,
+  endingOnFailure,
+  engineError,
+  filledBuffer,
+  nextCompletion,
+} from "./connection.ts";
 import type { Engine, IoUnit } from "./io_loop.ts";
 import type { FioJob } from "./job.ts";
 import {
@@ -39,6 +47,7 @@ const RECVS_LEAST = 16;
 /** A connected client: its engine, the server's memory, and how it ends. */
 export interface RpmaClient {
   readonly engine: Engine;
+  readonly connection: Connection;
   readonly workspace: Workspace;
   /** Tells the server that the client is done, and disconnects. */
   readonly close: () => Steps<void>;
@@ -86,7 +95,6 @@ export function queueSizes(
 
 /** Connects, and learns of the server's workspace. @throws EngineError, ProgramError */
 export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient> {
-  const { cpu } = device;
   const isGpspm = job.engine === "librpma_gpspm_client";
   const { sends, messages } = queueSizes(job);
   const pd = allocPd(device);
@@ -103,15 +111,33 @@ export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient
       ...(!isGpspm && { oneSided: true }),
     },
   });
+  return yield* endingOnFailure(
+    connection,
+    () => beginOn(connection, { job, pd, cq, messages, sends }),
+  );
+}
+
+function* beginOn(
+  connection: Connection,
+  { job, pd, cq, messages, sends }: {
+    readonly job: FioJob;
+    readonly pd: Pd;
+    readonly cq: Cq;
+    readonly messages: number;
+    readonly sends: number;
+  },
+): Steps<RpmaClient> {
+  const { device } = connection;
+  const { cpu } = device;
+  const isGpspm = job.engine === "librpma_gpspm_client";
   const workspace = decodeWorkspace(connection.privateData);
   if (workspace === undefined) {
     throw engineError("EIO", `${job.to} has no librpma server on port ${job.port}`);
   }
   refuseWorkspace(job, workspace, messages);
   const blockBytes = Math.max(job.blockSizes.read.most, job.blockSizes.write.most);
-  const data = must(
-    yield* regMr(pd, cpu.allocate(blockBytes * job.iodepth), { access: ACCESS }),
-  );
+  const buffer = yield* filledBuffer(cpu, blockBytes * job.iodepth);
+  const data = must(yield* regMr(pd, buffer, { access: ACCESS }));
   const raw = must(yield* regMr(pd, cpu.allocate(RAW_BYTES), { access: ACCESS }));
   const slots = must(
     yield* regMr(pd, cpu.allocate(Math.max(1, messages) * SLOT_BYTES), { access: ACCESS }),
@@ -141,6 +167,7 @@ export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient
       getEvents: (least, most) => getEvents(client, least, most),
       sync: (unit) => runOne(client, unit),
     },
+    connection,
     close: () => close(client),
   };
 }

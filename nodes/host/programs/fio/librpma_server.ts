@@ -12,7 +12,15 @@ import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import type { Cq, Mr, Qp, WorkCompletion } from "../../verbs/objects.ts";
 import { postRecv, postSend, sge } from "../../verbs/post.ts";
-import { acceptOne, ACCESS, checked, engineError, listenOn, nextCompletion } from "./connection.ts";
+import {
+  acceptOne,
+  ACCESS,
+  checked,
+  endingOnFailure,
+  engineError,
+  listenOn,
+  nextCompletion,
+} from "./connection.ts";
 import type { FioJob } from "./job.ts";
 import {
   decodeFlushRequest,
@@ -59,16 +67,8 @@ export function* serveRpma(device: CmDevice, job: FioJob, memory: ServerMemory):
     }),
   });
   if (isGpspm) {
-    yield* serveFlushes({
-      device,
-      job,
-      connection,
-      cq,
-      slots,
-      workspace,
-      queued: [],
-      room: messages,
-    });
+    const server = { device, job, connection, cq, slots, workspace, queued: [], room: messages };
+    yield* endingOnFailure(connection, () => serveFlushes(server));
   }
   yield* waitDisconnect(connection);
   yield* disconnect(connection);

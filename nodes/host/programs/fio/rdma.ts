@@ -20,7 +20,9 @@ import {
   ACCESS,
   checked,
   connectTo,
+  endingOnFailure,
   engineError,
+  filledBuffer,
   listenOn,
   nextCompletion,
 } from "./connection.ts";
@@ -55,6 +57,7 @@ interface Peer extends End {
 /** An end of a connection that is ready for I/O. */
 export interface RdmaEnd {
   readonly engine: Engine;
+  readonly connection: Connection;
   readonly verb: Verb;
   /** Of a server without part in the client's I/O: waits for the client's last message. */
   readonly waitForEnd: () => Steps<void>;
@@ -77,7 +80,8 @@ function* openEnd(device: CmDevice, job: FioJob): Steps<End> {
   const pd = allocPd(device);
   const blockBytes = blockBytesOf(job);
   const cq = must(yield* createCq(device, { entries: 2 * depthOf(job) }));
-  const data = must(yield* regMr(pd, cpu.allocate(blockBytes * job.iodepth), { access: ACCESS }));
+  const buffer = yield* filledBuffer(cpu, blockBytes * job.iodepth);
+  const data = must(yield* regMr(pd, buffer, { access: ACCESS }));
   const info = must(yield* regMr(pd, cpu.allocate(2 * INFO_BYTES), { access: ACCESS }));
   return { device, job, pd, cq, data, blockBytes, info };
 }
@@ -121,6 +125,11 @@ function* completionOf({ cq, connection }: Peer): Steps<WorkCompletion> {
 export function* openRdmaClient(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const end = yield* openEnd(device, job);
   const connection = yield* connectTo(device, job, { qp: qpOf(end), transport: TRANSPORT });
+  return yield* endingOnFailure(connection, () => beginClient(end, connection));
+}
+
+function* beginClient(end: End, connection: Connection): Steps<RdmaEnd> {
+  const { job, device } = end;
   const peer: Peer = { ...end, connection, inFlight: new Map() };
   yield* postInfoRecv(end, connection.qp);
   const { verb, iodepth } = job;
@@ -135,6 +144,7 @@ export function* openRdmaClient(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const rng = rngFor(0, "fio rdma");
   return {
     verb,
+    connection,
     engine: {
       commit: (units) => commitSends(peer, units, { server, rng }),
       getEvents: (least, most) => getEvents(peer, least, most),
@@ -182,7 +192,6 @@ function* closeClient(peer: Peer): Steps<void> {
 export function* openRdmaServer(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const listener = listenOn(device, job);
   const end = yield* openEnd(device, job);
-  const { blockBytes, data } = end;
   const connection = yield* acceptOne(job, {
     listener,
     options: () => ({
@@ -191,6 +200,11 @@ export function* openRdmaServer(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
       prepare: (qp) => postInfoRecv(end, qp),
     }),
   });
+  return yield* endingOnFailure(connection, () => beginServer(end, connection));
+}
+
+function* beginServer(end: End, connection: Connection): Steps<RdmaEnd> {
+  const { job, data, blockBytes } = end;
   const peer: Peer = { ...end, connection, inFlight: new Map() };
   const client = yield* receiveInfo(peer);
   if (blockBytes < client.blockBytes) {
@@ -206,6 +220,7 @@ export function* openRdmaServer(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   while ((yield* completionOf(peer)).opcode !== "send");
   return {
     verb: client.verb,
+    connection,
     engine: {
       commit: (units) => commitRecvs(peer, units),
       getEvents: (least, most) => getEvents(peer, least, most),

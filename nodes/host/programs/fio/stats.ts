@@ -42,6 +42,8 @@ export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>>
   readonly runtimePs: Time;
   /** Time of its core in that, without and with polling. */
   readonly workPs: Time;
+  /** Completion latencies in fio's classes: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
+  readonly classes: readonly number[];
   /** How often 1, 2–3, 4–7 … ≥ 64 were outstanding at a submission. */
   readonly depths: readonly number[];
   /** How often 0, 1–4, 5–8 … > 64 were submitted, and completed, together. */
@@ -158,9 +160,24 @@ export function batchBucket(count: number): number {
   return Math.min(DEPTH_BUCKETS - 1, Math.max(1, Math.ceil(Math.log2(count)) - 1));
 }
 
+/** Upper bounds of fio's classes of latencies, in each unit (`io_u_mark_lat_nsec`). */
+export const CLASS_BOUNDS = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000] as const;
+const CLASSES = 3 * CLASS_BOUNDS.length + 2;
+
+/** The class of a latency in ns: of ms there are two more, below and from 2 s on. */
+export function latencyClass(ns: number): number {
+  for (const [unit, scale] of [1, 1e3, 1e6].entries()) {
+    const value = Math.floor(ns / scale);
+    const at = CLASS_BOUNDS.findIndex((bound) => value < bound);
+    if (at >= 0) return unit * CLASS_BOUNDS.length + at;
+  }
+  return ns < 2e9 ? CLASSES - 2 : CLASSES - 1;
+}
+
 /** The statistics of a thread as it runs, from an instant on. */
 export class StatsMeter {
   readonly #directions: Readonly<Record<Direction, DirectionMeter>>;
+  readonly #classes = new Array<number>(CLASSES).fill(0);
   readonly #depths = new Array<number>(DEPTH_BUCKETS).fill(0);
   readonly #submits = new Array<number>(DEPTH_BUCKETS).fill(0);
   readonly #completes = new Array<number>(DEPTH_BUCKETS).fill(0);
@@ -180,6 +197,7 @@ export class StatsMeter {
 
   completed(direction: Direction, bytes: number, times: IoTimes): void {
     this.#directions[direction].add(bytes, times);
+    this.#classes[latencyClass(Math.floor((times.end - times.issue) / NS))]!++;
   }
 
   /** An I/O with `missing` bytes fewer than were asked for. */
@@ -203,6 +221,7 @@ export class StatsMeter {
       write: this.#directions.write.result(runtimePs),
       runtimePs,
       workPs: workPs - this.workPs,
+      classes: this.#classes,
       depths: this.#depths,
       submits: this.#submits,
       completes: this.#completes,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { bucketOf, BUCKETS, valueOf } from "./histogram.ts";
-import { batchBucket, depthBucket, StatsMeter } from "./stats.ts";
+import { batchBucket, depthBucket, latencyClass, StatsMeter } from "./stats.ts";
 
 const WINDOWS = { bwWindowPs: 1e9, iopsWindowPs: 1e9 };
 
@@ -61,6 +61,11 @@ describe("StatsMeter", () => {
     }
     const { read: { bw, iops } } = meter.result(25e8, 0);
     assert.deepEqual([bw.samples, bw.mean, iops.mean], [2, 10_000, 10_000]);
+  });
+
+  it("counts completion latencies in fio's classes", () => {
+    const ns = [0, 1, 2, 999, 1000, 1999, 2000, 999_999, 1e6, 999e6, 1e9, 2e9 - 1, 2e9];
+    assert.deepEqual(ns.map(latencyClass), [0, 0, 1, 9, 10, 10, 11, 19, 20, 29, 30, 30, 31]);
   });
 
   it("counts depths and batches in fio's classes", () => {
