@@ -20,7 +20,7 @@ import { servesClients } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
-import { newContext } from "./verbs/device.ts";
+import { addContext, newContext } from "./verbs/device.ts";
 import type { Context } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
@@ -306,10 +306,12 @@ export class HostPrograms {
         const cpu = this.#cpu(name, account, plan);
         const { weight, privileged } = plan;
         const opened = deviceOn(this.#device!, cpu);
+        // One context for all threads of a program.
+        const context = this.#contexts.get(plan) ?? opened.context;
+        addContext(opened.state, context, name);
         const device = {
           ...opened,
-          // One context for all threads of a program.
-          context: this.#contexts.get(plan) ?? opened.context,
+          context,
           ...(weight !== undefined && { weight }),
           ...(privileged && { privileged }),
         };

@@ -437,6 +437,7 @@ export type RnicReply =
 export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
 
 const QP_EVENT = { qpn: u24 } as const;
+const PORT_EVENT = { portNum: count } as const;
 /** The supported events of ibv_async_event. */
 const EVENTS = {
   QP_FATAL: QP_EVENT,
@@ -448,6 +449,11 @@ const EVENTS = {
   SRQ_ERR: { srqn: count },
   SRQ_LIMIT_REACHED: { srqn: count },
   CQ_ERR: { cqn: count },
+  /** The port's cable, or the device at its other end, has gone, and is there again. */
+  PORT_ERR: PORT_EVENT,
+  PORT_ACTIVE: PORT_EVENT,
+  /** The card has failed under its host: the driver's own. */
+  DEVICE_FATAL: {},
   /**
    * Pages of an on-demand region are needed, from `first` on; then, if they can be had, `ahead` more,
    * which belong to the same message. `write`: they are to be written.
@@ -464,7 +470,7 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
-/** ibv_async_event: its type, and the number of its object. */
+/** ibv_async_event: its type, and the number of its object; of the port, of the port. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];
