@@ -18,7 +18,7 @@ import {
 } from "../../nodes/host/programs/fio/job.ts";
 import { isGlobal, type JobFileWorld, type Section } from "./job_file.ts";
 import { engineHas, type OptionName, USED } from "./options.ts";
-import { addSettings, kbBaseOf, type Options, type Said } from "./settings.ts";
+import { addSettings, COMMAND, kbBaseOf, type Options, type Said } from "./settings.ts";
 
 /** How a job's figures are shown. */
 export interface Shown {
@@ -143,16 +143,20 @@ export function planJobs(
   return { jobs, globals, notes: [...said.notes] };
 }
 
-/** A line of `[global]` counts once, however many jobs it comes to. */
+/** A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no line. */
 function unique(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((each) => [JSON.stringify(each), each])).values()];
+  const told = problems.map((each): Problem => {
+    const { path, found, expected } = each;
+    return each.file === COMMAND ? { path: `${COMMAND} ${path}`, found, expected } : each;
+  });
+  return [...new Map(told.map((each) => [JSON.stringify(each), each])).values()];
 }
 
 function overridden(text: string) {
   const at = text.indexOf("=");
   const name = at < 0 ? text : text.slice(0, at);
   const value = at < 0 ? {} : { value: text.slice(at + 1) };
-  return { name, ...value, file: "--set", line: 1, unset: [] };
+  return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
 function written({ settings }: Section): Record<string, string> {

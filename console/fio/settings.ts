@@ -57,8 +57,11 @@ export function addSettings(
   }
 }
 
+/** In the place of a file: settings of the command line. */
+export const COMMAND = "--set";
+
 function at({ file, line }: Setting): string {
-  return `${file}:${line}`;
+  return file === COMMAND ? file : `${file}:${line}`;
 }
 
 function addSetting(options: Options, setting: Setting, said: Said): void {
