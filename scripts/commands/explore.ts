@@ -70,7 +70,7 @@ export function addExplore(program: Command): void {
     .addHelpText(
       "after",
       `
-A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/README.md.
+A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
 (failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
 
