@@ -173,28 +173,30 @@ export interface QpAttributes {
   readonly qKey?: number;
 }
 
-const attributes: Check<QpAttributes> = shaped({
-  state: { optional: qpState },
-  curState: { optional: qpState },
-  enSqdAsyncNotify: { optional: flag },
-  accessFlags: { optional: u32 },
-  pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
-  destAddress: { optional: u32 },
-  trafficClass: { optional: u8 },
-  hopLimit: { optional: u8 },
-  flowLabel: { optional: below(0x10_0000) },
-  udpSourcePort: { optional: below(0x1_0000) },
-  destQpn: { optional: u24 },
-  rqPsn: { optional: u24 },
-  sqPsn: { optional: u24 },
-  maxDestRdAtomic: { optional: u8 },
-  maxRdAtomic: { optional: u8 },
-  minRnrTimer: { optional: below(32) },
-  timeout: { optional: below(32) },
-  retryCnt: { optional: below(8) },
-  rnrRetry: { optional: below(8) },
-  qKey: { optional: u32 },
-} satisfies Record<keyof QpAttributes, unknown>);
+const attributes: Check<QpAttributes> = shaped(
+  {
+    state: { optional: qpState },
+    curState: { optional: qpState },
+    enSqdAsyncNotify: { optional: flag },
+    accessFlags: { optional: u32 },
+    pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
+    destAddress: { optional: u32 },
+    trafficClass: { optional: u8 },
+    hopLimit: { optional: u8 },
+    flowLabel: { optional: below(0x10_0000) },
+    udpSourcePort: { optional: below(0x1_0000) },
+    destQpn: { optional: u24 },
+    rqPsn: { optional: u24 },
+    sqPsn: { optional: u24 },
+    maxDestRdAtomic: { optional: u8 },
+    maxRdAtomic: { optional: u8 },
+    minRnrTimer: { optional: below(32) },
+    timeout: { optional: below(32) },
+    retryCnt: { optional: below(8) },
+    rnrRetry: { optional: below(8) },
+    qKey: { optional: u32 },
+  } satisfies Record<keyof QpAttributes, unknown>,
+);
 
 const memory = {
   va: count,
@@ -435,6 +437,7 @@ export type RnicReply =
 export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
 
 const QP_EVENT = { qpn: u24 } as const;
+const PORT_EVENT = { portNum: count } as const;
 /** The supported events of ibv_async_event. */
 const EVENTS = {
   QP_FATAL: QP_EVENT,
@@ -446,6 +449,11 @@ const EVENTS = {
   SRQ_ERR: { srqn: count },
   SRQ_LIMIT_REACHED: { srqn: count },
   CQ_ERR: { cqn: count },
+  /** The port's cable, or the device at its other end, has gone, and is there again. */
+  PORT_ERR: PORT_EVENT,
+  PORT_ACTIVE: PORT_EVENT,
+  /** The card has failed under its host: the driver's own. */
+  DEVICE_FATAL: {},
   /**
    * Pages of an on-demand region are needed, from `first` on; then, if they can be had, `ahead` more,
    * which belong to the same message. `write`: they are to be written.
@@ -462,7 +470,7 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
-/** ibv_async_event: its type, and the number of its object. */
+/** ibv_async_event: its type, and the number of its object; of the port, of the port. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];

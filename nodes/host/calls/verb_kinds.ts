@@ -1,6 +1,7 @@
 /** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import { QP_WEIGHT_MAX, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import {
   MAX_OBJECTS,
   type ObjectPart,
@@ -18,7 +19,7 @@ import {
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
 import type { CmRetry } from "../cm/cm_state.ts";
-import type { ConnectionQp, Transport } from "../cm/connection.ts";
+import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
 import type { AcceptOptions } from "../cm/listen.ts";
 import type {
   RdmaConnParam,
@@ -406,6 +407,7 @@ const transport = optional(shape<Partial<Transport>>("timers of a connection", {
   retryCnt: optional(retries),
   rnrRetry: optional(retries),
   minRnrTimer: optional(timeout),
+  maxRdAtomic: optional(whole("outstanding READs and atomics", 0, RD_ATOMIC_MAX)),
 }));
 const retry = optional(shape<Partial<CmRetry>>("retries of the connection manager", {
   timeoutPs: optional(whole("picoseconds", 1, Number.MAX_SAFE_INTEGER)),
@@ -424,6 +426,11 @@ export const connectOptions = shape<ConnectOptions>("options of a connection", {
   transport,
   retry,
   pathMtu: optional(pathMtu),
+  path: optional(shape<ConnectionPath>("a path", {
+    trafficClass: optional(u8),
+    hopLimit: optional(u8),
+  })),
+  prepare: optional(callback),
 });
 export const acceptOptions = shape<AcceptOptions>("options of a connection", {
   qp: connectionQp,

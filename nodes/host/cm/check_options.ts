@@ -1,5 +1,6 @@
 /** What a connection's options may be: each check returns what was found and what was expected. */
 import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wire/roce/cm.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type { CmRetry } from "./cm_state.ts";
 
 /** Time-outs have codes of five bits. */
@@ -13,6 +14,7 @@ const TRANSPORT_MOST = {
   retryCnt: 7,
   rnrRetry: 7,
   minRnrTimer: CODE_MAX,
+  maxRdAtomic: RD_ATOMIC_MAX,
 } as const;
 
 /** `given` where it says something: a field that is undefined is as one that is absent. */
@@ -57,6 +59,19 @@ export function refuseTransport(
     const value = transport[name as keyof typeof TRANSPORT_MOST];
     if (value === undefined) continue;
     const wrong = refuseInteger(`transport.${name}`, value, { least: 0, most });
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+/** Refuses what the header fields of an address vector have no room for. */
+export function refusePath(
+  path: { readonly trafficClass?: number; readonly hopLimit?: number } = {},
+): string | undefined {
+  for (const name of ["trafficClass", "hopLimit"] as const) {
+    const value = path[name];
+    if (value === undefined) continue;
+    const wrong = refuseInteger(`path.${name}`, value, { least: 0, most: 0xff });
     if (wrong !== undefined) return wrong;
   }
   return undefined;

@@ -14,6 +14,7 @@ import {
   bringUp,
   type Connection,
   connectionOf,
+  type ConnectionPath,
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
@@ -35,7 +36,13 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
-import { refusePrivateData, refuseRetry, refuseTransport, withDefaults } from "./check_options.ts";
+import {
+  refusePath,
+  refusePrivateData,
+  refuseRetry,
+  refuseTransport,
+  withDefaults,
+} from "./check_options.ts";
 import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -55,6 +62,9 @@ export interface ConnectOptions {
   readonly retry?: Partial<CmRetry>;
   /** Payload bytes of a packet; the port's MTU by default. */
   readonly pathMtu?: PathMtu;
+  readonly path?: ConnectionPath;
+  /** Called with the queue pair in INIT, before the peer can send: posts receives. */
+  readonly prepare?: (qp: Qp) => Steps<void>;
 }
 
 /** Valid payload sizes of a path's packets (`ibv_mtu`). */
@@ -81,11 +91,13 @@ export interface ReqFields {
   readonly privateData: Uint8Array<ArrayBuffer>;
   readonly responderResources?: number;
   readonly initiatorDepth?: number;
+  readonly path?: ConnectionPath;
 }
 
 export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
   const { endpoint, transport, responderResources = RD_ATOMIC_MAX } = fields;
-  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService } = fields;
+  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService, path = {} } =
+    fields;
   return {
     type: "REQ",
     ...REQ_DEFAULTS,
@@ -109,6 +121,8 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
     primaryLocalGid: gidOfAddress(state.address),
     primaryRemoteGid: gidOfAddress(endpoint.peerAddress),
     primaryLocalAckTimeout: transport.timeout,
+    primaryTrafficClass: path.trafficClass ?? REQ_DEFAULTS.primaryTrafficClass,
+    primaryHopLimit: path.hopLimit ?? REQ_DEFAULTS.primaryHopLimit,
   };
 }
 
@@ -161,7 +175,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     return refusal("local", `The service is ${options.service}: expected 1 to 8 ASCII characters`);
   }
   const refusedOption = refusePrivateData("REQ", options.privateData, DEPTHS_BYTES) ??
-    refuseRetry(options.retry) ?? refuseTransport(options.transport);
+    refuseRetry(options.retry) ?? refuseTransport(options.transport) ?? refusePath(options.path);
   if (refusedOption !== undefined) return refusal("local", refusedOption);
   const { mtu } = device.state;
   const { pathMtu = mtu } = options;
@@ -171,6 +185,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   }
   const qp = yield* prepareQp(options.qp);
   if (failed(qp)) return refusal("local", qp.reason);
+  if (options.prepare !== undefined) yield* options.prepare(qp);
   const agent = device.cm.agent;
   const endpoint = addEndpoint(agent, {
     peerAddress,
@@ -191,6 +206,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     pathMtu: pathMtuOf(qp, options),
     transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
+    ...(options.path !== undefined && { path: options.path }),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
   wakeCm(device);
@@ -215,7 +231,7 @@ function* finishConnect(
 ): Steps<Connection | Refusal> {
   const { options, qp, endpoint, rep, rqPsn } = attempt;
   const peer = { destAddress: endpoint.peerAddress, destQpn: rep.localQpn, sqPsn: rep.startingPsn };
-  const attributes = { ...peer, rqPsn, pathMtu: pathMtuOf(qp, options) };
+  const attributes = { ...peer, ...options.path, rqPsn, pathMtu: pathMtuOf(qp, options) };
   const wrong = yield* bringUp(qp, attributes, options.transport);
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     yield* sendRej(device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));

@@ -37,6 +37,16 @@ export interface Transport {
   readonly retryCnt: number;
   readonly rnrRetry: number;
   readonly minRnrTimer: number;
+  /** READs and atomics that this end may have outstanding: `max_rd_atomic`, 16 by default. */
+  readonly maxRdAtomic?: number;
+}
+
+/** Of the address vector (ibv_ah_attr's GRH): the REQ has it, so both ends' packets do. */
+export interface ConnectionPath {
+  /** DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
+  readonly trafficClass?: number;
+  /** Time to live; 64 by default. */
+  readonly hopLimit?: number;
 }
 
 /**
@@ -186,6 +196,8 @@ export interface PeerAttributes {
   readonly rqPsn: number;
   readonly sqPsn: number;
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly trafficClass?: number;
+  readonly hopLimit?: number;
 }
 
 /** INIT → RTR → RTS. */
@@ -194,7 +206,10 @@ export function* bringUp(
   peer: PeerAttributes,
   transport: Partial<Transport> | undefined,
 ): Steps<VerbError | undefined> {
-  const { timeout, retryCnt, rnrRetry, minRnrTimer } = withDefaults(TRANSPORT, transport);
+  const { timeout, retryCnt, rnrRetry, minRnrTimer, maxRdAtomic = RD_ATOMIC_MAX } = withDefaults(
+    TRANSPORT,
+    transport,
+  );
   const { sqPsn, ...rest } = peer;
   // UC has no acknowledgements, so it has no timers and no responder resources.
   const isReliable = qp.type === "rc";
@@ -207,7 +222,7 @@ export function* bringUp(
   if (wrong !== undefined) return wrong;
   const rts = {
     sqPsn,
-    ...(isReliable && { timeout, retryCnt, rnrRetry, maxRdAtomic: RD_ATOMIC_MAX }),
+    ...(isReliable && { timeout, retryCnt, rnrRetry, maxRdAtomic }),
   };
   return yield* modifyQp(qp, { state: "rts", ...rts });
 }

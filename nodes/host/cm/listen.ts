@@ -4,9 +4,11 @@
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   type CmRep,
+  type CmReq,
   mtuOfCode,
   REJECT_REASON,
   REP_DEFAULTS,
+  REQ_DEFAULTS,
   TRANSPORT_SERVICE,
 } from "../../../fabric/wire/roce/cm.ts";
 import { endListening } from "./cm_agent.ts";
@@ -23,6 +25,7 @@ import {
   bringUp,
   type Connection,
   connectionOf,
+  type ConnectionPath,
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
@@ -215,7 +218,9 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
-  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu }, options.transport);
+  // As Linux has it (cm_format_paths_from_req): this end's path is that of the REQ.
+  const path = pathIn(req);
+  const wrong = yield* bringUp(qp, { ...peer, ...path, rqPsn, pathMtu }, options.transport);
   if (wrong !== undefined) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
     yield* destroyQp(qp);
@@ -237,6 +242,15 @@ export function* accept(
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
   const { localQpn: qpn, privateData } = req;
   return connectionOf(device, qp, { endpoint, qpn, privateData });
+}
+
+/** What differs from the defaults of an address vector, which a modify need not name. */
+function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
+  return {
+    ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
+      { trafficClass: primaryTrafficClass }),
+    ...(primaryHopLimit !== REQ_DEFAULTS.primaryHopLimit && { hopLimit: primaryHopLimit }),
+  };
 }
 
 /** What the REPs of all callers have in common, and what differs. */

@@ -91,11 +91,15 @@ export function rdmaAckCmEvent(event: RdmaCmEvent): VerbError | undefined {
   return undefined;
 }
 
-/** Option of `waitCompletion`: also return when the channel has events. */
+/**
+ * Option of `waitCompletion`: also return when the channel has events, or was destroyed, which
+ * {@link rdmaGetCmEvent} then says (POLLNVAL of `poll` on its fd).
+ */
 export function rdmaEventsOf(
-  { signal, events }: RdmaEventChannel,
+  channel: RdmaEventChannel,
 ): { readonly signal: string; readonly ready: () => boolean } {
-  return { signal, ready: () => events.length > 0 };
+  const { signal, events } = channel;
+  return { signal, ready: () => events.length > 0 || !channel.isAlive };
 }
 
 function plain(
