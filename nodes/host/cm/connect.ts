@@ -70,7 +70,7 @@ export interface ConnectOptions {
 /** Valid payload sizes of a path's packets (`ibv_mtu`). */
 export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
 /** One of {@link PATH_MTUS}. */
-export type PathMtu = typeof PATH_MTUS[number];
+export type PathMtu = 256 | 512 | 1024 | 2048 | 4096;
 
 function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
