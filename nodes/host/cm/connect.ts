@@ -75,7 +75,7 @@ export interface ConnectOptions extends RdAtomicDepths {
 /** Valid payload sizes of a path's packets (`ibv_mtu`). */
 export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
 /** One of {@link PATH_MTUS}. */
-export type PathMtu = typeof PATH_MTUS[number];
+export type PathMtu = 256 | 512 | 1024 | 2048 | 4096;
 
 function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
@@ -134,6 +134,41 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
 /**
  * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}: a host that
  * has failed or does not listen yields a refusal.
+ *
+ * @example A connection by the name of a service
+ * ```ts
+ * import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, must } from "rackmesh";
+ * import type { ProgramContext, Steps } from "rackmesh";
+ *
+ * export default function* greet({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { allocPd, createCq, regMr, listen, waitEvent, accept, connect, refused } = device.verbs;
+ *   const { postSend, postRecv, waitCompletion, sge } = device.verbs;
+ *   const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 8 }));
+ *   const access = IBV_ACCESS_LOCAL_WRITE;
+ *   const mr = must(yield* regMr(pd, cpu.allocate(128), { access }));
+ *   const queues = { pd, maxSendWr: 4, maxRecvWr: 4, maxInlineData: 64 };
+ *   // Of this host itself: its card loops the frames back.
+ *   const listener = must(listen(device, "greet"));
+ *   cpu.spawn("server", function* ({ device }) {
+ *     const cq = must(yield* createCq(device, { entries: 8 }));
+ *     const event = yield* waitEvent(listener);
+ *     if (event?.kind !== "request") return;
+ *     const qp = { ...queues, sendCq: cq, recvCq: cq };
+ *     const accepted = yield* accept(listener, event.request, { qp });
+ *     if (refused(accepted)) throw new Error(accepted.reason);
+ *     must(yield* postRecv(accepted.qp, { sges: [sge(mr, 64, 64)] }));
+ *     const [received] = yield* waitCompletion(cq);
+ *     cpu.report("result", { bytes: received!.byteLen });
+ *   });
+ *   const qp = { ...queues, sendCq: cq, recvCq: cq };
+ *   const connection = yield* connect(device, { to: cpu.host, service: "greet", qp });
+ *   if (refused(connection)) return cpu.report("result", connection);
+ *   const sendFlags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+ *   must(yield* postSend(connection.qp, { opcode: "send", sges: [sge(mr, 0, 5)], sendFlags }));
+ *   const [sent] = yield* waitCompletion(cq);
+ *   cpu.log(sent!.status);
+ * }
+ * ```
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const peerAddress = device.cpu.addresses[options.to];
