@@ -33,6 +33,7 @@ import {
   GRH_BYTES,
   PERFTEST,
   type PerftestName,
+  RX_DEPTH,
 } from "./terms.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
@@ -121,7 +122,8 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     const buffer = must(
       yield* makeBuffer(device, { bytes, count: qps, memory: "dram", report: bidirectional }),
     );
-    const sendRoom = (depth + 1) * qps, recvRoom = rxDepth * qps;
+    // Of a small queue the card is told the consumer index more often.
+    const sendRoom = depth * qps + RX_DEPTH, recvRoom = rxDepth * qps + RX_DEPTH;
     // A bidirectional test waits for sends and receives at once.
     const sendCq = must(
       yield* createCq(device, { entries: bidirectional ? sendRoom + recvRoom : sendRoom }),
