@@ -73,7 +73,7 @@ async function linesOf(file: string, { world, problems }: Reading, depth = 0): P
     const text = raw.replace(/[;#].*$/, "").trim();
     if (text === "") continue;
     const at = { file, line: i + 1 };
-    const included = /^include\s+(.+)$/.exec(text)?.[1];
+    const included = /^include[\s=]\s*(.+)$/.exec(text)?.[1];
     if (included === undefined) {
       lines.push({ text, ...at, included: depth > 0 });
     } else if (depth === INCLUDE_DEPTH_MAX) {

@@ -18,7 +18,7 @@ import {
 } from "../../nodes/host/programs/fio/job.ts";
 import { isGlobal, type JobFileWorld, type Section } from "./job_file.ts";
 import { engineHas, type OptionName, USED } from "./options.ts";
-import { addSettings, kbBaseOf, type Options, type Said } from "./settings.ts";
+import { addSettings, COMMAND, kbBaseOf, nameOf, type Options, type Said } from "./settings.ts";
 
 /** How a job's figures are shown. */
 export interface Shown {
@@ -112,7 +112,14 @@ export function planJobs(
     groupId: 0,
     inGroup: 0,
   };
-  for (const sections of files) {
+  const more = override.map(overridden);
+  const replaced = new Set(more.map(({ name }) => nameOf(name)));
+  for (const given of files) {
+    // A value that is replaced need not make sense: fio's examples have places to fill in.
+    const sections = given.map((section) => ({
+      ...section,
+      settings: section.settings.filter(({ name }) => !replaced.has(nameOf(name))),
+    }));
     let defaults: Options = new Map();
     let isFirst = true;
     counts.serversOfFile = 0;
@@ -124,12 +131,12 @@ export function planJobs(
         Object.assign(globals, written(section));
         continue;
       }
-      addSettings(options, override.map(overridden), { world, said });
+      addSettings(options, more, { world, said });
       // fio separates the files of one command by a stonewall.
       const isApart = isFirst && counts.clients > 0;
       isFirst = false;
       if (said.problems.length === 0) {
-        const all = { ...section, settings: [...section.settings, ...override.map(overridden)] };
+        const all = { ...section, settings: [...section.settings, ...more] };
         jobs.push(...threadsOf(all, options, { counts, said, isApart }));
       }
     }
@@ -143,16 +150,20 @@ export function planJobs(
   return { jobs, globals, notes: [...said.notes] };
 }
 
-/** A line of `[global]` counts once, however many jobs it comes to. */
+/** A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no line. */
 function unique(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((each) => [JSON.stringify(each), each])).values()];
+  const told = problems.map((each): Problem => {
+    const { path, found, expected } = each;
+    return each.file === COMMAND ? { path: `${COMMAND} ${path}`, found, expected } : each;
+  });
+  return [...new Map(told.map((each) => [JSON.stringify(each), each])).values()];
 }
 
 function overridden(text: string) {
   const at = text.indexOf("=");
   const name = at < 0 ? text : text.slice(0, at);
   const value = at < 0 ? {} : { value: text.slice(at + 1) };
-  return { name, ...value, file: "--set", line: 1, unset: [] };
+  return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
 function written({ settings }: Section): Record<string, string> {
@@ -168,7 +179,8 @@ function threadsOf(
     readonly isApart: boolean;
   },
 ): PlannedJob[] {
-  const { name, file, line } = section;
+  const { file, line } = section;
+  const name = String(options.get("name")?.value ?? section.name);
   const refuse = (path: string, found: string, expected: string) => {
     const place = options.get(path as OptionName)?.setting ?? section;
     said.problems.push({ file: place.file, line: place.line, path, found, expected });

@@ -88,6 +88,11 @@ runtime=60s
     assert.deepEqual(shown, [[true, 0, 7204], [false, 0, 7204], [false, 1, 7205], [true, 0, 7204]]);
   });
 
+  it("names a job as its section, or as it says", async () => {
+    const { jobs } = await plan(`[global]\n${APM}[a]\nname=other\n[b]\n`);
+    assert.deepEqual(jobs.map(({ job: { name } }) => name), ["other", "b"]);
+  });
+
   it("fills in fio's defaults, and bounds batches and the low mark by the depth", async () => {
     const more = "rw=randrw\nrwmixwrite=30\niodepth=8\niodepth_batch=0\niodepth_low=9\n" +
       "iodepth_batch_complete=99\nbs=4k,8k\nsize=50%\nrandseed=5\n";
@@ -115,6 +120,14 @@ runtime=60s
       "thread",
     ]);
     assert.equal(first!.job.runtimePs, 2e9);
+    assert.equal(first!.options["runtime"], "2ms");
+  });
+
+  it("does not read a value that the command replaces, under any of its names", async () => {
+    const text =
+      "[c]\nioengine=rdma\nhostname=[hostname]\nport=[port]\nproto=[read/write]\nsize=1m\nrw=write\n";
+    const { jobs: [first] } = await plan(text, ["port=4000", "verb=read"]);
+    assert.deepEqual([first!.job.port, first!.job.verb], [4000, "read"]);
   });
 
   it("says once what has no effect, and takes what asks for nothing", async () => {

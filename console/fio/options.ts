@@ -45,6 +45,7 @@ const DEPTH = { kind: "count", least: 1 } as const;
 
 /** Options that a job of the rack has. */
 export const USED = {
+  name: { kind: "text" },
   ioengine: { kind: "text" },
   description: { kind: "text" },
   rw: { kind: RW },

@@ -83,10 +83,15 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
     ...(to !== undefined && { to }),
   });
   const all = [...placed.jobs, ...placed.assumed];
-  options.onNotes?.([...plan.notes, ...placed.notes, ...claimsOf(all, bare), ...longOnes(all)]);
+  const long = longJobs(all);
+  options.onNotes?.([...plan.notes, ...placed.notes, ...claimsOf(all, bare), ...longText(long)]);
   const prepared = onlyOne(await prepare(path, { ...manner, programs: programsOf(all) }), path);
   const named = { ...prepared, label: `fio, ${prepared.label}` };
-  const run = await runVariants([named], { ...options, check: "notes", captureLabel: unusedLabel });
+  const run = await runVariants([named], {
+    ...options,
+    check: long.length > 0 ? undefined : "notes",
+    captureLabel: unusedLabel,
+  });
   const outcome = run.outcomes[0]!;
   const judged = await judge(named, outcome, { signal: options.signal });
   const report = summarise({
@@ -147,18 +152,32 @@ function claimsOf(jobs: readonly PlacedJob[], { plan }: Prepared): string[] {
   return [...new Set(notes)];
 }
 
-/** Virtual time from which a job is said to be long, in ps. */
-const LONG_PS = PS_PER_S;
+/** Virtual time, and blocks, from which a job is said to be long. */
+const LONG_PS = PS_PER_S / 2, LONG_BLOCKS = 250_000;
 
-/** Says of jobs for a machine's minute that virtual time has its price, as each block is computed. */
-function longOnes(jobs: readonly PlacedJob[]): string[] {
-  const notes = jobs.flatMap(({ job: { name, isServer, rampPs, runtimePs = 0, timeBased } }) => {
-    if (isServer || !timeBased || rampPs + runtimePs < LONG_PS) return [];
-    const time = formatTime(rampPs + runtimePs);
-    return [
-      `${name}: ${time} of virtual time, as the job says, can take hours: ` +
-      "--set runtime=10ms --set ramp_time=1ms answers sooner",
-    ];
+/** Jobs whose posts are too many to be kept for the checkers: a million of them takes some 2 GiB. */
+export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
+  return jobs.map(({ job }) => job).filter((job) => {
+    const { isServer, rampPs, runtimePs, timeBased, size, ioBytes, blockSizes, loops } = job;
+    const passes = rampPs + (runtimePs ?? 0);
+    if (isServer || (timeBased && passes < LONG_PS)) return false;
+    if (timeBased) return true;
+    const bytes = ioBytes ?? (size !== undefined && "bytes" in size ? size.bytes : 0);
+    const block = Math.min(blockSizes.read.least, blockSizes.write.least);
+    const ios = job.ios ?? loops * bytes / block;
+    return ios >= LONG_BLOCKS && (runtimePs === undefined || passes >= LONG_PS);
+  });
+}
+
+/** Says of long jobs that virtual time has its price, as each block is computed. */
+function longText(jobs: readonly FioJob[]): string[] {
+  const notes = jobs.map(({ name, timeBased, rampPs, runtimePs = 0 }) => {
+    const much = timeBased
+      ? `${formatTime(rampPs + runtimePs)} of virtual time`
+      : "its many blocks";
+    const less = timeBased ? "--set runtime=10ms --set ramp_time=1ms" : "--set size=100m";
+    return `${name}: ${much} takes minutes or hours (${less} answers sooner), ` +
+      "and posts are not kept for the checks of the run";
   });
   return [...new Set(notes)];
 }

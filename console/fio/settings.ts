@@ -57,12 +57,20 @@ export function addSettings(
   }
 }
 
+/** In the place of a file: settings of the command line. */
+export const COMMAND = "--set";
+
 function at({ file, line }: Setting): string {
-  return `${file}:${line}`;
+  return file === COMMAND ? file : `${file}:${line}`;
+}
+
+/** The first of an option's names. */
+export function nameOf(name: string): string {
+  return ALIASES[name] ?? name;
 }
 
 function addSetting(options: Options, setting: Setting, said: Said): void {
-  const name = ALIASES[setting.name] ?? setting.name;
+  const name = nameOf(setting.name);
   const place = { file: setting.file, line: setting.line, path: setting.name };
   if (Object.hasOwn(USED, name)) {
     const value = valueOf(name as OptionName, setting, kbBaseOf(options));

@@ -17,6 +17,7 @@ import {
   type HintOperands,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
 import type { CmRetry } from "../cm/cm_state.ts";
 import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
@@ -66,6 +67,7 @@ import {
   length,
   listOf,
   made,
+  madeOr,
   name,
   offset,
   oneOf,
@@ -418,10 +420,15 @@ const connectionQp = shape<ConnectionQp>("options of a connection's queue pair",
   pd,
   type: optional(oneOf(["rc", "uc"])),
 });
+/** The program's own, or what one is to be made with. */
+const ownOrMade = madeOr(qp, "qpn", connectionQp);
+const rdAtomicDepth = optional(whole("READs and atomics at a time", 0, RD_ATOMIC_MAX));
+const depths = { responderResources: rdAtomicDepth, initiatorDepth: rdAtomicDepth };
 export const connectOptions = shape<ConnectOptions>("options of a connection", {
+  ...depths,
   to: name,
   service: name,
-  qp: connectionQp,
+  qp: ownOrMade,
   privateData: optional(bytes),
   transport,
   retry,
@@ -433,7 +440,8 @@ export const connectOptions = shape<ConnectOptions>("options of a connection", {
   prepare: optional(callback),
 });
 export const acceptOptions = shape<AcceptOptions>("options of a connection", {
-  qp: connectionQp,
+  ...depths,
+  qp: ownOrMade,
   privateData: optional(bytes),
   transport,
   prepare: optional(callback),

@@ -18,10 +18,13 @@ import {
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
+  depthsOf,
+  isOwnQp,
   NO_DATA,
-  prepareQp,
+  qpFor,
   randomPsn,
   randomWord,
+  type RdAtomicDepths,
   type Refusal,
   refusal,
   refused,
@@ -37,6 +40,7 @@ import {
   withDepths,
 } from "./connection.ts";
 import {
+  refuseDepths,
   refusePath,
   refusePrivateData,
   refuseRetry,
@@ -51,11 +55,12 @@ import { destroyQp } from "../verbs/queue_pair.ts";
 import type { Qp } from "../verbs/objects.ts";
 
 /** Options of `connect`. */
-export interface ConnectOptions {
+export interface ConnectOptions extends RdAtomicDepths {
   readonly to: string;
   /** One to eight ASCII characters. */
   readonly service: string;
-  readonly qp: ConnectionQp;
+  /** Options of a queue pair that is made, or the program's own, in RESET or INIT: a refusal leaves that to it. */
+  readonly qp: ConnectionQp | Qp;
   /** At most 88 B. */
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
@@ -175,7 +180,8 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     return refusal("local", `The service is ${options.service}: expected 1 to 8 ASCII characters`);
   }
   const refusedOption = refusePrivateData("REQ", options.privateData, DEPTHS_BYTES) ??
-    refuseRetry(options.retry) ?? refuseTransport(options.transport) ?? refusePath(options.path);
+    refuseRetry(options.retry) ?? refuseTransport(options.transport) ??
+    refusePath(options.path) ?? refuseDepths(options);
   if (refusedOption !== undefined) return refusal("local", refusedOption);
   const { mtu } = device.state;
   const { pathMtu = mtu } = options;
@@ -183,7 +189,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     const expected = `${PATH_MTUS.join(", ")}, at most the port's ${mtu}`;
     return refusal("mtu", `The path MTU is ${pathMtu}: expected one of ${expected}`);
   }
-  const qp = yield* prepareQp(options.qp);
+  const qp = yield* qpFor(device, options.qp);
   if (failed(qp)) return refusal("local", qp.reason);
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const agent = device.cm.agent;
@@ -201,12 +207,14 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     serviceId,
     localQpn: qp.qpn,
     srq: qp.srq !== undefined,
-    transportService: transportServiceOf(options.qp),
+    transportService: transportServiceOf(qp),
     rqPsn,
     pathMtu: pathMtuOf(qp, options),
     transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
     ...(options.path !== undefined && { path: options.path }),
+    ...depthsOf(options),
+    ...depthsOf(options),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
   wakeCm(device);
@@ -215,7 +223,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   const outcome = endpoint.rep === undefined
     ? refusalOf(endpoint)
     : yield* finishConnect(device, { options, qp, endpoint, rep: endpoint.rep, rqPsn });
-  if (refused(outcome)) yield* destroyQp(qp);
+  if (refused(outcome) && !isOwnQp(options.qp)) yield* destroyQp(qp);
   return outcome;
 }
 
@@ -231,7 +239,19 @@ function* finishConnect(
 ): Steps<Connection | Refusal> {
   const { options, qp, endpoint, rep, rqPsn } = attempt;
   const peer = { destAddress: endpoint.peerAddress, destQpn: rep.localQpn, sqPsn: rep.startingPsn };
-  const attributes = { ...peer, ...options.path, rqPsn, pathMtu: pathMtuOf(qp, options) };
+  const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = options;
+  // The REP has the last word (Linux: `cm_rep_handler`).
+  const depths = {
+    maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
+    maxDestRdAtomic: Math.min(responderResources, rep.initiatorDepth),
+  };
+  const attributes = {
+    ...peer,
+    ...options.path,
+    ...depths,
+    rqPsn,
+    pathMtu: pathMtuOf(qp, options),
+  };
   const wrong = yield* bringUp(qp, attributes, options.transport);
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     yield* sendRej(device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
@@ -246,7 +266,7 @@ function* finishConnect(
     name: `${options.to}:${qpn}`,
     sharesReceives: rep.srq,
   });
-  return connectionOf(device, qp, { endpoint, qpn, privateData });
+  return connectionOf(device, qp, { endpoint, qpn, privateData, keepsQp: isOwnQp(options.qp) });
 }
 
 const REFUSED_AS: Readonly<Record<number, Refusal["refused"]>> = {

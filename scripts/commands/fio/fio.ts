@@ -1,16 +1,16 @@
 /** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
 import { type Command, Option } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
-import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
-import { projectFile } from "../../console/base/paths.ts";
-import { fioJson } from "../../console/fio/output/json.ts";
-import { fioText } from "../../console/fio/output/text.ts";
-import { type FioRun, runFio } from "../../console/fio/run_fio.ts";
-import { plainly } from "../../console/reports/json.ts";
-import { onInterrupt } from "./interrupt.ts";
-import { addOutputOptions, given, seedOf } from "./options.ts";
-import { print, Progress, say } from "./output.ts";
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { type Packing, PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { projectFile } from "../../../console/base/paths.ts";
+import { fioJson } from "../../../console/fio/output/json.ts";
+import { fioText } from "../../../console/fio/output/text.ts";
+import { type FioRun, runFio } from "../../../console/fio/run_fio.ts";
+import { plainly } from "../../../console/reports/json.ts";
+import { onInterrupt } from "../interrupt.ts";
+import { addOutputOptions, given, seedOf } from "../options.ts";
+import { print, Progress, say } from "../output.ts";
 
 interface FioFlags {
   readonly output?: string;
@@ -69,6 +69,7 @@ function collect(text: string, before: readonly string[]): string[] {
 
 async function fio(scenario: string, files: string[], flags: FioFlags): Promise<void> {
   const formats = formatsOf(flags);
+  if (flags.output !== undefined) await refuseOutput(flags.output);
   const { from, to, memory, ddio, nats, pcap, perfetto, seed, output } = flags;
   const progress = new Progress({ quiet: flags.json === true });
   const run = await runFio(scenario, {
@@ -86,7 +87,7 @@ async function fio(scenario: string, files: string[], flags: FioFlags): Promise<
   }).finally(() => progress.clear());
   const text = formats.map((format) => formatted(run, format)).join("\n");
   if (output === undefined) print(text);
-  else await writeOutput(output, text);
+  else await Deno.writeTextFile(output, `${text}\n`);
   sayOutcome(run);
 }
 
@@ -116,13 +117,13 @@ async function readText(path: string): Promise<string> {
   return await new Response(Deno.stdin.readable).text();
 }
 
-/** @throws Refusal */
-async function writeOutput(path: string, text: string): Promise<void> {
-  try {
-    await Deno.writeTextFile(path, `${text}\n`);
-  } catch (cause) {
-    throw refusal("--output", { found: `"${path}": ${(cause as Error).message}`, cause });
-  }
+/** Refuses a file that could not be written when the run is over. @throws Refusal */
+async function refuseOutput(path: string): Promise<void> {
+  const folder = path.replace(/[^/]*$/, "") || ".";
+  const isFolder = await Deno.stat(path).then((each) => each.isDirectory, () => false);
+  const isThere = await Deno.stat(folder).then((each) => each.isDirectory, () => false);
+  if (isThere && !isFolder) return;
+  throw refusal("--output", { found: `"${path}"`, expected: "a file in a folder that is there" });
 }
 
 /** Says on stderr what did not hold, and ends with 1 then. */
