@@ -17,7 +17,6 @@ import {
   type HintOperands,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
-import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
 import type { CmRetry } from "../cm/cm_state.ts";
 import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
@@ -409,7 +408,6 @@ const transport = optional(shape<Partial<Transport>>("timers of a connection", {
   retryCnt: optional(retries),
   rnrRetry: optional(retries),
   minRnrTimer: optional(timeout),
-  maxRdAtomic: optional(whole("outstanding READs and atomics", 0, RD_ATOMIC_MAX)),
 }));
 const retry = optional(shape<Partial<CmRetry>>("retries of the connection manager", {
   timeoutPs: optional(whole("picoseconds", 1, Number.MAX_SAFE_INTEGER)),
