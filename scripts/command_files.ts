@@ -41,7 +41,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["plot"], load: async () => (await import("./commands/sweep/plot.ts")).addPlot },
   {
     commands: ["perftest"],
-    load: async () => (await import("./commands/perftest.ts")).addPerftest,
+    load: async () => (await import("./commands/perftest/perftest.ts")).addPerftest,
   },
   { commands: ["fio"], load: async () => (await import("./commands/fio/fio.ts")).addFio },
   { commands: ["chaos"], load: async () => (await import("./commands/chaos.ts")).addChaos },

@@ -6,7 +6,7 @@ import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import { addCables } from "./cables.ts";
 import { addFio } from "./fio/fio.ts";
-import { addPerftest } from "./perftest.ts";
+import { addPerftest } from "./perftest/perftest.ts";
 import { addPower } from "./power.ts";
 import { addRun } from "./run.ts";
 import { addRuns } from "./runs.ts";
@@ -79,7 +79,7 @@ const CASES: readonly (readonly [words: readonly string[], answers: readonly str
   [["rack", "runs", "r"], ["release", "rm"]],
   [["rack", "runs", "rm", ""], ["runs-one", "runs-two"]],
   [["rack", "perftest", "ib_w"], PERFTESTS.filter((test) => test.startsWith("ib_w"))],
-  [["rack", "perftest", "-n", "5", "ib_atomic"], ["ib_atomic_lat"]],
+  [["rack", "perftest", "-n", "5", "ib_atomic"], ["ib_atomic_lat", "ib_atomic_bw"]],
   [["rack", "perftest", "ib_write_lat", "o"], ["other.yml"]],
   [["rack", "fio", "o"], ["other.yml"]],
   [["rack", "fio", "other.yml", "d"], ["data.bin"]],

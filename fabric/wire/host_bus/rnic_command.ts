@@ -86,8 +86,8 @@ const qpWeight: Check<number> = (value): value is number =>
  * H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8); a `group`, which is UD,
  * those for all peers (figure 9), by the multicast group that it is attached to.
  */
-const hintPart = oneOf("on", "off", "carrier", "group");
-export type HintPart = Checked<typeof hintPart>;
+export type HintPart = "on" | "off" | "carrier" | "group";
+const hintPart = oneOf<HintPart>("on", "off", "carrier", "group");
 
 // Types that programs see are written out: an editor and the API reference show them by these names.
 
