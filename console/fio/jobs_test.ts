@@ -151,6 +151,8 @@ runtime=60s
       "rw=write\nrate_iops=100",
       /f0:5: rate_iops: found "100", expected none/,
     ],
+    ["more than one file", "rw=write\nnr_files=4", /f0:5: nr_files: found "4", expected 1$/m],
+    ["an end with others", "rw=write\nexitall", /f0:5: exitall: found it, expected none/],
     ["trim", "rw=trim", /f0:4: rw: found "trim", expected .*do not trim/],
     ["no number of bytes", "rw=write\nbs=4q", /f0:5: bs: found "4q", expected a number of bytes/],
     [

@@ -89,7 +89,7 @@ export const USED = {
   busy_wait_polling: { kind: "flag", engines: "librpma" },
   port: { kind: "count", least: 1, most: 65_535 },
   hostname: { kind: "text", engines: "rdma" },
-  bindname: { kind: "text", engines: "rdma" },
+  nrfiles: { kind: ["1"] },
   verb: { kind: ["write", "read", "send", "recv"], engines: "rdma" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
@@ -126,13 +126,13 @@ function words(text: string): ReadonlySet<string> {
 export const IDLE: ReadonlySet<string> = words(`
   thread create_serialize create_fsync create_on_open allow_file_create allow_mounted_write
   pre_read direct buffered atomic invalidate fallocate fadvise_hint write_hint overwrite opendir
-  unlink unlink_each_loop directory filename_format unique_filename lockfile nrfiles openfiles
+  unlink unlink_each_loop directory filename_format unique_filename lockfile openfiles
   file_service_type ioscheduler mem iomem_align hugepage-size lockmem nice prio prioclass priohint
   clocksource randrepeat allrandrepeat softrandommap random_generator refill_buffers scramble_buffers
   zero_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk dedupe_percentage
   dedupe_global dedupe_mode dedupe_working_set_percentage disk_util comm cgroup cgroup_weight
-  cgroup_nodelete uid gid exitall exit_what exitall_on_error do_verify job_start_clock_id
-  disable_lat disable_clat disable_slat disable_bw_measurement gtod_cpu gtod_reduce serialize_overlap
+  cgroup_nodelete uid gid do_verify job_start_clock_id
+  gtod_cpu serialize_overlap
 `);
 
 /** Options that ask for something which the rack does not have: said once, and the job runs. */
@@ -142,6 +142,12 @@ export const WARNED: Readonly<Record<string, string>> = {
   cpus_allowed_policy: "programs run on the next core",
   numa_cpu_nodes: "a host has one socket",
   numa_mem_policy: "a host has one socket",
+  bindname: "a host has one address",
+  disable_lat: "latencies are measured all the same, which costs nothing here",
+  disable_clat: "latencies are measured all the same, which costs nothing here",
+  disable_slat: "latencies are measured all the same, which costs nothing here",
+  disable_bw_measurement: "bandwidth is measured all the same, which costs nothing here",
+  gtod_reduce: "latencies are measured all the same, which costs nothing here",
   gpu_dev_id: "a host has no GPU: buffers are in DRAM",
   exec_prerun: "the command is not run",
   exec_postrun: "the command is not run",
@@ -159,7 +165,7 @@ export const WARNED: Readonly<Record<string, string>> = {
 
 /** Options of fio that would change what is measured, and that the rack does not have. */
 export const REFUSED: ReadonlySet<string> = words(`
-  wait_for rw_sequencer io_submit_mode fill_device fill_fs filesize file_append offset_align
+  wait_for exitall exit_what exitall_on_error rw_sequencer io_submit_mode fill_device fill_fs filesize file_append offset_align
   offset_increment num_range ba bssplit bs_unaligned bs_is_seq_rand sprandom spr_num_regions spr_op
   spr_cs random_distribution random_sequence_stride percentage_random percentage_sequential fsync
   fdatasync write_barrier sync_file_range end_fsync fsync_on_close end_syncfs verify verify_only

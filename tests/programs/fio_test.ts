@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { NEVER } from "../../fabric/base/time.ts";
+import { FIO_EXAMPLES } from "../support/fio_examples.ts";
 import { type EndedJob, placedJobs, runJobs } from "../support/fio_jobs.ts";
 import type { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -59,13 +60,16 @@ describe("librpma_apm_client", () => {
   });
 
   it("runs by virtual time: ramp_time does not count, and stops at its run time", async () => {
-    const { jobs } = await runJobs([
+    const { jobs, rack } = await runJobs([
       server("apm"),
       `[c]\n${APM}rw=write\nbs=4k\nsync=1\nsize=8k\ntime_based\nramp_time=100us\nruntime=300us\n`,
     ]);
     const { runtimePs, write } = statsOf(jobs);
     assert.ok(runtimePs >= 300e6 && runtimePs < 310e6, `${runtimePs} ps`);
     assert.ok(Math.abs(write.ios * write.lat.mean - 300_000) < 10_000);
+    const ended = rack.reports.find(({ topic, node }) => topic === "result" && node === "a")!.time;
+    const passed = ended - jobs[1]!.result!.startPs!;
+    assert.ok(passed >= 400e6 && passed < 450e6, `${passed} ps from the first block to the end`);
   });
 
   it("goes on at the begin of a small workspace with flushes of their own", async () => {
@@ -192,6 +196,20 @@ describe("the rdma engine", () => {
 });
 
 describe("jobs of fio", () => {
+  for (const method of ["apm", "gpspm"] as const) {
+    it(`are those of its example of ${method}, with less virtual time`, async () => {
+      const texts = ["server", "client"].map((end) =>
+        FIO_EXAMPLES[`${method}-${end}.fio`]!.replace("${serverip}", "b")
+          .replace("60s", "100us").replace("15s", "20us")
+      );
+      const { jobs } = await runJobs(texts);
+      const { write, runtimePs } = statsOf(jobs);
+      assert.ok(runtimePs >= 100e6 && write.ios > 10);
+      assert.equal(write.bytes, 4000 * write.ios);
+      assert.ok(jobs.every(({ result }) => result !== undefined && result.error === undefined));
+    });
+  }
+
   it("run at once in a wave, and after a stonewall when all of it have ended", async () => {
     const { jobs } = await runJobs([
       `[global]\n${APM}rw=write\nbs=4k\nsize=64k\n[one]\nnumjobs=2\n[two]\nstonewall\n`,
