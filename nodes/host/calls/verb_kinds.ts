@@ -66,6 +66,7 @@ import {
   length,
   listOf,
   made,
+  madeOr,
   name,
   offset,
   oneOf,
@@ -407,7 +408,6 @@ const transport = optional(shape<Partial<Transport>>("timers of a connection", {
   retryCnt: optional(retries),
   rnrRetry: optional(retries),
   minRnrTimer: optional(timeout),
-  maxRdAtomic: optional(whole("outstanding READs and atomics", 0, RD_ATOMIC_MAX)),
 }));
 const retry = optional(shape<Partial<CmRetry>>("retries of the connection manager", {
   timeoutPs: optional(whole("picoseconds", 1, Number.MAX_SAFE_INTEGER)),
@@ -418,10 +418,15 @@ const connectionQp = shape<ConnectionQp>("options of a connection's queue pair",
   pd,
   type: optional(oneOf(["rc", "uc"])),
 });
+/** The program's own, or what one is to be made with. */
+const ownOrMade = madeOr(qp, "qpn", connectionQp);
+const rdAtomicDepth = optional(whole("READs and atomics at a time", 0, RD_ATOMIC_MAX));
+const depths = { responderResources: rdAtomicDepth, initiatorDepth: rdAtomicDepth };
 export const connectOptions = shape<ConnectOptions>("options of a connection", {
+  ...depths,
   to: name,
   service: name,
-  qp: connectionQp,
+  qp: ownOrMade,
   privateData: optional(bytes),
   transport,
   retry,
@@ -433,7 +438,8 @@ export const connectOptions = shape<ConnectOptions>("options of a connection", {
   prepare: optional(callback),
 });
 export const acceptOptions = shape<AcceptOptions>("options of a connection", {
-  qp: connectionQp,
+  ...depths,
+  qp: ownOrMade,
   privateData: optional(bytes),
   transport,
   prepare: optional(callback),

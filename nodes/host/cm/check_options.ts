@@ -14,7 +14,6 @@ const TRANSPORT_MOST = {
   retryCnt: 7,
   rnrRetry: 7,
   minRnrTimer: CODE_MAX,
-  maxRdAtomic: RD_ATOMIC_MAX,
 } as const;
 
 /** `given` where it says something: a field that is undefined is as one that is absent. */
@@ -49,6 +48,19 @@ export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
     if (wrong !== undefined) return wrong;
   }
   return undefined;
+}
+
+/** Refuses numbers of READs and atomics that no queue pair has. */
+export function refuseDepths(
+  { responderResources, initiatorDepth }: {
+    readonly responderResources?: number;
+    readonly initiatorDepth?: number;
+  },
+): string | undefined {
+  const range = { least: 0, most: RD_ATOMIC_MAX };
+  return [{ responderResources }, { initiatorDepth }].flatMap((given) => Object.entries(given))
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => refuseInteger(name, value, range)).find((wrong) => wrong !== undefined);
 }
 
 /** Refuses attributes of a queue pair that do not fit their fields. */

@@ -128,8 +128,19 @@ function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
   return true;
 }
 
-/** Polls up to `most` completions (ibv_poll_cq); empty where there are none. */
+/** @throws ProgramError on a queue that was destroyed, as a program would poll or wait without end. */
+function insistOn(cq: Cq): void {
+  if (isThere(cq) && !cq.place.leaving) return;
+  const gone = refuseCq(cq.device, cq);
+  if (gone?.errno === "EINVAL") throw new ProgramError(`${gone.errno}: ${gone.reason}`);
+}
+
+/**
+ * Polls up to `most` completions (ibv_poll_cq); empty where there are none.
+ * @throws ProgramError on a queue that was destroyed: nothing completes there.
+ */
 export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
+  insistOn(cq);
   const completions = takeCompletions(cq, most);
   yield* cq.device.cpu.settle();
   return completions;
@@ -170,7 +181,7 @@ export interface WaitOptions {
 
 /**
  * Waits for completions and returns them. Empty only at the deadline, or where `also` is ready.
- * @throws ProgramError on a queue that was destroyed: nothing completes there.
+ * @throws ProgramError on a queue that was destroyed, also by another thread meanwhile: nothing completes there.
  */
 export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCompletion[]> {
   const { cpu } = cq.device;
@@ -182,8 +193,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     while (cq.place.resizing) {
       if ((yield* cpu.waitSignal(resizedSignal(cq), deadline)) === "timeout") return [];
     }
-    const gone = refuseCq(cq.device, cq);
-    if (gone?.errno === "EINVAL") throw new ProgramError(`${gone.errno}: ${gone.reason}`);
+    insistOn(cq);
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
@@ -197,7 +207,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     const source: Source = vector === null
       ? { kind: "memory", address: nextEntry(cq), length: CQE_BYTES }
       : { kind: "interrupt", vector };
-    const sources: Source[] = [source];
+    const sources: Source[] = [source, { kind: "signal", name: cq.place.goneSignal }];
     if (options.also !== undefined) sources.push({ kind: "signal", name: options.also.signal });
     if ((yield* cpu.waitAny(sources, deadline)) === "timeout") return [];
   }

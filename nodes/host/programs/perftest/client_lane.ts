@@ -47,9 +47,13 @@ const ASIDE = { maxSendWr: 2, maxRecvWr: 2 } as const;
 export function connectionOptions(
   { test, connection, bidirectional, depth, rxDepth, inlineBytes, ...terms }: TestTerms,
 ) {
-  const { timeout, retryCount: retryCnt, outstanding: maxRdAtomic } = terms;
-  const transport = { timeout, retryCnt, maxRdAtomic };
-  if (connection === "UD") return { transport, qp: { ...ASIDE, type: "rc" } } as const;
+  const { timeout, retryCount: retryCnt, outstanding } = terms;
+  const common = {
+    transport: { timeout, retryCnt },
+    initiatorDepth: outstanding,
+    responderResources: outstanding,
+  };
+  if (connection === "UD") return { ...common, qp: { ...ASIDE, type: "rc" } } as const;
   const qp = {
     type: connection === "UC" ? "uc" : "rc",
     maxSendWr: Math.max(2, depth),
@@ -58,7 +62,7 @@ export function connectionOptions(
     // so many WRITEs and READs may go both ways without a receive.
     ...(bidirectional && PERFTEST[test].verb !== "send" && { oneSided: true }),
   } as const;
-  return { transport, qp };
+  return { ...common, qp };
 }
 
 /** Connects a queue pair; retries while the host or its server is booting. */
@@ -81,7 +85,7 @@ export function* openLane(
     reportVa: bidirectional ? buffer.reportAddress : 0,
     udQpn: udQp?.qp.qpn ?? 0,
   });
-  const { qp, transport } = connectionOptions(terms);
+  const { qp, ...common } = connectionOptions(terms);
   const isPlain = trafficClass === 0 && hopLimit === 64;
   for (let attempt = 1;; attempt++) {
     const answer = yield* connect(device, {
@@ -90,7 +94,7 @@ export function* openLane(
       privateData,
       pathMtu,
       retry: RETRY,
-      transport,
+      ...common,
       ...(!isPlain && { path: { trafficClass, hopLimit } }),
       qp: { ...qp, pd: buffer.pd, sendCq, recvCq },
       ...(takes && !isUd && { prepare }),

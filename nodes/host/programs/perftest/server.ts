@@ -147,10 +147,10 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   };
   const ud = isUd ? yield* openUdQp(buffer, { terms, ...cqs }) : undefined;
   if (ud !== undefined) yield* first(ud.qp);
-  const { qp, transport } = connectionOptions(terms);
+  const { qp, ...common } = connectionOptions(terms);
   const connection = yield* accept(listener, request, {
     qp: { ...qp, pd: buffer.pd, ...cqs },
-    transport,
+    ...common,
     privateData: encodeAnswer({
       place: recvPlace(buffer, index),
       udQpn: ud?.qp.qpn ?? 0,
