@@ -16,7 +16,7 @@ import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
-import { servesClients } from "./serving.ts";
+import { servesClients, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
@@ -396,7 +396,11 @@ export class HostPrograms {
       program: name,
       serves: serves ||
         device !== undefined && servesClients(device, { program: name, sources }),
-      waitsFor: [waitsFor, this.#watches.get(name)?.forgotten()].filter((text) => text).join("; "),
+      waitsFor: [
+        waitsFor,
+        device && waitsUnasked(device, sources),
+        this.#watches.get(name)?.forgotten(),
+      ].filter((text) => text).join("; "),
       since,
       ...(at !== undefined && { at }),
       ...(order !== undefined && { order }),

@@ -89,15 +89,18 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   if (scenario === undefined) refuseWithMatrix(flags);
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, stop);
-  return await exploreTheMatrix({ json: flags.json === true, isStopped: stop.isWanted });
+  const { json = false, junit } = flags;
+  return await exploreTheMatrix({ json, ...given({ junit }), isStopped: stop.isWanted });
 }
 
 /** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
-  const other = Object.keys(flags).find((name) => !["matrix", "json", "check"].includes(name));
+  const other = Object.keys(flags).find((name) =>
+    !["matrix", "json", "junit", "check"].includes(name)
+  );
   if (other === undefined) return;
   const found = `--${other} and --matrix stand together`;
-  throw refusal("", { found, expected: "--matrix alone, or --json" });
+  throw refusal("", { found, expected: "--matrix alone, or --json and --junit" });
 }
 
 async function run(
