@@ -103,6 +103,7 @@ describe("the suites of an exploration", () => {
       ...{ label, variant: variant!, faults: null },
       verdict: {
         ...{ verdict, hosts: ["b"], instants: 1, crashPoints: 1, continuations: 0, bounded: 0 },
+        ...{ paths: 0, covered: [], again: null },
         ...{ exhaustive: true, judgedBy: ["check"], writes: 1, promises: 1, wallMs: 10 },
         ...{ perSecond: 1, ...(why !== undefined && { why }) },
         counterexample: verdict === "unsafe" ? counterexample : null,

@@ -1,6 +1,7 @@
 /** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import { QP_WEIGHT_MAX, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import {
   MAX_OBJECTS,
   type ObjectPart,
@@ -16,10 +17,9 @@ import {
   type HintOperands,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
-import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
 import type { CmRetry } from "../cm/cm_state.ts";
-import type { ConnectionQp, Transport } from "../cm/connection.ts";
+import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
 import type { AcceptOptions } from "../cm/listen.ts";
 import type {
   RdmaConnParam,
@@ -431,6 +431,11 @@ export const connectOptions = shape<ConnectOptions>("options of a connection", {
   transport,
   retry,
   pathMtu: optional(pathMtu),
+  path: optional(shape<ConnectionPath>("a path", {
+    trafficClass: optional(u8),
+    hopLimit: optional(u8),
+  })),
+  prepare: optional(callback),
 });
 export const acceptOptions = shape<AcceptOptions>("options of a connection", {
   ...depths,

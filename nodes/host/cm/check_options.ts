@@ -76,6 +76,19 @@ export function refuseTransport(
   return undefined;
 }
 
+/** Refuses what the header fields of an address vector have no room for. */
+export function refusePath(
+  path: { readonly trafficClass?: number; readonly hopLimit?: number } = {},
+): string | undefined {
+  for (const name of ["trafficClass", "hopLimit"] as const) {
+    const value = path[name];
+    if (value === undefined) continue;
+    const wrong = refuseInteger(`path.${name}`, value, { least: 0, most: 0xff });
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
 /**
  * Refuses private data for which the message has no room.
  * @param taken bytes of the message's private data that are not the program's.

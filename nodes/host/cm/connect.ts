@@ -14,6 +14,7 @@ import {
   bringUp,
   type Connection,
   connectionOf,
+  type ConnectionPath,
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
@@ -40,6 +41,7 @@ import {
 } from "./connection.ts";
 import {
   refuseDepths,
+  refusePath,
   refusePrivateData,
   refuseRetry,
   refuseTransport,
@@ -65,12 +67,15 @@ export interface ConnectOptions extends RdAtomicDepths {
   readonly retry?: Partial<CmRetry>;
   /** Payload bytes of a packet; the port's MTU by default. */
   readonly pathMtu?: PathMtu;
+  readonly path?: ConnectionPath;
+  /** Called with the queue pair in INIT, before the peer can send: posts receives. */
+  readonly prepare?: (qp: Qp) => Steps<void>;
 }
 
 /** Valid payload sizes of a path's packets (`ibv_mtu`). */
 export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
 /** One of {@link PATH_MTUS}. */
-export type PathMtu = typeof PATH_MTUS[number];
+export type PathMtu = 256 | 512 | 1024 | 2048 | 4096;
 
 function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
@@ -91,11 +96,13 @@ export interface ReqFields {
   readonly privateData: Uint8Array<ArrayBuffer>;
   readonly responderResources?: number;
   readonly initiatorDepth?: number;
+  readonly path?: ConnectionPath;
 }
 
 export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
   const { endpoint, transport, responderResources = RD_ATOMIC_MAX } = fields;
-  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService } = fields;
+  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService, path = {} } =
+    fields;
   return {
     type: "REQ",
     ...REQ_DEFAULTS,
@@ -119,12 +126,49 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
     primaryLocalGid: gidOfAddress(state.address),
     primaryRemoteGid: gidOfAddress(endpoint.peerAddress),
     primaryLocalAckTimeout: transport.timeout,
+    primaryTrafficClass: path.trafficClass ?? REQ_DEFAULTS.primaryTrafficClass,
+    primaryHopLimit: path.hopLimit ?? REQ_DEFAULTS.primaryHopLimit,
   };
 }
 
 /**
  * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}: a host that
  * has failed or does not listen yields a refusal.
+ *
+ * @example A connection by the name of a service
+ * ```ts
+ * import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, must } from "rackmesh";
+ * import type { ProgramContext, Steps } from "rackmesh";
+ *
+ * export default function* greet({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { allocPd, createCq, regMr, listen, waitEvent, accept, connect, refused } = device.verbs;
+ *   const { postSend, postRecv, waitCompletion, sge } = device.verbs;
+ *   const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 8 }));
+ *   const access = IBV_ACCESS_LOCAL_WRITE;
+ *   const mr = must(yield* regMr(pd, cpu.allocate(128), { access }));
+ *   const queues = { pd, maxSendWr: 4, maxRecvWr: 4, maxInlineData: 64 };
+ *   // Of this host itself: its card loops the frames back.
+ *   const listener = must(listen(device, "greet"));
+ *   cpu.spawn("server", function* ({ device }) {
+ *     const cq = must(yield* createCq(device, { entries: 8 }));
+ *     const event = yield* waitEvent(listener);
+ *     if (event?.kind !== "request") return;
+ *     const qp = { ...queues, sendCq: cq, recvCq: cq };
+ *     const accepted = yield* accept(listener, event.request, { qp });
+ *     if (refused(accepted)) throw new Error(accepted.reason);
+ *     must(yield* postRecv(accepted.qp, { sges: [sge(mr, 64, 64)] }));
+ *     const [received] = yield* waitCompletion(cq);
+ *     cpu.report("result", { bytes: received!.byteLen });
+ *   });
+ *   const qp = { ...queues, sendCq: cq, recvCq: cq };
+ *   const connection = yield* connect(device, { to: cpu.host, service: "greet", qp });
+ *   if (refused(connection)) return cpu.report("result", connection);
+ *   const sendFlags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+ *   must(yield* postSend(connection.qp, { opcode: "send", sges: [sge(mr, 0, 5)], sendFlags }));
+ *   const [sent] = yield* waitCompletion(cq);
+ *   cpu.log(sent!.status);
+ * }
+ * ```
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const peerAddress = device.cpu.addresses[options.to];
@@ -136,7 +180,8 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     return refusal("local", `The service is ${options.service}: expected 1 to 8 ASCII characters`);
   }
   const refusedOption = refusePrivateData("REQ", options.privateData, DEPTHS_BYTES) ??
-    refuseRetry(options.retry) ?? refuseTransport(options.transport) ?? refuseDepths(options);
+    refuseRetry(options.retry) ?? refuseTransport(options.transport) ??
+    refusePath(options.path) ?? refuseDepths(options);
   if (refusedOption !== undefined) return refusal("local", refusedOption);
   const { mtu } = device.state;
   const { pathMtu = mtu } = options;
@@ -146,6 +191,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   }
   const qp = yield* qpFor(device, options.qp);
   if (failed(qp)) return refusal("local", qp.reason);
+  if (options.prepare !== undefined) yield* options.prepare(qp);
   const agent = device.cm.agent;
   const endpoint = addEndpoint(agent, {
     peerAddress,
@@ -166,6 +212,8 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     pathMtu: pathMtuOf(qp, options),
     transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
+    ...(options.path !== undefined && { path: options.path }),
+    ...depthsOf(options),
     ...depthsOf(options),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
@@ -197,7 +245,13 @@ function* finishConnect(
     maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
     maxDestRdAtomic: Math.min(responderResources, rep.initiatorDepth),
   };
-  const attributes = { ...peer, ...depths, rqPsn, pathMtu: pathMtuOf(qp, options) };
+  const attributes = {
+    ...peer,
+    ...options.path,
+    ...depths,
+    rqPsn,
+    pathMtu: pathMtuOf(qp, options),
+  };
   const wrong = yield* bringUp(qp, attributes, options.transport);
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     yield* sendRej(device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));

@@ -39,6 +39,14 @@ export interface Transport {
   readonly minRnrTimer: number;
 }
 
+/** Of the address vector (ibv_ah_attr's GRH): the REQ has it, so both ends' packets do. */
+export interface ConnectionPath {
+  /** DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
+  readonly trafficClass?: number;
+  /** Time to live; 64 by default. */
+  readonly hopLimit?: number;
+}
+
 /**
  * About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited, but that
  * a card rests after a minute of virtual time (`rnic/requester/rnr_wait.ts`).
@@ -233,6 +241,8 @@ export interface PeerAttributes {
   readonly rqPsn: number;
   readonly sqPsn: number;
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly trafficClass?: number;
+  readonly hopLimit?: number;
   /** READs and atomics of this end, and of the other: 16 unless given. */
   readonly maxRdAtomic?: number;
   readonly maxDestRdAtomic?: number;

@@ -4,9 +4,11 @@
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   type CmRep,
+  type CmReq,
   mtuOfCode,
   REJECT_REASON,
   REP_DEFAULTS,
+  REQ_DEFAULTS,
   TRANSPORT_SERVICE,
 } from "../../../fabric/wire/roce/cm.ts";
 import { endListening } from "./cm_agent.ts";
@@ -23,6 +25,7 @@ import {
   bringUp,
   type Connection,
   connectionOf,
+  type ConnectionPath,
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
@@ -224,6 +227,8 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
+  // As Linux has it (cm_format_paths_from_req): this end's path is that of the REQ.
+  const path = pathIn(req);
   // No more than the request offers, and asks for.
   const responderResources = Math.min(
     options.responderResources ?? RD_ATOMIC_MAX,
@@ -231,7 +236,11 @@ export function* accept(
   );
   const initiatorDepth = Math.min(options.initiatorDepth ?? RD_ATOMIC_MAX, req.responderResources);
   const depths = { maxRdAtomic: initiatorDepth, maxDestRdAtomic: responderResources };
-  const wrong = yield* bringUp(qp, { ...peer, ...depths, rqPsn, pathMtu }, options.transport);
+  const wrong = yield* bringUp(
+    qp,
+    { ...peer, ...path, ...depths, rqPsn, pathMtu },
+    options.transport,
+  );
   if (wrong !== undefined) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
     if (!keepsQp) yield* destroyQp(qp);
@@ -266,6 +275,15 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   const roomy = yield* prepareQp({ ...options, maxRecvWr });
   if (!failed(roomy) || maxRecvWr === options.maxRecvWr) return roomy;
   return yield* prepareQp(options);
+}
+
+/** What differs from the defaults of an address vector, which a modify need not name. */
+function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
+  return {
+    ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
+      { trafficClass: primaryTrafficClass }),
+    ...(primaryHopLimit !== REQ_DEFAULTS.primaryHopLimit && { hopLimit: primaryHopLimit }),
+  };
 }
 
 /** What the REPs of all callers have in common, and what differs. */

@@ -55,6 +55,12 @@ const taken = new WeakSet<RdmaCmEvent>();
  * `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one, until the deadline. EINVAL for a
  * channel that is gone, also where another thread destroys it meanwhile.
  */
+export function rdmaGetCmEvent(channel: RdmaEventChannel): Steps<RdmaCmEvent | VerbError>;
+/** The same, until a deadline: then "timeout". */
+export function rdmaGetCmEvent(
+  channel: RdmaEventChannel,
+  options: { readonly deadline?: Time },
+): Steps<RdmaCmEvent | "timeout" | VerbError>;
 export function* rdmaGetCmEvent(
   channel: RdmaEventChannel,
   { deadline = NEVER }: { readonly deadline?: Time } = {},

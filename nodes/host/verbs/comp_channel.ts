@@ -49,6 +49,12 @@ function takeEvent(cq: Cq): void {
  * the queue can be destroyed. EINVAL on a channel that is gone, also where another thread destroys it meanwhile.
  * @returns the queue.
  */
+export function getChannelEvent(channel: CompChannel): Steps<Cq | VerbError>;
+/** The same, until a deadline: then "timeout". */
+export function getChannelEvent(
+  channel: CompChannel,
+  options: { readonly deadline?: Time },
+): Steps<Cq | "timeout" | VerbError>;
 export function* getChannelEvent(
   channel: CompChannel,
   options: { readonly deadline?: Time } = {},
@@ -74,6 +80,12 @@ export function* getChannelEvent(
  * Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). EINVAL for a queue
  * that is gone, also where another thread destroys it meanwhile, or has no events.
  */
+export function getCqEvent(cq: Cq): Steps<"event" | VerbError>;
+/** The same, until a deadline: then "timeout". */
+export function getCqEvent(
+  cq: Cq,
+  options: { readonly deadline?: Time },
+): Steps<"event" | "timeout" | VerbError>;
 export function* getCqEvent(
   cq: Cq,
   options: { readonly deadline?: Time } = {},

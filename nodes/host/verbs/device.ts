@@ -312,6 +312,12 @@ export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent):
  * waits for one.
  * Its object can be destroyed when {@link ackAsyncEvent} has acknowledged it.
  */
+export function getAsyncEvent(device: Device): Steps<RnicEvent>;
+/** The same, until a deadline: then "timeout". */
+export function getAsyncEvent(
+  device: Device,
+  options: { readonly deadline?: Time },
+): Steps<RnicEvent | "timeout">;
 export function* getAsyncEvent(
   device: Device,
   options: { readonly deadline?: Time } = {},
