@@ -126,6 +126,7 @@ export type {
   ConnectionPath,
   ConnectionQp,
   PeerDepths,
+  RdAtomicDepths,
   Refusal,
   Transport,
 } from "./host/cm/connection.ts";

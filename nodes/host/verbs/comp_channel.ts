@@ -5,7 +5,7 @@
  * not.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { isThere, refuseCq, unreadEntries } from "./completion_queue.ts";
+import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue.ts";
 import { verbError } from "./device.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
@@ -33,9 +33,8 @@ function goneChannelSignal({ vector }: CompChannel): string {
 function hasEvent(cq: Cq): boolean {
   const { armed } = cq.place;
   if (armed === "no" || !isThere(cq)) return false;
-  for (const { solicited, status } of unreadEntries(cq)) {
-    if (armed === "any" || solicited || status !== "SUCCESS") return true;
-  }
+  if (armed === "fired") return true;
+  for (const cqe of unreadEntries(cq)) if (makesEvent(cq, cqe)) return true;
   return false;
 }
 

@@ -59,6 +59,11 @@ export function* unreadEntries({ device, address, entries, place }: Cq): Generat
   }
 }
 
+/** Whether the card raises the armed notification for this entry (ibv_req_notify_cq). */
+export function makesEvent({ place: { armed } }: Cq, { solicited, status }: Cqe): boolean {
+  return armed === "any" || (armed === "solicited" && (solicited || status !== "SUCCESS"));
+}
+
 /**
  * Takes the entries that are there, without letting time pass, as long as `use` wants more of them; and says
  * every quarter of the ring how far it is (Q-12).
@@ -72,6 +77,7 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
+    if (makesEvent(cq, cqe)) place.armed = "fired";
     wantsMore = use(cqe, place.taken++);
   }
   if (place.taken - place.stored >= cq.entries / 4) {

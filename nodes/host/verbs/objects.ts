@@ -231,8 +231,11 @@ export interface CqPlace {
   stored: number;
   /** Number of queue pairs that use it. */
   users: number;
-  /** The armed notification of `reqNotifyCq`, until its event. */
-  armed: "no" | "solicited" | "any";
+  /**
+   * The armed notification of `reqNotifyCq`, until its event; `fired`: a completion that makes the event has been
+   * read already, so that none of those that are there would tell of it.
+   */
+  armed: "no" | "solicited" | "any" | "fired";
   /** Events not yet acknowledged. */
   unacknowledged: number;
   /** Extended polling: whether a session is open, and its current completion. */
