@@ -35,8 +35,8 @@ import { compoundPlan, type CompoundRequest } from "./compound_methods.ts";
 import { wordOption } from "../common/options.ts";
 import {
   answeredBy,
-  type Failure,
   failedCompletion,
+  type Failure,
   isFailure,
   isReceive,
   makeRegions,
