@@ -171,8 +171,14 @@ async function inputIn(
   return path;
 }
 
-/** Runs the rack as processes first, which can be ended whatever programs do. @throws Refusal */
+/**
+ * Runs a rack with programs of a user's own as processes first, which can be ended whatever those programs do.
+ * Programs of ours let go of the processor at each of their steps, so the run from which the first round's
+ * reference is taken ({@link referenceFor}), in this process, can be ended as well. @throws Refusal
+ */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {
+  const { programs } = await prepareRound(campaign.scenario, draft);
+  if (Object.keys(programs).length === 0) return;
   await inUndisturbed(campaign, (directory) =>
     runUndisturbed(draft, {
       scenario: campaign.scenario,

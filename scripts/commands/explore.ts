@@ -70,7 +70,7 @@ export function addExplore(program: Command): void {
     .addHelpText(
       "after",
       `
-A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/README.md.
+A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
 (failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
 
@@ -89,15 +89,18 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   if (scenario === undefined) refuseWithMatrix(flags);
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, stop);
-  return await exploreTheMatrix({ json: flags.json === true, isStopped: stop.isWanted });
+  const { json = false, junit } = flags;
+  return await exploreTheMatrix({ json, ...given({ junit }), isStopped: stop.isWanted });
 }
 
 /** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
-  const other = Object.keys(flags).find((name) => !["matrix", "json", "check"].includes(name));
+  const other = Object.keys(flags).find((name) =>
+    !["matrix", "json", "junit", "check"].includes(name)
+  );
   if (other === undefined) return;
   const found = `--${other} and --matrix stand together`;
-  throw refusal("", { found, expected: "--matrix alone, or --json" });
+  throw refusal("", { found, expected: "--matrix alone, or --json and --junit" });
 }
 
 async function run(

@@ -47,8 +47,8 @@ hosts:
   b: { leaf: 2, ddio: off, scm: { size: 1MiB }, verifyHistory: { samples: 4, sample: 2 } }
   c: { leaf: 1 }
 programs:
-  - { on: a, run: put, to: b, name: x, bytes: 96KiB, size: 4KiB, depth: 8, method: verify-persist, rewrites: 20 }
-  - { on: c, run: put, to: b, name: y, bytes: 256KiB, size: 8KiB, depth: 16, method: verify-persist, rewrites: 20 }
+  - { on: a, run: put, to: b, name: x, bytes: 48KiB, size: 4KiB, depth: 8, method: verify-persist, rewrites: 20 }
+  - { on: c, run: put, to: b, name: y, bytes: 128KiB, size: 8KiB, depth: 16, method: verify-persist, rewrites: 20 }
 faults:
   - { rnic: b, flip: 5%, where: buffer }
   - { rnic: b, flip: 5%, where: checked, until: 300us }
