@@ -107,8 +107,8 @@ export async function explore(
   return isEmpty ? ended("unchecked", NOTHING_READ) : ended("safe");
 }
 
-/** So many runs of survivors are kept for the second turn: fewer with histories, which take memory. */
-const KEPT = { bare: 32, withHistories: 8 } as const;
+/** So many runs of survivors, of all cuts together, are kept for the second turn. */
+const KEPT_MAX = 48;
 
 /** The hosts of one cut, and what others see of it. @param cut.of how many such cuts there are. */
 function cutOf(
@@ -125,7 +125,7 @@ function cutOf(
   const [victim] = victims;
   if (options.cut === "all" || victim === undefined) return { victims, runs: undefined };
   const histories = Object.values(rack.own).some(hasHooks);
-  const keep = Math.floor((histories ? KEPT.withHistories : KEPT.bare) / of);
+  const keep = Math.floor(KEPT_MAX / of);
   return { victims, runs: new PostCrashRuns(rack, { recording, victim }, { histories, keep }) };
 }
 
