@@ -70,9 +70,23 @@ export interface Rack {
 /**
  * The rack of a scenario, with faults and choices of a test.
  *
- *     rack(new URL("log.yaml", import.meta.url), { seed: 7, set: { "fabric.roce": "v1" } })
- *
  * @param scenario a path, which begins in the folder that the test runs in, or a `file:` URL.
+ *
+ * @example A test of `my_protocol.yaml`, which lies beside it
+ * ```ts
+ * import { rack } from "rackmesh/testing";
+ *
+ * const scenario = new URL("my_protocol.yaml", import.meta.url);
+ *
+ * Deno.test("what was reported before b failed is in its SCM", async () => {
+ *   const faults = [{ at: "285us", kill: "b" }];
+ *   const run = await rack(scenario, { seed: 7, set: { records: 20 }, faults })
+ *     .run({ fails: ["programs-run-through"] });
+ *   const { records } = run.results<{ records: number }>("a")[0]!;
+ *   const log = run.memory("b").region("log");
+ *   if (records === 0 || log[64 * (records - 1)] !== records) throw new Error(run.text);
+ * });
+ * ```
  */
 export function rack(scenario: string | URL, options: RackTestOptions = {}): Rack {
   const common = { scenario: pathOf(scenario), ...options, input: pathOf(options.input) };

@@ -3,7 +3,7 @@
  * anything. A node makes it without changing itself, so a run that is inspected has the digest of one
  * that is not. `partition/inspect.ts` puts a partition's together.
  */
-import { PS_PER_MS, PS_PER_S, PS_PER_US } from "./base/time.ts";
+import { PS_PER_MS, PS_PER_S, PS_PER_US, type Time } from "./base/time.ts";
 import type { PersistenceDomain } from "./rack/plan/plan.ts";
 
 /** The queue pairs and the memory of a card. */
@@ -11,6 +11,14 @@ export interface RnicInspection {
   /** By their numbers. */
   readonly queuePairs: readonly QueuePairInspection[];
   readonly regions: readonly RegionInspection[];
+  /** The last of its life, the newest last. */
+  readonly warnings: readonly CardWarning[];
+}
+
+/** What the card reports as `warning`: a request that it has refused and why, a send that it has given up. */
+export interface CardWarning {
+  readonly atPs: Time;
+  readonly message: string;
 }
 
 export interface QueuePairInspection {

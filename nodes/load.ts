@@ -26,6 +26,7 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   "many-queues-server": ["many_queues.ts", "manyQueuesServer"],
   perftest: ["perftest/client.ts", "perftest"],
   "perftest-server": ["perftest/server.ts", "perftestServer"],
+  fio: ["fio/fio.ts", "fio"],
 };
 
 /** Adds the shipped programs among `names` to `programs`, where they are missing. */

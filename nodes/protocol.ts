@@ -35,7 +35,13 @@ export {
   PS_PER_US,
   type Time,
 } from "../fabric/base/time.ts";
-export type { AuditRecord } from "../fabric/audit.ts";
+export type {
+  AuditRecord,
+  OperationEndRecord,
+  OperationRecord,
+  TimedRecord,
+} from "../fabric/audit.ts";
+export type { TraceStep } from "../fabric/node.ts";
 export { type LatencySummary, summarize } from "./host/programs/common/summary.ts";
 
 // Recovery after a power failure, and what must hold then.
@@ -101,9 +107,12 @@ export type {
 } from "./host/verbs/query/query_device.ts";
 export type { GidEntry, PortAttributes } from "./host/verbs/query/query_port.ts";
 export type { QueueFill } from "./host/verbs/queue_fill.ts";
-export type { Sge } from "../fabric/wire/host_bus/wqe.ts";
-export type { WcStatus } from "../fabric/wire/host_bus/cqe.ts";
+export type { ObjectPart, Sge, WqeOpcode } from "../fabric/wire/host_bus/wqe.ts";
+export type { CqeOpcode, WcStatus } from "../fabric/wire/host_bus/cqe.ts";
+export type { VerifyLevel, VerifyVerdict } from "../fabric/wire/roce/verify_eth.ts";
+export type { BlueFlame } from "../fabric/rack/plan/plan.ts";
 export type {
+  HintPart,
   QpAttributes,
   QpState,
   QpType,
@@ -112,7 +121,15 @@ export type {
 } from "../fabric/wire/host_bus/rnic_command.ts";
 
 // Connections.
-export type { Connection, ConnectionQp, Refusal, Transport } from "./host/cm/connection.ts";
+export type {
+  Connection,
+  ConnectionPath,
+  ConnectionQp,
+  PeerDepths,
+  RdAtomicDepths,
+  Refusal,
+  Transport,
+} from "./host/cm/connection.ts";
 export type { ConnectOptions, PathMtu } from "./host/cm/connect.ts";
 export type { AcceptOptions, ConnectRequest, Listener, ListenerEvent } from "./host/cm/listen.ts";
 export type {
@@ -125,8 +142,17 @@ export type {
   ResolveAddrOptions,
 } from "./host/cm/rdma_id.ts";
 export type { RdmaCmEvent, RdmaUdParam } from "./host/cm/rdma_event.ts";
-export type { RdmaCmEventType } from "./host/cm/cm_state.ts";
+export type { CmRetry, RdmaCmEventType } from "./host/cm/cm_state.ts";
+export type { PortSpace } from "./host/cm/ip_header.ts";
 
 // Hints.
 export type { HintEntry, HintGroup, HintMessage } from "../fabric/wire/roce/hint.ts";
-export { HINT_KINDS } from "../fabric/wire/roce/hint_eth.ts";
+export {
+  HINT_KINDS,
+  type HintEncoding,
+  type HintOperands,
+  type HintOperation,
+  type HintPart as HintEntryPart,
+  type HintReason,
+  type HintType,
+} from "../fabric/wire/roce/hint_eth.ts";

@@ -41,8 +41,9 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { commands: ["plot"], load: async () => (await import("./commands/sweep/plot.ts")).addPlot },
   {
     commands: ["perftest"],
-    load: async () => (await import("./commands/perftest.ts")).addPerftest,
+    load: async () => (await import("./commands/perftest/perftest.ts")).addPerftest,
   },
+  { commands: ["fio"], load: async () => (await import("./commands/fio/fio.ts")).addFio },
   { commands: ["chaos"], load: async () => (await import("./commands/chaos.ts")).addChaos },
   { commands: ["compose"], load: async () => (await import("./commands/compose.ts")).addCompose },
   { commands: ["console"], load: async () => (await import("./commands/console.ts")).addConsole },

@@ -170,6 +170,17 @@ const counterexample = z.object({
 }).meta({ id: "Counterexample" });
 export type Counterexample = z.infer<typeof counterexample>;
 
+const covered = z.object({
+  instants: z.number(),
+  cells: z.number(),
+  unit: z.enum(["words", "lines", "pieces"]),
+  strength: z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3), z.literal(4)])
+    .describe("any so many of them in every combination of their contents"),
+  inOrder: z.boolean().describe("the first and the last ones in the order of arrival"),
+  aside: z.union([z.literal(0), z.literal(1), z.literal(2)])
+    .describe("any so many of them alone there, and alone missing"),
+}).meta({ id: "CoveredChoices" });
+
 export const exploreResult = z.object({
   scenario: z.string(),
   seed,
@@ -183,7 +194,11 @@ export const exploreResult = z.object({
     instants: z.number(),
     crashPoints: z.number(),
     continuations: z.number(),
-    bounded: z.number(),
+    paths: z.number().describe("ways in which recoveries and checks have found memory"),
+    bounded: z.number().describe("instants with more choices than were tried"),
+    covered: z.array(covered),
+    again: orNull(z.object({ recoveries: z.number(), cut: z.number(), ways: z.number() }))
+      .describe("recoveries that wrote, and during how many the power failed again"),
     exhaustive: z.boolean(),
     judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness"])),
     writes: z.number(),

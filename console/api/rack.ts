@@ -172,6 +172,9 @@ export const rnicState = z.object({
     isWindow: z.boolean(),
     persistent: z.boolean(),
   })),
+  warnings: z.array(z.object({ atPs: number, message: z.string() })).describe(
+    "the last of its life: requests that it has refused and why, sends that it has given up",
+  ),
 });
 
 /** What a device is doing, asked of the device itself. */

@@ -23,6 +23,8 @@ export type Writeback = Omit<WritebackPlan, "node">;
 
 /** Bytes of which one of several alternatives is found, independently of other bytes. */
 export interface Cell {
+  /** When the first of its bytes arrived that are not durable. */
+  readonly at: Time;
   /** Offset into SCM, and how many. */
   readonly from: number;
   readonly length: number;
@@ -59,7 +61,7 @@ export function lineCell(
   const known = [...versions];
   const writebacks = (i: number) =>
     writebacksToFind(alternatives[i]!, { line, durable, versions: known, interruptedAt });
-  return { from: line, length: LINE_BYTES, alternatives, writebacks };
+  return { at: known[0]!.at, from: line, length: LINE_BYTES, alternatives, writebacks };
 }
 
 /** Contents of the line after each word. */
@@ -141,6 +143,7 @@ export function tornCells(
         : {};
       const plan = [{ at: at - 1, ...words, buffered: true, ...data }];
       cells.push({
+        at,
         from,
         length: to - from,
         alternatives: [before, after],
@@ -181,8 +184,9 @@ export class Cells {
   readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
   #steps = 0;
-  /** Cells of interrupted writes; and lines that such a cell is all of. */
-  #torn: readonly Cell[] = [];
+  /** Cells of interrupted writes with their order, also by the lines that they touch; lines that one is all of. */
+  readonly #torn = new Map<Cell, number>();
+  readonly #tornIn = new Map<number, Cell[]>();
   readonly #whole = new Set<number>();
 
   constructor(cursor: CrashCursor) {
@@ -191,18 +195,28 @@ export class Cells {
 
   /** Adds the cells of interrupted writes: one of a whole line replaces the line's. */
   interrupt(cells: readonly Cell[]): void {
-    this.#torn = cells;
-    for (const { from, length } of cells) if (length === LINE_BYTES) this.#whole.add(from);
+    this.mend();
+    for (const [order, cell] of cells.entries()) {
+      const { from, length } = cell;
+      this.#torn.set(cell, order);
+      if (length === LINE_BYTES) this.#whole.add(from);
+      for (const line of linesIn(from, from + length)) {
+        const others = this.#tornIn.get(line);
+        if (others === undefined) this.#tornIn.set(line, [cell]);
+        else others.push(cell);
+      }
+    }
   }
 
   /** Removes them. */
   mend(): void {
-    this.#torn = [];
+    this.#torn.clear();
+    this.#tornIn.clear();
     this.#whole.clear();
   }
 
   has(cell: Cell): boolean {
-    return this.#torn.includes(cell) || this.#lines.get(cell.from) === cell;
+    return this.#torn.has(cell) || this.#lines.get(cell.from) === cell;
   }
 
   /** Cells that bytes [from, to) touch: lines by offset, then pieces. */
@@ -212,22 +226,30 @@ export class Cells {
       const cell = this.#whole.has(line) ? undefined : this.#lineAt(line);
       if (cell !== undefined) found.push(cell);
     }
-    for (const cell of this.#torn) {
-      if (cell.from < to && cell.from + cell.length > from) found.push(cell);
+    return this.#torn.size === 0 ? found : [...found, ...this.#tornThere(from, to)];
+  }
+
+  /** Cells of interrupted writes that bytes [from, to) touch, in order. */
+  #tornThere(from: number, to: number): Cell[] {
+    const isThere = (cell: Cell) => cell.from < to && cell.from + cell.length > from;
+    if (this.#torn.size < (to - from) / LINE_BYTES) return [...this.#torn.keys()].filter(isThere);
+    const found = new Set<Cell>();
+    for (const line of linesIn(from, to)) {
+      for (const cell of this.#tornIn.get(line) ?? []) if (isThere(cell)) found.add(cell);
     }
-    return found;
+    return [...found].sort((x, y) => this.#torn.get(x)! - this.#torn.get(y)!);
   }
 
   /** Dirty lines that bytes [from, to) touch, by offset. */
   #dirtyIn(from: number, to: number): readonly number[] {
     const { dirty } = this.#cursor;
-    const first = from - from % LINE_BYTES;
     const found: number[] = [];
+    const first = from - from % LINE_BYTES;
     if (dirty.size < (to - first) / LINE_BYTES) {
       for (const line of dirty.keys()) if (line >= first && line < to) found.push(line);
       return found.sort((x, y) => x - y);
     }
-    for (let line = first; line < to; line += LINE_BYTES) if (dirty.has(line)) found.push(line);
+    for (const line of linesIn(from, to)) if (dirty.has(line)) found.push(line);
     return found;
   }
 
@@ -241,6 +263,11 @@ export class Cells {
     this.#lines.set(line, cell);
     return cell;
   }
+}
+
+/** Offsets of the lines that bytes [from, to) touch. */
+function* linesIn(from: number, to: number): Generator<number> {
+  for (let line = from - from % LINE_BYTES; line < to; line += LINE_BYTES) yield line;
 }
 
 /** Chooses the alternative of a cell. */

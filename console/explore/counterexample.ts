@@ -14,7 +14,7 @@ import { ladderAt } from "./ladder.ts";
 import { leftOf, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import type { Violation } from "./crash_sweep.ts";
 import { type AnnouncedWrite, placesOf } from "./places.ts";
-import { OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
+import { AgainCount, OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
@@ -113,7 +113,7 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
   const same = wrong.find((each) => each.checker === checker);
   if (same !== undefined) return same;
   if (!isOwn(violation) && checker !== ROBUSTNESS) return undefined;
-  const judge = new ProtocolJudge(rack, options, robustness);
+  const judge = new ProtocolJudge(rack, options, { robustness, again: new AgainCount() });
   const noneOpen = { in: () => [] };
   const { breach } = judge.judge({
     at,
@@ -121,7 +121,7 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
     others: othersOf(run, { but: hosts }),
     reports: inOrder(run.plan, run.reports),
     notes: inOrder(run.plan, run.notes),
-  }, { most: options.choices, seed: rack.plan.seed });
+  }, { most: options.choices });
   if (breach?.checker !== checker) return undefined;
   return { found: breach.found, ...(breach.pair && { pair: breach.pair }) };
 }

@@ -2,16 +2,17 @@
  * One sweep through a run: cuts the power of the same hosts at every instant, with everything that caches
  * may have written back by then, until a promise is broken.
  */
-import { assert } from "../../fabric/base/assert.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { byTime, type PostCrashRun, PostCrashRuns, type Victim } from "./post_crash_run.ts";
+import { byTime, type PostCrashRun, type PostCrashRuns, type Victim } from "./post_crash_run.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "./crashed_host.ts";
 import { WORD_BYTES } from "./choices.ts";
 import { pendingMessagesOf } from "./pending_messages.ts";
 import { overlaps, type Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
+import type { CoverageCount } from "./covering/coverage.ts";
+import { firstOfEachKind, inTurn, type Turn } from "./kinds.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
 import { type Judge, judgeGroup, openIn, type Settled, witnessOf } from "./judge.ts";
 import { groupsAt, isOfRegion, writeGroups } from "./declared_writes.ts";
@@ -24,7 +25,7 @@ import { inOrder } from "../checks/run_record.ts";
 import type { EndedHost } from "../reports/protocol_checks.ts";
 import { judgeLogs } from "./log_judge.ts";
 import { judgeObjects } from "./object_judge.ts";
-import { ProtocolJudge } from "./protocol_judge.ts";
+import { type AgainCount, ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 import type { Robustness, UnorderedPair } from "./robust/robustness.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
@@ -34,7 +35,10 @@ export interface Counts {
   instants: number;
   crashPoints: number;
   continuations: number;
+  paths: number;
   bounded: number;
+  readonly covered: CoverageCount;
+  readonly again: AgainCount;
 }
 
 /** A power failure that seems to break a promise. */
@@ -62,8 +66,9 @@ export interface SweepOptions {
   readonly rack: ExploredRack;
   readonly recording: RackRun;
   readonly victims: readonly Victim[];
-  /** Whether all hosts are cut, so that no survivor notes or reports anything. */
-  readonly isTotal: boolean;
+  /** What survivors report and note; undefined where all hosts are cut. */
+  readonly runs: PostCrashRuns | undefined;
+  readonly turn: Turn;
   readonly options: ExploreOptions;
   readonly counts: Counts;
 }
@@ -79,45 +84,40 @@ const NO_OTHERS: ReadonlyMap<string, EndedHost> = new Map();
 export class CrashSweep {
   readonly #sweep: SweepOptions;
   readonly #protocol: ProtocolJudge;
-  readonly #runs: PostCrashRuns | undefined;
   readonly #crashed: readonly CrashedHost[];
   readonly #instants: readonly Time[];
+  readonly #isInTurn: (at: Time) => boolean;
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
   readonly #hasLogs: boolean;
   /** Hosts whose SCM has objects: others have no directory, which would be looked for in all of their SCM. */
   readonly #haveObjects: ReadonlySet<string>;
+  /** Where the hosts' memories are, and what survivors see of a power failure then. */
+  #at: Time | undefined;
   #run: PostCrashRun | undefined;
+  /** What is wrong with that itself. */
+  #unsound: Violation | undefined;
   violation: Violation | undefined;
 
   constructor(sweep: SweepOptions) {
     this.#sweep = sweep;
-    const { rack, recording, victims, isTotal, options } = sweep;
-    this.#protocol = new ProtocolJudge(rack, options, sweep.robustness);
-    const [only] = victims;
-    assert(only !== undefined, "No host's power is to be cut");
-    const histories = this.#protocol.hasQuestions;
-    this.#runs = isTotal
-      ? undefined
-      : new PostCrashRuns(rack, { recording, victim: only }, { histories });
+    const { rack, recording, victims, runs, turn, options, robustness } = sweep;
+    const { again } = sweep.counts;
+    this.#protocol = new ProtocolJudge(rack, options, { robustness, again });
     this.#crashed = victims.map((victim) => crashedHostOf(recording, victim));
     this.#instants = instantsOf(recording, {
       ...options,
       victims,
-      runs: this.#runs,
+      runs,
       isProtocolJudged: this.#protocol.hasQuestions,
     });
+    this.#isInTurn = inTurn(turn, () => firstOfEachKind(this.#instants, { recording, victims }));
     this.#hasLogs = recording.notes.some(({ note }) => note.kind === "log");
     this.#haveObjects = new Set(
       recording.notes.flatMap(({ node, note }) => note.kind === "object" ? [note.on ?? node] : []),
     );
     const names = new Set(this.#hosts);
-    this.#own = recording.notes.filter(({ node }) => isTotal || names.has(node));
-  }
-
-  /** Whether the plan's `until` ended a run of the survivors. */
-  get isCutOff(): boolean {
-    return this.#runs?.isCutOff === true;
+    this.#own = recording.notes.filter(({ node }) => runs === undefined || names.has(node));
   }
 
   get #hosts(): string[] {
@@ -127,30 +127,37 @@ export class CrashSweep {
   /** Goes through all instants, up to a violation. Yields its progress before each, in [0, 1]. */
   *run(): Generator<number> {
     const { counts, options: { until = Infinity } } = this.#sweep;
-    for (const [i, at] of this.#instants.entries()) {
-      yield i / this.#instants.length;
-      this.violation = this.#interruptUntil(at, i > 0) ?? this.#cut(at);
+    const instants = this.#instants.filter((at) => this.#isInTurn(at));
+    for (const [i, at] of instants.entries()) {
+      yield i / instants.length;
+      this.violation = this.#interruptUntil(at) ?? this.#cut(at);
       counts.instants++;
       if (this.violation !== undefined) return;
     }
-    this.violation = this.#interruptUntil(until, this.#instants.length > 0);
+    this.violation = this.#interruptUntil(until);
   }
 
-  /** Moves to `until`, with power failures in the middle of each instant on the way. */
-  #interruptUntil(until: Time, isJudged: boolean): Violation | undefined {
+  /** Moves to `until`, with power failures in the middle of each instant on the way whose turn it is. */
+  #interruptUntil(until: Time): Violation | undefined {
     const { tear } = this.#sweep.options;
+    const [from = Infinity] = this.#instants;
     for (const crashed of this.#crashed) {
       const { cursor, cells } = crashed;
       // Each eight bytes before and after are judged at the instants around it.
-      const matters = (ranges: readonly Range[], at: Time) =>
-        isJudged && (this.#protocol.hasQuestions || this.#isOfObjects(crashed, ranges) ||
-          this.#decide(crashed, ranges, at));
+      const matters = (ranges: readonly Range[], at: Time) => {
+        if (at < from || !this.#isInTurn(at + 1)) return false;
+        this.#comeTo(at);
+        const isJudged = this.#protocol.hasQuestions || this.#isOfObjects(crashed, ranges) ||
+          this.#decide(crashed, ranges, at);
+        if (isJudged) crashed.pending ??= pendingMessagesOf(this.#sweep.rack.plan, crashed.state);
+        return isJudged;
+      };
       for (const interruption of interruptions(cursor, cells, { until, tear, matters })) {
-        const found = this.#judge(interruption.at, { crashed, interruption });
+        const found = this.#unsound ?? this.#judge(interruption.at, { crashed, interruption });
         if (found !== undefined) return found;
       }
     }
-    return undefined;
+    return this.#unsound;
   }
 
   /** Whether other writes have to be there where these bytes are. */
@@ -201,12 +208,26 @@ export class CrashSweep {
   }
 
   #cut(at: Time): Violation | undefined {
-    for (const crashed of this.#crashed) holdJournal(crashed, this.#sweep.recording, at);
-    const run = this.#runs?.at(at);
-    const isNew = run !== this.#run;
-    this.#run = run;
-    if (isNew) this.#sweep.counts.continuations++;
-    return (isNew ? this.#examineRun() : undefined) ?? this.#judge(at, undefined);
+    this.#comeTo(at);
+    return this.#unsound ?? this.#judge(at, undefined);
+  }
+
+  /** Moves to right before all that happens at `at`, and to what the survivors see of a power failure then. */
+  #comeTo(at: Time): void {
+    if (this.#at === at) return;
+    this.#at = at;
+    for (const crashed of this.#crashed) {
+      crashed.cursor.moveTo(at);
+      holdJournal(crashed, this.#sweep.recording, at);
+      crashed.pending = undefined;
+    }
+    const { runs, counts } = this.#sweep;
+    if (runs === undefined) return;
+    const made = runs.count;
+    this.#run = runs.at(at);
+    if (runs.count === made) return;
+    counts.continuations++;
+    this.#unsound = this.#examineRun();
   }
 
   /** Checks the run that shows the survivors' notes, and compares the SCM that it leaves with the history. */
@@ -300,9 +321,8 @@ export class CrashSweep {
       : groupsAt(judge.groups, interrupted.interruption.ranges);
     const open = openIn(state, groups.flatMap(({ writes }) => writes));
     for (const { alternatives } of open) counts.crashPoints += alternatives.length - 1;
-    if (interrupted === undefined) crashed.pending = pendingMessagesOf(rack.plan, state);
-    const { ways } = crashed.pending;
-    let isBounded = crashed.pending.isBounded, witness: ReturnType<typeof witnessOf>;
+    const { ways, isBounded: areMore } = crashed.pending ??= pendingMessagesOf(rack.plan, state);
+    let isBounded = areMore, witness: ReturnType<typeof witnessOf>;
     for (const { settled } of ways) {
       for (const group of groups) {
         const { finding: wrong, ...judged } = judgeGroup(judge, state, { group, settled });
@@ -354,9 +374,11 @@ export class CrashSweep {
       others,
       reports: inOrder(rack.plan, [...reports, ...run?.reports ?? []]),
       notes: inOrder(rack.plan, this.#withSurvivors(own)),
-    }, { most: options.choices, seed: rack.plan.seed });
+    }, { most: options.choices });
     counts.crashPoints += verdict.paths;
-    if (verdict.isBounded) counts.bounded++;
+    counts.paths += verdict.paths;
+    counts.covered.add(verdict.covered);
+    if (verdict.covered.length > 0) counts.bounded++;
     if (verdict.breach === undefined) return undefined;
     const { checker, found, trail, again, pair } = verdict.breach;
     return {

@@ -2,7 +2,7 @@
 import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
 import type { PostCrashRun, Victim } from "./post_crash_run.ts";
-import { NO_PENDING_MESSAGES, type PendingMessages } from "./pending_messages.ts";
+import type { PendingMessages } from "./pending_messages.ts";
 import { CrashCursor, Overlay, Pages } from "./history.ts";
 import type { CrashState, Judge } from "./judge.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
@@ -19,7 +19,8 @@ export interface CrashedHost {
   judge:
     | { readonly run: PostCrashRun | undefined; readonly count: number; readonly judge: Judge }
     | undefined;
-  pending: PendingMessages;
+  /** Of the latest cut, where it was asked for. */
+  pending: PendingMessages | undefined;
 }
 
 export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
@@ -34,7 +35,7 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
     state: { host, image: cursor.image, cells },
     held: [],
     judge: undefined,
-    pending: NO_PENDING_MESSAGES,
+    pending: undefined,
   };
 }
 

@@ -15,9 +15,12 @@ import { answered } from "../checks/shared/answered.ts";
 import { flushedWrites } from "../checks/shared/flushed.ts";
 import { wholeObjects } from "../checks/whole_objects.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
-import { victimOf } from "./post_crash_run.ts";
+import { PostCrashRuns, victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
+import { CoverageCount, type Covered, coveredText } from "./covering/coverage.ts";
 import { type Counts, CrashSweep } from "./crash_sweep.ts";
+import type { Turn } from "./kinds.ts";
+import { AgainCount } from "./protocol_judge.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import { judgedByRobustness, Robustness } from "./robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "./robust/strict_history.ts";
@@ -40,7 +43,10 @@ export async function explore(
   const began = performance.now();
   const { recording, robustness } = record(rack, options);
   const judgedBy = oraclesOf(rack, { recording, robustness, options });
-  const counts: Counts = { instants: 0, crashPoints: 0, continuations: 0, bounded: 0 };
+  const counts: Counts = {
+    ...{ instants: 0, crashPoints: 0, continuations: 0, paths: 0, bounded: 0 },
+    ...{ covered: new CoverageCount(), again: new AgainCount() },
+  };
   const targets = targetsOf(rack, recording, options);
   const failure = plainFailure(rack, recording, options);
   const isWindow = options.from !== undefined || options.until !== undefined;
@@ -48,11 +54,14 @@ export async function explore(
     const wallMs = performance.now() - began;
     const isFailed = verdict !== "unsafe" && failure !== undefined;
     const reason = isFailed ? failure : why;
+    const { recoveries, cut, ways } = counts.again;
     return {
       verdict: isFailed ? "failed" : verdict,
       ...(reason !== undefined && { why: reason }),
       hosts: targets.flat(),
       ...counts,
+      covered: counts.covered.all(),
+      again: options.cuts === 1 ? null : { recoveries, cut, ways },
       exhaustive: verdict === "safe" && !isFailed && counts.bounded === 0 && !isWindow,
       judgedBy,
       ...countWrites(recording),
@@ -65,22 +74,26 @@ export async function explore(
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
   if (!hasSubjects(rack, recording)) return ended("unchecked", UNCHECKED);
   let turnEnds = began, isCutOff = recording.isCutOff;
-  for (const [i, hosts] of targets.entries()) {
-    const victims = hosts.map((host) => victimOf(rack.plan, host));
-    const isTotal = options.cut === "all";
+  const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
+  const cuts = targets.map((hosts) =>
+    cutOf(rack, { recording, hosts, options, of: targets.length })
+  );
+  // Of all hosts first, what is likely to show a mistake.
+  const sweeps = turns.flatMap((turn) => cuts.map((cut) => ({ turn, ...cut })));
+  for (const [i, { turn, victims, runs }] of sweeps.entries()) {
     const sweep = new CrashSweep({
-      ...{ rack, recording, robustness, victims, isTotal, options, counts },
+      ...{ rack, recording, robustness, victims, runs, turn, options, counts },
     });
     for (const share of sweep.run()) {
       const now = performance.now();
       const why = whyStop({ rack, recording, targets, options }, counts, now - began);
       if (why !== undefined) return ended("partial", why);
       if (now < turnEnds) continue;
-      onProgress({ share: (i + share) / targets.length, crashPoints: counts.crashPoints });
+      onProgress({ share: (i + share) / sweeps.length, crashPoints: counts.crashPoints });
       await sleep(0);
       turnEnds = performance.now() + TURN_MS;
     }
-    isCutOff ||= sweep.isCutOff;
+    isCutOff ||= runs?.isCutOff === true;
     const { violation } = sweep;
     if (violation === undefined) continue;
     const counterexample = confirm(rack, { violation, recording, options, robustness });
@@ -92,6 +105,28 @@ export async function explore(
   // Without a word that the run has written, robustness has judged nothing.
   const isEmpty = robustness?.words === 0 && judgedBy.length === 1;
   return isEmpty ? ended("unchecked", NOTHING_READ) : ended("safe");
+}
+
+/** So many runs of survivors are kept for the second turn: fewer with histories, which take memory. */
+const KEPT = { bare: 32, withHistories: 8 } as const;
+
+/** The hosts of one cut, and what others see of it. @param cut.of how many such cuts there are. */
+function cutOf(
+  rack: ExploredRack,
+  cut: {
+    readonly recording: RackRun;
+    readonly hosts: readonly string[];
+    readonly options: ExploreOptions;
+    readonly of: number;
+  },
+) {
+  const { recording, hosts, options, of } = cut;
+  const victims = hosts.map((host) => victimOf(rack.plan, host));
+  const [victim] = victims;
+  if (options.cut === "all" || victim === undefined) return { victims, runs: undefined };
+  const histories = Object.values(rack.own).some(hasHooks);
+  const keep = Math.floor((histories ? KEPT.withHistories : KEPT.bare) / of);
+  return { victims, runs: new PostCrashRuns(rack, { recording, victim }, { histories, keep }) };
 }
 
 const UNCHECKED = "nothing was promised or checked";
@@ -185,7 +220,23 @@ function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): strin
   if (counts.instants === 0) {
     return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
   }
-  return counts.bounded === 0 ? undefined : "choices were sampled (--choices)";
+  const { bounded, covered, again: { recoveries, cut, ways } } = counts;
+  if (bounded > 0) return whyBounded(bounded, covered.all());
+  if (cut === recoveries) return undefined;
+  return `the power failed again during ${cut} of ${recoveries} recoveries that write, ` +
+    `with ${
+      countOf(ways, "way")
+    } to find memory: --cuts 2 has it fail during all, --cuts 1 during none`;
+}
+
+/** What was tried where there were more choices, and that the rest was not. */
+function whyBounded(bounded: number, covered: readonly Covered[]): string {
+  const others = bounded - covered.reduce((sum, { instants }) => sum + instants, 0);
+  const tried = [
+    ...covered.map(coveredText),
+    ...(others > 0 ? [`at ${countOf(others, "instant")} some choices alone`] : []),
+  ];
+  return `not every choice was tried (--choices), but ${tried.join("; ")}`;
 }
 
 interface Exploration {

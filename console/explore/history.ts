@@ -94,6 +94,8 @@ export class Overlay implements Memory {
   }
 
   read(from: number, to: number): Uint8Array {
+    // Most recoveries write nothing, and read much.
+    if (!this.#isSet.touches(from, to)) return this.#below.read(from, to);
     const bytes = this.#written.read(from, to);
     for (let at = from; at < to;) {
       const end = Math.min(to, at - at % LINE_BYTES + LINE_BYTES);
@@ -128,6 +130,13 @@ export class Pages implements Memory {
       if (page !== undefined) bytes.set(page.subarray(at, at + length), done);
     }
     return bytes;
+  }
+
+  /** Whether something was written in a page that these bytes touch. */
+  touches(from: number, to: number): boolean {
+    if (this.#pages.size === 0) return false;
+    for (const { index } of partsOf(from, to)) if (this.#pages.has(index)) return true;
+    return false;
   }
 
   write(offset: number, bytes: Uint8Array): void {

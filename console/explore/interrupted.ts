@@ -166,5 +166,5 @@ function firstWords(
     const data = wordsWith(image, words, { from: offset, bytes: alternatives[i]! });
     return i === 0 ? [] : [{ at: at - 1, ...words, buffered: false, data }];
   };
-  return [{ from: offset, length: bytes.length, alternatives, writebacks }];
+  return [{ at, from: offset, length: bytes.length, alternatives, writebacks }];
 }

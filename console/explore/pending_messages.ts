@@ -6,7 +6,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { receivedIn } from "../checks/received.ts";
 import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } from "./choices.ts";
 import type { CrashState, Settled } from "./judge.ts";
-import { forEachPath } from "./paths.ts";
+import { forEachPath } from "./covering/paths.ts";
 
 /** Writes that the host will make, and the choices that lead to them. */
 interface Stored {
@@ -22,9 +22,6 @@ export interface PendingMessages {
 /** More ways to find receive buffers are not gone through. */
 const WAYS_MAX = 1024;
 
-const NOTHING: Stored = { writes: [], settled: new Map() };
-export const NO_PENDING_MESSAGES: PendingMessages = { ways: [NOTHING], isBounded: false };
-
 export function pendingMessagesOf(plan: RackPlan, state: CrashState): PendingMessages {
   const least = storedBy(plan, state, pickDurable);
   let ways = 1;
@@ -35,11 +32,11 @@ export function pendingMessagesOf(plan: RackPlan, state: CrashState): PendingMes
     return { ways: distinct([least, most]), isBounded: true };
   }
   const found: Stored[] = [];
-  const { isBounded } = forEachPath({ most: WAYS_MAX, seed: plan.seed }, (pick) => {
+  const { coverage } = forEachPath({ most: WAYS_MAX }, (pick) => {
     found.push(storedBy(plan, state, pick));
     return false;
   });
-  return { ways: distinct(found), isBounded };
+  return { ways: distinct(found), isBounded: coverage !== undefined };
 }
 
 function storedBy(plan: RackPlan, state: CrashState, choose: Picker): Stored {

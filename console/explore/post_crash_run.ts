@@ -60,34 +60,44 @@ export function faultsWith(
   return [...kept, ...kills].sort((x, y) => x.at - y.at);
 }
 
+/** The first instant at which a power failure leaves a frame to the survivors, which the RNIC sends at `sentAt`. */
+export function edgeOf(sentAt: Time, noticePs: Time): Time {
+  return Math.max(1, sentAt - noticePs + 1);
+}
+
 export class PostCrashRuns {
   readonly #rack: ExploredRack;
   readonly #recording: RackRun;
   readonly #victim: Victim;
   readonly #frames: readonly Time[];
-  readonly #histories: boolean;
+  readonly #options: { readonly histories: boolean; readonly keep: number };
   #last: PostCrashRun | undefined;
+  /** By frames. */
+  readonly #kept = new Map<number, PostCrashRun>();
   /** Runs that were made. */
   count = 0;
   /** Whether the plan's `until` ended any of them though something would still have happened. */
   isCutOff = false;
 
-  /** @param options.histories keeps the histories of the survivors' memories. */
+  /**
+   * @param options.histories keeps the histories of the survivors' memories.
+   * @param options.keep so many runs are kept, as they may be asked for again.
+   */
   constructor(
     rack: ExploredRack,
     { recording, victim }: { readonly recording: RackRun; readonly victim: Victim },
-    options: { readonly histories: boolean },
+    options: { readonly histories: boolean; readonly keep: number },
   ) {
     this.#rack = rack;
     this.#recording = recording;
     this.#victim = victim;
     this.#frames = recording.sendings.get(victim.config.rnic)?.frames ?? [];
-    this.#histories = options.histories;
+    this.#options = options;
   }
 
   /** The instants from which on the survivors see one more frame. */
   *edges(): Generator<Time> {
-    for (const at of this.#frames) yield Math.max(1, at - this.#victim.noticePs + 1);
+    for (const at of this.#frames) yield edgeOf(at, this.#victim.noticePs);
   }
 
   /** Frames that survivors see where the power fails at `at`. */
@@ -98,20 +108,24 @@ export class PostCrashRuns {
   }
 
   /**
-   * The survivors' run after a power failure at `at`, the latest one or later.
+   * The survivors' run after a power failure at `at`.
    * @throws Error where a run begins otherwise than the same run before: a program keeps state.
    */
   at(at: Time): PostCrashRun {
     const frames = this.framesBy(at);
-    if (this.#last?.frames === frames) return this.#last;
+    const known = this.#last?.frames === frames ? this.#last : this.#kept.get(frames);
+    if (known !== undefined) return this.#last = known;
     const faults = faultsWith(this.#rack.plan.faults, { hosts: [this.#victim.host], at });
-    const run = runRack(this.#rack, { faults, histories: this.#histories });
+    const { histories, keep } = this.#options;
+    const run = runRack(this.#rack, { faults, histories });
     const reports = run.reports.filter((report) => !this.#isOwn(report));
     this.#assertSameUntil(at, reports);
     const notes = run.notes.filter((note) => !this.#isOwn(note));
     this.count++;
     this.isCutOff ||= run.isCutOff;
-    return this.#last = { frames, reports, notes, run, cutAt: at };
+    this.#last = { frames, reports, notes, run, cutAt: at };
+    if (this.#kept.size < keep) this.#kept.set(frames, this.#last);
+    return this.#last;
   }
 
   #isOwn({ node }: { readonly node: string }): boolean {

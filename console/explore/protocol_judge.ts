@@ -11,9 +11,10 @@ import { Cells, type Picker, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
-import { forEachPath, type Trail } from "./paths.ts";
+import { forEachPath, type Trail } from "./covering/paths.ts";
+import type { Coverage } from "./covering/ways.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
-import type { ExploredRack, ExploreOptions } from "./types.ts";
+import type { Again, ExploredRack, ExploreOptions } from "./types.ts";
 
 /** A rack right after a power failure. */
 export interface CrashedRack {
@@ -28,9 +29,25 @@ export interface CrashedRack {
 }
 
 export interface ProtocolVerdict {
+  /** Ways in which recoveries and checks have found memory. */
   readonly paths: number;
-  readonly isBounded: boolean;
+  /** What was covered wherever there were more ways than could be tried; empty: all ways were tried. */
+  readonly covered: readonly Coverage[];
   readonly breach: Breach | undefined;
+}
+
+/**
+ * Second power failures that are not asked for by `--cuts 2` may cost so much: each way to find memory behind one
+ * as much as the recovery that it interrupts writes, and what it costs to begin. That is a second or two.
+ */
+const AGAIN_COST = { most: 500_000, begin: 16 } as const;
+
+/** Second power failures so far, and what they have cost. */
+export class AgainCount implements Again {
+  recoveries = 0;
+  cut = 0;
+  ways = 0;
+  cost = 0;
 }
 
 /** Names of the oracles that are the protocol's own file, and the operations that it notes. */
@@ -52,7 +69,6 @@ export interface Breach extends Wrong {
 
 interface Choosing {
   readonly most: number;
-  readonly seed: number;
 }
 
 /** A recovery that has run, for another power failure during it. */
@@ -67,19 +83,25 @@ export class ProtocolJudge {
   readonly #own: ExploredRack["own"];
   readonly #robustness: Robustness | undefined;
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
+  readonly #again: AgainCount;
   /** Whether there is a protocol that recovers or checks. */
   readonly hasQuestions: boolean;
 
-  /** @param robustness judges what recoveries read, where it is asked. */
+  /**
+   * @param more.robustness judges what recoveries read, where it is asked.
+   * @param more.again counts second power failures.
+   */
   constructor(
     rack: ExploredRack,
     options: Pick<ExploreOptions, "cuts" | "tear">,
-    robustness?: Robustness,
+    more: { readonly robustness: Robustness | undefined; readonly again: AgainCount },
   ) {
+    const { robustness, again } = more;
     this.#rack = rack;
     this.#own = robustness?.watch(rack.own) ?? rack.own;
     this.#robustness = robustness;
     this.#options = options;
+    this.#again = again;
     this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
 
@@ -87,18 +109,20 @@ export class ProtocolJudge {
   judge(crash: CrashedRack, choosing: Choosing): ProtocolVerdict {
     let breach: Omit<Breach, "trail"> | undefined;
     let inner: Trail = new Map();
-    let more = 0, isBounded = false;
+    let more = 0;
+    const covered: Coverage[] = [];
     const done = forEachPath(choosing, (pick, decided) => {
-      const recovering: Recovering[] | undefined = this.#options.cuts === 2 ? [] : undefined;
+      const recovering: Recovering[] | undefined = this.#options.cuts === 1 ? undefined : [];
       const wrong = this.#wrong(crash, pick, recovering) ?? this.#notRobust(crash.at);
       if (wrong !== undefined) {
         breach = wrong;
         return true;
       }
       for (const each of recovering ?? []) {
+        if (each.log.entries.length === 0) continue;
         const again = this.#cutAgain(crash, each, { decided, choosing });
         more += again.paths;
-        isBounded ||= again.isBounded;
+        covered.push(...again.covered);
         if (again.breach === undefined) continue;
         breach = again.breach;
         inner = again.breach.trail;
@@ -108,7 +132,7 @@ export class ProtocolJudge {
     });
     return {
       paths: done.paths + more,
-      isBounded: isBounded || done.isBounded,
+      covered: done.coverage === undefined ? covered : [done.coverage, ...covered],
       breach: breach && { ...breach, trail: new Map([...done.ended ?? [], ...inner]) },
     };
   }
@@ -146,7 +170,7 @@ export class ProtocolJudge {
     return found && { checker: ROBUSTNESS, ...found };
   }
 
-  /** Another power failure at each instant of a recovery, and another recovery. */
+  /** Another power failure at each instant of a recovery that writes, and another recovery. */
   #cutAgain(
     crash: CrashedRack,
     { host, found, log }: Recovering,
@@ -159,8 +183,9 @@ export class ProtocolJudge {
     const cursor = new CrashCursor(log.entries, new Overlay(found));
     const cells = new Cells(cursor);
     const again: CrashState = { host, image: cursor.image, cells };
-    let paths = 0, isBounded = false;
-    const judgeAt = (at: Time): ProtocolVerdict | undefined => {
+    const covered: Coverage[] = [];
+    let paths = 0;
+    const judgeAt = (at: Time): Breach | undefined => {
       let wrong: Wrong | undefined;
       const done = forEachPath(choosing, (pick) => {
         // Cells that the first recovery has read are decided.
@@ -170,18 +195,38 @@ export class ProtocolJudge {
         return wrong !== undefined;
       });
       paths += done.paths;
-      isBounded ||= done.isBounded;
-      if (wrong === undefined) return undefined;
-      return { paths, isBounded, breach: { ...wrong, trail: done.ended!, again: at } };
+      this.#again.ways += done.paths;
+      this.#again.cost += done.paths * (AGAIN_COST.begin + log.entries.length);
+      if (done.coverage !== undefined) covered.push(done.coverage);
+      return wrong && { ...wrong, trail: done.ended!, again: at };
     };
-    for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
-      for (const { at } of interruptions(cursor, cells, { until, tear: this.#options.tear })) {
-        const breach = judgeAt(at);
-        if (breach !== undefined) return breach;
-      }
-      const breach = judgeAt(until);
-      if (breach !== undefined) return breach;
+    this.#again.recoveries++;
+    for (const at of instantsWithin(log, { cursor, cells, tear: this.#options.tear })) {
+      if (this.#isTooMuch()) return { paths, covered, breach: undefined };
+      const breach = judgeAt(at);
+      if (breach !== undefined) return { paths, covered, breach };
     }
-    return { paths, isBounded, breach: undefined };
+    this.#again.cut++;
+    return { paths, covered, breach: undefined };
+  }
+
+  /** Whether second power failures have cost enough. */
+  #isTooMuch(): boolean {
+    return this.#options.cuts === undefined && this.#again.cost >= AGAIN_COST.most;
+  }
+}
+
+/** Moves a cursor through a recovery: stops in the middle of each of its instants, and behind it. */
+function* instantsWithin(
+  log: HistoryLog,
+  { cursor, cells, tear }: {
+    readonly cursor: CrashCursor;
+    readonly cells: Cells;
+    readonly tear: number;
+  },
+): Generator<Time> {
+  for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
+    for (const { at } of interruptions(cursor, cells, { until, tear })) yield at;
+    yield until;
   }
 }

@@ -42,16 +42,20 @@ export function exploredText(all: readonly Explored[]): string {
 
 function countsText(verdict: Verdict): string {
   const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
-  const { writes, promises, exhaustive, judgedBy } = verdict;
+  const { writes, promises, exhaustive, judgedBy, paths, again } = verdict;
   const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
-  const sampled = `choices sampled at ${countOf(bounded, "instant")}`;
+  const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
     `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
     `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
     `${countOf(writes, "write")}, ${promises} promised`,
+    ...(paths > 0 ? [`memory read in ${countOf(paths, "way")}`] : []),
+    ...(again !== null && again.cut > 0
+      ? [`cut again during ${countOf(again.cut, "recovery", "recoveries")}`]
+      : []),
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
-    ...(bounded > 0 ? [sampled] : []),
+    ...(bounded > 0 ? [more] : []),
     ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
   ];
   return parts.join("; ");

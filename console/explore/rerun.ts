@@ -36,6 +36,8 @@ export interface BusWrite {
 export interface Sendings {
   /** When it hands frames to its network port, ascending. */
   readonly frames: Time[];
+  /** Bytes of each. */
+  readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
 }
 
@@ -121,7 +123,9 @@ function watched(
     const node = create(name, life, unsaved);
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
-    if (sent === undefined) sendings.set(name, sent = { frames: [], busWrites: [] });
+    if (sent === undefined) {
+      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [] });
+    }
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
 }
@@ -147,6 +151,7 @@ function watchedRnic(
       const freeAt = out.send(port, message, departAt);
       if (port === PORTS.rnicNetwork && message.kind === "frame") {
         sent.frames.push(now);
+        sent.frameBytes.push(message.bytes.length);
       } else if (message.kind === "memory-write" && message.address >= SCM_BASE) {
         const offset = message.address - SCM_BASE;
         const arrivesAt = freeAt + busLatencyPs;

@@ -9,6 +9,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
+import type { Covered } from "./covering/coverage.ts";
 
 /** A rack that can be run again and again, each time from the beginning. */
 export interface ExploredRack {
@@ -31,12 +32,17 @@ export type Cut = { readonly host: string } | "each" | "all";
 export interface ExploreOptions {
   /** Absent: each host in turn whose SCM is written to, or whose protocol recovers or checks. */
   readonly cut?: Cut;
-  /** Paths through a protocol's recovery and check at one instant before choices are sampled. */
+  /** Paths through a protocol's recovery and check at one instant; where there are more, so many cover them. */
   readonly choices: number;
   /** Bytes that a write in progress leaves whole, a multiple of 8 (P-41). */
   readonly tear: number;
-  /** Power failures in a row: 2 has another one at every instant of each recovery. */
-  readonly cuts: 1 | 2;
+  /**
+   * Power failures in a row: 2 has another one at every instant of each recovery that writes, 1 none. Absent: as
+   * 2, until it costs too much, which makes the verdict partial.
+   */
+  readonly cuts?: 1 | 2;
+  /** All instants in their order, not one of each kind first: to compare with. */
+  readonly inOrder?: boolean;
   /** Only instants in [from, until). */
   readonly from?: Time;
   readonly until?: Time;
@@ -52,13 +58,22 @@ export interface ExploreOptions {
 }
 
 /** The options' defaults. */
-export const EXPLORE_DEFAULTS = { choices: 4096, tear: 8, cuts: 1 } as const;
+export const EXPLORE_DEFAULTS = { choices: 4096, tear: 8 } as const;
 
 /** How far an exploration is. */
 export interface ExploreProgress {
   /** In [0, 1]. */
   readonly share: number;
   readonly crashPoints: number;
+}
+
+/** Recoveries that write, which another power failure may interrupt. */
+export interface Again {
+  /** Recoveries that wrote, each with one way to find memory; during how many the power failed again. */
+  readonly recoveries: number;
+  readonly cut: number;
+  /** Ways in which the recoveries behind these have found memory. */
+  readonly ways: number;
 }
 
 export type Oracle = "promises" | "check" | "operations" | "robustness";
@@ -79,8 +94,13 @@ export interface Verdict {
   readonly crashPoints: number;
   /** Runs of the rack that were made to see what the survivors still reported. */
   readonly continuations: number;
-  /** Instants at which choices were sampled, as there were more than asked for. */
+  /** Ways in which recoveries and checks of protocols have found memory: their reads decide how many there are. */
+  readonly paths: number;
+  /** Instants at which there were more choices than were tried; and what was covered at those of protocols. */
   readonly bounded: number;
+  readonly covered: readonly Covered[];
+  /** Recoveries that wrote, and during how many the power failed again: null with `cuts: 1`. */
+  readonly again: Again | null;
   /** It is safe, and every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
   /** What judged: of the rack `promises` (P-41), of protocols their `check`, noted `operations`, and `robustness`. */

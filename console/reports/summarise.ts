@@ -119,7 +119,7 @@ export function warningsOf(
 }
 
 /** Cards know addresses: the text has the hosts' names in their place. */
-function named(text: string, names: ReadonlyMap<string, string>): string {
+export function named(text: string, names: ReadonlyMap<string, string>): string {
   return text.replaceAll(/\b\d+(?:\.\d+){3}\b/g, (address) => names.get(address) ?? address);
 }
 

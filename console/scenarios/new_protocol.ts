@@ -175,7 +175,7 @@ function launchOf(stem: string, rack: string): unknown {
 }
 
 function readmeOf(stem: string): string {
-  const guide = toFileUrl(fromFileUrl(projectFile("scripts/scenarios/README.md"))).href;
+  const guide = toFileUrl(fromFileUrl(projectFile("scripts/scenarios/OWN_PROTOCOL.md"))).href;
   return `# ${stem}
 
 A protocol for Rackmesh, [how to write one](${guide}).

@@ -35,8 +35,16 @@ export function placesOf(name: string, data: Mapping): Path[] {
   if (free.length > 0) return [theOnly(name, { paths: free, data, are: "could stand" })];
   const known = [...new Set([...writtenIn(data), ...possible].map((path) => String(path.at(-1))))];
   const near = nearest(name, known);
-  const expected = near ?? "a word of the scenario, or its path, such as programs[0].depth";
+  const expected = near ??
+    `a word of the scenario, or its path, such as programs[0].depth${ofOwnProgram(name, data)}`;
   throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
+}
+
+/** Own programs do not say what options they take: one that is not written is named by its whole path. */
+function ofOwnProgram(word: string, { programs }: Mapping): string {
+  if (!/^[A-Za-z]\w*$/.test(word) || !Array.isArray(programs)) return "";
+  const own = programs.findIndex((item) => isMapping(item) && Object.hasOwn(item, "program"));
+  return own < 0 ? "" : `; an option that is not written there, as programs[${own}].${word}`;
 }
 
 function endingIn(name: string, paths: readonly Path[]): Path[] {
@@ -77,7 +85,8 @@ function wholePaths(name: string, data: Mapping): Path[] {
   if (!name.includes("*")) return walk(name, data);
   const found = starredPaths(name, data);
   if (found.length > 0) return found;
-  const expected = "a path in which * has something to stand for";
+  const word = /^programs\[\*\]\.(.*)$/.exec(name)?.[1] ?? "";
+  const expected = `a path in which * has something to stand for${ofOwnProgram(word, data)}`;
   throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
 }
 

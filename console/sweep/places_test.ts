@@ -75,7 +75,16 @@ describe("placesOf", () => {
           'a path with "9": expected an item of programs by its number, ' +
           "from 0 to 3",
         ],
-        ["programs[*].mtu", "no word of this scenario: expected a path in which * has something"],
+        [
+          "iters",
+          "no word of this scenario: expected a word of the scenario, or its path, such as " +
+          "programs[0].depth; an option that is not written there, as programs[3].iters",
+        ],
+        [
+          "programs[*].mtu",
+          "no word of this scenario: expected a path in which * has something to stand for; " +
+          "an option that is not written there, as programs[3].mtu",
+        ],
         ["hosts..ddio", "no path: expected one such as hosts.b.ddio"],
       ] as const
     ) {

@@ -70,7 +70,8 @@ export async function exploreFor(
     const { explored } = await exploreScenario(path, {
       prepare: choicesOf(options),
       explore: {
-        ...{ choices, tear, cuts, claims, robust },
+        ...{ choices, tear, claims, robust },
+        ...(cuts !== undefined && { cuts }),
         ...(cut !== undefined && { cut: cut === "each" || cut === "all" ? cut : { host: cut } }),
         ...(from !== undefined && { from }),
         ...(until !== undefined && { until }),

@@ -62,7 +62,7 @@ const question = z.discriminatedUnion("kind", [
       cut: z.string().optional(),
       choices: whole(1, MANY).default(EXPLORE_DEFAULTS.choices),
       tear: whole(8, 4096).multipleOf(8).default(EXPLORE_DEFAULTS.tear),
-      cuts: z.union([z.literal(1), z.literal(2)]).default(EXPLORE_DEFAULTS.cuts),
+      cuts: z.union([z.literal(1), z.literal(2)]).optional(),
       from: time.optional(),
       until: time.optional(),
       limit: whole(1, MANY).optional(),

@@ -141,7 +141,7 @@ export function describePcie(message: PcieMessage): string {
         ? `reply ${message.reply.op} id=${message.id}`
         : `reply ${message.reply.errno} id=${message.id}: ${message.reply.reason}`;
     case "event":
-      return `event ${message.event.type} ${describeSource(message.event)}`;
+      return `event ${message.event.type} ${describeSource(message.event)}`.trimEnd();
     case "coherent":
       return describeCoherent(message);
     default:
@@ -214,6 +214,8 @@ function describeSource(event: RnicEvent): string {
     return `id=${event.id} ${event.job} of ${event.elements} elements`;
   }
   if ("region" in event) return `region=${event.region}`;
+  if ("portNum" in event) return `port=${event.portNum}`;
+  if (event.type === "DEVICE_FATAL") return "";
   return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 

@@ -331,6 +331,7 @@ export class Host implements Node, Machine<ThreadContext> {
       this.guard.disconnected();
       this.#processor.replyToAll(NO_DEVICE, this.now);
       this.signal(SIGNALS.busDown);
+      this.#event({ type: "DEVICE_FATAL" });
       return;
     }
     this.signal(SIGNALS.busUp);

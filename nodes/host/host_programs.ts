@@ -16,11 +16,11 @@ import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
-import { servesClients } from "./serving.ts";
+import { servesClients, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
-import { newContext } from "./verbs/device.ts";
+import { addContext, newContext } from "./verbs/device.ts";
 import type { Context } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
@@ -306,10 +306,12 @@ export class HostPrograms {
         const cpu = this.#cpu(name, account, plan);
         const { weight, privileged } = plan;
         const opened = deviceOn(this.#device!, cpu);
+        // One context for all threads of a program.
+        const context = this.#contexts.get(plan) ?? opened.context;
+        addContext(opened.state, context, name);
         const device = {
           ...opened,
-          // One context for all threads of a program.
-          context: this.#contexts.get(plan) ?? opened.context,
+          context,
           ...(weight !== undefined && { weight }),
           ...(privileged && { privileged }),
         };
@@ -322,9 +324,9 @@ export class HostPrograms {
         const forgotten = watch?.forgotten();
         if (forgotten === undefined) onReturn();
         else this.#reportFailure(name, { message: forgotten, stack: "" }, order);
-        // What the plan's programs hold when they have returned stays, as each runs once in a life. Of those that an
-        // order starts there may be any number, and of those that fail.
-        if (order !== undefined) this.#takeBack?.leave(name);
+        // Shipped programs end their connections themselves, and each of the plan's runs once in a life: what they hold
+        // stays. Of those that an order starts there may be any number, and of those that fail.
+        if (order !== undefined || watch !== undefined) this.#takeBack?.leave(name);
         this.#takeBack?.start();
       },
       onFailure: (error) => {
@@ -394,7 +396,11 @@ export class HostPrograms {
       program: name,
       serves: serves ||
         device !== undefined && servesClients(device, { program: name, sources }),
-      waitsFor: [waitsFor, this.#watches.get(name)?.forgotten()].filter((text) => text).join("; "),
+      waitsFor: [
+        waitsFor,
+        device && waitsUnasked(device, sources),
+        this.#watches.get(name)?.forgotten(),
+      ].filter((text) => text).join("; "),
       since,
       ...(at !== undefined && { at }),
       ...(order !== undefined && { order }),

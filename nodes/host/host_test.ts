@@ -62,7 +62,7 @@ describe("Host boot", () => {
         *boot(cpu: Cpu): Steps<OpenDevice> {
           cpu.report("booting", cpu.now);
           yield* cpu.sleep(1_000_000);
-          return { cpu, verbs: {} } as OpenDevice;
+          return { cpu, state: { contexts: new Map() }, verbs: {} } as unknown as OpenDevice;
         },
       },
     });

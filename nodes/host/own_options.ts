@@ -11,6 +11,16 @@ type Options = Readonly<Record<string, unknown>>;
 /**
  * Bytes of a size: `64KiB`, or a whole number.
  * @param otherwise what an option means that is not given. @throws TypeError where it is no size.
+ *
+ * @example Options with defaults
+ * ```ts
+ * import { type ProgramContext, sizeOption, type Steps, timeOption } from "rackmesh";
+ *
+ * export default function* options({ cpu, options }: ProgramContext): Steps<void> {
+ *   const size = sizeOption(options, "size", 4096), every = timeOption(options, "every", 10_000_000);
+ *   cpu.report("result", { size, every });
+ * }
+ * ```
  */
 export function sizeOption(options: Options, name: string, otherwise?: number): number {
   const value = options[name] ?? otherwise;

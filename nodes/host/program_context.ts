@@ -17,5 +17,18 @@ export interface ProgramContext extends ThreadContext {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** A program: `export default function* (context) { … }` in a user's file. */
+/**
+ * A program: `export default function* (context) { … }` in a user's file.
+ *
+ * @example A whole program
+ * ```ts
+ * import type { ProgramContext, Steps } from "rackmesh";
+ *
+ * export default function* hello({ cpu, options }: ProgramContext): Steps<void> {
+ *   yield* cpu.sleep(5_000_000);
+ *   cpu.log(`hello from ${cpu.host}`, options);
+ *   cpu.report("result", { wokenAtPs: cpu.now });
+ * }
+ * ```
+ */
 export type Program = (context: ProgramContext) => Steps<void>;

@@ -29,6 +29,32 @@ export function servesClients(
   });
 }
 
+/**
+ * What to say of a program that waits for a completion it has not asked for: queue pairs complete there, and none
+ * of their outstanding requests is signaled. Undefined where one is, where a receive may complete, and of a wait for
+ * something else as well.
+ * @param sources what it waits for.
+ */
+export function waitsUnasked(
+  { state }: Pick<CmDevice, "state">,
+  sources: readonly Source[],
+): string | undefined {
+  if (sources.some(({ kind }) => kind === "signal")) return undefined;
+  const all = [...state.queuePairs.values()];
+  const sending = all.filter(({ sendCq, sq }) =>
+    sq.requests > 0 && sources.some((source) => isWaitFor(source, sendCq))
+  );
+  const mayReceive = all.some(({ recvCq, rq, srq }) =>
+    (srq !== undefined || rq.requests > 0) && sources.some((source) => isWaitFor(source, recvCq))
+  );
+  if (sending.length === 0 || mayReceive) return undefined;
+  if (sending.some(({ sq }) => sq.requests > sq.unsignaled)) return undefined;
+  const count = sending.reduce((sum, { sq }) => sum + sq.requests, 0);
+  const names = sending.map(({ qpn }) => qpn).join(", ");
+  return `none of the ${count} requests posted since asks for one (queue pair ${names}): ` +
+    "IBV_SEND_SIGNALED in sendFlags, or sqSigAll of the queue pair";
+}
+
 /** The program of a thread: `mine.ts#2/worker` is one of `mine.ts#2`. */
 export function programOf(name: string): string {
   return /^.*?#\d+/.exec(name)?.[0] ?? name;

@@ -51,6 +51,9 @@ export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
     yield* destroyCq({ ...cq, device });
   }
   for (const pd of own(state.pds, isOwn)) closeDomain(device, pd);
+  for (const [context, name] of state.contexts) {
+    if (programOf(name) === program) state.contexts.delete(context);
+  }
   return isNothingLeft(device, isOwn);
 }
 

@@ -70,6 +70,7 @@ import {
 import { wrAbort, wrAdd, wrComplete, wrStart } from "./verbs/work_batch.ts";
 import {
   ackAsyncEvent,
+  addContext,
   failed,
   getAsyncEvent,
   initDevice,
@@ -262,12 +263,14 @@ export function deviceOn(
 
 /**
  * ibv_open_device again: another context on the device, over the same core. Each has the asynchronous
- * events of the objects made by it, and contexts differ in their privileges; objects belong to the RNIC, so keys are
+ * events of the objects made by it, of the port and of the device, and contexts differ in their privileges; objects belong to the RNIC, so keys are
  * the same in all contexts. The emulator's programs share one address space, so a handle suffices
  * to import an object, without a file descriptor.
  */
 export function openContext(device: OpenDevice): OpenDevice {
-  return { ...device, context: newContext() };
+  const context = newContext();
+  addContext(device.state, context, device.cpu.program);
+  return { ...device, context };
 }
 
 /**
@@ -330,7 +333,7 @@ export function* reopenDevice(
   try {
     const opened = yield* initDevice(cpu, plan, options);
     const before = state.held;
-    Object.assign(state, opened, { nextVector, epoch: epoch + 1 });
+    Object.assign(state, opened, { nextVector, epoch: epoch + 1, contexts: state.contexts });
     // Freed only now: the failed card's last writes have arrived.
     for (const address of before.values()) cpu.free({ address });
     yield* openEvents(device, plan);

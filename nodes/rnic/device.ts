@@ -70,6 +70,7 @@ export function createDevice(
     coherence: undefined,
     startedAt: 0,
     isPortUp: true,
+    warnings: [],
     hints: createHints(plan.hints),
     queuePairs: new Map(),
     multicast: new Map(),

@@ -14,7 +14,7 @@ import { takeCommand } from "./firmware/command.ts";
 import { requesterTimer } from "./requester/completer.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
 import { rateTimer } from "./transmit/congestion.ts";
-import { type Device, schedule } from "./state/device.ts";
+import { type Device, raiseEvent, schedule } from "./state/device.ts";
 import { createCardMemory, loadFromHost, takeCardRead } from "./dma/card_memory.ts";
 import { takeCompletion } from "./dma/dma.ts";
 import { failFatally, failQueuePairsOf } from "./requester/qp_error.ts";
@@ -101,11 +101,16 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
     }
     if (input.kind === "link" && input.port === PORTS.rnicNetwork) isPortUp = input.up;
     if (isHeldOff) return;
+    const portChanged = device.isPortUp !== isPortUp;
     device.isPortUp = isPortUp;
     if (input.kind === "power") device.startedAt = now;
     device.now = now;
     device.out = out;
     takeInput(device, input);
+    // A driver that opens the card later asks for the port's state.
+    if (portChanged && device.spaces !== undefined) {
+      raiseEvent(device, { type: isPortUp ? "PORT_ACTIVE" : "PORT_ERR", portNum: 1 });
+    }
     receiveLooped(device);
     if (device.pageEvents.length > 0) raisePageFaults(device);
     if (device.hints !== undefined) serveHints(device, device.hints);

@@ -30,6 +30,7 @@ export const HOST_FLOORS: Floors = [
     "programs/append/",
     "programs/log/",
     "programs/perftest/",
+    "programs/fio/",
     "programs/bulk.ts",
     "programs/many_queues.ts",
   ],

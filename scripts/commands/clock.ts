@@ -24,7 +24,7 @@ import {
   step,
   until,
 } from "../../console/rack/live/virtual_time.ts";
-import { waitingPrograms, whyOf } from "../../console/rack/live/why.ts";
+import { cardWarnings, waitingPrograms, whyOf } from "../../console/rack/live/why.ts";
 import type { Replay } from "../../console/replay/client.ts";
 import type { EventRow, ReplayTarget } from "../../console/replay/types.ts";
 import { whereStopped, whereText } from "../../console/replay/where.ts";
@@ -245,11 +245,15 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const { status: { driven: _, ...status }, refused, inexact, programs } = await withRack(
+  const { status: { driven: _, ...status }, refused, inexact, programs, warnings } = await withRack(
     flags.run,
     async (link) => {
       const why = await whyOf(link);
-      return { ...why, programs: await waitingPrograms(link, why.status) };
+      const [programs, warnings] = await Promise.all([
+        waitingPrograms(link, why.status),
+        cardWarnings(link, why.status),
+      ]);
+      return { ...why, programs, warnings };
     },
   );
   const { next, limit } = status;
@@ -260,6 +264,7 @@ async function why(flags: LiveFlags): Promise<void> {
     limit: finite(limit),
     why: rows,
     programs,
+    warnings,
     refusals: refused,
     ...(inexact.length > 0 && { inexact }),
   };
@@ -269,6 +274,7 @@ async function why(flags: LiveFlags): Promise<void> {
     "",
     table,
     ...programs.map((each) => `${each.host}: ${each.program} ${waitText(each)}`),
+    ...warnings.map(({ card, atPs, message }) => `${card} at ${formatTime(atPs)}: ${message}`),
     ...refusedText(refused),
     ...inexact.map((why) => `This run cannot be replayed exactly: ${why}`),
   ].join("\n");

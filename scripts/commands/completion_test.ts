@@ -5,7 +5,8 @@ import { Command } from "commander";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import { addCables } from "./cables.ts";
-import { addPerftest } from "./perftest.ts";
+import { addFio } from "./fio/fio.ts";
+import { addPerftest } from "./perftest/perftest.ts";
 import { addPower } from "./power.ts";
 import { addRun } from "./run.ts";
 import { addRuns } from "./runs.ts";
@@ -14,7 +15,7 @@ import { bashScript, fishScript, zshScript } from "./completion_scripts.ts";
 
 function program(): Command {
   const rack = new Command("rack").option("-V, --version", "which version it is");
-  for (const add of [addRun, addPower, addCables, addRuns, addPerftest]) add(rack);
+  for (const add of [addRun, addPower, addCables, addRuns, addPerftest, addFio]) add(rack);
   return rack;
 }
 
@@ -78,8 +79,11 @@ const CASES: readonly (readonly [words: readonly string[], answers: readonly str
   [["rack", "runs", "r"], ["release", "rm"]],
   [["rack", "runs", "rm", ""], ["runs-one", "runs-two"]],
   [["rack", "perftest", "ib_w"], PERFTESTS.filter((test) => test.startsWith("ib_w"))],
-  [["rack", "perftest", "-n", "5", "ib_atomic"], ["ib_atomic_lat"]],
+  [["rack", "perftest", "-n", "5", "ib_atomic"], ["ib_atomic_lat", "ib_atomic_bw"]],
   [["rack", "perftest", "ib_write_lat", "o"], ["other.yml"]],
+  [["rack", "fio", "o"], ["other.yml"]],
+  [["rack", "fio", "other.yml", "d"], ["data.bin"]],
+  [["rack", "fio", "other.yml", "data.bin", "--memory", "s"], ["scm"]],
   [["rack", "kill", "nodes-t"], ["nodes-two"]],
 ];
 

@@ -2,10 +2,19 @@
 import type { Command } from "commander";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { composeRack } from "../../console/rack/containers/compose.ts";
-import { addVariantOptions, prepareOptions, type VariantFlags, whole, wordOf } from "./options.ts";
+import {
+  addCheckOption,
+  addVariantOptions,
+  type CheckFlags,
+  checkTypesFirst,
+  prepareOptions,
+  type VariantFlags,
+  whole,
+  wordOf,
+} from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ComposeFlags extends VariantFlags {
+interface ComposeFlags extends VariantFlags, CheckFlags {
   readonly out: string;
   readonly image: string;
   readonly natsImage: string;
@@ -22,7 +31,7 @@ const PACKINGS: readonly Packing[] = ["node", "machine"];
 const LIVENESS_MS = 5_000;
 
 export function addCompose(program: Command): void {
-  addVariantOptions(program.command("compose <scenario>"))
+  addCheckOption(addVariantOptions(program.command("compose <scenario>")))
     .description("write a folder from which docker-compose runs the scenario")
     .requiredOption("--out <dir>", "the folder: a new or an empty one")
     .option("--image <name>", "the image built from docker/Dockerfile", "rackmesh:local")
@@ -52,6 +61,7 @@ async function compose(scenario: string, flags: ComposeFlags): Promise<void> {
   const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
   const options = { prepare: prepareOptions(flags, packing), out, image, natsImage, livenessMs };
   const consolePort = whole("--console-port", flags.consolePort, { least: 1, most: 65_535 });
+  await checkTypesFirst(scenario, flags);
   const run = await composeRack(scenario, {
     ...options,
     ...{ trace, stayUp, consolePort },

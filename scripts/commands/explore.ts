@@ -51,7 +51,7 @@ export function addExplore(program: Command): void {
     )
     .option(
       "--choices <n>",
-      `ways to find caches, at one instant, before they are sampled (${EXPLORE_DEFAULTS.choices})`,
+      `ways to find memory that are tried at one instant; more are covered by so many (${EXPLORE_DEFAULTS.choices})`,
     )
     .option(
       "--tear <bytes>",
@@ -59,7 +59,7 @@ export function addExplore(program: Command): void {
     )
     .option(
       "--cuts <n>",
-      `2: the power fails again at every instant of each recovery (${EXPLORE_DEFAULTS.cuts})`,
+      "2: the power fails again at every instant of each recovery that writes; 1: it does not (as 2, with a limit)",
     )
     .option("--from <time>", "only instants from this virtual time on (40us)")
     .option("--until <time>", "only instants before this one")
@@ -70,7 +70,7 @@ export function addExplore(program: Command): void {
     .addHelpText(
       "after",
       `
-A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/README.md.
+A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
 (failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
 
@@ -89,15 +89,18 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   if (scenario === undefined) refuseWithMatrix(flags);
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, stop);
-  return await exploreTheMatrix({ json: flags.json === true, isStopped: stop.isWanted });
+  const { json = false, junit } = flags;
+  return await exploreTheMatrix({ json, ...given({ junit }), isStopped: stop.isWanted });
 }
 
 /** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
-  const other = Object.keys(flags).find((name) => !["matrix", "json", "check"].includes(name));
+  const other = Object.keys(flags).find((name) =>
+    !["matrix", "json", "junit", "check"].includes(name)
+  );
   if (other === undefined) return;
   const found = `--${other} and --matrix stand together`;
-  throw refusal("", { found, expected: "--matrix alone, or --json" });
+  throw refusal("", { found, expected: "--matrix alone, or --json and --junit" });
 }
 
 async function run(
@@ -146,9 +149,9 @@ function exitCode({ explored, isWhole }: ExploredScenario): number {
 
 /** Checks and converts the options. @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
-  const { limit, claims } = flags;
+  const { limit, claims, cuts } = flags;
   const many = { least: 1, most: Number.MAX_SAFE_INTEGER };
-  const number = (option: "choices" | "tear" | "cuts", range: { least: number; most: number }) =>
+  const number = (option: "choices" | "tear", range: { least: number; most: number }) =>
     whole(`--${option}`, flags[option] ?? `${EXPLORE_DEFAULTS[option]}`, range);
   const tear = number("tear", { least: 8, most: 4096 });
   if (tear % 8 !== 0) {
@@ -166,7 +169,7 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     ...(flags.cut !== undefined && { cut: cutOf(flags.cut) }),
     choices: number("choices", many),
     tear,
-    cuts: number("cuts", { least: 1, most: 2 }) === 2 ? 2 : 1,
+    ...(cuts !== undefined && { cuts: whole("--cuts", cuts, { least: 1, most: 2 }) as 1 | 2 }),
     ...given({ from, until }),
     ...(limit !== undefined && { limit: whole("--limit", limit, many) }),
     ...(forPs !== undefined && { forMs: forPs / 1e9 }),

@@ -7,17 +7,27 @@ import {
   matrixPlaces,
   matrixText,
 } from "../../console/explore/matrix.ts";
+import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
+import { matrixSuites } from "../../console/reports/junit/suites.ts";
+import { given } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-/** @param options.isStopped checked between cells: true ends with the finished cells. */
+/**
+ * @param options.isStopped checked between cells: true ends with the finished cells.
+ * @throws Refusal where the file of `--junit` cannot be written.
+ */
 export async function exploreTheMatrix(
-  { json, isStopped }: { readonly json: boolean; readonly isStopped: () => boolean },
+  { json, junit: file, isStopped }: JunitFlags & {
+    readonly json: boolean;
+    readonly isStopped: () => boolean;
+  },
 ): Promise<void> {
   const places = matrixPlaces();
+  const junit = await JunitFile.open(given({ junit: file }), "rack explore --matrix");
   const progress = new Progress({ quiet: json });
   const cells: MatrixCell[] = [];
   for (const place of places) {
-    cells.push(await exploreCell(place));
+    cells.push(await junit.of(exploreCell(place)));
     const title = `${place.method}, ${place.update}: ${cells.length} cells`;
     progress.show(title, cells.length / places.length);
     // Lets the event loop handle signals.
@@ -25,6 +35,7 @@ export async function exploreTheMatrix(
     if (isStopped()) break;
   }
   progress.clear();
+  await junit.write(matrixSuites(cells, places.length - cells.length));
   if (json) print(JSON.stringify({ cells }));
   else print(`${matrixText(cells)}\n\n${countsText(cells)}`);
   if (cells.length === places.length) return;

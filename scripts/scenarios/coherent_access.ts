@@ -57,6 +57,8 @@ export default function* coherentAccess(context: ProgramContext): Steps<void> {
     yield* access.run(phase);
     begin += (options.warmUp + options.accesses) * everyPs + 4 * QUIET_PS;
   }
+  // The far computer looks at the memory of a PCIe card's host as long as this: it goes with its program.
+  yield* cpu.sleep(QUIET_PS);
 }
 
 /** The accesses of one computer. */

@@ -52,6 +52,8 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
     };
     yield* admit({ device, listener }, request, { qp, mr });
   }
+  // Its memory is there for the clients as long as it runs.
+  for (;;) yield* v.waitEvent(listener);
 }
 
 function* measure({ cpu, device, options }: ProgramContext): Steps<void> {

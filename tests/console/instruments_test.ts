@@ -210,8 +210,10 @@ describe("The page's instruments", () => {
     const { page } = rig;
     await page.goto(`${rig.printed.origin}/#/explore`);
     await page.getByRole("combobox", { name: "Scenario" }).selectOption("two_queues");
+    await page.getByRole("checkbox", { name: "ask for robustness, too" }).check();
     await page.getByRole("button", { name: "Explore", exact: true }).click();
     await page.getByText(/The power of b fails/).waitFor(LONG);
+    await page.getByText(/judged by .*check, robustness/).waitFor();
     await page.locator(".arrow.is-lost").first().waitFor();
     await page.getByText("To see it again").waitFor();
     await page.getByText(/two_queues: unsafe/).waitFor();

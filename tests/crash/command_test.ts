@@ -185,13 +185,13 @@ describe("rack explore", () => {
   });
 
   it("P-41: has it again where it takes a second power failure, of the recovery", async () => {
-    equal((await rig.run(["explore", twice])).code, 0);
-    const explored = await rig.run(["explore", twice, "--cuts", "2", "--tear", "64"]);
+    equal((await rig.run(["explore", twice, "--cuts", "1"])).code, 0);
+    const explored = await rig.run(["explore", twice, "--tear", "64"]);
     equal(explored.code, 1, explored.stderr);
     match(explored.stdout, /It fails again when recovery has done \d things? to its memory/);
     const command = argumentsIn(explored.stdout);
     equal(command[0], "explore");
-    ok(`${command}`.includes("--cuts,2,--tear,64,--from"), `${command}`);
+    ok(`${command}`.includes("--tear,64,--from"), `${command}`);
     const again = await rig.run(command);
     equal(again.code, 1, `${again.stdout}${again.stderr}`);
     match(again.stdout, /check: 1 was added 2 times/);

@@ -55,7 +55,7 @@ describe("the crash explorer, of several hosts", () => {
     const rack = logRack({ method: "persist-opcode", ddio: "off" });
     const recording = runRack(rack, { histories: true });
     const victim = victimOf(rack.plan, "b");
-    const runs = new PostCrashRuns(rack, { recording, victim }, { histories: true });
+    const runs = new PostCrashRuns(rack, { recording, victim }, { histories: true, keep: 0 });
     const instants = instantsOf(recording, { victims: [victim], runs });
     for (const at of instants.filter((_, i) => i % 7 === 0)) {
       const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });

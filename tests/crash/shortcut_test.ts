@@ -59,7 +59,7 @@ function sceneOf(of: PutOf): Scene {
   const rack = putRack(of);
   const recording = runRack(rack, { histories: true });
   const victim = victimOf(rack.plan, "b");
-  const runs = new PostCrashRuns(rack, { recording, victim }, { histories: false });
+  const runs = new PostCrashRuns(rack, { recording, victim }, { histories: false, keep: 0 });
   return { rack, recording, victim, runs };
 }
 
@@ -170,7 +170,7 @@ describe("the crash explorer's shortcut", () => {
     const own = { ...rack, plan, own: { "./forgetful.ts": () => ({ program }) } };
     const recording = runRack(own, { histories: true });
     const victim = victimOf(plan, "b");
-    const postCrash = new PostCrashRuns(own, { recording, victim }, { histories: false });
+    const postCrash = new PostCrashRuns(own, { recording, victim }, { histories: false, keep: 0 });
     let message = "";
     try {
       postCrash.at(recording.endPs);

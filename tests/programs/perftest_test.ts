@@ -11,7 +11,6 @@ import {
 import type { Time } from "../../fabric/base/time.ts";
 import type { PerftestResult, PerftestRow } from "../../nodes/host/programs/perftest/client.ts";
 import { PERFTEST, PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
-import { perftestText } from "../../console/reports/perftest_table.ts";
 import { CommandRig } from "../support/command.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -58,7 +57,9 @@ describe("perftest", () => {
       if (row.measures === "latency") {
         assert.ok(row.minPs > 0.9e6 && row.minPs <= row.typicalPs && row.p99Ps <= row.maxPs);
       } else {
-        assert.ok(row.averageBytesPerSecond > 1e9);
+        assert.ok(row.measures === "bandwidth");
+        // An atomic carries 8 B, a million times a second (profile: the card's locked read and write).
+        assert.ok(row.averageBytesPerSecond > (kind.verb === "atomic" ? 5e6 : 1e9));
         // The payload cannot be faster than the link.
         assert.ok(row.peakBytesPerSecond! <= 100e9 / 8);
       }
@@ -197,22 +198,6 @@ programs: [{ on: a, run: perftest, to: b, test: ${test}, ${options} }]
   }
 });
 
-describe("perftestText", () => {
-  it("has perftest's lines, its columns under their titles", () => {
-    const result = run("ib_write_lat", ", iterations: 5");
-    const text = perftestText(result, { qps: 1, depth: 1, mtu: 4096, gbits: false });
-    const lines = text.split("\n");
-    assert.match(text, /RDMA_Write Latency Test/);
-    assert.match(text, / local address: LID 0000 QPN 0x\w{4} RKey 0x\w{6} VAddr 0x\w{16}/);
-    const titles = lines.at(-3)!, values = lines.at(-2)!;
-    for (const title of ["#bytes", "t_typical[usec]", "99.9% percentile[usec]"]) {
-      const at = titles.indexOf(title);
-      assert.ok(at >= 0, title);
-      assert.match(values.slice(at - 1), /^ \d/);
-    }
-  });
-});
-
 describe("rack perftest", () => {
   let rig: CommandRig;
   beforeAll(async () => {
@@ -254,8 +239,8 @@ describe("rack perftest", () => {
   it("prints a table", async () => {
     const { code, stdout } = await rig.run(["perftest", "ib_write_bw", PAIR, "-n", "20"]);
     assert.equal(code, 0);
-    assert.match(stdout, /#bytes {4}#iterations {4}BW peak\[MB\/sec\]/);
-    assert.match(stdout, / 65536 +20 +\d+\.\d\d +\d+\.\d\d +\d\.\d{6}\n/);
+    assert.match(stdout, /#bytes {5}#iterations {4}BW peak\[MiB\/sec\]/);
+    assert.match(stdout, /\n 65536 +20 +\d+\.\d\d +\d+\.\d\d\t\t +\d\.\d{6}\n/);
   });
 
   for (

@@ -89,6 +89,42 @@ export default function* (context) {
 }
 `;
 
+/** Posts two WRITEs that ask for no completion, as `asks` says, and waits for one. */
+function unasked(asks: string): string {
+  return `${VERBS.replace("sqSigAll: true", "sqSigAll: false")}
+import { IBV_SEND_SIGNALED } from "rackmesh";
+export default function* (context) {
+  const { verbs, cq, mr, qp } = yield* made(context);
+  const connection = yield* verbs.connect(context.device, { to: "b", service: "own", qp });
+  const sges = [verbs.sge(mr, 0, 0)];
+  const remote = { va: 0, rkey: 0 };
+  const write = { opcode: "write", sges, remote };
+  ${asks}
+  verbs.must(yield* verbs.postSend(connection.qp, [write, write]));
+  yield* verbs.waitCompletion(cq);
+}
+`;
+}
+
+describe("a program that waits for a completion it has not asked for", () => {
+  const b = server("yield* context.cpu.sleep(1e9);");
+  const hint =
+    /none of the 2 requests posted since asks for one \(queue pair \d+\): IBV_SEND_SIGNALED/;
+
+  it("is told so where it has not ended", async () => {
+    const ended = await run("unasked", { a: unasked(""), b, until: "1ms" });
+    fails(ended, /it waits for a completion \(waitCompletion\); none of the 2 requests/);
+    fails(ended, hint);
+  });
+
+  it("and not where a receive may complete there", async () => {
+    const receive = "verbs.must(yield* verbs.postRecv(connection.qp, { sges }));";
+    const ended = await run("received", { a: unasked(receive), b, until: "1ms" });
+    fails(ended, /it waits for a completion \(waitCompletion\) since/);
+    assert.doesNotMatch(ended.stdout, hint);
+  });
+});
+
 describe("a program that has not ended", () => {
   it("fails the run: what it waits for, where in its file and since when; in every packing", async () => {
     const text =

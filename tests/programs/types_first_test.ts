@@ -70,6 +70,8 @@ describe("types of own programs", () => {
       ["chaos", scenario],
       ["sweep", scenario, "--vary", "seed=1,2"],
       ["trace", scenario],
+      ["perftest", "ib_write_lat", scenario],
+      ["compose", scenario, "--out", at("composed")],
     ], CHECKS);
     for (const { code, stdout, stderr } of said) {
       assert.equal(code, 64, stdout + stderr);
@@ -78,6 +80,7 @@ describe("types of own programs", () => {
       assert.doesNotMatch(stderr, /checking types/);
     }
     assert.deepEqual(rig.runs(), []);
+    assert.throws(() => Deno.statSync(at("composed")), Deno.errors.NotFound);
     // The watch at run time finds the call as well.
     const ran = await rig.run(["run", scenario, "--pack", "all", "--no-check"], CHECKS);
     assert.equal(ran.code, 1);

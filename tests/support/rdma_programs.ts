@@ -15,6 +15,8 @@ import { SimulatedRack } from "./simulated_rack.ts";
 
 export const PORT = 7471;
 export const BYTES = 256;
+/** Programs stay beyond the end of the run. */
+const RUN_PS = 100 * PS_PER_MS, AFTER_PS = 2 * RUN_PS;
 
 /** What each program of a test begins with. */
 export interface RdmaSide {
@@ -123,6 +125,8 @@ export function runRdma(
     function* (context) {
       yield* body(yield* sideOf(context));
       context.cpu.report("end", name);
+      // What it has made would be taken back with its end, and the other told of that.
+      yield* context.cpu.sleep(AFTER_PS);
     };
   const programs = {
     "./server.ts": programOf("server", server),
@@ -137,7 +141,7 @@ faults: [${faults.join(", ")}]
 `,
     { programs, observer: { scope: "wire", see, commit: () => {} } },
   );
-  rack.run(1e11);
+  rack.run(RUN_PS);
   const failures = rack.reported("program-failed").map(({ message }) => message);
   assert.deepEqual(failures, fails === undefined ? [] : [fails]);
   const ends = rack.reported("end").map(String).sort();

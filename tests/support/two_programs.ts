@@ -60,6 +60,8 @@ export function run(
     function* (context) {
       yield* side(context, table);
       ended++;
+      // What it has made goes with it: the other side may still need it.
+      while (ended < 2) yield* context.cpu.sleep(100_000_000);
     };
   const programs: Record<string, Program> = {
     "./left.ts": programOf(left),

@@ -1,16 +1,18 @@
-/** The page "From libibverbs" names each call that there is, and none that there is not. */
+/** The page "From libibverbs" has each call of rdma-core's headers, and names nothing that is not there. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { CQE_OPCODES } from "../../fabric/wire/host_bus/cqe.ts";
+import { WQE_OPCODES } from "../../fabric/wire/host_bus/wqe.ts";
 import { openDevice, type Verbs } from "../../nodes/host/verbs.ts";
 import { VerbsRig } from "../../nodes/host/testing/verbs_testing.ts";
+import { RDMA_CMA_H, RDMA_VERBS_H, VERBS_H } from "./rdma_core_names.ts";
 
 const PAGE = new URL("../../scripts/scenarios/FROM_LIBIBVERBS.md", import.meta.url);
 
-/** Helpers of programs, and calls of the connection manager, which has a page of its own. */
-const ELSEWHERE: ReadonlySet<string> = new Set(
+/** The connection manager by name and helpers of programs, which rdma-core has not. */
+const OWN: ReadonlySet<string> = new Set(
   [
     "accept",
-    "connect",
     "disconnect",
     "disconnecting",
     "isDisconnected",
@@ -26,60 +28,84 @@ const ELSEWHERE: ReadonlySet<string> = new Set(
   ] satisfies (keyof Verbs)[],
 );
 
-/** Calls of `verbs.h` that are easily forgotten: small ones, inline ones and those of few cards. */
-const SMALL = [
-  "ibv_get_device_index",
-  "ibv_get_pkey_index",
-  "ibv_is_fork_initialized",
-  "ibv_flow_label_to_udp_sport",
-  "ibv_resolve_eth_l2_from_gid",
-  "ibv_rate_to_mult",
-  "ibv_rate_to_mbps",
-  "ibv_qp_to_qp_ex",
-  "ibv_cq_ex_to_cq",
-  "ibv_get_srq_num",
-  "ibv_dm_export_dmabuf_fd",
-  "ibv_create_flow_action_esp",
-  "ibv_unimport_pd",
-  "ibv_unimport_mr",
-  "ibv_unimport_dm",
-  "ibv_wr_bind_mw",
-];
+/** Of other headers: mlx5's provider. */
+const BEYOND: ReadonlySet<string> = new Set(["mlx5dv_modify_qp_udp_sport"]);
+
+interface Row {
+  readonly calls: readonly string[];
+  readonly here: readonly string[];
+  readonly note: string;
+}
+
+/** Rows of the first table below a heading: calls, what they are here (if the table says so), and the note. */
+function tableOf(page: string, heading: string): Row[] {
+  const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`));
+  assert.ok(section !== undefined, `a section ${heading}`);
+  return section.split("\n").filter((line) => line.startsWith("| `")).map((line) => {
+    const cells = line.split("|").slice(1, -1).map((cell) => cell.trim());
+    const names = (cell = "") => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+    const here = cells.length === 3 ? names(cells[1]) : [];
+    return { calls: names(cells[0]), here, note: cells.at(-1)! };
+  });
+}
 
 describe("scripts/scenarios/FROM_LIBIBVERBS.md", () => {
   const page = Deno.readTextFileSync(PAGE);
   const rig = new VerbsRig();
   const { verbs } = rig.run(openDevice(rig, rig.plan));
+  const same = tableOf(page, "As in rdma-core");
+  const differs = tableOf(page, "Differs");
+  const leftOut = tableOf(page, "Left out");
+  const calls = [...same, ...differs, ...leftOut].flatMap((row) => row.calls);
+
+  it("has each function of rdma-core's three headers in one of its tables, once, and no other", () => {
+    const declared = [...VERBS_H, ...RDMA_CMA_H, ...RDMA_VERBS_H];
+    assert.ok(declared.length > 200, `${declared.length} names`);
+    assert.deepEqual(declared.filter((name) => !calls.includes(name)), [], "not on the page");
+    const known = new Set([...declared, ...BEYOND]);
+    assert.deepEqual(calls.filter((name) => !known.has(name)), [], "in no header");
+    assert.deepEqual(calls.filter((name, i) => calls.indexOf(name) !== i), [], "twice");
+  });
+
+  it("names for each call that is not left out a function that there is", () => {
+    for (const row of [...same, ...differs]) {
+      assert.ok(row.here.length > 0, row.calls.join());
+      for (const name of row.here) assert.ok(Object.hasOwn(verbs, name), `${name} of ${row.calls}`);
+    }
+  });
+
+  it("leaves no call out that `device.verbs` has", () => {
+    const there = leftOut.flatMap((row) => row.calls).filter((name) => {
+      const camel = name.replace(/^ibv_/, "").replaceAll(
+        /_(\w)/g,
+        (_, letter) => letter.toUpperCase(),
+      );
+      return Object.hasOwn(verbs, camel);
+    });
+    assert.deepEqual(there, []);
+  });
+
+  it("says of each call that differs or is left out why", () => {
+    for (const { calls, note } of [...differs, ...leftOut]) assert.ok(note !== "", calls.join());
+  });
 
   it("has every function of `device.verbs`", () => {
     const missing = Object.keys(verbs).filter((name) =>
-      !ELSEWHERE.has(name) && !name.startsWith("rdma") && !new RegExp(`\`${name}[\`(]`).test(page)
+      !OWN.has(name) && !new RegExp(`\`${name}[\`(]`).test(page)
     );
     assert.deepEqual(missing, []);
   });
 
-  it("names in its second column functions that there are, and says what each row is", () => {
-    const rows = page.split("\n").filter((line) => line.startsWith("| `"));
-    assert.ok(rows.length > 40);
-    for (const row of rows) {
-      const [, calls, here, what] = row.split("|").map((cell) => cell.trim());
-      for (const [, name] of here!.matchAll(/`(\w+)`/g)) {
-        assert.ok(Object.hasOwn(verbs, name!), `${name} of ${calls}`);
-      }
-      const expected = here === "" ? /^left out: / : /^(as in (libibverbs|mlx5)|differs: )/;
-      assert.match(what!, expected, calls);
-    }
-  });
-
-  it("has the small calls too", () => {
-    const calls = page.split("\n").map((line) => line.split("|")[1] ?? "").join();
-    assert.deepEqual(SMALL.filter((name) => !calls.includes(`\`${name}\``)), []);
-  });
-
-  it("names no call of libibverbs twice", () => {
-    const calls = [...page.matchAll(/^\| (`[^|]*)\|/gm)].flatMap(([, cell]) =>
-      [...cell!.matchAll(/`(\w+)`/g)].map(([, name]) => name)
+  it("has each opcode of libibverbs as the text that requests and completions have", () => {
+    const section = page.split(/^## /m).find((part) => part.startsWith("Constants\n"))!;
+    const texts = [...section.matchAll(/"([a-z-]+)"/g)].map(([, text]) => text!);
+    const own = new Set(["write-persistence", "write-persist-address", "write-verify"]);
+    const sends = Object.keys(WQE_OPCODES).filter((name) =>
+      name !== "nop" && name !== "persistence-ack" && !own.has(name)
     );
-    assert.deepEqual(calls.filter((name, i) => calls.indexOf(name) !== i), []);
+    const receives = Object.keys(CQE_OPCODES).filter((name) =>
+      name.startsWith("recv") && name !== "recv-persistence"
+    );
+    assert.deepEqual([...sends, ...receives].filter((name) => !texts.includes(name)), []);
   });
 });

@@ -1,6 +1,9 @@
 /** `--junit FILE`: what a CI reads of `rack run` and `rack explore`, also of a command that fails. */
 import { strictEqual as equal } from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { matrixPlaces } from "../../console/explore/matrix.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { exploreTheMatrix } from "../../scripts/commands/explore_matrix.ts";
 import { CommandRig } from "../support/command.ts";
 
 const PAIR = `
@@ -70,5 +73,35 @@ describe("--junit", () => {
       true,
       said[5]!.stderr,
     );
+  });
+
+  it("of the matrix has a case for each cell that was explored, and says how many were not", async () => {
+    const junit = `${rig.cache}/out/matrix.xml`;
+    const before = Deno.exitCode;
+    let cells = 0;
+    try {
+      await exploreTheMatrix({ json: true, junit, isStopped: () => ++cells === 2 });
+      equal(Deno.exitCode, EXIT.unclear);
+    } finally {
+      Deno.exitCode = before;
+    }
+    const heads = await headsOf("matrix.xml");
+    const count = matrixPlaces().length;
+    equal(
+      heads[0]!.startsWith('<testsuites name="rack explore --matrix" tests="3" '),
+      true,
+      heads[0],
+    );
+    const first = matrixPlaces()[0]!.method;
+    equal(
+      heads[2]!.startsWith(`<testcase classname="${first}" name="single, adr, `),
+      true,
+      heads[2],
+    );
+    const left = `it was stopped before ${count - 2} cells were explored`;
+    equal(heads.at(-1), `<error type="partial" message="${left}">`);
+    const { code, stderr } = await rig.run(["explore", "--matrix", "--cut", "b", "--junit", junit]);
+    equal(code, 64, stderr);
+    equal(/--cut and --matrix stand together.*--json and --junit/.test(stderr), true, stderr);
   });
 });

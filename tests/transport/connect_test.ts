@@ -70,9 +70,18 @@ const asking: Program = function* ({ cpu, device, options }) {
   const mr = must(yield* regMr(pd, cpu.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE }));
   yield* cpu.sleep(500_000_000);
   const qp = { ...QP, pd, type: options.type as "rc" | "uc", sendCq: cq, recvCq: cq };
-  const connection = yield* connect(device, { to: "b", service: "psn", qp });
+  const prepare = function* (made: Qp): Steps<void> {
+    must(yield* postRecv(made, { sges: [sge(mr)] }));
+  };
+  const path = { trafficClass: Number(options.tclass), hopLimit: Number(options.hops) };
+  const connection = yield* connect(device, {
+    to: "b",
+    service: "psn",
+    qp,
+    prepare,
+    ...(options.tclass !== undefined && { path }),
+  });
   if (refused(connection)) throw new Error(connection.reason);
-  must(yield* postRecv(connection.qp, { sges: [sge(mr)] }));
   must(yield* postSend(connection.qp, { opcode: "send", sges: [sge(mr)] }));
   for (let count = 0; count < 2;) {
     for (const { status } of yield* waitCompletion(cq)) {
@@ -85,6 +94,8 @@ const asking: Program = function* ({ cpu, device, options }) {
 interface Types {
   readonly answering: "rc" | "uc";
   readonly asking: "rc" | "uc";
+  /** More options of `asking.ts`. */
+  readonly path?: string;
 }
 
 /** A rack whose two programs send one message each, and each packet that a host's card sent, in order. */
@@ -102,7 +113,7 @@ name: psn
 hosts: { a: {}, b: {} }
 programs:
   - { on: b, run: ./answering.ts, type: ${types.answering} }
-  - { on: a, run: ./asking.ts, type: ${types.asking} }
+  - { on: a, run: ./asking.ts, type: ${types.asking}${types.path ?? ""} }
 `,
     {
       programs: { "./answering.ts": answering, "./asking.ts": asking },
@@ -142,6 +153,29 @@ describe("The PSN in a REQ or REP (architecture §12.6)", () => {
       );
     });
   }
+});
+
+describe("The path of a connection", () => {
+  for (const type of ["rc", "uc"] as const) {
+    it(`${type}: traffic class and hop limit are those of the REQ, in both ends' packets`, () => {
+      const path = ", tclass: 106, hops: 9";
+      const { rack, seen } = exchange({ answering: type, asking: type, path });
+      assert.deepEqual(rack.reported("completed"), ["SUCCESS", "SUCCESS", "SUCCESS"]);
+      const data = seen.filter(({ packet }) => packet.bth.destQpn !== GSI_QPN);
+      for (const host of ["a-rnic", "b-rnic"]) {
+        const own = data.filter(({ from, packet }) => from === host && packet.payload.length > 0);
+        assert.ok(own.length > 0, host);
+        // 106 >> 2: the lower two bits are ECN's, which the card sets.
+        for (const { packet } of own) assert.deepEqual([packet.dscp, packet.ttl], [26, 9], host);
+      }
+    });
+  }
+
+  it("is DSCP 0 and 64 hops where nothing is said", () => {
+    const { seen } = exchange({ answering: "rc", asking: "rc" });
+    const data = seen.filter(({ packet }) => packet.bth.destQpn !== GSI_QPN);
+    for (const { packet } of data) assert.deepEqual([packet.dscp, packet.ttl], [0, 64]);
+  });
 });
 
 describe("Ends of a connection", () => {

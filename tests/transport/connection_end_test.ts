@@ -13,11 +13,13 @@ import type { Connection, Refusal } from "../../nodes/host/cm/connection.ts";
 import type { AcceptOptions, ConnectRequest, Listener } from "../../nodes/host/cm/listen.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
-import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
+import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const SERVICE = "ends";
 const MS = 1_000_000_000;
+/** Programs stay beyond the end of the run: what they have made would be taken back with their ends. */
+const RUN_PS = 100 * MS, AFTER_PS = 2 * RUN_PS;
 
 interface Side {
   readonly context: ProgramContext;
@@ -50,10 +52,12 @@ function runBoth(server: Server, client: Client) {
       const { listen, must } = context.device.verbs;
       yield* server({ ...side, listener: must(listen(context.device, SERVICE)) });
       context.cpu.report("end", "server");
+      yield* context.cpu.sleep(AFTER_PS);
     },
     "./client.ts": function* (context) {
       yield* client(yield* sideOf(context));
       context.cpu.report("end", "client");
+      yield* context.cpu.sleep(AFTER_PS);
     },
   };
   const rack = new SimulatedRack(
@@ -64,7 +68,7 @@ programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 300us }]
 `,
     { programs, observer: { scope: "wire", see, commit: () => {} } },
   );
-  rack.run(1e11);
+  rack.run(RUN_PS);
   assert.deepEqual(rack.reported("program-failed"), []);
   assert.equal(rack.reported("end").length, 2, "both programs come to their ends");
   return { rack, sent };
@@ -278,6 +282,9 @@ describe("Options of a connection are refused at the call, and nothing is sent",
           [{ transport: { retryCnt: 8 } }, /transport\.retryCnt is 8: .* 0 to 7/],
           [{ transport: { rnrRetry: -1 } }, /transport\.rnrRetry is -1: .* 0 to 7/],
           [{ transport: { minRnrTimer: 2.5 } }, /transport\.minRnrTimer is 2\.5: .* 0 to 31/],
+          [{ initiatorDepth: 17 }, /initiatorDepth is 17: .* 0 to 16/],
+          [{ path: { trafficClass: 256 } }, /path\.trafficClass is 256: .* 0 to 255/],
+          [{ path: { hopLimit: -1 } }, /path\.hopLimit is -1: .* 0 to 255/],
           [{ retry: { tries: 0 } }, /retry\.tries is 0: .* 1 to 16/],
           [{ retry: { tries: 17 } }, /retry\.tries is 17: .* 1 to 16/],
           [{ service: "much too long" }, /service is much too long: expected 1 to 8 ASCII/],
@@ -293,14 +300,16 @@ describe("Options of a connection are refused at the call, and nothing is sent",
   });
 });
 
-/** A client SENDs (rnr_retry 7) to a server that posts no receive and has ended. */
-function sendUnreceived(waits: boolean): SimulatedRack {
+/** A client SENDs (rnr_retry 7) to a server that posts no receive. @param returns whose program returns early. */
+function sendUnreceived(returns: "client" | "server" | "neither"): SimulatedRack {
   const server: Program = function* (context) {
     const { qp } = yield* sideOf(context);
-    const { listen, accept, must } = context.device.verbs;
+    const { listen, accept, waitEvent, must } = context.device.verbs;
     const listener = must(listen(context.device, SERVICE));
     const request = yield* nextRequest({ context, listener });
     connected(yield* accept(listener, request, { qp, transport: { minRnrTimer: 20 } }));
+    if (returns === "server") return void (yield* context.cpu.sleep(MS));
+    for (;;) context.cpu.report("heard", (yield* waitEvent(listener))?.kind);
   };
   const client: Program = function* (context) {
     const side = yield* sideOf(context);
@@ -309,34 +318,60 @@ function sendUnreceived(waits: boolean): SimulatedRack {
       yield* regMr(side.qp.pd, context.cpu.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE }),
     );
     const { qp } = yield* connectTo(side);
-    must(yield* postSend(qp, { opcode: "send", sges: [sge(mr)] }));
-    if (waits) yield* waitCompletion(side.qp.sendCq);
+    must(yield* postSend(qp, { opcode: "send", sendFlags: IBV_SEND_SIGNALED, sges: [sge(mr)] }));
+    if (returns === "client") return void (yield* context.cpu.sleep(MS));
+    for (const { status } of yield* waitCompletion(side.qp.sendCq)) {
+      context.cpu.report("completed", status);
+    }
   };
+  // deno-lint-ignore require-yield -- it only looks
+  const looking: Program = function* ({ cpu, device: { state: { queuePairs, regions } } }) {
+    cpu.report("left", [queuePairs.size, regions.size]);
+  };
+  const programs = { "./server.ts": server, "./client.ts": client, "./looking.ts": looking };
   return new SimulatedRack(
     `
 name: unreceived
 hosts: { a: { services: none }, b: { services: none } }
-programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 300us }]
+programs:
+  - { on: b, run: ./server.ts }
+  - { on: a, run: ./client.ts, at: 300us }
+  - { on: a, run: ./looking.ts, at: 50ms }
 `,
-    { programs: { "./server.ts": server, "./client.ts": client } },
+    { programs },
   ).run(1e14);
 }
 
 describe("A SEND that gets no receive", () => {
-  for (const waits of [false, true]) {
-    it(`lets the run end, with a warning: its program ${waits ? "waits for it" : "has ended"}`, () => {
-      const rack = sendUnreceived(waits);
-      assert.equal(rack.simulator.next, NEVER, "nothing is left to happen");
-      const [warning, ...others] = rack.reported("warning");
-      assert.match(String(warning?.message), /^queue pair \d+ retries for ever: RNR NAK/);
-      assert.deepEqual(others, []);
-      assert.deepEqual(rack.reported("program-failed"), []);
-      const left = rack.simulator.unfinished().filter(({ value }) => !value.serves);
-      assert.deepEqual(
-        left.map(({ value }) => value.program.split("#")[0]),
-        waits ? ["./client.ts"] : [],
-      );
-      if (waits) assert.match(left[0]!.value.waitsFor, /waitCompletion/);
-    });
-  }
+  const leftOf = (rack: SimulatedRack) => {
+    assert.equal(rack.simulator.next, NEVER, "nothing is left to happen");
+    assert.deepEqual(rack.reported("program-failed"), []);
+    return rack.simulator.unfinished().filter(({ value }) => !value.serves);
+  };
+
+  it("lets the run end, with a warning, where its program waits for it", () => {
+    const rack = sendUnreceived("neither");
+    const [left, ...others] = leftOf(rack);
+    assert.deepEqual(others, []);
+    assert.equal(left!.value.program.split("#")[0], "./client.ts");
+    assert.match(left!.value.waitsFor, /waitCompletion/);
+    const [warning, ...more] = rack.reported("warning");
+    assert.match(String(warning?.message), /^queue pair \d+ retries for ever: RNR NAK/);
+    assert.deepEqual(more, []);
+  });
+
+  it("ends with its program, whose queue pair is taken back as a kernel does, and the peer is told", () => {
+    const rack = sendUnreceived("client");
+    assert.deepEqual(leftOf(rack), []);
+    assert.deepEqual(rack.reported("heard"), ["established", "closed"]);
+    assert.deepEqual(rack.reported("warning"), []);
+    assert.deepEqual(rack.reported("left"), [[1, 2]], "QP 1 and its buffers");
+  });
+
+  it("exhausts its retries where the server's program has returned, whose queue pair is gone", () => {
+    const rack = sendUnreceived("server");
+    assert.deepEqual(leftOf(rack), []);
+    assert.deepEqual(rack.reported("completed"), ["RETRY_EXC_ERR"]);
+    assert.deepEqual(rack.reported("warning"), []);
+  });
 });

@@ -139,3 +139,29 @@ programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 200us }]
     assert.ok(ladderText(ladder).includes("REM_ACCESS_ERR"));
   });
 });
+
+describe("A failed completion of a shipped program", () => {
+  for (
+    const program of [
+      "put, bytes: 1MiB, name: x",
+      "append, records: 2000",
+      "put, bytes: 1MiB, method: send-flush",
+    ]
+  ) {
+    it(`is its status with the reason in words: ${program}`, () => {
+      const rack = new SimulatedRack(`
+name: reasons
+hosts: { a: {}, b: { scm: { size: 2MiB } } }
+programs: [{ on: a, to: b, run: ${
+        program.includes("method") ? program : `${program}, method: persist-opcode`
+      } }]
+faults: [{ at: 250us, kill: b }]
+`).run();
+      const [result] = rack.reported("result", "a");
+      assert.match(
+        String(result?.error),
+        /^RETRY_EXC_ERR: (write-persistence|send) of \d+ B.*: no acknowledgement came within retry_cnt/,
+      );
+    });
+  }
+});

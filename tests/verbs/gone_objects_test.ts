@@ -12,6 +12,15 @@ function errnoOf(answer: unknown): string | undefined {
   return (answer as VerbError | undefined)?.errno;
 }
 
+/** What a call throws, as text. */
+function* thrownBy(steps: Steps<unknown>): Steps<string> {
+  try {
+    return `it returned ${JSON.stringify(yield* steps)}`;
+  } catch (error) {
+    return String(error);
+  }
+}
+
 describe("a completion queue that was destroyed", () => {
   it("is refused by every call, and the next one of its number is left alone", () => {
     let ended = false;
@@ -32,14 +41,11 @@ describe("a completion queue that was destroyed", () => {
         yield* v.createQp(pd, { ...sizes, sendCq: next, recvCq: gone }),
       ];
       assert.deepEqual(refusals.map(errnoOf), Array(refusals.length).fill("EINVAL"));
-      assert.deepEqual(yield* v.pollCq(gone, 8), []);
-      // A wait would have no end.
-      try {
-        yield* v.waitCompletion(gone);
-        assert.fail("waited for a queue that is gone");
-      } catch (error) {
-        assert.match(String(error), /Completion queue \d+ is gone already/);
+      // A wait would have no end, nor would a loop that polls.
+      for (const taken of [() => v.waitCompletion(gone), () => v.pollCq(gone, 8)]) {
+        assert.match(yield* thrownBy(taken()), /EINVAL: Completion queue \d+ is gone already/);
       }
+      assert.equal(errnoOf(v.startPoll(gone)), "EINVAL");
       assert.equal(next.entries, 16, "its ring is as it was");
       // Nothing was armed: no interrupt comes for what completes there.
       const qp = v.must(yield* v.createQp(pd, { ...sizes, sendCq: next, recvCq: next }));
@@ -55,6 +61,83 @@ describe("a completion queue that was destroyed", () => {
       ended = true;
     });
     assert.ok(ended);
+  });
+});
+
+describe("a thread that waits while another destroys what it waits for", () => {
+  for (const mode of ["poll", "interrupt"] as const) {
+    it(`is told of a completion queue, which it awaits by ${mode}`, () => {
+      const told: unknown[] = [];
+      alone(function* ({ cpu, device }) {
+        const v = device.verbs;
+        const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+        cpu.spawn("waits", function* () {
+          told.push(yield* thrownBy(v.waitCompletion(cq, { mode })));
+        });
+        cpu.spawn("other", function* ({ device, cpu }) {
+          yield* cpu.sleep(1e6);
+          v.must(yield* v.destroyCq(cq));
+          // The next of its number is another one: its end is none of the first one's.
+          told.push(v.must(yield* v.createCq(device, { entries: 8 })).cqn === cq.cqn);
+        });
+        yield* cpu.sleep(1e9);
+        assert.equal(told.length, 2, `${told}`);
+      });
+      assert.match(
+        String(told.find((each) => each !== true)),
+        /EINVAL: Completion queue \d+ is gone already/,
+      );
+    });
+  }
+
+  it("is told of a completion queue whose events it awaits, of a completion channel, and of an event channel", () => {
+    const told: Record<string, unknown> = {};
+    alone(function* ({ cpu, device }) {
+      const v = device.verbs;
+      const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+      const other = v.must(yield* v.createCq(device, { entries: 8 }));
+      const channel = v.createCompChannel(device);
+      const events = v.rdmaCreateEventChannel(device);
+      cpu.spawn("event", function* () {
+        told["event"] = errnoOf(yield* v.getCqEvent(cq));
+      });
+      cpu.spawn("channel", function* () {
+        told["channel"] = errnoOf(yield* v.getChannelEvent(channel));
+      });
+      cpu.spawn("ids", function* () {
+        const also = v.rdmaEventsOf(events);
+        told["ids"] = (yield* v.waitCompletion(other, { also })).length;
+        told["then"] = errnoOf(yield* v.rdmaGetCmEvent(events));
+      });
+      yield* cpu.sleep(1e8);
+      assert.deepEqual(told, {}, "they wait");
+      v.must(yield* v.destroyCq(cq));
+      v.must(v.destroyCompChannel(channel));
+      v.must(v.rdmaDestroyEventChannel(events));
+      yield* cpu.sleep(1e8);
+    });
+    assert.deepEqual(told, { event: "EINVAL", channel: "EINVAL", ids: 0, then: "EINVAL" });
+  });
+
+  it("is not in the way of an event that is not acknowledged: EBUSY, as ibv_destroy_cq waits for it", () => {
+    let answers: unknown[] = [];
+    alone(function* ({ device }) {
+      const v = device.verbs;
+      const pd = v.allocPd(device);
+      const cq = v.must(yield* v.createCq(device, { entries: 8 }));
+      const sizes = { type: "rc", maxSendWr: 4, maxRecvWr: 4 } as const;
+      const qp = v.must(yield* v.createQp(pd, { ...sizes, sendCq: cq, recvCq: cq }));
+      v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
+      v.must(yield* v.reqNotifyCq(cq));
+      v.must(yield* v.postRecv(qp, { sges: [] }));
+      v.must(yield* v.modifyQp(qp, { state: "err" }));
+      assert.equal(yield* v.getCqEvent(cq), "event");
+      v.must(yield* v.destroyQp(qp));
+      const early = yield* v.destroyCq(cq);
+      v.must(v.ackCqEvents(cq, 1));
+      answers = [errnoOf(early), errnoOf(yield* v.destroyCq(cq))];
+    });
+    assert.deepEqual(answers, ["EBUSY", undefined]);
   });
 });
 

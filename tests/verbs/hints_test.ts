@@ -21,6 +21,7 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { hintOf } from "../../fabric/wire/roce/hint.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
+import { PS_PER_MS } from "../../fabric/base/time.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const SHIPPED = new URL("../../scripts/scenarios/", import.meta.url);
@@ -51,6 +52,8 @@ function* makeGroup({ cpu, device }: ProgramContext): Steps<void> {
   const rings = { maxSendWr: 1, maxRecvWr: 1, sqSigAll: true, sendCq: cq, recvCq: cq };
   const made = yield* v.createQp(pd, { type: "ud", hints: "group", ...rings });
   cpu.report("made", { errno: "errno" in made ? made.errno : null });
+  // The card's group is its program's.
+  yield* cpu.sleep(10 * PS_PER_MS);
 }
 
 describe("hints in a rack", () => {

@@ -40,7 +40,7 @@ const FAULTS: Readonly<Record<string, (own: Own) => Steps<Sge>>> = {
   },
   // deno-lint-ignore require-yield -- others register
   *"bytes behind the region"({ context, mr }) {
-    return context.device.verbs.sge(mr, mr.length - 32, 64);
+    return { ...context.device.verbs.sge(mr, mr.length - 32), length: 64 };
   },
 };
 

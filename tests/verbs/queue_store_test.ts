@@ -12,6 +12,7 @@ import {
 import { PROFILES } from "../../fabric/rack/plan/profile.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
+import { PS_PER_MS } from "../../fabric/base/time.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import { connected } from "../support/two_programs.ts";
 
@@ -142,6 +143,8 @@ const POSTS: Program = function* ({ cpu, device }) {
   yield* cpu.settle();
   const posted = must(yield* queueInformation(device, RQ));
   cpu.report("queue", { queue: qp.rq.queue, kept, found, made, posted });
+  // Until its host has lost its power.
+  yield* cpu.sleep(10 * PS_PER_MS);
 };
 /** Its number: those before it are the connection manager's, the completion queue's and the send queue's. */
 const RQ = 5;

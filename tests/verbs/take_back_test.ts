@@ -1,4 +1,4 @@
-/** What a program leaves that fails is taken back, as a kernel does for a dead process. */
+/** What a program leaves that fails or returns is taken back, as a kernel does for a dead process. */
 import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
@@ -22,8 +22,8 @@ function counts(state: DeviceState): Record<string, number> {
   };
 }
 
-/** Makes one of everything, connects to `peer`, and fails; what its thread makes is its own as well. */
-const leaving: Program = function* ({ cpu, device }) {
+/** Makes one of everything, connects to `peer`, and fails or returns; what its thread makes is its own as well. */
+const leaving: Program = function* ({ cpu, device, options }) {
   const {
     allocPd,
     createCq,
@@ -59,7 +59,7 @@ const leaving: Program = function* ({ cpu, device }) {
     yield* context.cpu.sleep(50 * PS_PER_US);
     context.cpu.report("last", counts(context.device.state));
   });
-  throw new Error("as a process that is killed");
+  if (options["fails"]) throw new Error("as a process that is killed");
 };
 
 const peer: Program = function* ({ cpu, device }) {
@@ -85,25 +85,27 @@ const looking: Program = function* ({ cpu, device }) {
   must(listen(device, "mine"));
 };
 
-describe("A program that fails", () => {
-  it("has every object taken back when its last thread has ended, and its peer learns of it", () => {
-    const programs = { "./leaving.ts": leaving, "./peer.ts": peer, "./looking.ts": looking };
-    const rack = new SimulatedRack(
-      `
+describe("A program that ends", () => {
+  for (const fails of [true, false]) {
+    it(`by ${fails ? "a failure" : "its return"} has every object taken back when its last thread has ended, and its peer learns of it`, () => {
+      const programs = { "./leaving.ts": leaving, "./peer.ts": peer, "./looking.ts": looking };
+      const rack = new SimulatedRack(
+        `
 name: take-back
 hosts: { a: { services: none }, b: { services: none } }
 programs:
   - { on: b, run: ./peer.ts }
-  - { on: a, run: ./leaving.ts }
+  - { on: a, run: ./leaving.ts, fails: ${fails} }
   - { on: a, run: ./looking.ts }
 `,
-      { programs },
-    ).run();
-    const failures = rack.reported("program-failed").map(({ message }) => message);
-    assert.deepEqual(failures, ["as a process that is killed"]);
-    const [before] = rack.reported("before"), [last] = rack.reported("last");
-    assert.equal(last!["queuePairs"], Number(before!["queuePairs"]) + 2, "its thread still runs");
-    assert.deepEqual(rack.reported("after"), [before]);
-    assert.deepEqual(rack.reported("heard", "b"), ["request", "established", "closed"]);
-  });
+        { programs },
+      ).run();
+      const failures = rack.reported("program-failed").map(({ message }) => message);
+      assert.deepEqual(failures, fails ? ["as a process that is killed"] : []);
+      const [before] = rack.reported("before"), [last] = rack.reported("last");
+      assert.equal(last!["queuePairs"], Number(before!["queuePairs"]) + 2, "its thread still runs");
+      assert.deepEqual(rack.reported("after"), [before]);
+      assert.deepEqual(rack.reported("heard", "b"), ["request", "established", "closed"]);
+    });
+  }
 });

@@ -1,13 +1,21 @@
 /** Why time is not moving, and what else is wrong with a rack that is up: as `rack why` tells it. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
-import type { UnfinishedProgram } from "../../../fabric/node.ts";
+import type { CardWarning } from "../../../fabric/inspection.ts";
+import type { NodeKind, UnfinishedProgram } from "../../../fabric/node.ts";
+import { hostsByAddress } from "../../../fabric/trace/trace.ts";
+import { named } from "../../reports/summarise.ts";
 import { inexactIn } from "../fault_lines.ts";
 import { type Refused, refusedByProcesses, violationsOf } from "../refused.ts";
-import { inspectDevice } from "./inspect.ts";
+import { inspectDevice, type Inspected } from "./inspect.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
 export interface WaitingProgram extends UnfinishedProgram {
   readonly host: string;
+}
+
+/** What a card has refused and why, or given up. */
+export interface WarningOfCard extends CardWarning {
+  readonly card: string;
 }
 
 export interface Why {
@@ -34,15 +42,41 @@ export async function waitingPrograms(
   link: RackLink,
   { why }: ClockStatus,
 ): Promise<WaitingProgram[]> {
+  const found = await inspectQuiet(link, { why, kind: "host" });
+  return found.flatMap(({ node: host, programs }) =>
+    programs.filter(({ serves }) => !serves).map((program) => ({ host, ...program }))
+  );
+}
+
+/** The last warnings of each card, of those whose processes would answer, in the order of time. */
+export async function cardWarnings(
+  link: RackLink,
+  { why }: ClockStatus,
+): Promise<WarningOfCard[]> {
+  const names = hostsByAddress(link.rack.file.plan);
+  const found = await inspectQuiet(link, { why, kind: "rnic" });
+  return found.flatMap(({ node: card, rnic }) =>
+    (rnic?.warnings ?? []).map(({ atPs, message }) => ({
+      card,
+      atPs,
+      message: named(message, names),
+    }))
+  ).sort((one, other) => one.atPs - other.atPs);
+}
+
+/** Devices of a kind whose processes are neither busy nor gone. */
+async function inspectQuiet(
+  link: RackLink,
+  { why, kind }: Pick<ClockStatus, "why"> & { readonly kind: NodeKind },
+): Promise<Inspected[]> {
   const { plan } = link.rack.file;
   const quiet = new Set(why.filter(({ status }) => status === "idle").map((row) => row.partition));
-  const hosts = plan.nodes.filter(({ kind, name }) =>
-    kind === "host" && quiet.has(partitionOf(link.rack, name) ?? "")
+  const nodes = plan.nodes.filter((node) =>
+    node.kind === kind && quiet.has(partitionOf(link.rack, node.name) ?? "")
   );
-  const found = await Promise.all(hosts.map(async ({ name: host }) => {
-    // It may fail or begin to work meanwhile.
-    const inspected = await inspectDevice(link, host).catch(() => undefined);
-    return (inspected?.programs ?? []).map((program) => ({ host, ...program }));
-  }));
-  return found.flat().filter(({ serves }) => !serves);
+  // One may fail or begin to work meanwhile.
+  const found = await Promise.all(
+    nodes.map(({ name }) => inspectDevice(link, name).catch(() => undefined)),
+  );
+  return found.filter((each) => each !== undefined);
 }

@@ -3,11 +3,12 @@ import { strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { RoundReport } from "../../chaos/campaign.ts";
 import type { Explored } from "../../explore/report.ts";
+import type { MatrixCell } from "../../explore/matrix.ts";
 import type { Counterexample, Verdict } from "../../explore/types.ts";
 import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../../fabric/rack/scenario/variants.ts";
 import { junitXml } from "./xml.ts";
-import { chaosSuites, exploreSuites } from "./suites.ts";
+import { chaosSuites, exploreSuites, matrixSuites } from "./suites.ts";
 
 describe("JUnit's XML", () => {
   it("has suites with their counts, and cases with what became of them", () => {
@@ -103,6 +104,7 @@ describe("the suites of an exploration", () => {
       ...{ label, variant: variant!, faults: null },
       verdict: {
         ...{ verdict, hosts: ["b"], instants: 1, crashPoints: 1, continuations: 0, bounded: 0 },
+        ...{ paths: 0, covered: [], again: null },
         ...{ exhaustive: true, judgedBy: ["check"], writes: 1, promises: 1, wallMs: 10 },
         ...{ perSecond: 1, ...(why !== undefined && { why }) },
         counterexample: verdict === "unsafe" ? counterexample : null,
@@ -173,5 +175,41 @@ describe("the suite of a campaign", () => {
     );
     equal(suites[0]!.cases[1]!.output, "w\nkills b\nrack run r.yaml");
     equal(casesOf(chaosSuites(of, [])), "x: rounds error untold: no round was begun");
+  });
+});
+
+describe("the suites of the matrix", () => {
+  const counterexample: Counterexample = {
+    ...{ hosts: ["b"], atPs: 3_000_000, checker: "survives", found: "12 B are lost" },
+    ...{ writebacks: [], faults: [], isReplayable: true, places: [], promised: [] },
+    ...{ ladder: "", operation: null },
+  };
+  const cell = (method: MatrixCell["method"], ddio: "on" | "off", unsafe: boolean): MatrixCell => ({
+    ...{ method, update: "single", arch: "ddio", ddio, domain: "adr", receiveBuffer: "dram" },
+    ...{ safe: !unsafe, crashPoints: 9, counterexample: unsafe ? counterexample : null },
+  });
+  const cells = [
+    cell("write-read", "off", false),
+    cell("write-read", "on", true),
+    cell("write-send", "on", false),
+  ];
+
+  it("are one of each method with a case of each cell; an unsafe one fails with its counterexample", () => {
+    equal(
+      casesOf(matrixSuites(cells, 0)),
+      [
+        "write-read: single, adr, ddio, ddio off, receive dram ok",
+        "write-read: single, adr, ddio, ddio on, receive dram failure unsafe: " +
+        "the power of b fails at 3 us: survives: 12 B are lost",
+        "write-send: single, adr, ddio, ddio on, receive dram ok",
+      ].join("\n"),
+    );
+  });
+
+  it("say how many cells were left where the command was stopped", () => {
+    equal(
+      casesOf(matrixSuites(cells, 5)).split("\n").at(-1),
+      "other cells: cells error partial: it was stopped before 5 cells were explored",
+    );
   });
 });

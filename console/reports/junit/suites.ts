@@ -2,6 +2,7 @@
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { RoundReport } from "../../chaos/campaign.ts";
 import { type Explored, exploredText } from "../../explore/report.ts";
+import type { MatrixCell } from "../../explore/matrix.ts";
 import type { JunitCase, JunitProblem, JunitSuite } from "./xml.ts";
 import type { RunReport } from "../method_report.ts";
 import { checksOf, type JudgedVariant } from "../run_checks.ts";
@@ -86,6 +87,44 @@ function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProb
     case "unchecked":
       return { kind: "error", type: verdict, message: why || "nothing was promised", text };
   }
+}
+
+/**
+ * A suite for each method of the matrix, with a case for each of its cells: an unsafe one is a failure, as
+ * `rack explore --claims` of it would be.
+ * @param missing cells that were not explored, as the command was stopped.
+ */
+export function matrixSuites(cells: readonly MatrixCell[], missing: number): JunitSuite[] {
+  const suites = [...Map.groupBy(cells, ({ method }) => method)].map((
+    [method, own],
+  ): JunitSuite => ({
+    name: method,
+    classname: method,
+    cases: own.map(caseOfCell),
+  }));
+  if (missing === 0) return suites;
+  const message = `it was stopped before ${missing} cells were explored`;
+  const problem: JunitProblem = { kind: "error", type: "partial", message };
+  return [...suites, {
+    name: "other cells",
+    classname: "matrix",
+    cases: [{ name: "cells", problem }],
+  }];
+}
+
+function caseOfCell(cell: MatrixCell): JunitCase {
+  const { update, domain, arch, ddio, receiveBuffer, attach, counterexample, crashPoints } = cell;
+  const card = attach === undefined ? "" : `, ${attach} card`;
+  const name = `${update}, ${domain}, ${arch}, ddio ${ddio}, receive ${receiveBuffer}${card}`;
+  const output = `${crashPoints} crash points`;
+  if (counterexample === null) return { name, output };
+  const { hosts, atPs, checker, found } = counterexample;
+  const cut = `the power of ${hosts.join(", ")} fails at ${formatTime(atPs)}`;
+  const message = `${cut}: ${checker}: ${found}`;
+  return {
+    name,
+    problem: { kind: "failure", type: "unsafe", message, text: `${message}\n${output}` },
+  };
 }
 
 /** A suite for a campaign, with a case for each of its rounds. */

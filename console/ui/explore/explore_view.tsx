@@ -13,6 +13,7 @@ import { variant } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
 import { count, plural, time } from "../figures.ts";
+import { countsText, keptText } from "./verdict_text.ts";
 import { go, hrefOf, place, run } from "../state.ts";
 import type { View } from "../view.ts";
 import { CounterexampleDetail } from "./counterexample.tsx";
@@ -27,7 +28,8 @@ const shipped = signal<readonly Shipped[]>([]);
 const scenario = signal("persist_pair"),
   method = signal(""),
   ddio = signal(""),
-  claims = signal(false);
+  claims = signal(false),
+  robust = signal(false);
 
 /** Methods as the command has them; the server refuses others with a sentence. */
 const METHODS = [
@@ -48,6 +50,7 @@ function orderOf(): JobOrderInput {
     ...(method.value !== "" && { method: method.value }),
     ...(ddio.value !== "" && { ddio: ddio.value as "on" | "off" }),
     ...(claims.value && { claims: true }),
+    ...(robust.value && { robust: true }),
   };
 }
 
@@ -169,6 +172,14 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
         />
         judge claims as promises
       </label>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={robust.value}
+          onChange={({ currentTarget }) => robust.value = currentTarget.checked}
+        />
+        ask for robustness, too
+      </label>
       <button type="submit" disabled={isBusy || scenario.value === ""}>Explore</button>
       <button type="button" disabled={isBusy} onClick={() => void startJob({ kind: "matrix" })}>
         Explore the matrix
@@ -253,19 +264,11 @@ function Kept({ explored }: { readonly explored: Explored }) {
   const isKept = verdict === "safe" || verdict === "partial";
   return (
     <p class={`note ${isKept ? "is-safe" : "would-lose"}`}>
-      {isKept
-        ? "Every promise is kept at each instant that was tried."
-        : "This says nothing of promises."} {plural(writes, "write")}, {count(promises)}{" "}
-      of them promised.{why !== undefined && ` Not all was seen: ${why}.`}
+      {isKept ? keptText(explored) : "This says nothing of promises."} {plural(writes, "write")},
+      {" "}
+      {count(promises)} of them promised.{why !== undefined && ` Not all was seen: ${why}.`}
     </p>
   );
-}
-
-function countsText({ crashPoints, instants, hosts, exhaustive }: Explored): string {
-  const all = exhaustive ? ", all choices at all instants" : "";
-  return `${plural(crashPoints, "crash point")} at ${plural(instants, "instant")} of ${
-    hosts.join(", ")
-  }${all}`;
 }
 
 /** Runs a counterexample as a run of its own, and goes to the instant of the power failure. */

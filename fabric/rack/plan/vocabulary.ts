@@ -69,6 +69,7 @@ export type OptionKind =
   | "message-bytes"
   | "bytes"
   | "count"
+  | "whole"
   | "queue-pairs"
   | "order"
   | "microseconds"
@@ -175,6 +176,21 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     memory: { kind: "text" },
     atomic: { kind: "text" },
     completion: { kind: "completion" },
+    connection: { kind: "text" },
+    bidirectional: { kind: "switch" },
+    duration: { kind: "microseconds", as: "durationUs" },
+    margin: { kind: "microseconds", as: "marginUs" },
+    rxDepth: { kind: "count" },
+    postList: { kind: "count" },
+    cqModeration: { kind: "count" },
+    inlineBytes: { kind: "whole" },
+    outstanding: { kind: "count" },
+    trafficClass: { kind: "whole" },
+    hopLimit: { kind: "whole" },
+    timeout: { kind: "whole" },
+    retryCount: { kind: "whole" },
+    noPeak: { kind: "switch" },
+    samples: { kind: "switch" },
   },
   "perftest-server": {},
   /** WRITEs for a duration, into the buffer of a host with `sink`. */

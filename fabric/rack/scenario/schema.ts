@@ -299,6 +299,7 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "message-bytes": size(8, MIB),
   "bytes": size(1, GIB),
   "count": integer(1, Number.MAX_SAFE_INTEGER),
+  "whole": integer(0, Number.MAX_SAFE_INTEGER),
   "queue-pairs": leaf(
     QUEUE_PAIRS_EXPECTED,
     { anyOf: [QUEUE_PAIRS_SHAPE, { type: "array", items: QUEUE_PAIRS_SHAPE, minItems: 1 }] },

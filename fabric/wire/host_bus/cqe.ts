@@ -23,8 +23,19 @@ export const CQE_OPCODES = {
   "recv-persistence": 8,
   "requester-error": 13,
   "responder-error": 14,
-} as const;
-export type CqeOpcode = keyof typeof CQE_OPCODES;
+} as const satisfies Record<CqeOpcode, number>;
+/** What a completion entry is of. */
+export type CqeOpcode =
+  | "requester"
+  | "recv-write-immediate"
+  | "recv"
+  | "recv-immediate"
+  | "recv-invalidate"
+  | "resize"
+  | "event"
+  | "recv-persistence"
+  | "requester-error"
+  | "responder-error";
 
 /**
  * ibv_wc_status with its numbers, restricted to those of RC, UC and UD queue pairs. VERIFY_ERR is
@@ -48,9 +59,25 @@ export const WC_STATUS = {
   FATAL_ERR: 19,
   GENERAL_ERR: 21,
   VERIFY_ERR: 24,
-} as const;
+} as const satisfies Record<WcStatus, number>;
 /** ibv_wc_status without IBV_WC_. */
-export type WcStatus = keyof typeof WC_STATUS;
+export type WcStatus =
+  | "SUCCESS"
+  | "LOC_LEN_ERR"
+  | "LOC_QP_OP_ERR"
+  | "LOC_PROT_ERR"
+  | "WR_FLUSH_ERR"
+  | "MW_BIND_ERR"
+  | "BAD_RESP_ERR"
+  | "LOC_ACCESS_ERR"
+  | "REM_INV_REQ_ERR"
+  | "REM_ACCESS_ERR"
+  | "REM_OP_ERR"
+  | "RETRY_EXC_ERR"
+  | "RNR_RETRY_EXC_ERR"
+  | "FATAL_ERR"
+  | "GENERAL_ERR"
+  | "VERIFY_ERR";
 
 /** A decoded CQE. */
 export interface Cqe {

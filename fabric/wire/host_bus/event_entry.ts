@@ -23,6 +23,9 @@ const EVENT_CODES: Readonly<Record<EventType, number>> = {
   REGION_LOST: 12,
   REGION_FENCED: 13,
   REGION_COUNTS: 14,
+  PORT_ERR: 15,
+  PORT_ACTIVE: 16,
+  DEVICE_FATAL: 17,
 };
 const EVENT_TYPES = new Map(
   Object.entries(EVENT_CODES).map(([type, code]) => [code, type as EventType]),
@@ -81,6 +84,11 @@ function fieldsOf(event: RnicEvent): Partial<Cqe> {
       return { sourceQpn: event.srqn };
     case "CQ_ERR":
       return { sourceQpn: event.cqn };
+    case "PORT_ERR":
+    case "PORT_ACTIVE":
+      return { sourceQpn: event.portNum };
+    case "DEVICE_FATAL":
+      return {};
     default:
       return { qpn: event.qpn };
   }
@@ -115,6 +123,11 @@ export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
       return { type, srqn: entry.sourceQpn };
     case "CQ_ERR":
       return { type, cqn: entry.sourceQpn };
+    case "PORT_ERR":
+    case "PORT_ACTIVE":
+      return { type, portNum: entry.sourceQpn };
+    case "DEVICE_FATAL":
+      return { type };
     default:
       return { type, qpn: entry.qpn };
   }

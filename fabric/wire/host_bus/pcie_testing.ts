@@ -138,6 +138,9 @@ export const REPLIES: readonly RnicReply[] = [
 /** One of every event. */
 export const EVENTS: readonly RnicEvent[] = [
   { type: "QP_FATAL", qpn: 17 },
+  { type: "PORT_ERR", portNum: 1 },
+  { type: "PORT_ACTIVE", portNum: 1 },
+  { type: "DEVICE_FATAL" },
   { type: "QP_REQ_ERR", qpn: 17 },
   { type: "QP_ACCESS_ERR", qpn: 17 },
   { type: "COMM_EST", qpn: 17 },

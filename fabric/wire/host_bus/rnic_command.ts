@@ -86,15 +86,17 @@ const qpWeight: Check<number> = (value): value is number =>
  * H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8); a `group`, which is UD,
  * those for all peers (figure 9), by the multicast group that it is attached to.
  */
-const hintPart = oneOf("on", "off", "carrier", "group");
-export type HintPart = Checked<typeof hintPart>;
+export type HintPart = "on" | "off" | "carrier" | "group";
+const hintPart = oneOf<HintPart>("on", "off", "carrier", "group");
 
-const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
+// Types that programs see are written out: an editor and the API reference show them by these names.
+
 /** ibv_qp_state without IBV_QPS_. */
-export type QpState = Checked<typeof qpState>;
-const qpType = oneOf("rc", "uc", "ud");
+export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
+const qpState = oneOf<QpState>("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
 /** ibv_qp_type without IBV_QPT_. */
-export type QpType = Checked<typeof qpType>;
+export type QpType = "rc" | "uc" | "ud";
+const qpType = oneOf<QpType>("rc", "uc", "ud");
 
 /** The queue information in host memory: three access classes (Q-04), K queues each. */
 const spaces = shaped({ queues: count, space1: count, space2: count, space3: count });
@@ -122,41 +124,79 @@ export type PersistencePlan = Checked<typeof persistence>;
 const ring = shaped({ address: count, units: count });
 export type RingPlace = Checked<typeof ring>;
 
-/** A subset of ibv_qp_attr; the life-cycle table has the required attributes of each transition. */
-const attributes = shaped({
-  state: { optional: qpState },
-  /** The state that the caller expects: in another state the change is refused. */
-  curState: { optional: qpState },
+/**
+ * ibv_qp_attr; the fields that are given are the attribute mask. Which ones a transition needs is what
+ * ibv_modify_qp(3) says, without pkey_index and port_num: there is one of each.
+ */
+export interface QpAttributes {
+  readonly state?: QpState;
+  /** cur_qp_state: the state that the caller expects; in another state the change is refused. */
+  readonly curState?: QpState;
   /** At SQD: raise SQ_DRAINED when all started requests have completed. */
-  enSqdAsyncNotify: { optional: flag },
-  accessFlags: { optional: u32 },
-  pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
+  readonly enSqdAsyncNotify?: boolean;
+  /** qp_access_flags: what the peer may do, IBV_ACCESS_… by `|`. */
+  readonly accessFlags?: number;
+  /** Payload bytes of a packet. */
+  readonly pathMtu?: 256 | 512 | 1024 | 2048 | 4096;
   /** Address vector: the peer's IPv4 address (the GID is its IPv4-mapped form). */
-  destAddress: { optional: u32 },
+  readonly destAddress?: number;
   /** Address vector: DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
-  trafficClass: { optional: u8 },
+  readonly trafficClass?: number;
   /** Address vector: time to live of the packets. 64 by default. */
-  hopLimit: { optional: u8 },
+  readonly hopLimit?: number;
   /**
    * Address vector: 20 bits that determine the UDP source port; 0, the default: derived from the
    * two QPNs.
    */
-  flowLabel: { optional: below(0x10_0000) },
+  readonly flowLabel?: number;
   /** mlx5dv_modify_qp_udp_sport: UDP source port instead of the computed one; 0, the default: none. */
-  udpSourcePort: { optional: below(0x1_0000) },
-  destQpn: { optional: u24 },
-  rqPsn: { optional: u24 },
-  sqPsn: { optional: u24 },
-  maxDestRdAtomic: { optional: u8 },
-  maxRdAtomic: { optional: u8 },
-  minRnrTimer: { optional: below(32) },
-  timeout: { optional: below(32) },
-  retryCnt: { optional: below(8) },
-  rnrRetry: { optional: below(8) },
-  qKey: { optional: u32 },
-});
-/** ibv_qp_attr; the fields that are given are the attribute mask. */
-export type QpAttributes = Checked<typeof attributes>;
+  readonly udpSourcePort?: number;
+  /** dest_qp_num. */
+  readonly destQpn?: number;
+  /** The first PSN that is received, 24 bits. */
+  readonly rqPsn?: number;
+  /** The first PSN that is sent, 24 bits. */
+  readonly sqPsn?: number;
+  /** READs and atomics of the peer that are answered at a time. */
+  readonly maxDestRdAtomic?: number;
+  /** READs and atomics that are outstanding at a time. */
+  readonly maxRdAtomic?: number;
+  /** The code of the time that an RNR NAK asks the peer to wait: 0 to 31. */
+  readonly minRnrTimer?: number;
+  /** The ACK time-out is 4.096 µs · 2^timeout; 0: none. */
+  readonly timeout?: number;
+  /** Repetitions without an answer, 0 to 7. */
+  readonly retryCnt?: number;
+  /** Repetitions after an RNR NAK, 0 to 7; 7: without end. */
+  readonly rnrRetry?: number;
+  /** Of UD: the Q_Key that datagrams must have. */
+  readonly qKey?: number;
+}
+
+const attributes: Check<QpAttributes> = shaped(
+  {
+    state: { optional: qpState },
+    curState: { optional: qpState },
+    enSqdAsyncNotify: { optional: flag },
+    accessFlags: { optional: u32 },
+    pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
+    destAddress: { optional: u32 },
+    trafficClass: { optional: u8 },
+    hopLimit: { optional: u8 },
+    flowLabel: { optional: below(0x10_0000) },
+    udpSourcePort: { optional: below(0x1_0000) },
+    destQpn: { optional: u24 },
+    rqPsn: { optional: u24 },
+    sqPsn: { optional: u24 },
+    maxDestRdAtomic: { optional: u8 },
+    maxRdAtomic: { optional: u8 },
+    minRnrTimer: { optional: below(32) },
+    timeout: { optional: below(32) },
+    retryCnt: { optional: below(8) },
+    rnrRetry: { optional: below(8) },
+    qKey: { optional: u32 },
+  } satisfies Record<keyof QpAttributes, unknown>,
+);
 
 const memory = {
   va: count,
@@ -187,9 +227,9 @@ export type RegionChange = Checked<typeof change>;
 /**
  * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
  */
-const windowType = oneOf(1, 2);
+const windowType = oneOf<1 | 2>(1, 2);
 /** ibv_mw_type. */
-export type WindowType = Checked<typeof windowType>;
+export type WindowType = 1 | 2;
 
 const COMMANDS = {
   "init": { spaces, persistence },
@@ -397,6 +437,7 @@ export type RnicReply =
 export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
 
 const QP_EVENT = { qpn: u24 } as const;
+const PORT_EVENT = { portNum: count } as const;
 /** The supported events of ibv_async_event. */
 const EVENTS = {
   QP_FATAL: QP_EVENT,
@@ -408,6 +449,11 @@ const EVENTS = {
   SRQ_ERR: { srqn: count },
   SRQ_LIMIT_REACHED: { srqn: count },
   CQ_ERR: { cqn: count },
+  /** The port's cable, or the device at its other end, has gone, and is there again. */
+  PORT_ERR: PORT_EVENT,
+  PORT_ACTIVE: PORT_EVENT,
+  /** The card has failed under its host: the driver's own. */
+  DEVICE_FATAL: {},
   /**
    * Pages of an on-demand region are needed, from `first` on; then, if they can be had, `ahead` more,
    * which belong to the same message. `write`: they are to be written.
@@ -424,7 +470,7 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
-/** ibv_async_event: its type, and the number of its object. */
+/** ibv_async_event: its type, and the number of its object; of the port, of the port. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];

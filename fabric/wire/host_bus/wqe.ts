@@ -47,8 +47,26 @@ export const WQE_OPCODES = {
   "flush": 0x43,
   "atomic-write": 0x44,
   "write-verify": 0x45,
-} as const;
-export type WqeOpcode = keyof typeof WQE_OPCODES;
+} as const satisfies Record<WqeOpcode, number>;
+/** ibv_wr_opcode as text, and the card's own: what a send request asks for. */
+export type WqeOpcode =
+  | "nop"
+  | "send-invalidate"
+  | "write"
+  | "write-immediate"
+  | "send"
+  | "send-immediate"
+  | "read"
+  | "compare-swap"
+  | "fetch-add"
+  | "bind-mw"
+  | "local-invalidate"
+  | "write-persistence"
+  | "write-persist-address"
+  | "persistence-ack"
+  | "flush"
+  | "atomic-write"
+  | "write-verify";
 
 const OPCODE_NAMES = new Map<number, WqeOpcode>(
   Object.entries(WQE_OPCODES).map(([name, code]) => [code, name as WqeOpcode]),

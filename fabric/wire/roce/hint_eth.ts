@@ -45,7 +45,8 @@ export const HINT_VERSION = 1;
  * is that time in ns.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
-export type HintType = typeof HINT_TYPES[number];
+/** What a message of hints is: an announcement, or an answer to one. */
+export type HintType = "announce" | "prepared" | "refused" | "wanted";
 /** H-04: pages, RNIC cache, an atomic's operand; H-21: receive buffers for untagged messages. */
 export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as const;
 /**
@@ -53,7 +54,8 @@ export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as c
  * the flag of a READ or WRITE of no bytes.
  */
 export const HINT_ENCODINGS = ["opcode", "header", "payload", "flagged"] as const;
-export type HintEncoding = typeof HINT_ENCODINGS[number];
+/** H-07: where in a packet a hint is. */
+export type HintEncoding = "opcode" | "header" | "payload" | "flagged";
 /**
  * H-22, H-24: refusal (not wanted), inability (quota), error (what was asked for has not come). Where the key
  * check has not passed the answer is "no-access", whatever the reason: it tells nothing of what is there.
@@ -66,6 +68,7 @@ export const HINT_REASONS = [
   "unknown-qp",
   "error",
 ] as const;
+/** Why an entry is not prepared for. */
 export type HintReason = typeof HINT_REASONS[number];
 
 /**
@@ -113,7 +116,8 @@ export const HINT_ENTRY_BYTES = sizeOf(HINT_ENTRY_FIELDS);
 
 /** H-01. */
 export const HINT_OPERATIONS = ["read", "write", "send", "fetch-add", "compare-swap"] as const;
-export type HintOperation = typeof HINT_OPERATIONS[number];
+/** H-01: the operation that an entry announces. */
+export type HintOperation = "read" | "write" | "send" | "fetch-add" | "compare-swap";
 
 /** An atomic's operands, as in the coming AtomicETH: the responder goes by those alone (H-24). */
 export const HINT_OPERANDS_FIELDS = [
@@ -121,6 +125,7 @@ export const HINT_OPERANDS_FIELDS = [
   ["compare", 64],
 ] as const;
 export const HINT_OPERANDS_BYTES = sizeOf(HINT_OPERANDS_FIELDS);
+/** `swapAdd` and `compare` of the coming atomic. */
 export type HintOperands = HeaderOf<typeof HINT_OPERANDS_FIELDS>;
 /** Operations that have them. */
 export const HINT_ATOMICS: ReadonlySet<HintOperation> = new Set(["fetch-add", "compare-swap"]);
@@ -137,6 +142,7 @@ export const HINT_PART_FIELDS = [
   ["length", 32],
 ] as const;
 export const HINT_PART_BYTES = sizeOf(HINT_PART_FIELDS);
+/** The part of an object that the operation works on: `offset` and `length`. */
 export type HintPart = HeaderOf<typeof HINT_PART_FIELDS>;
 
 /**

@@ -33,7 +33,8 @@ export const VERIFY_VERSION = 1;
 export const VERIFY_ALGORITHM = { none: 0, crc32: 1 } as const;
 /** V-04: status after the DMA write, CRC before it, CRC before and comparison after, CRC twice. */
 export const VERIFY_LEVELS = ["none", "check", "verify", "verify-crc"] as const;
-export type VerifyLevel = typeof VERIFY_LEVELS[number];
+/** V-04: what the receiver of a verified write checks before it answers. */
+export type VerifyLevel = "none" | "check" | "verify" | "verify-crc";
 
 /** Whether a write of this level is read back after it was written (V-03). */
 export function readsBack(level: VerifyLevel): boolean {

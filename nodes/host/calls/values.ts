@@ -164,6 +164,12 @@ export function made(name: string, call: string, has: readonly [string, string?,
   );
 }
 
+/** What a call has made where it is `has`, else values of the other kind. */
+export function madeOr(object: Kind, has: string, other: Kind): Kind {
+  return (value) =>
+    typeof value === "object" && value !== null && has in value ? object(value) : other(value);
+}
+
 const isText = (value: unknown): value is string => typeof value === "string";
 export const text = kind("a text", isText);
 export const name = kind(

@@ -1,6 +1,7 @@
 /** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import { QP_WEIGHT_MAX, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import {
   MAX_OBJECTS,
   type ObjectPart,
@@ -18,7 +19,7 @@ import {
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
 import type { CmRetry } from "../cm/cm_state.ts";
-import type { ConnectionQp, Transport } from "../cm/connection.ts";
+import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
 import type { AcceptOptions } from "../cm/listen.ts";
 import type {
   RdmaConnParam,
@@ -65,6 +66,7 @@ import {
   length,
   listOf,
   made,
+  madeOr,
   name,
   offset,
   oneOf,
@@ -416,17 +418,28 @@ const connectionQp = shape<ConnectionQp>("options of a connection's queue pair",
   pd,
   type: optional(oneOf(["rc", "uc"])),
 });
+/** The program's own, or what one is to be made with. */
+const ownOrMade = madeOr(qp, "qpn", connectionQp);
+const rdAtomicDepth = optional(whole("READs and atomics at a time", 0, RD_ATOMIC_MAX));
+const depths = { responderResources: rdAtomicDepth, initiatorDepth: rdAtomicDepth };
 export const connectOptions = shape<ConnectOptions>("options of a connection", {
+  ...depths,
   to: name,
   service: name,
-  qp: connectionQp,
+  qp: ownOrMade,
   privateData: optional(bytes),
   transport,
   retry,
   pathMtu: optional(pathMtu),
+  path: optional(shape<ConnectionPath>("a path", {
+    trafficClass: optional(u8),
+    hopLimit: optional(u8),
+  })),
+  prepare: optional(callback),
 });
 export const acceptOptions = shape<AcceptOptions>("options of a connection", {
-  qp: connectionQp,
+  ...depths,
+  qp: ownOrMade,
   privateData: optional(bytes),
   transport,
   prepare: optional(callback),

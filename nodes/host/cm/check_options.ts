@@ -1,5 +1,6 @@
 /** What a connection's options may be: each check returns what was found and what was expected. */
 import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wire/roce/cm.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type { CmRetry } from "./cm_state.ts";
 
 /** Time-outs have codes of five bits. */
@@ -49,6 +50,19 @@ export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
   return undefined;
 }
 
+/** Refuses numbers of READs and atomics that no queue pair has. */
+export function refuseDepths(
+  { responderResources, initiatorDepth }: {
+    readonly responderResources?: number;
+    readonly initiatorDepth?: number;
+  },
+): string | undefined {
+  const range = { least: 0, most: RD_ATOMIC_MAX };
+  return [{ responderResources }, { initiatorDepth }].flatMap((given) => Object.entries(given))
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => refuseInteger(name, value, range)).find((wrong) => wrong !== undefined);
+}
+
 /** Refuses attributes of a queue pair that do not fit their fields. */
 export function refuseTransport(
   transport: { readonly [Name in keyof typeof TRANSPORT_MOST]?: number } = {},
@@ -57,6 +71,19 @@ export function refuseTransport(
     const value = transport[name as keyof typeof TRANSPORT_MOST];
     if (value === undefined) continue;
     const wrong = refuseInteger(`transport.${name}`, value, { least: 0, most });
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+/** Refuses what the header fields of an address vector have no room for. */
+export function refusePath(
+  path: { readonly trafficClass?: number; readonly hopLimit?: number } = {},
+): string | undefined {
+  for (const name of ["trafficClass", "hopLimit"] as const) {
+    const value = path[name];
+    if (value === undefined) continue;
+    const wrong = refuseInteger(`path.${name}`, value, { least: 0, most: 0xff });
     if (wrong !== undefined) return wrong;
   }
   return undefined;

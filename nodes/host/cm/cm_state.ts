@@ -62,6 +62,7 @@ export interface CmEndpoint {
   deadline: Time;
 }
 
+/** How long and how often a message of the connection manager waits for its answer. */
 export interface CmRetry {
   /** Timeout of a response, in ps. */
   readonly timeoutPs: Time;

@@ -14,13 +14,17 @@ import {
   bringUp,
   type Connection,
   connectionOf,
+  type ConnectionPath,
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
+  depthsOf,
+  isOwnQp,
   NO_DATA,
-  prepareQp,
+  qpFor,
   randomPsn,
   randomWord,
+  type RdAtomicDepths,
   type Refusal,
   refusal,
   refused,
@@ -35,7 +39,14 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
-import { refusePrivateData, refuseRetry, refuseTransport, withDefaults } from "./check_options.ts";
+import {
+  refuseDepths,
+  refusePath,
+  refusePrivateData,
+  refuseRetry,
+  refuseTransport,
+  withDefaults,
+} from "./check_options.ts";
 import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -44,23 +55,27 @@ import { destroyQp } from "../verbs/queue_pair.ts";
 import type { Qp } from "../verbs/objects.ts";
 
 /** Options of `connect`. */
-export interface ConnectOptions {
+export interface ConnectOptions extends RdAtomicDepths {
   readonly to: string;
   /** One to eight ASCII characters. */
   readonly service: string;
-  readonly qp: ConnectionQp;
+  /** Options of a queue pair that is made, or the program's own, in RESET or INIT: a refusal leaves that to it. */
+  readonly qp: ConnectionQp | Qp;
   /** At most 88 B. */
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
   readonly retry?: Partial<CmRetry>;
   /** Payload bytes of a packet; the port's MTU by default. */
   readonly pathMtu?: PathMtu;
+  readonly path?: ConnectionPath;
+  /** Called with the queue pair in INIT, before the peer can send: posts receives. */
+  readonly prepare?: (qp: Qp) => Steps<void>;
 }
 
 /** Valid payload sizes of a path's packets (`ibv_mtu`). */
 export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
 /** One of {@link PATH_MTUS}. */
-export type PathMtu = typeof PATH_MTUS[number];
+export type PathMtu = 256 | 512 | 1024 | 2048 | 4096;
 
 function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
@@ -81,11 +96,13 @@ export interface ReqFields {
   readonly privateData: Uint8Array<ArrayBuffer>;
   readonly responderResources?: number;
   readonly initiatorDepth?: number;
+  readonly path?: ConnectionPath;
 }
 
 export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
   const { endpoint, transport, responderResources = RD_ATOMIC_MAX } = fields;
-  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService } = fields;
+  const { initiatorDepth = RD_ATOMIC_MAX, serviceId, localQpn, srq, transportService, path = {} } =
+    fields;
   return {
     type: "REQ",
     ...REQ_DEFAULTS,
@@ -109,12 +126,49 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
     primaryLocalGid: gidOfAddress(state.address),
     primaryRemoteGid: gidOfAddress(endpoint.peerAddress),
     primaryLocalAckTimeout: transport.timeout,
+    primaryTrafficClass: path.trafficClass ?? REQ_DEFAULTS.primaryTrafficClass,
+    primaryHopLimit: path.hopLimit ?? REQ_DEFAULTS.primaryHopLimit,
   };
 }
 
 /**
  * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}: a host that
  * has failed or does not listen yields a refusal.
+ *
+ * @example A connection by the name of a service
+ * ```ts
+ * import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, must } from "rackmesh";
+ * import type { ProgramContext, Steps } from "rackmesh";
+ *
+ * export default function* greet({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { allocPd, createCq, regMr, listen, waitEvent, accept, connect, refused } = device.verbs;
+ *   const { postSend, postRecv, waitCompletion, sge } = device.verbs;
+ *   const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 8 }));
+ *   const access = IBV_ACCESS_LOCAL_WRITE;
+ *   const mr = must(yield* regMr(pd, cpu.allocate(128), { access }));
+ *   const queues = { pd, maxSendWr: 4, maxRecvWr: 4, maxInlineData: 64 };
+ *   // Of this host itself: its card loops the frames back.
+ *   const listener = must(listen(device, "greet"));
+ *   cpu.spawn("server", function* ({ device }) {
+ *     const cq = must(yield* createCq(device, { entries: 8 }));
+ *     const event = yield* waitEvent(listener);
+ *     if (event?.kind !== "request") return;
+ *     const qp = { ...queues, sendCq: cq, recvCq: cq };
+ *     const accepted = yield* accept(listener, event.request, { qp });
+ *     if (refused(accepted)) throw new Error(accepted.reason);
+ *     must(yield* postRecv(accepted.qp, { sges: [sge(mr, 64, 64)] }));
+ *     const [received] = yield* waitCompletion(cq);
+ *     cpu.report("result", { bytes: received!.byteLen });
+ *   });
+ *   const qp = { ...queues, sendCq: cq, recvCq: cq };
+ *   const connection = yield* connect(device, { to: cpu.host, service: "greet", qp });
+ *   if (refused(connection)) return cpu.report("result", connection);
+ *   const sendFlags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+ *   must(yield* postSend(connection.qp, { opcode: "send", sges: [sge(mr, 0, 5)], sendFlags }));
+ *   const [sent] = yield* waitCompletion(cq);
+ *   cpu.log(sent!.status);
+ * }
+ * ```
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const peerAddress = device.cpu.addresses[options.to];
@@ -126,7 +180,8 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     return refusal("local", `The service is ${options.service}: expected 1 to 8 ASCII characters`);
   }
   const refusedOption = refusePrivateData("REQ", options.privateData, DEPTHS_BYTES) ??
-    refuseRetry(options.retry) ?? refuseTransport(options.transport);
+    refuseRetry(options.retry) ?? refuseTransport(options.transport) ??
+    refusePath(options.path) ?? refuseDepths(options);
   if (refusedOption !== undefined) return refusal("local", refusedOption);
   const { mtu } = device.state;
   const { pathMtu = mtu } = options;
@@ -134,8 +189,9 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     const expected = `${PATH_MTUS.join(", ")}, at most the port's ${mtu}`;
     return refusal("mtu", `The path MTU is ${pathMtu}: expected one of ${expected}`);
   }
-  const qp = yield* prepareQp(options.qp);
+  const qp = yield* qpFor(device, options.qp);
   if (failed(qp)) return refusal("local", qp.reason);
+  if (options.prepare !== undefined) yield* options.prepare(qp);
   const agent = device.cm.agent;
   const endpoint = addEndpoint(agent, {
     peerAddress,
@@ -151,11 +207,14 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     serviceId,
     localQpn: qp.qpn,
     srq: qp.srq !== undefined,
-    transportService: transportServiceOf(options.qp),
+    transportService: transportServiceOf(qp),
     rqPsn,
     pathMtu: pathMtuOf(qp, options),
     transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
+    ...(options.path !== undefined && { path: options.path }),
+    ...depthsOf(options),
+    ...depthsOf(options),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
   wakeCm(device);
@@ -164,7 +223,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   const outcome = endpoint.rep === undefined
     ? refusalOf(endpoint)
     : yield* finishConnect(device, { options, qp, endpoint, rep: endpoint.rep, rqPsn });
-  if (refused(outcome)) yield* destroyQp(qp);
+  if (refused(outcome) && !isOwnQp(options.qp)) yield* destroyQp(qp);
   return outcome;
 }
 
@@ -180,7 +239,19 @@ function* finishConnect(
 ): Steps<Connection | Refusal> {
   const { options, qp, endpoint, rep, rqPsn } = attempt;
   const peer = { destAddress: endpoint.peerAddress, destQpn: rep.localQpn, sqPsn: rep.startingPsn };
-  const attributes = { ...peer, rqPsn, pathMtu: pathMtuOf(qp, options) };
+  const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = options;
+  // The REP has the last word (Linux: `cm_rep_handler`).
+  const depths = {
+    maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
+    maxDestRdAtomic: Math.min(responderResources, rep.initiatorDepth),
+  };
+  const attributes = {
+    ...peer,
+    ...options.path,
+    ...depths,
+    rqPsn,
+    pathMtu: pathMtuOf(qp, options),
+  };
   const wrong = yield* bringUp(qp, attributes, options.transport);
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     yield* sendRej(device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
@@ -195,7 +266,7 @@ function* finishConnect(
     name: `${options.to}:${qpn}`,
     sharesReceives: rep.srq,
   });
-  return connectionOf(device, qp, { endpoint, qpn, privateData });
+  return connectionOf(device, qp, { endpoint, qpn, privateData, keepsQp: isOwnQp(options.qp) });
 }
 
 const REFUSED_AS: Readonly<Record<number, Refusal["refused"]>> = {

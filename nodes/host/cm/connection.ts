@@ -16,7 +16,7 @@ import {
   establish,
 } from "./cm_state.ts";
 import { withDefaults } from "./check_options.ts";
-import { ackEventsOf, failed } from "../verbs/device.ts";
+import { ackEventsOf, failed, refuseQp, verbError } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -39,6 +39,14 @@ export interface Transport {
   readonly minRnrTimer: number;
 }
 
+/** Of the address vector (ibv_ah_attr's GRH): the REQ has it, so both ends' packets do. */
+export interface ConnectionPath {
+  /** DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
+  readonly trafficClass?: number;
+  /** Time to live; 64 by default. */
+  readonly hopLimit?: number;
+}
+
 /**
  * About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited, but that
  * a card rests after a minute of virtual time (`rnic/requester/rnr_wait.ts`).
@@ -55,6 +63,8 @@ export interface Connection {
   /** `a:17-b:18`, as traces name it. */
   readonly label: string;
   readonly endpoint: CmEndpoint;
+  /** The program has made the queue pair: {@link disconnect} takes it to ERR, and it stays. */
+  readonly keepsQp?: true;
 }
 
 /** Why there is no connection. */
@@ -87,6 +97,27 @@ export type ConnectionQp = Omit<QpOptions, "type" | "qpn"> & {
   /** Must be equal at both ends; `rc` by default. */
   readonly type?: "rc" | "uc";
 };
+
+/** READs and atomics that may be outstanding: as librdmacm's `rdma_conn_param`, at most 16, which is the default. */
+export interface RdAtomicDepths {
+  /** Of the other end's, as many as this end answers at a time. */
+  readonly responderResources?: number;
+  /** Of this end's own. */
+  readonly initiatorDepth?: number;
+}
+
+/** What a REQ or a REP says of them. */
+export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths): RdAtomicDepths {
+  return {
+    ...(responderResources !== undefined && { responderResources }),
+    ...(initiatorDepth !== undefined && { initiatorDepth }),
+  };
+}
+
+/** Whether it is a queue pair that the program has made, and no options for one. */
+export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
+  return "qpn" in given && "sq" in given;
+}
 
 /**
  * In a service ID, Wireshark takes this bit as Sockets Direct, and then shows the connection's data
@@ -166,8 +197,32 @@ export const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remote
   ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 
 /** The encoding of the queue pair's type in a REQ. */
-export function transportServiceOf({ type = "rc" }: ConnectionQp): number {
-  return TRANSPORT_SERVICE[type];
+export function transportServiceOf({ type = "rc" }: Pick<ConnectionQp | Qp, "type">): number {
+  return TRANSPORT_SERVICE[type === "uc" ? "uc" : "rc"];
+}
+
+/**
+ * A program's queue pair for a connection, in INIT: one in RESET is taken there, with all remote rights. EINVAL
+ * for a datagram's, in another state, and where it has a connection.
+ */
+function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
+  const gone = refuseQp(qp);
+  if (gone !== undefined) return gone;
+  const { qpn, type, life: { state } } = qp;
+  if (type === "ud") return verbError("EINVAL", `QP ${qpn} is of type ud: expected rc or uc`);
+  if ([...cm.agent.endpoints.values()].some((endpoint) => endpoint.qpn === qpn)) {
+    return verbError("EINVAL", `QP ${qpn} has a connection: expected one without`);
+  }
+  if (state === "init") return qp;
+  if (state !== "reset") {
+    return verbError("EINVAL", `QP ${qpn} is in state ${state}: expected reset or init`);
+  }
+  return (yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS })) ?? qp;
+}
+
+/** A queue pair in INIT, made from options or the program's own: receives can be posted. */
+export function* qpFor(device: CmDevice, given: ConnectionQp | Qp): Steps<Qp | VerbError> {
+  return isOwnQp(given) ? yield* takeQp(device, given) : yield* prepareQp(given);
 }
 
 /** A queue pair in INIT: receives can be posted. */
@@ -186,6 +241,11 @@ export interface PeerAttributes {
   readonly rqPsn: number;
   readonly sqPsn: number;
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly trafficClass?: number;
+  readonly hopLimit?: number;
+  /** READs and atomics of this end, and of the other: 16 unless given. */
+  readonly maxRdAtomic?: number;
+  readonly maxDestRdAtomic?: number;
 }
 
 /** INIT → RTR → RTS. */
@@ -195,19 +255,19 @@ export function* bringUp(
   transport: Partial<Transport> | undefined,
 ): Steps<VerbError | undefined> {
   const { timeout, retryCnt, rnrRetry, minRnrTimer } = withDefaults(TRANSPORT, transport);
-  const { sqPsn, ...rest } = peer;
+  const { sqPsn, maxRdAtomic = RD_ATOMIC_MAX, maxDestRdAtomic = RD_ATOMIC_MAX, ...rest } = peer;
   // UC has no acknowledgements, so it has no timers and no responder resources.
   const isReliable = qp.type === "rc";
   const rtr: QpAttributes = {
     state: "rtr",
     ...rest,
-    ...(isReliable && { maxDestRdAtomic: RD_ATOMIC_MAX, minRnrTimer }),
+    ...(isReliable && { maxDestRdAtomic, minRnrTimer }),
   };
   const wrong = yield* modifyQp(qp, rtr);
   if (wrong !== undefined) return wrong;
   const rts = {
     sqPsn,
-    ...(isReliable && { timeout, retryCnt, rnrRetry, maxRdAtomic: RD_ATOMIC_MAX }),
+    ...(isReliable && { timeout, retryCnt, rnrRetry, maxRdAtomic }),
   };
   return yield* modifyQp(qp, { state: "rts", ...rts });
 }
@@ -223,8 +283,9 @@ export function randomWord(device: Device): number {
 export function connectionOf(
   device: CmDevice,
   qp: Qp,
-  { endpoint, ...peer }: {
+  { endpoint, keepsQp, ...peer }: {
     readonly endpoint: CmEndpoint;
+    readonly keepsQp: boolean;
     readonly qpn: number;
     readonly privateData: Uint8Array;
   },
@@ -240,6 +301,7 @@ export function connectionOf(
     privateData: peer.privateData.subarray(DEPTHS_BYTES),
     label: ends.join("-"),
     endpoint,
+    ...(keepsQp && { keepsQp }),
   };
 }
 
@@ -313,7 +375,7 @@ export function disconnecting(
  * the tries are used up; where the peer's RTU has not come, after it, or after its time-out.
  */
 export function* disconnect(
-  { device, endpoint, qp }: Pick<Connection, "device" | "endpoint" | "qp">,
+  { device, endpoint, qp, keepsQp }: Pick<Connection, "device" | "endpoint" | "qp" | "keepsQp">,
 ): Steps<void> {
   const output: CmOutput = { send: [], signals: new Set() };
   disconnectEndpoint(device.cm.agent, endpoint, { now: device.cpu.now, output });
@@ -321,6 +383,10 @@ export function* disconnect(
   yield* emit(device, output);
   yield* whileIn(device, endpoint, "rep-sent");
   yield* whileIn(device, endpoint, "dreq-sent");
+  if (keepsQp) {
+    if (refuseQp(qp) === undefined) yield* modifyQp(qp, { state: "err" });
+    return;
+  }
   ackEventsOf(qp.device.context, qp.sq);
   yield* destroyQp(qp);
 }

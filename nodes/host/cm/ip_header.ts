@@ -6,8 +6,9 @@
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../../fabric/base/fields.ts";
 
 /** Port spaces are IP's protocols: TCP is for RC and UC, UDP for UD. */
-export const PORT_SPACES = { tcp: 0x06, udp: 0x11 } as const;
-export type PortSpace = keyof typeof PORT_SPACES;
+export const PORT_SPACES = { tcp: 0x06, udp: 0x11 } as const satisfies Record<PortSpace, number>;
+/** RDMA_PS_TCP or RDMA_PS_UDP. */
+export type PortSpace = "tcp" | "udp";
 
 /** Service IDs of IP addressing: `0x0000_0000_01`, the protocol, the port. */
 const IP_SERVICE = 0x0100_0000n;

@@ -4,9 +4,11 @@
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   type CmRep,
+  type CmReq,
   mtuOfCode,
   REJECT_REASON,
   REP_DEFAULTS,
+  REQ_DEFAULTS,
   TRANSPORT_SERVICE,
 } from "../../../fabric/wire/roce/cm.ts";
 import { endListening } from "./cm_agent.ts";
@@ -23,15 +25,19 @@ import {
   bringUp,
   type Connection,
   connectionOf,
+  type ConnectionPath,
   type ConnectionQp,
   DEPTHS_BYTES,
   depthsIn,
   emit,
   hostAt,
+  isOwnQp,
   NO_DATA,
   type PeerDepths,
   prepareQp,
+  qpFor,
   randomPsn,
+  type RdAtomicDepths,
   type Refusal,
   refusal,
   RETRY,
@@ -43,7 +49,13 @@ import {
   wakeCm,
   withDepths,
 } from "./connection.ts";
-import { refusePrivateData, refuseRetry, refuseTransport, withDefaults } from "./check_options.ts";
+import {
+  refuseDepths,
+  refusePrivateData,
+  refuseRetry,
+  refuseTransport,
+  withDefaults,
+} from "./check_options.ts";
 import { failed, verbError } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -161,8 +173,9 @@ export function listening(
 }
 
 /** Options of `accept`. */
-export interface AcceptOptions {
-  readonly qp: ConnectionQp;
+export interface AcceptOptions extends RdAtomicDepths {
+  /** Options of a queue pair that is made, or the program's own, in RESET or INIT: a refusal leaves that to it. */
+  readonly qp: ConnectionQp | Qp;
   /** At most 192 B. */
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
@@ -172,7 +185,7 @@ export interface AcceptOptions {
 
 /**
  * Accepts: creates the queue pair with a receive queue no smaller than the peer's send queue
- * (Q-01), brings it up, and sends a REP. Sends may be posted after the peer's first message or RTU.
+ * (Q-01), or takes the program's own, brings it up, and sends a REP. Sends may be posted after the peer's first message or RTU.
  */
 export function* accept(
   listener: Listener,
@@ -186,7 +199,7 @@ export function* accept(
     return refusal("local", `The request is ${endpoint.phase}: expected req-received`);
   }
   const refusedOption = refusePrivateData("REP", options.privateData, DEPTHS_BYTES) ??
-    refuseTransport(options.transport);
+    refuseTransport(options.transport) ?? refuseDepths(options);
   if (refusedOption !== undefined) return refusal("local", refusedOption);
   const pathMtu = mtuOfCode(req.pathMtu);
   if (pathMtu === undefined || pathMtu > device.state.mtu) {
@@ -202,11 +215,10 @@ export function* accept(
     const reason = `The peer's queue pair is ${name?.[0]}, ours ${type}: expected equal types`;
     return refusal("local", reason);
   }
-  const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
-  const roomy = yield* prepareQp({ ...options.qp, maxRecvWr });
-  // Q-01: where there is no room for so many receives the connection is made all the same, and the peer warns.
-  const isTooMany = failed(roomy) && maxRecvWr > options.qp.maxRecvWr;
-  const qp = isTooMany ? yield* prepareQp(options.qp) : roomy;
+  const keepsQp = isOwnQp(options.qp);
+  const qp = isOwnQp(options.qp)
+    ? yield* qpFor(device, options.qp)
+    : yield* roomyQp(options.qp, peerDepths.send);
   if (failed(qp)) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noQueuePair });
     return refusal("local", qp.reason);
@@ -215,14 +227,27 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
-  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu }, options.transport);
+  // As Linux has it (cm_format_paths_from_req): this end's path is that of the REQ.
+  const path = pathIn(req);
+  // No more than the request offers, and asks for.
+  const responderResources = Math.min(
+    options.responderResources ?? RD_ATOMIC_MAX,
+    req.initiatorDepth,
+  );
+  const initiatorDepth = Math.min(options.initiatorDepth ?? RD_ATOMIC_MAX, req.responderResources);
+  const depths = { maxRdAtomic: initiatorDepth, maxDestRdAtomic: responderResources };
+  const wrong = yield* bringUp(
+    qp,
+    { ...peer, ...path, ...depths, rqPsn, pathMtu },
+    options.transport,
+  );
   if (wrong !== undefined) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
-    yield* destroyQp(qp);
+    if (!keepsQp) yield* destroyQp(qp);
     return refusal("local", wrong.reason);
   }
   if (endpoint.phase !== "req-received") {
-    yield* destroyQp(qp);
+    if (!keepsQp) yield* destroyQp(qp);
     return refusal("timeout", "The peer's request has timed out meanwhile");
   }
   const message = repOf(device, {
@@ -231,12 +256,34 @@ export function* accept(
     srq: qp.srq !== undefined,
     rqPsn,
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
+    responderResources,
+    initiatorDepth,
   });
   expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
   const { localQpn: qpn, privateData } = req;
-  return connectionOf(device, qp, { endpoint, qpn, privateData });
+  return connectionOf(device, qp, { endpoint, qpn, privateData, keepsQp });
+}
+
+/**
+ * A queue pair with room for as many receives as the peer may send (Q-01); where there is none for so many, the
+ * connection is made all the same, and the peer warns.
+ */
+function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
+  const maxRecvWr = Math.max(options.maxRecvWr, sends);
+  const roomy = yield* prepareQp({ ...options, maxRecvWr });
+  if (!failed(roomy) || maxRecvWr === options.maxRecvWr) return roomy;
+  return yield* prepareQp(options);
+}
+
+/** What differs from the defaults of an address vector, which a modify need not name. */
+function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
+  return {
+    ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
+      { trafficClass: primaryTrafficClass }),
+    ...(primaryHopLimit !== REQ_DEFAULTS.primaryHopLimit && { hopLimit: primaryHopLimit }),
+  };
 }
 
 /** What the REPs of all callers have in common, and what differs. */

@@ -31,6 +31,7 @@ import {
 import { type PathMtu, reqOf } from "./connect.ts";
 import {
   ALL_ACCESS,
+  depthsOf,
   emit,
   NO_DATA,
   randomWord,
@@ -202,13 +203,6 @@ function agreedOf({ param }: RdmaId, endpoint: CmEndpoint): Agreed | undefined {
     rnrRetry: rep.rnrRetryCount,
     maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
     maxDestRdAtomic: Math.min(rep.initiatorDepth, RD_ATOMIC_MAX),
-  };
-}
-
-function depthsOf({ responderResources, initiatorDepth }: RdmaConnParam) {
-  return {
-    ...(responderResources !== undefined && { responderResources }),
-    ...(initiatorDepth !== undefined && { initiatorDepth }),
   };
 }
 

@@ -55,6 +55,12 @@ const taken = new WeakSet<RdmaCmEvent>();
  * `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one, until the deadline. EINVAL for a
  * channel that is gone, also where another thread destroys it meanwhile.
  */
+export function rdmaGetCmEvent(channel: RdmaEventChannel): Steps<RdmaCmEvent | VerbError>;
+/** The same, until a deadline: then "timeout". */
+export function rdmaGetCmEvent(
+  channel: RdmaEventChannel,
+  options: { readonly deadline?: Time },
+): Steps<RdmaCmEvent | "timeout" | VerbError>;
 export function* rdmaGetCmEvent(
   channel: RdmaEventChannel,
   { deadline = NEVER }: { readonly deadline?: Time } = {},
@@ -85,11 +91,15 @@ export function rdmaAckCmEvent(event: RdmaCmEvent): VerbError | undefined {
   return undefined;
 }
 
-/** Option of `waitCompletion`: also return when the channel has events. */
+/**
+ * Option of `waitCompletion`: also return when the channel has events, or was destroyed, which
+ * {@link rdmaGetCmEvent} then says (POLLNVAL of `poll` on its fd).
+ */
 export function rdmaEventsOf(
-  { signal, events }: RdmaEventChannel,
+  channel: RdmaEventChannel,
 ): { readonly signal: string; readonly ready: () => boolean } {
-  return { signal, ready: () => events.length > 0 };
+  const { signal, events } = channel;
+  return { signal, ready: () => events.length > 0 || !channel.isAlive };
 }
 
 function plain(

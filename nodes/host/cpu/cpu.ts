@@ -146,6 +146,12 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     if (pages.hasAway) this.#account.owed += pages.touch(address, length);
   }
 
+  /** In the program's stack, so that the error has its line. @throws AddressFault where no memory is mapped. */
+  #checkMapped(address: number, length: number): void {
+    const { map } = this.#machine;
+    for (let done = 0; done < length; done += map.run(address + done)) map.physical(address + done);
+  }
+
   measured(measurement: Measurement): void {
     this.#machine.measurements.add(measurement);
   }
@@ -397,6 +403,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       if (source.kind !== "memory") continue;
       this.#machine.regions?.refusePlain(source.address, source.length);
       this.#present(source.address, source.length);
+      this.#checkMapped(source.address, source.length);
     }
     return (yield* hold({ kind: "any", sources, deadline, answers: true })).kind === "done";
   }

@@ -152,6 +152,33 @@ describe("Cpu waits", () => {
     assert.deepEqual(seen, ["changed", [...pattern(2)]]);
   });
 
+  it("of memory that is not mapped, or not all, are errors in the program's own stack, which can catch them", () => {
+    const stacks: string[] = [];
+    const rig = host(function* waiting(cpu) {
+      const end = cpu.scm.address + cpu.scm.length;
+      for (const [address, length] of [[0x1234, 8], [end - 64, 128]] as const) {
+        const sources = [{ kind: "memory", address, length }] as const;
+        for (
+          const wait of [
+            () => cpu.waitMemory(address, length, NEVER),
+            () => cpu.waitAny(sources, NEVER),
+          ]
+        ) {
+          try {
+            yield* wait();
+          } catch (error) {
+            stacks.push((error as Error).stack!);
+          }
+        }
+      }
+    });
+    rig.run();
+    assert.equal(stacks.length, 4);
+    for (const stack of stacks) {
+      assert.match(stack, /Cannot access 0x[0-9a-f]+: no memory is mapped there[^]* waiting /);
+    }
+  });
+
   it("every wait ends at its deadline, and not before what is owed is paid", () => {
     const seen: unknown[] = [];
     const rig = host(function* (cpu) {

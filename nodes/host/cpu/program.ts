@@ -128,7 +128,10 @@ export interface Cpu {
   sleep(ps: Time): Steps<void>;
   /** How often the RNIC has got power in this life of the host; undefined while it has none. */
   readonly card: number | undefined;
-  /** Waits until a DMA write is visible in the range, spinning: counted as polling, not work. */
+  /**
+   * Waits until a DMA write is visible in the range, spinning: counted as polling, not work.
+   * @throws AddressFault where the range is not all mapped.
+   */
   waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /** Waits until MSI-X `vector` is raised (the core is idle meanwhile). */
   waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;

@@ -3,6 +3,7 @@ import { append } from "./append/append.ts";
 import { bulk, sink } from "./bulk.ts";
 import { manyQueues, manyQueuesServer } from "./many_queues.ts";
 import { cm } from "../cm/cm.ts";
+import { fio } from "./fio/fio.ts";
 import { get } from "./persist/get.ts";
 import { list } from "./persist/list.ts";
 import { log } from "./log/log.ts";
@@ -30,4 +31,5 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
   "many-queues-server": manyQueuesServer,
   perftest,
   "perftest-server": perftestServer,
+  fio,
 };

@@ -31,7 +31,32 @@ export interface RecoveryContext {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** A recovery: its return value becomes {@link CrashedHost.recovered}. Plain data. */
+/**
+ * A recovery: its return value becomes {@link CrashedHost.recovered}. Plain data.
+ *
+ * @example A mark that survives, and what says so
+ * ```ts
+ * import type { Check, ProgramContext, Recover, Steps } from "rackmesh";
+ *
+ * export default function* mark({ cpu }: ProgramContext): Steps<void> {
+ *   yield* cpu.ntStore(cpu.scm.address, Uint8Array.of(1));
+ *   cpu.report("marked", {});
+ * }
+ *
+ * export const recover: Recover = function* ({ cpu }) {
+ *   yield* cpu.settle();
+ *   return cpu.load(cpu.scm.address, 1)[0] === 1;
+ * };
+ *
+ * export const check: Check = ({ cut, hosts, reports }) => {
+ *   const lost = cut.find((host) => {
+ *     const said = reports.some(({ node, topic }) => node === host && topic === "marked");
+ *     return said && hosts[host]!.recovered !== true;
+ *   });
+ *   return lost === undefined ? undefined : `the mark of ${lost} is gone`;
+ * };
+ * ```
+ */
 export type Recover = (context: RecoveryContext) => Steps<unknown>;
 
 /** A host of the rack, for a check. */

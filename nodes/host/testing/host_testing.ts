@@ -205,8 +205,8 @@ function onCpu(program: CpuProgram): Program {
 /** A boot that opens nothing. */
 // deno-lint-ignore require-yield -- there is nothing to wait for
 export function* noDriver(cpu: Cpu): Steps<OpenDevice> {
-  const state = { card: cpu.card };
-  return { cpu, state, verbs: {}, cm: { agent: makeCmAgent() } } as OpenDevice;
+  const state = { card: cpu.card, contexts: new Map() };
+  return { cpu, state, verbs: {}, cm: { agent: makeCmAgent() } } as unknown as OpenDevice;
 }
 
 /** `length` bytes that differ from their neighbours and from those of another `salt`. */

@@ -5,9 +5,9 @@
  * not.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { isThere, refuseCq, unreadEntries } from "./completion_queue.ts";
+import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue.ts";
 import { verbError } from "./device.ts";
-import type { Steps } from "../cpu/program.ts";
+import type { Source, Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
 
 /** ibv_create_comp_channel: without completion queues. */
@@ -21,15 +21,20 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   const { size } = channel.cqs;
   if (size > 0) return verbError("EBUSY", `The channel has ${size} completion queues`);
   channel.uses.alive = false;
+  channel.device.cpu.signal(goneChannelSignal(channel));
   return undefined;
+}
+
+/** Signalled when a channel is destroyed: who waits for its events is told. */
+function goneChannelSignal({ vector }: CompChannel): string {
+  return `comp-channel-gone-${vector}`;
 }
 
 function hasEvent(cq: Cq): boolean {
   const { armed } = cq.place;
   if (armed === "no" || !isThere(cq)) return false;
-  for (const { solicited, status } of unreadEntries(cq)) {
-    if (armed === "any" || solicited || status !== "SUCCESS") return true;
-  }
+  if (armed === "fired") return true;
+  for (const cqe of unreadEntries(cq)) if (makesEvent(cq, cqe)) return true;
   return false;
 }
 
@@ -40,40 +45,61 @@ function takeEvent(cq: Cq): void {
 
 /**
  * Sleeps until an armed queue of the channel has an event. Each event must be acknowledged before
- * the queue can be destroyed. EINVAL on a channel that is gone. @returns the queue.
+ * the queue can be destroyed. EINVAL on a channel that is gone, also where another thread destroys it meanwhile.
+ * @returns the queue.
  */
+export function getChannelEvent(channel: CompChannel): Steps<Cq | VerbError>;
+/** The same, until a deadline: then "timeout". */
+export function getChannelEvent(
+  channel: CompChannel,
+  options: { readonly deadline?: Time },
+): Steps<Cq | "timeout" | VerbError>;
 export function* getChannelEvent(
   channel: CompChannel,
   options: { readonly deadline?: Time } = {},
 ): Steps<Cq | "timeout" | VerbError> {
   const { cpu } = channel.device;
-  if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone");
+  const sources: Source[] = [
+    { kind: "interrupt", vector: channel.vector },
+    { kind: "signal", name: goneChannelSignal(channel) },
+  ];
   for (;;) {
+    if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone");
     for (const cq of channel.cqs) {
       if (!hasEvent(cq)) continue;
       takeEvent(cq);
       yield* cpu.settle();
       return cq;
     }
-    const outcome = yield* cpu.waitInterrupt(channel.vector, options.deadline ?? NEVER);
-    if (outcome === "timeout") return "timeout";
+    if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") return "timeout";
   }
 }
 
 /**
  * Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). EINVAL for a queue
- * that is gone, or has no events.
+ * that is gone, also where another thread destroys it meanwhile, or has no events.
  */
+export function getCqEvent(cq: Cq): Steps<"event" | VerbError>;
+/** The same, until a deadline: then "timeout". */
+export function getCqEvent(
+  cq: Cq,
+  options: { readonly deadline?: Time },
+): Steps<"event" | "timeout" | VerbError>;
 export function* getCqEvent(
   cq: Cq,
   options: { readonly deadline?: Time } = {},
 ): Steps<"event" | "timeout" | VerbError> {
-  const gone = refuseCq(cq.device, cq);
-  if (gone !== undefined) return gone;
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
+  const { cpu } = cq.device;
+  const sources: Source[] = [
+    { kind: "interrupt", vector: cq.vector },
+    { kind: "signal", name: cq.place.goneSignal },
+  ];
   for (;;) {
-    const outcome = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
-    if (outcome === "timeout") return "timeout";
+    const gone = refuseCq(cq.device, cq);
+    if (gone !== undefined) return gone;
+    if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") return "timeout";
+    if (!isThere(cq)) continue;
     // A shared vector may have been raised for another queue.
     if (cq.sharesVector && !hasEvent(cq)) continue;
     takeEvent(cq);

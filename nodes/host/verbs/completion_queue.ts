@@ -59,6 +59,11 @@ export function* unreadEntries({ device, address, entries, place }: Cq): Generat
   }
 }
 
+/** Whether the card raises the armed notification for this entry (ibv_req_notify_cq). */
+export function makesEvent({ place: { armed } }: Cq, { solicited, status }: Cqe): boolean {
+  return armed === "any" || (armed === "solicited" && (solicited || status !== "SUCCESS"));
+}
+
 /**
  * Takes the entries that are there, without letting time pass, as long as `use` wants more of them; and says
  * every quarter of the ring how far it is (Q-12).
@@ -72,6 +77,7 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
+    if (makesEvent(cq, cqe)) place.armed = "fired";
     wantsMore = use(cqe, place.taken++);
   }
   if (place.taken - place.stored >= cq.entries / 4) {
@@ -128,8 +134,19 @@ function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
   return true;
 }
 
-/** Polls up to `most` completions (ibv_poll_cq); empty where there are none. */
+/** @throws ProgramError on a queue that was destroyed, as a program would poll or wait without end. */
+function insistOn(cq: Cq): void {
+  if (isThere(cq) && !cq.place.leaving) return;
+  const gone = refuseCq(cq.device, cq);
+  if (gone?.errno === "EINVAL") throw new ProgramError(`${gone.errno}: ${gone.reason}`);
+}
+
+/**
+ * Polls up to `most` completions (ibv_poll_cq); empty where there are none.
+ * @throws ProgramError on a queue that was destroyed: nothing completes there.
+ */
 export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
+  insistOn(cq);
   const completions = takeCompletions(cq, most);
   yield* cq.device.cpu.settle();
   return completions;
@@ -170,7 +187,7 @@ export interface WaitOptions {
 
 /**
  * Waits for completions and returns them. Empty only at the deadline, or where `also` is ready.
- * @throws ProgramError on a queue that was destroyed: nothing completes there.
+ * @throws ProgramError on a queue that was destroyed, also by another thread meanwhile: nothing completes there.
  */
 export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCompletion[]> {
   const { cpu } = cq.device;
@@ -182,8 +199,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     while (cq.place.resizing) {
       if ((yield* cpu.waitSignal(resizedSignal(cq), deadline)) === "timeout") return [];
     }
-    const gone = refuseCq(cq.device, cq);
-    if (gone?.errno === "EINVAL") throw new ProgramError(`${gone.errno}: ${gone.reason}`);
+    insistOn(cq);
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
@@ -197,7 +213,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     const source: Source = vector === null
       ? { kind: "memory", address: nextEntry(cq), length: CQE_BYTES }
       : { kind: "interrupt", vector };
-    const sources: Source[] = [source];
+    const sources: Source[] = [source, { kind: "signal", name: cq.place.goneSignal }];
     if (options.also !== undefined) sources.push({ kind: "signal", name: options.also.signal });
     if ((yield* cpu.waitAny(sources, deadline)) === "timeout") return [];
   }

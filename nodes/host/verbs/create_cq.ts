@@ -27,6 +27,7 @@ import {
   IBV_WC_STANDARD_FLAGS,
   type WcExFlags,
 } from "./flags.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, CqPlace, Device, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
@@ -150,7 +151,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     sharesVector: channel !== undefined || options.compVector !== undefined,
     channel,
     wcFlags,
-    place: emptyPlace(reply.cqn),
+    place: emptyPlace(reply.cqn, device.cpu.now),
   };
   device.state.held.set(cq.place, ring.address);
   device.state.completionQueues.set(cq.cqn, cq);
@@ -159,9 +160,11 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   return cq;
 }
 
-function emptyPlace(queue: number): CqPlace {
+function emptyPlace(queue: number, madeAt: Time): CqPlace {
   return {
     queue,
+    // The card gives a number again when its queue is gone.
+    goneSignal: `cq-gone:${queue}:${madeAt}`,
     stamp: 0,
     taken: 0,
     stored: 0,
@@ -209,5 +212,7 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   // The card may have given the number to a new one before it answered.
   if (completionQueues.get(cq.cqn)?.place === cq.place) completionQueues.delete(cq.cqn);
   giveBack(cq.device, cq.place);
+  // libibverbs leaves a thread that waits for its events waiting for ever.
+  cq.device.cpu.signal(cq.place.goneSignal);
   return undefined;
 }

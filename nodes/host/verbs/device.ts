@@ -177,6 +177,7 @@ export function* initDevice(
     windows: new Map(),
     pds: new Map(),
     regions: new Map(),
+    contexts: new Map(),
     held,
     epoch: 0,
     nextPd: 1,
@@ -265,6 +266,11 @@ export function newContext(): Context {
   return { unread: [], unacknowledged: new Map() };
 }
 
+/** The program's context has events of the port and of the device from now on. @param program its name with its number. */
+export function addContext({ contexts }: DeviceState, context: Context, program: string): void {
+  contexts.set(context, program);
+}
+
 /** The object of an asynchronous event, and its ring, by which copies of it are told; undefined if gone. */
 function objectOf(state: DeviceState, event: RnicEvent): EventObject | undefined {
   if ("qpn" in event) {
@@ -287,9 +293,13 @@ interface EventObject {
 
 /**
  * Handles an asynchronous event of the firmware: it goes to the context that made its object (Linux:
- * `ib_uverbs_qp_event_handler`).
+ * `ib_uverbs_qp_event_handler`), of the port or of the device to every context (`ib_uverbs_event_handler`).
  */
 export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent): void {
+  if ("portNum" in event || event.type === "DEVICE_FATAL") {
+    for (const { unread } of state.contexts.keys()) unread.push({ event: { ...event }, ring: {} });
+    return;
+  }
   const object = objectOf(state, event);
   if (object === undefined) return;
   const { device: { context }, ring, qp } = object;
@@ -298,9 +308,16 @@ export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent):
 }
 
 /**
- * ibv_get_async_event: the oldest unread event about an object that this context has made; waits for one.
+ * ibv_get_async_event: the oldest unread event about an object that this context has made, its port or its device;
+ * waits for one.
  * Its object can be destroyed when {@link ackAsyncEvent} has acknowledged it.
  */
+export function getAsyncEvent(device: Device): Steps<RnicEvent>;
+/** The same, until a deadline: then "timeout". */
+export function getAsyncEvent(
+  device: Device,
+  options: { readonly deadline?: Time },
+): Steps<RnicEvent | "timeout">;
 export function* getAsyncEvent(
   device: Device,
   options: { readonly deadline?: Time } = {},

@@ -24,6 +24,21 @@ type Done<T> = T extends Generator<unknown, unknown, never>
  * The result of a verb, or a thrown {@link ProgramError}: for programs that would give up. A call that
  * returns steps is done by `yield*` alone: `must(yield* regMr(…))`.
  * @throws ProgramError with errno and reason of an error, and for steps without `yield*`.
+ *
+ * @example An error ends the program, or is looked at
+ * ```ts
+ * import { failed, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, must } from "rackmesh";
+ * import type { ProgramContext, Steps } from "rackmesh";
+ *
+ * export default function* errors({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { allocPd, regMr } = device.verbs;
+ *   const pd = allocPd(device), buffer = cpu.allocate(4096);
+ *   const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
+ *   cpu.log(`lkey ${mr.lkey}`);
+ *   const other = yield* regMr(pd, buffer, { access: IBV_ACCESS_REMOTE_WRITE });
+ *   if (failed(other)) cpu.log(other.errno, other.reason);
+ * }
+ * ```
  */
 export function must<T>(answer: T & Done<T>): Exclude<T, VerbError> {
   if (failed<unknown>(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);

@@ -3,7 +3,7 @@
  * current completion. It returns the same completions as `pollCq`, one at a time.
  */
 import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
-import { takeCompletions } from "./completion_queue.ts";
+import { refuseCq, takeCompletions } from "./completion_queue.ts";
 import { failed, verbError } from "./device.ts";
 import {
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
@@ -19,12 +19,17 @@ import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError, WorkCompletion } from "./objects.ts";
 
 function advance(cq: Cq): VerbError | undefined {
+  const gone = refuseCq(cq.device, cq);
+  if (gone?.errno === "EINVAL") return gone;
   const [completion] = takeCompletions(cq, 1);
   cq.place.current = completion;
   return completion === undefined ? verbError("ENOENT", "No completion is there") : undefined;
 }
 
-/** Begins a session with the first completion. ENOENT where there is none: no session has begun. */
+/**
+ * Begins a session with the first completion. ENOENT where there is none: no session has begun. EINVAL on a queue
+ * that was destroyed.
+ */
 export function startPoll(cq: Cq): VerbError | undefined {
   if (cq.place.polling) return verbError("EINVAL", "A session is open: end it first");
   const none = advance(cq);

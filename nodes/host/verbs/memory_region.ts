@@ -134,6 +134,20 @@ function isScm(device: Device, place: Pick<Buffer, "address" | "length">): boole
 /**
  * Registers (a part of) a buffer at CPU and RNIC (P-22): page table VA → PA, first VA, length,
  * access flags, and whether it is persistent memory, which the RNIC cannot detect.
+ *
+ * @example A part of SCM
+ * ```ts
+ * import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, must } from "rackmesh";
+ * import type { ProgramContext, Steps } from "rackmesh";
+ *
+ * export default function* register({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { allocPd, regMr, deregMr } = device.verbs;
+ *   const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+ *   const log = must(yield* regMr(allocPd(device), cpu.scm, { offset: 4096, length: 8192, access }));
+ *   cpu.log(`${log.length} B of SCM, rkey ${log.rkey}`);
+ *   must(yield* deregMr(log));
+ * }
+ * ```
  */
 export function* regMr(
   pd: Pd,

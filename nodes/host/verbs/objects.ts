@@ -98,6 +98,8 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
+  /** Those of programs, each with its program's name: events of the port and of the device go to all. */
+  readonly contexts: Map<Context, string>;
   /** Where the card's events come, unless they come as messages. */
   eventQueue?: Cq;
   /**
@@ -113,7 +115,7 @@ export interface DeviceState {
 
 /** An ibv_context: which program's objects, with all its threads, an asynchronous event belongs to. */
 export interface Context {
-  /** Events that were not read, the oldest first, each with the ring of its object. */
+  /** Events that were not read, the oldest first, each with the ring of its object, or an object of the port's own. */
   readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
   /** Events that were read and not acknowledged: their objects cannot be destroyed. */
   readonly unacknowledged: Map<RnicEvent, object>;
@@ -221,14 +223,19 @@ export interface Cq {
 /** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
+  /** Signalled when the queue is destroyed: who waits for its completions or events is told. */
+  readonly goneSignal: string;
   stamp: Time;
   /** Entries read since the queue was created, and the last count stored in space 3. */
   taken: number;
   stored: number;
   /** Number of queue pairs that use it. */
   users: number;
-  /** The armed notification of `reqNotifyCq`, until its event. */
-  armed: "no" | "solicited" | "any";
+  /**
+   * The armed notification of `reqNotifyCq`, until its event; `fired`: a completion that makes the event has been
+   * read already, so that none of those that are there would tell of it.
+   */
+  armed: "no" | "solicited" | "any" | "fired";
   /** Events not yet acknowledged. */
   unacknowledged: number;
   /** Extended polling: whether a session is open, and its current completion. */

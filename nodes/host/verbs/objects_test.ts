@@ -107,7 +107,7 @@ describe("shared receive queue", () => {
     const three = [sge(mr), sge(mr), sge(mr)];
     equal(errnoOf(rig.run(postSrqRecv(srq, { sges: three }))), "EINVAL");
     const { free, write } = srq.ring, slots = free.length;
-    const long = sge(mr, 0, 2 ** 32 + 64);
+    const long = { ...sge(mr), length: 2 ** 32 + 64 };
     const refused = rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8), long] }));
     equal(refused?.reason, "Element 1 has 4294967360 B: 2^31 are the most");
     same([refused?.errno, free.length, srq.ring.write], ["EINVAL", slots, write]);
@@ -225,7 +225,10 @@ describe("advice about memory", () => {
     equal(rig.run(adviseMr({ ...advice, sges: [sge(mr, 0, 4096)] })), undefined);
     const forWrites = { ...advice, advice: "prefetchWrite" } as const;
     equal(rig.run(adviseMr({ ...forWrites, sges: [sge(mr, 8, 8)] })), undefined);
-    equal(errnoOf(rig.run(adviseMr({ ...advice, sges: [sge(mr, 4000, 97)] }))), "EFAULT");
+    equal(
+      errnoOf(rig.run(adviseMr({ ...advice, sges: [{ ...sge(mr, 4000), length: 97 }] }))),
+      "EFAULT",
+    );
     const unknown = [{ ...sge(mr), lkey: mr.lkey + 1 }];
     equal(errnoOf(rig.run(adviseMr({ ...advice, sges: unknown }))), "ENOENT");
     equal(

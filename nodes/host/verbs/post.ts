@@ -14,7 +14,7 @@ import {
   wqeBytes,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
-import { verbError } from "./device.ts";
+import { ProgramError, verbError } from "./device.ts";
 import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
 import { NULL_MR_BYTES } from "./memory_region.ts";
 import { bindOperands, incRkey } from "./memory_window.ts";
@@ -45,9 +45,17 @@ import { postAll, ringDoorbell, ringSends } from "./rings.ts";
 
 /**
  * The part of a region that a request uses: all from `offset` on by default. Of a null region, which has every
- * address, that is as much as a message has.
+ * address, that is as much as a message has. An element that is written as an object is not looked at before the
+ * card does: what it may not reach ends in LOC_PROT_ERR, as with libibverbs.
+ * @throws ProgramError for what is not all in the region.
  */
 export function sge(mr: Mr, offset = 0, length = restOf(mr, offset)): Sge {
+  if (!(offset >= 0 && length >= 0 && offset + length <= mr.length)) {
+    const part = `${length} B from byte ${offset} on`;
+    throw new ProgramError(
+      `EINVAL: The element is ${part}: expected a part of the region's ${mr.length} B`,
+    );
+  }
   return { address: mr.address + offset, length, lkey: mr.lkey };
 }
 

@@ -6,7 +6,13 @@ import {
   IBV_SEND_SIGNALED,
   type SendFlags,
 } from "./flags.ts";
-import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
+import {
+  deepStrictEqual as same,
+  match,
+  ok,
+  strictEqual as equal,
+  throws,
+} from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
   decodeDoorbell,
@@ -482,7 +488,7 @@ describe("postRecv", () => {
   it("§4.3: an element of more than 2^31 B is EINVAL and not cut; a null region's is as long by default", () => {
     const { write } = qp.rq;
     for (const length of [2 ** 31 + 1, 2 ** 32, 2 ** 32 + 64]) {
-      const refused = rig.run(postRecv(qp, { sges: [sge(mr, 0, length)] }));
+      const refused = rig.run(postRecv(qp, { sges: [{ ...sge(mr), length }] }));
       equal(refused?.errno, "EINVAL");
       equal(refused.reason, `Element 0 has ${length} B: 2^31 are the most`);
     }
@@ -492,6 +498,19 @@ describe("postRecv", () => {
     equal(rig.run(postRecv(qp, { sges: [sge(nothing)] })), undefined);
     const wqe = rig.load(qp.rq.address + qp.rq.write * qp.rq.stride, qp.rq.stride);
     same(decodeRecvWqe(wqe), [{ address: 0, length: 2 ** 31, lkey: nothing.lkey }]);
+  });
+
+  it("§4.3: an element by sge is a part of its region, or an error of the call with what was found and expected", () => {
+    same(sge(mr, mr.length, 0), { address: mr.address + mr.length, length: 0, lkey: mr.lkey });
+    for (
+      const [offset, length] of [[0, mr.length + 1], [mr.length, 1], [-1, 4], [8, -1]] as const
+    ) {
+      throws(() => sge(mr, offset, length), {
+        message: `EINVAL: The element is ${length} B from byte ${offset} on: ` +
+          `expected a part of the region's ${mr.length} B`,
+      });
+    }
+    throws(() => sge(mr, mr.length + 1), /EINVAL: The element is -1 B/);
   });
 
   it("Q-12: the receive queue has WQEs, a write pointer and a doorbell as the send queue has", () => {

@@ -311,6 +311,29 @@ function emptyRings(qp: Qp): void {
 /**
  * Moves the queue pair to another state, or changes attributes within one. EINVAL for transitions
  * or attributes that the life-cycle table does not permit; nothing has changed then.
+ *
+ * @example Two queue pairs of one host
+ * ```ts
+ * import { must, type ProgramContext, type Qp, type Steps } from "rackmesh";
+ *
+ * export default function* connected({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { allocPd, createCq, createQp, modifyQp, queryQp } = device.verbs;
+ *   const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 8 }));
+ *   const options = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 } as const;
+ *   const one = must(yield* createQp(pd, options)), other = must(yield* createQp(pd, options));
+ *   const destAddress = cpu.addresses[cpu.host]!;
+ *   function* connect(qp: Qp, destQpn: number): Steps<void> {
+ *     must(yield* modifyQp(qp, { state: "init", accessFlags: 0 }));
+ *     const path = { pathMtu: 1024, destAddress, destQpn, rqPsn: 0 } as const;
+ *     must(yield* modifyQp(qp, { state: "rtr", ...path, maxDestRdAtomic: 1, minRnrTimer: 12 }));
+ *     const timers = { timeout: 14, retryCnt: 7, rnrRetry: 7 };
+ *     must(yield* modifyQp(qp, { state: "rts", ...timers, sqPsn: 0, maxRdAtomic: 1 }));
+ *   }
+ *   yield* connect(one, other.qpn);
+ *   yield* connect(other, one.qpn);
+ *   cpu.report("result", { state: must(yield* queryQp(one)).state });
+ * }
+ * ```
  */
 export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | undefined> {
   const { type, life, qpn, device } = qp;

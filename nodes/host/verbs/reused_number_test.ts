@@ -21,6 +21,7 @@ function deviceWith(another: object) {
       return { status: "ok", op: "done" };
     },
     free: () => {},
+    signal: () => {},
   };
   return { cpu, state, context: newContext() };
 }

@@ -99,11 +99,13 @@ describe("postSend", () => {
 
   it("V-02: refuses what is too long to be checked, and only that", () => {
     // Whether the region is as long is the RNIC's to find.
-    const long = { sges: [sge(mr, 0, VERIFY_BYTES_MAX + 1)] };
+    const long = { sges: [{ ...sge(mr), length: VERIFY_BYTES_MAX + 1 }] };
     for (const level of VERIFY_LEVELS) {
       equal(operandsOf(write({ level }, long)) === "EINVAL", level !== "none", level);
     }
-    const longest = write({ level: "verify-crc" }, { sges: [sge(mr, 0, VERIFY_BYTES_MAX)] });
+    const longest = write({ level: "verify-crc" }, {
+      sges: [{ ...sge(mr), length: VERIFY_BYTES_MAX }],
+    });
     same(operandsOf(longest), { level: "verify-crc", persist: false });
   });
 

@@ -10,7 +10,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { mayBegin } from "../queues/context.ts";
-import { type Device, raiseEvent, schedule } from "../state/device.ts";
+import { type Device, raiseEvent, schedule, warn } from "../state/device.ts";
 import {
   failAnswers,
   failReads,
@@ -178,7 +178,7 @@ function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
 function reportNak(device: Device, qp: QueuePair, { psn, syndrome, reason }: AckService): void {
   const { destAddress, destQpn } = qp.attributes;
   const peer = `${formatAddress(destAddress)}, queue pair ${destQpn} to ${qp.qpn}, PSN ${psn}`;
-  device.out.report("warning", { message: `${nakText(syndrome)} to ${peer}: ${reason}` });
+  warn(device, `${nakText(syndrome)} to ${peer}: ${reason}`);
 }
 
 /** The first READ with a frame to begin, where nothing stands before it but READs. */

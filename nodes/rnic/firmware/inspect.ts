@@ -9,10 +9,11 @@ import type { Device } from "../state/device.ts";
 import type { Region } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 
-export function inspectDevice({ queuePairs, regions }: Device): RnicInspection {
+export function inspectDevice({ queuePairs, regions, warnings }: Device): RnicInspection {
   return {
     queuePairs: [...queuePairs.values()].map(queuePairOf).sort((x, y) => x.qpn - y.qpn),
     regions: regions.slots.filter((slot) => slot !== undefined).map(regionOf),
+    warnings: [...warnings],
   };
 }
 

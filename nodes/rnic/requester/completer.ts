@@ -11,7 +11,7 @@ import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/ven
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-import { type Device, raiseEvent, schedule } from "../state/device.ts";
+import { type Device, raiseEvent, schedule, warn } from "../state/device.ts";
 import {
   acknowledgeBefore,
   beginProbes,
@@ -185,7 +185,7 @@ export function takeRnrNak(
       formatAddress(qp.attributes.destAddress)
     } has had no receive for ` +
     `${formatTime(device.now - requester.rnrSince!)}`;
-  device.out.report("warning", { message });
+  warn(device, message);
 }
 
 const NAK_FAULT: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, VendorError>> = {

@@ -13,7 +13,7 @@ const ENDLESS_PS = 60_000 * PS_PER_MS;
 /**
  * The delay of an RNR NAK is the least that a requester waits (`rocev2.md` §3.3), so waits may grow with the
  * time that has gone by. Without that and without an end, a SEND with endless RNR retries (`rnrRetry` 7) to
- * a queue pair that never gets a receive would keep the run going for ever after its programs have ended.
+ * a queue pair that never gets a receive would keep the run going for ever, as long as both programs stay.
  *
  * @param missing time since the first RNR NAK after the last progress, ps.
  * @param delay of the RNR NAK, ps.

@@ -2,6 +2,7 @@
  * The state of one RNIC, and what all its modules share. Modules are functions over it; nothing here
  * decides anything.
  */
+import type { CardWarning } from "../../../fabric/inspection.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
@@ -132,6 +133,8 @@ export interface Device {
   startedAt: Time;
   /** The network cable's other end has power, as far as the card was told. */
   isPortUp: boolean;
+  /** The last of {@link warn}, the newest last. */
+  readonly warnings: CardWarning[];
   /** Undefined where the card takes no part in hints. */
   readonly hints: Hints | undefined;
   readonly queuePairs: Map<number, QueuePair>;
@@ -204,6 +207,15 @@ export function schedule(device: Device, qp: QueuePair): void {
 /** Answers a command of the host's driver; the reply leaves behind the writes that it caused. */
 export function sendReply(device: Device, id: number, reply: RnicReply): void {
   sendBehindWrites(device, { kind: "reply", id, reply }, device.stageAt);
+}
+
+/** So many are kept for an eye from outside. */
+const WARNINGS_KEPT = 16;
+
+/** A note of the run, which the card also keeps for `inspect`. */
+export function warn({ out, now: atPs, warnings }: Device, message: string): void {
+  out.report("warning", { message });
+  if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
 }
 
 /** Raises an asynchronous event at the host's driver. */

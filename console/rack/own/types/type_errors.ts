@@ -23,7 +23,10 @@ const FIRST = /^(?:(TS\d+) \[ERROR\]: |error: )(.*)$/;
 const PLACE = /^ +at (file:\S+?):(\d+):(\d+)$/;
 const LAST = "Type checking failed.";
 
-/** The errors in what `deno check` has written on stderr, without colours. */
+/**
+ * The errors in what `deno check` has written on stderr, without colours: each once, as it checks a file again for
+ * each member of a workspace.
+ */
 export function typeErrorsIn(text: string): TypeError[] {
   const found: string[][] = [];
   for (const line of text.split("\n")) {
@@ -31,7 +34,8 @@ export function typeErrorsIn(text: string): TypeError[] {
     if (first !== null) found.push([line]);
     else found.at(-1)?.push(line);
   }
-  return found.map(errorOf).filter(({ lines }) => lines[0] !== LAST);
+  const errors = found.map(errorOf).filter(({ lines }) => lines[0] !== LAST);
+  return [...new Map(errors.map((error) => [JSON.stringify(error), error])).values()];
 }
 
 function errorOf([head, ...rest]: string[]): TypeError {

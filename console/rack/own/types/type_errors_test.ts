@@ -79,6 +79,11 @@ describe("problemOf", () => {
     assert.deepEqual(rest, []);
   });
 
+  it("says an error once that the compiler says for each member of a workspace", () => {
+    const twice = SAID.replace("error: Type checking failed.\n", "") + SAID;
+    assert.deepEqual(told(twice), told(SAID));
+  });
+
   it("says what is wrong with the files themselves", () => {
     assert.deepEqual(
       told(`error: The module's source code could not be parsed: Expected ',' at file:///p/a.ts:3:9

@@ -1,10 +1,12 @@
 /**
  * A lint rule for own programs: a call that makes steps and whose steps nothing does, `cpu.sleep(10);`,
- * which types allow. It knows the verbs, those of a core, and generator functions of the user's files.
+ * which types allow. It knows the verbs, those of a core, those of what `cpu.region` returns, and generator functions
+ * of the user's files.
  * The API has no scopes: a name that the file declares twice is left to the watch at run time
  * (`forgotten_calls.ts`).
  */
 import type { ProgramCpu } from "../../../../nodes/host/program_context.ts";
+import type { Region } from "../../../../nodes/host/cpu/program.ts";
 import type { Verbs } from "../../../../nodes/host/verbs.ts";
 
 /** The functions of a table that make steps. */
@@ -97,6 +99,18 @@ const CORE: Readonly<Record<StepsOf<ProgramCpu>, true>> = {
   writeCombined: true,
 };
 
+const REGION: Readonly<Record<StepsOf<Region>, true>> = {
+  load: true,
+  store: true,
+  fetchAdd: true,
+  compareSwap: true,
+  fence: true,
+  flush: true,
+  waitChange: true,
+  move: true,
+  deregister: true,
+};
+
 export const RULE = "rackmesh-steps/unused";
 
 /** File → the names of generator functions that it exports; `default` for its default export. */
@@ -118,6 +132,8 @@ type Node = Deno.lint.Node;
 interface Declared {
   readonly count: number;
   readonly isSteps: boolean;
+  /** What `cpu.region` returns, or a parameter of type `Region`. */
+  readonly isRegion: boolean;
 }
 
 /** The rule as a plugin. @param exported by the paths of the user's files. */
@@ -132,11 +148,12 @@ export function unusedSteps(exported: Exported): Deno.lint.Plugin {
 
 function visit(context: Deno.lint.RuleContext, exported: Exported): Deno.lint.LintVisitor {
   const names = new Map<string, Declared>();
-  const declare = (name: string, isSteps = false) => {
+  const declare = (name: string, isSteps = false, isRegion = false) => {
     const before = names.get(name);
     names.set(name, {
       count: (before?.count ?? 0) + 1,
       isSteps: isSteps || before?.isSteps === true,
+      isRegion: isRegion || before?.isRegion === true,
     });
   };
   const unused: { readonly node: Node; readonly callee: Node }[] = [];
@@ -153,7 +170,8 @@ function visit(context: Deno.lint.RuleContext, exported: Exported): Deno.lint.Li
     },
     VariableDeclarator({ id, init }) {
       if (id.type === "Identifier") {
-        declare(id.name, init?.type === "FunctionExpression" && init.generator);
+        const isSteps = init?.type === "FunctionExpression" && init.generator;
+        declare(id.name, isSteps, init !== null && (opensRegion(init) || isTypedRegion(id)));
       } else if (id.type === "ObjectPattern" && init && isNamed(init, "verbs")) {
         for (const property of id.properties) {
           if (property.type !== "Property" || property.key.type !== "Identifier") {
@@ -202,8 +220,28 @@ function stepsMadeBy(callee: Node, names: ReadonlyMap<string, Declared>): string
   }
   if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier") return undefined;
   const { object, property: { name } } = callee;
+  if (object.type === "Identifier" && Object.hasOwn(REGION, name)) {
+    const declared = names.get(object.name);
+    if (declared?.isRegion && declared.count === 1) return `${object.name}.${name}`;
+  }
   if (isNamed(object, "verbs") && Object.hasOwn(VERBS, name)) return name;
   return isNamed(object, "cpu") && Object.hasOwn(CORE, name) ? `cpu.${name}` : undefined;
+}
+
+/** `yield* cpu.region("s")`, of whichever core. */
+function opensRegion(init: Node): boolean {
+  if (init.type !== "YieldExpression" || !init.delegate) return false;
+  const call = init.argument;
+  return call?.type === "CallExpression" && call.callee.type === "MemberExpression" &&
+    isNamed(call.callee.object, "cpu") && call.callee.property.type === "Identifier" &&
+    call.callee.property.name === "region";
+}
+
+/** `region: Region` */
+function isTypedRegion({ typeAnnotation: annotated }: Deno.lint.Identifier): boolean {
+  const type = annotated?.typeAnnotation;
+  return type?.type === "TSTypeReference" && type.typeName.type === "Identifier" &&
+    type.typeName.name === "Region";
 }
 
 /** `verbs`, or `device.verbs`. */
@@ -214,10 +252,13 @@ function isNamed(node: Node, name: string): boolean {
 }
 
 /** The names that a pattern declares. */
-function declareAll(pattern: Node, declare: (name: string) => void): void {
+function declareAll(
+  pattern: Node,
+  declare: (name: string, isSteps?: boolean, isRegion?: boolean) => void,
+): void {
   switch (pattern.type) {
     case "Identifier":
-      return declare(pattern.name);
+      return declare(pattern.name, false, isTypedRegion(pattern));
     case "ObjectPattern":
       return pattern.properties.forEach((property) => declareAll(property as Node, declare));
     case "Property":

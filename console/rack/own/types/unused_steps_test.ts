@@ -41,6 +41,33 @@ void cpu.sfence();
     );
   });
 
+  it("knows the calls of shared regions, by the variable or parameter that has one", () => {
+    assert.deepEqual(
+      unusedIn(`export default function* ({ cpu }) {
+  const s = yield* cpu.region("s");
+  s.store(0, bytes);
+  yield* s.flush(0, 64);
+  const t: Region = open();
+  t.fetchAdd(0, 1n);
+}
+function* work(mine: Region, other: Map<string, string>) {
+  mine.flush(0, 64);
+  other.load(1);
+  const plain = cpu.region("s");
+  plain.store(0, bytes);
+}
+`),
+      ["3 s.store", "6 t.fetchAdd", "9 mine.flush"],
+    );
+    // Two things of one name: left to the watch at run time.
+    assert.deepEqual(
+      unusedIn(
+        `const s = yield* context.cpu.region("s"); s.fence(); function f(s) { s.load(0, 1); }`,
+      ),
+      [],
+    );
+  });
+
   it("says nothing of what is done, of other functions, and of names that are declared twice", () => {
     assert.deepEqual(
       unusedIn(`import { send, plain } from "./helper.ts";

@@ -36,6 +36,7 @@ import { wordOption } from "../common/options.ts";
 import {
   answeredBy,
   type Failure,
+  failedCompletion,
   isFailure,
   isReceive,
   makeRegions,
@@ -136,7 +137,7 @@ function* transfer(append: Append): Steps<Failure | undefined> {
     if (isFailure(completions)) return completions;
     let receives = 0;
     for (const completion of completions) {
-      if (completion.status !== "SUCCESS") return { error: completion.status };
+      if (completion.status !== "SUCCESS") return failedCompletion(completion);
       if (handle(append, completion) === "receive") receives++;
     }
     append.requests.recv += receives;

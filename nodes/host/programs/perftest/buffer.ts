@@ -23,6 +23,8 @@ export interface TestBuffer {
   readonly mr: Mr;
   /** Size of one place, in whole lines. */
   readonly placeBytes: number;
+  /** Behind the places: there only where it was wanted. */
+  readonly reportAddress: number;
 }
 
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -34,11 +36,17 @@ const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REM
  */
 export function* makeBuffer(
   device: Device,
-  wanted: { readonly bytes: number; readonly count: number; readonly memory: Memory },
+  wanted: {
+    readonly bytes: number;
+    readonly count: number;
+    readonly memory: Memory;
+    /** A line more behind the places, for the peer's figures. */
+    readonly report?: boolean;
+  },
 ): Steps<TestBuffer | VerbError> {
   const { cpu } = device;
   const placeBytes = Math.ceil(wanted.bytes / LINE_BYTES) * LINE_BYTES;
-  const length = 2 * placeBytes * wanted.count;
+  const length = 2 * placeBytes * wanted.count + (wanted.report ? LINE_BYTES : 0);
   if (wanted.memory === "scm" && length > cpu.scm.length) {
     const found = `${cpu.host} has ${cpu.scm.length} B`;
     return verbError("ENOMEM", `The test needs ${length} B of SCM: ${found}`);
@@ -48,7 +56,8 @@ export function* makeBuffer(
   const offset = wanted.memory === "scm" ? cpu.scm.length - length : 0;
   const pd = allocPd(device);
   const mr = yield* regMr(pd, buffer, { offset, length, access: ACCESS });
-  return failed(mr) ? mr : { pd, mr, placeBytes };
+  const reportAt = 2 * placeBytes * wanted.count;
+  return failed(mr) ? mr : { pd, mr, placeBytes, reportAddress: mr.address + reportAt };
 }
 
 /** The send place of queue pair `index`. */

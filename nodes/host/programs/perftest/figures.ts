@@ -1,5 +1,6 @@
 /** Computes perftest's figures from times. Pure. */
 import { PS_PER_S, type Time } from "../../../../fabric/base/time.ts";
+import type { Sampled } from "./sampling.ts";
 import type { StreamTimes } from "./stream.ts";
 
 /** A line of a latency test, in ps. */
@@ -25,8 +26,7 @@ const LATENCY_TAIL = 2;
  * @param trips one-way trips per sample: 2 in a ping-pong, of which half is reported.
  */
 export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFigures {
-  const sorted = posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
-  sorted.sort((x, y) => x - y);
+  const sorted = latencySamples(posts, trips).sort((x, y) => x - y);
   const kept = sorted.slice(0, sorted.length > LATENCY_TAIL ? -LATENCY_TAIL : undefined);
   const count = kept.length;
   const at = (index: number) => sorted[Math.min(index, sorted.length - 1)]!;
@@ -42,6 +42,23 @@ export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFig
     p99Ps: at(Math.ceil(0.99 * count)),
     p999Ps: at(Math.ceil(0.999 * count)),
   };
+}
+
+/** A line of a latency test by time. */
+export interface LatencyRate {
+  readonly averagePs: number;
+  /** Round trips; of READs and atomics, messages. */
+  readonly transactionsPerSecond: number;
+}
+
+/** As perftest's `print_report_lat_duration`; not a number where nothing was counted. */
+export function latencyRate({ count, ps }: Sampled, trips: 1 | 2): LatencyRate {
+  return { averagePs: ps / trips / count, transactionsPerSecond: count / (ps / PS_PER_S) };
+}
+
+/** Latencies in ps in the order of the messages, as {@link latencyFigures} sorts them. */
+export function latencySamples(posts: readonly Time[], trips: 1 | 2): number[] {
+  return posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
 }
 
 /** A line of a bandwidth test. */
@@ -60,16 +77,68 @@ const PEAK_MESSAGES_MAX = 20_000;
  * message over all ranges from a post to a later completion.
  * @param times one entry per message, at least one.
  */
-export function bandwidthFigures(times: StreamTimes, bytes: number): BandwidthFigures {
+export function bandwidthFigures(
+  times: StreamTimes,
+  bytes: number,
+  { peak = true }: { readonly peak?: boolean } = {},
+): BandwidthFigures {
   const { posted, completed } = times;
   const count = completed.length;
   const seconds = (completed[count - 1]! - posted[0]!) / PS_PER_S;
   return {
-    peakBytesPerSecond: count > PEAK_MESSAGES_MAX
+    peakBytesPerSecond: !peak || count > PEAK_MESSAGES_MAX
       ? null
       : bytes * PS_PER_S / leastPsPerMessage(times),
     averageBytesPerSecond: bytes * count / seconds,
     messagesPerSecond: count / seconds,
+  };
+}
+
+/** Of a test by time, which has no peak. */
+export function sampledBandwidth({ count, ps }: Sampled, bytes: number): BandwidthFigures {
+  const messagesPerSecond = count / (ps / PS_PER_S);
+  const averageBytesPerSecond = bytes * messagesPerSecond;
+  return { peakBytesPerSecond: null, averageBytesPerSecond, messagesPerSecond };
+}
+
+/** Both ends of a bidirectional test: their sum, as perftest prints it. */
+export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): BandwidthFigures {
+  const [peak, otherPeak] = [one.peakBytesPerSecond, other.peakBytesPerSecond];
+  return {
+    peakBytesPerSecond: peak === null || otherPeak === null ? null : peak + otherPeak,
+    averageBytesPerSecond: one.averageBytesPerSecond + other.averageBytesPerSecond,
+    messagesPerSecond: one.messagesPerSecond + other.messagesPerSecond,
+  };
+}
+
+/** Bytes of {@link encodeFigures}; the last one is not 0. */
+export const FIGURES_BYTES = 33;
+
+/** The figures for the other end: doubles in order of the fields, messages, a mark. */
+export function encodeFigures(
+  figures: BandwidthFigures,
+  messages: number,
+): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(FIGURES_BYTES);
+  const view = new DataView(bytes.buffer);
+  const { peakBytesPerSecond, averageBytesPerSecond, messagesPerSecond } = figures;
+  const values = [peakBytesPerSecond ?? NaN, averageBytesPerSecond, messagesPerSecond, messages];
+  values.forEach((value, i) => view.setFloat64(8 * i, value));
+  view.setUint8(FIGURES_BYTES - 1, 1);
+  return bytes;
+}
+
+export function decodeFigures(
+  bytes: Uint8Array,
+): { readonly figures: BandwidthFigures; readonly messages: number } {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const [peak, averageBytesPerSecond, messagesPerSecond, messages] = [0, 8, 16, 24].map((at) =>
+    view.getFloat64(at)
+  ) as [number, number, number, number];
+  const peakBytesPerSecond = Number.isNaN(peak) ? null : peak;
+  return {
+    figures: { peakBytesPerSecond, averageBytesPerSecond, messagesPerSecond },
+    messages,
   };
 }
 

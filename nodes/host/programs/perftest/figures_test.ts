@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { bandwidthFigures, latencyFigures } from "./figures.ts";
+import {
+  bandwidthFigures,
+  decodeFigures,
+  encodeFigures,
+  FIGURES_BYTES,
+  latencyFigures,
+  latencyRate,
+  sampledBandwidth,
+  sumOfEnds,
+} from "./figures.ts";
+import { Sampling } from "./sampling.ts";
 
 describe("latencyFigures", () => {
   it("measures between consecutive posts and leaves out the two longest, by hand", () => {
@@ -57,5 +67,55 @@ describe("bandwidthFigures", () => {
       completed: new Float64Array(20_001).fill(1e6),
     };
     assert.equal(bandwidthFigures(times, 1).peakBytesPerSecond, null);
+  });
+});
+
+describe("Figures of a test by time", () => {
+  it("count from the first batch between the margins, which is not counted, to the last, by hand", () => {
+    const sampling = new Sampling(1000, { ps: 100, marginPs: 20 });
+    for (const now of [1010, 1019, 1030, 1030, 1050, 1050, 1070, 1080, 1090]) {
+      sampling.finished(now);
+    }
+    assert.deepEqual(sampling.sampled, { count: 3, ps: 40 });
+    assert.deepEqual([1099, 1100].map((now) => sampling.isOver(now)), [false, true]);
+  });
+
+  it("are none where there is one batch alone", () => {
+    const sampling = new Sampling(0, { ps: 100, marginPs: 20 });
+    for (const now of [10, 50, 50, 90]) sampling.finished(now);
+    assert.equal(sampling.sampled, undefined);
+  });
+
+  it("are rates, without a peak; of a ping-pong half a round trip", () => {
+    const sampled = { count: 4, ps: 2e6 };
+    assert.deepEqual(sampledBandwidth(sampled, 10), {
+      peakBytesPerSecond: null,
+      averageBytesPerSecond: 2e7,
+      messagesPerSecond: 2e6,
+    });
+    assert.deepEqual(latencyRate(sampled, 2), { averagePs: 250_000, transactionsPerSecond: 2e6 });
+  });
+});
+
+describe("Figures of a bidirectional test", () => {
+  const one = { peakBytesPerSecond: 5, averageBytesPerSecond: 4, messagesPerSecond: 0.5 };
+  const other = { peakBytesPerSecond: 7, averageBytesPerSecond: 6, messagesPerSecond: 0.25 };
+
+  it("are those of both ends; without a peak where one has none", () => {
+    assert.deepEqual(sumOfEnds(one, other), {
+      peakBytesPerSecond: 12,
+      averageBytesPerSecond: 10,
+      messagesPerSecond: 0.75,
+    });
+    assert.equal(sumOfEnds(one, { ...other, peakBytesPerSecond: null }).peakBytesPerSecond, null);
+  });
+
+  it("come back as they went, with a last byte that is not 0", () => {
+    for (const figures of [one, { ...one, peakBytesPerSecond: null }]) {
+      const bytes = encodeFigures(figures, 12);
+      assert.equal(bytes.length, FIGURES_BYTES);
+      assert.notEqual(bytes.at(-1), 0);
+      assert.deepEqual(decodeFigures(bytes), { figures, messages: 12 });
+    }
   });
 });

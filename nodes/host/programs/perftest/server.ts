@@ -3,10 +3,11 @@
  * in a ping-pong, and where SENDs need receives.
  */
 import type { CmDevice } from "../../cm/gsi.ts";
-import { type Connection, disconnect, refused } from "../../cm/connection.ts";
+import { type Connection, isDisconnected, refused } from "../../cm/connection.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { createCq } from "../../verbs/create_cq.ts";
 import { failed, must, ProgramError } from "../../verbs/device.ts";
+import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import {
   accept,
   type ConnectRequest,
@@ -16,16 +17,28 @@ import {
   nextEvent,
   reject,
 } from "../../cm/listen.ts";
-import { postRecv } from "../../verbs/post.ts";
+import { postRecv, postSend } from "../../verbs/post.ts";
+import { destroyQp } from "../../verbs/queue_pair.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { resizeCq } from "../../verbs/resize_cq.ts";
-import { makeBuffer, recvPlace, recvSge, type TestBuffer } from "./buffer.ts";
-import { IDLE_PS } from "./client.ts";
-import { postFirstRecvs, runLatency } from "./ping_pong.ts";
+import { makeBuffer, recvPlace, sendSge, type TestBuffer } from "./buffer.ts";
+import { closeLane, connectionOptions, IDLE_PS } from "./client_lane.ts";
+import { bandwidthFigures, encodeFigures, FIGURES_BYTES, sampledBandwidth } from "./figures.ts";
+import {
+  type Lane,
+  mustSucceed,
+  openUdQp,
+  postFirstRecvs,
+  receivePlace,
+  udDestination,
+} from "./lane.ts";
+import { runLatency } from "./ping_pong.ts";
+import { runStream, type Stream, takeUntil } from "./stream.ts";
 import {
   decodePerftestTerms,
-  encodePlace,
+  encodeAnswer,
   encodeReason,
+  GRH_BYTES,
   type Memory,
   PERFTEST,
   type PerftestTerms,
@@ -44,17 +57,24 @@ interface Server {
   readonly recvCq: Cq;
   /** For the current ping-pong: one runs at a time. */
   readonly pingPongCq: Cq;
+  /** For sends and receives of the current bidirectional test: one runs at a time. */
+  duplex: { readonly cq: Cq; room: number } | undefined;
   /** Free entries of {@link recvCq}. */
   room: number;
   /** The largest buffer so far of each kind of memory: it is never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
+  /** By the numbers of their queue pairs. */
   readonly sessions: Map<number, Session>;
 }
 
+/** A queue pair of a client. */
 interface Session {
+  readonly lane: Lane;
   readonly connection: Connection;
   readonly terms: PerftestTerms;
   readonly buffer: TestBuffer;
+  /** Whether the client's RTU has come: from then on the client takes messages. */
+  isEstablished: boolean;
 }
 
 /** The program: it has no options, and runs until its host loses power. What it has made goes with its card. */
@@ -76,7 +96,7 @@ function* startServer(device: CmDevice, listener: Listener): Steps<Server | unde
     cqs.push(cq);
   }
   const [sendCq, recvCq, pingPongCq] = cqs as [Cq, Cq, Cq];
-  const none = { room: RX_DEPTH, buffers: new Map(), sessions: new Map() };
+  const none = { room: RX_DEPTH, buffers: new Map(), sessions: new Map(), duplex: undefined };
   return { device, listener, sendCq, recvCq, pingPongCq, ...none };
 }
 
@@ -98,19 +118,20 @@ function* serve(server: Server): Steps<void> {
     for (const { status, qpNum, wrId } of completions) {
       const session = server.sessions.get(qpNum);
       if (session === undefined || status !== "SUCCESS") continue;
-      const { connection, buffer, terms: { index, bytes } } = session;
-      yield* postRecv(connection.qp, { wrId, sges: [recvSge(buffer, index, bytes)] });
+      const { lane: { qp, index }, buffer, terms } = session;
+      yield* postRecv(qp, { wrId, sges: [receivePlace(buffer, index, terms)] });
     }
     for (let event = nextEvent(server.listener); event; event = nextEvent(server.listener)) {
       if (event.kind === "reset") return;
       if (event.kind === "request") yield* take(server, event.request);
       else if (event.kind === "closed") yield* close(server, event.endpoint);
+      else if (event.kind === "established") yield* establish(server, event.endpoint);
     }
   }
 }
 
 function* take(server: Server, request: ConnectRequest): Steps<void> {
-  const { device, listener, sessions } = server;
+  const { listener, sessions } = server;
   const terms = decodePerftestTerms(request.privateData);
   if (terms === undefined) return void (yield* reject(listener, request));
   const buffer = yield* bufferFor(server, terms);
@@ -118,47 +139,144 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
     return void (yield* reject(listener, request, { privateData: encodeReason(buffer.reason) }));
   }
   const kind = PERFTEST[terms.test];
-  const { index, bytes } = terms;
-  if (!kind.pingPong && kind.verb === "send") yield* makeRoom(server);
-  const { sendCq } = server;
-  const recvCq = kind.pingPong ? server.pingPongCq : server.recvCq;
+  const { index, place: remote } = terms;
+  const cqs = yield* queuesFor(server, terms);
+  const isUd = terms.connection === "UD";
+  const first = function* (qp: Qp): Steps<void> {
+    if (kind.verb === "send") yield* postFirstRecvs(qp, { buffer, index, terms });
+  };
+  const ud = isUd ? yield* openUdQp(buffer, { terms, ...cqs }) : undefined;
+  if (ud !== undefined) yield* first(ud.qp);
+  const { qp, ...common } = connectionOptions(terms);
   const connection = yield* accept(listener, request, {
-    qp: {
-      pd: buffer.pd,
-      sendCq,
-      recvCq,
-      maxSendWr: RX_DEPTH,
-      maxRecvWr: RX_DEPTH,
-      maxInlineData: kind.inlineBytes,
-    },
-    privateData: encodePlace(recvPlace(buffer, index)),
-    ...(kind.verb === "send" && {
-      prepare: (qp: Qp) => postFirstRecvs(qp, { buffer, index, bytes }),
+    qp: { ...qp, pd: buffer.pd, ...cqs },
+    ...common,
+    privateData: encodeAnswer({
+      place: recvPlace(buffer, index),
+      udQpn: ud?.qp.qpn ?? 0,
+      udPsn: ud?.psn ?? 0,
     }),
+    ...(!isUd && { prepare: first }),
   });
-  if (refused(connection)) return;
-  sessions.set(connection.qp.qpn, { connection, terms, buffer });
+  if (refused(connection)) {
+    if (ud !== undefined) yield* destroyQp(ud.qp);
+    return;
+  }
+  const at = { address: connection.peer.address, qpn: terms.udQpn };
+  const lane: Lane = ud === undefined
+    ? { qp: connection.qp, remote, index }
+    : { qp: ud.qp, remote, index, ud: udDestination(buffer, at, terms) };
+  sessions.set(lane.qp.qpn, { lane, connection, terms, buffer, isEstablished: false });
   if (!kind.pingPong) return;
+  const { mode, idlePs } = manner(server);
+  const end = { ...terms, ...lane, ...cqs, buffer, client: connection, mode, idlePs };
+  yield* endWithClient(runLatency(end, "server"));
+}
+
+/** A client that is gone or has failed says so itself; the server continues. */
+function* endWithClient(part: Steps<unknown>): Steps<void> {
   try {
-    yield* runLatency({
-      ...terms,
-      qp: connection.qp,
-      sendCq,
-      recvCq,
-      buffer,
-      remote: terms.place,
-      mode: device.state.completion,
-      idlePs: IDLE_PS,
-    }, "server");
+    yield* part;
   } catch (error) {
-    // The client is gone or has failed, which the client reports; the server continues.
     if (!(error instanceof ProgramError)) throw error;
   }
 }
 
-/** Makes room for the completions of another queue pair: perftest's rx-depth for each. */
-function* makeRoom(server: Server): Steps<void> {
-  const wanted = (server.sessions.size + 1) * RX_DEPTH;
+/** With the last of a client's queue pairs a bidirectional test begins here, too. */
+function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
+  const all = [...server.sessions.values()];
+  const session = all.find(({ connection }) => connection.endpoint === endpoint);
+  if (session === undefined) return;
+  session.isEstablished = true;
+  const { terms: { bidirectional, qps, reportVa }, connection: { peer } } = session;
+  if (!bidirectional) return;
+  const own = all.filter((each) =>
+    each.connection.peer.host === peer.host && each.terms.bidirectional &&
+    each.terms.reportVa === reportVa
+  );
+  // Those of a client that has died in the middle have the same indices as later ones.
+  const latest = new Map(own.map((each) => [each.lane.index, each]));
+  const sessions = [...latest.values()];
+  if (sessions.length !== qps || !sessions.every(({ isEstablished }) => isEstablished)) return;
+  yield* endWithClient(runDuplex(server, sessions));
+}
+
+/** The completion queues of a new queue pair, with room for what completes there. */
+function* queuesFor(
+  server: Server,
+  { test, bidirectional, qps, depth, rxDepth }: PerftestTerms,
+): Steps<{ readonly sendCq: Cq; readonly recvCq: Cq }> {
+  const { sendCq, recvCq, pingPongCq } = server;
+  const { pingPong, verb } = PERFTEST[test];
+  if (bidirectional) {
+    const cq = yield* duplexCq(server, { qps, each: depth + 1 + rxDepth });
+    return { sendCq: cq, recvCq: cq };
+  }
+  if (!pingPong && verb === "send") yield* makeRoom(server, rxDepth);
+  return { sendCq, recvCq: pingPong ? pingPongCq : recvCq };
+}
+
+/** With room for another queue pair, beside those of clients that have died, whose completions are still there. */
+function* duplexCq(
+  server: Server,
+  { qps, each }: { readonly qps: number; readonly each: number },
+): Steps<Cq> {
+  const { sessions, device } = server;
+  if (server.duplex === undefined) {
+    const room = qps * each;
+    server.duplex = { cq: must(yield* createCq(device, { entries: room })), room };
+  }
+  const { duplex } = server;
+  const taken = [...sessions.values()].filter(({ terms }) => terms.bidirectional)
+    .reduce((sum, { terms: { depth, rxDepth } }) => sum + depth + 1 + rxDepth, 0);
+  const wanted = taken + each;
+  if (wanted > duplex.room) {
+    must(yield* resizeCq(duplex.cq, 2 * wanted));
+    duplex.room = 2 * wanted;
+  }
+  return duplex.cq;
+}
+
+function manner({ device }: Server) {
+  return { mode: device.state.completion, idlePs: IDLE_PS };
+}
+
+/** Sends as the client does, and leaves it the figures. */
+function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
+  const { connection, terms, buffer, lane: { qp: { sendCq }, index } } = sessions.at(-1)!;
+  const { cpu } = server.device;
+  const lanes = sessions.map(({ lane }) => lane);
+  const { duration, bytes, iterations } = terms;
+  const idlePs = IDLE_PS + (duration?.ps ?? 0);
+  const own = { buffer, sendCq, mode: manner(server).mode, idlePs };
+  const stream: Stream = { ...terms, ...own, lanes, onProgress: () => {} };
+  const ended = yield* runStream(cpu, stream);
+  const isTimed = "count" in ended;
+  const figures = isTimed ? sampledBandwidth(ended, bytes) : bandwidthFigures(ended, bytes);
+  const messages = isTimed ? ended.count : iterations * lanes.length;
+  const place = sendSge(buffer, index, FIGURES_BYTES);
+  cpu.store(place.address, encodeFigures(figures, messages));
+  // Of UD queue pairs the connection beside them writes.
+  must(
+    yield* postSend(connection.qp, {
+      opcode: "write",
+      sendFlags: IBV_SEND_SIGNALED,
+      sges: [place],
+      remote: { va: terms.reportVa, rkey: terms.place.rkey },
+    }),
+  );
+  if (PERFTEST[terms.test].verb === "send") {
+    return yield* takeUntil(stream, () => isDisconnected(connection));
+  }
+  for (const completion of yield* waitCompletion(sendCq, { deadline: cpu.now + IDLE_PS })) {
+    mustSucceed(completion);
+  }
+}
+
+/** Makes room for the completions of another queue pair: its rx-depth. */
+function* makeRoom(server: Server, rxDepth: number): Steps<void> {
+  const taken = [...server.sessions.values()].reduce((sum, { terms }) => sum + terms.rxDepth, 0);
+  const wanted = taken + rxDepth;
   if (wanted <= server.room) return;
   must(yield* resizeCq(server.recvCq, 2 * wanted));
   server.room = 2 * wanted;
@@ -166,7 +284,8 @@ function* makeRoom(server: Server): Steps<void> {
 
 function* bufferFor(server: Server, terms: PerftestTerms): Steps<TestBuffer | VerbError> {
   const { device, buffers } = server;
-  const { memory, bytes, qps } = terms;
+  const { memory, qps } = terms;
+  const bytes = terms.bytes + (terms.connection === "UD" ? GRH_BYTES : 0);
   const known = buffers.get(memory);
   if (known !== undefined && known.placeBytes >= bytes && known.count >= qps) return known;
   const made = yield* makeBuffer(device, { bytes, count: qps, memory });
@@ -175,9 +294,9 @@ function* bufferFor(server: Server, terms: PerftestTerms): Steps<TestBuffer | Ve
 }
 
 function* close(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
-  for (const [qpn, { connection }] of server.sessions) {
+  for (const [qpn, { lane, connection }] of server.sessions) {
     if (connection.endpoint !== endpoint) continue;
     server.sessions.delete(qpn);
-    yield* disconnect(connection);
+    yield* closeLane({ ...lane, connection });
   }
 }

@@ -1,19 +1,27 @@
 /**
- * The bandwidth loop: keeps every queue pair at its depth, requests a completion every {@link
- * CQ_MODERATION} messages, and records the times of posts and completions for the two figures.
+ * The bandwidth loop: keeps every queue pair at its depth, requests a completion every so many
+ * messages (`-Q`), and records the times of posts and completions for the two figures. In a
+ * bidirectional test both ends run it.
  */
-import { IBV_SEND_INLINE, IBV_SEND_SIGNALED, type SendFlags } from "../../verbs/flags.ts";
+import { PS_PER_US } from "../../../../fabric/base/time.ts";
+import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
-import { postSend } from "../../verbs/post.ts";
+import { postRecv, postSend } from "../../verbs/post.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import { sendSge } from "./buffer.ts";
-import type { Lane, TestRun } from "./ping_pong.ts";
-import { CQ_MODERATION, PERFTEST } from "./terms.ts";
-import type { SendRequest } from "../../verbs/objects.ts";
+import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
+import {
+  isReceive,
+  type Lane,
+  mustSucceed,
+  receivePlace,
+  requestOf,
+  type TestRun,
+} from "./lane.ts";
+import { type Sampled, samplesOf, Sampling } from "./sampling.ts";
+import { PERFTEST } from "./terms.ts";
 
 export interface Stream extends TestRun {
-  readonly depth: number;
   readonly lanes: readonly Lane[];
   readonly onProgress: (completed: number) => void;
 }
@@ -25,56 +33,116 @@ export interface StreamTimes {
 }
 
 interface StreamLane extends Lane {
-  readonly index: number;
   posted: number;
   completed: number;
+  /** Of the messages that are posted, those up to the last one with a completion. */
+  signaled: number;
 }
 
-/** @throws ProgramError where a message fails, or after too long without completions. */
-export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
-  const { iterations, depth, sendCq, mode, idlePs, onProgress } = stream;
-  const total = iterations * stream.lanes.length;
+/** How long an end that only receives waits before it looks whether that is over. */
+const LOOK_PS = 20 * PS_PER_US;
+
+/**
+ * @returns the times of all messages, or of a test by time what was counted.
+ * @throws ProgramError where a message fails, or after too long without completions.
+ */
+export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sampled> {
+  const { iterations, depth, postList, sendCq, mode, idlePs, onProgress, duration } = stream;
+  const total = duration === undefined ? iterations * stream.lanes.length : 0;
   const times = { posted: new Float64Array(total), completed: new Float64Array(total) };
-  const every = Math.min(CQ_MODERATION, depth);
-  const lanes = stream.lanes.map((lane, index): StreamLane => {
-    return { ...lane, index, posted: 0, completed: 0 };
+  const sampling = duration && new Sampling(cpu.now, duration);
+  const lanes = stream.lanes.map((lane): StreamLane => {
+    return { ...lane, posted: 0, completed: 0, signaled: 0 };
   });
   const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
-  let posted = 0, completed = 0;
-  while (completed < total) {
+  // Of a test by time the other end's messages are taken until it is over: `takeUntil`.
+  const expected = receives(stream) && duration === undefined ? total : 0;
+  let posted = 0, completed = 0, received = 0;
+  const mayPost = (lane: StreamLane) => {
+    const isWanted = sampling ? !sampling.isOver(cpu.now) : lane.posted < iterations;
+    return isWanted && lane.posted - lane.completed + postList <= depth;
+  };
+  const isDone = () =>
+    received >= expected &&
+    (sampling
+      ? sampling.isOver(cpu.now) && lanes.every((lane) => lane.completed >= lane.signaled)
+      : completed === total);
+  while (!isDone()) {
     for (const lane of lanes) {
-      while (lane.posted < iterations && lane.posted - lane.completed < depth) {
-        times.posted[posted++] = cpu.now;
-        lane.posted++;
-        const isSignaled = lane.posted % every === 0 || lane.posted === iterations;
-        must(yield* postSend(lane.qp, requestOf(stream, lane, isSignaled ? IBV_SEND_SIGNALED : 0)));
+      while (mayPost(lane)) {
+        if (sampling === undefined) times.posted.fill(cpu.now, posted, posted + postList);
+        posted += postList;
+        must(yield* postSend(lane.qp, listOf(stream, lane)));
       }
     }
+    if (isDone()) break;
     const deadline = cpu.now + idlePs;
     const completions = yield* waitCompletion(sendCq, { mode, deadline });
     if (completions.length === 0) {
       throw new ProgramError(`${cpu.host}: nothing has completed for ${idlePs / 1e6} us`);
     }
-    for (const { status, qpNum, wrId } of completions) {
-      if (status !== "SUCCESS") throw new ProgramError(`Completed with ${status}`);
-      const lane = byQpn.get(qpNum)!;
-      while (lane.completed < wrId) {
+    for (const completion of completions) {
+      const lane = byQpn.get(completion.qpNum);
+      // A completion of an earlier test, whose client has died.
+      if (lane === undefined) continue;
+      mustSucceed(completion);
+      if (isReceive(completion)) {
+        received++;
+        yield* receiveAgain(stream, lane, completion);
+        continue;
+      }
+      while (lane.completed < completion.wrId) {
         lane.completed++;
-        times.completed[completed++] = cpu.now;
+        if (sampling) sampling.finished(cpu.now);
+        else times.completed[completed++] = cpu.now;
       }
     }
     onProgress(completed);
   }
-  return times;
+  return sampling ? samplesOf(sampling) : times;
 }
 
-function requestOf(stream: Stream, lane: StreamLane, sendFlags: SendFlags): SendRequest {
-  const { verb, inlineBytes } = PERFTEST[stream.test];
-  const sges = [sendSge(stream.buffer, lane.index, stream.bytes)];
-  // The completion returns the number of finished messages of its queue pair.
-  const wrId = lane.posted;
-  if (verb === "read") return { opcode: "read", wrId, sges, remote: lane.remote, sendFlags };
-  const sent = sendFlags | (stream.bytes <= inlineBytes ? IBV_SEND_INLINE : 0);
-  if (verb === "send") return { opcode: "send", wrId, sges, sendFlags: sent };
-  return { opcode: "write", wrId, sges, remote: lane.remote, sendFlags: sent };
+/** Goes on with receives that the peer's messages take, until that is over; other completions do not come. */
+export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
+  const { sendCq, mode, idlePs, lanes } = stream;
+  const { cpu } = sendCq.device;
+  const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
+  const deadline = cpu.now + idlePs;
+  while (!isOver()) {
+    if (cpu.now >= deadline) {
+      throw new ProgramError(`${cpu.host}: the peer has not ended after ${idlePs / 1e6} us`);
+    }
+    for (const each of yield* waitCompletion(sendCq, { mode, deadline: cpu.now + LOOK_PS })) {
+      const lane = byQpn.get(each.qpNum);
+      // What the end of the connection flushes is no failure of the test.
+      if (lane === undefined || !isReceive(each) || each.status !== "SUCCESS") continue;
+      yield* receiveAgain(stream, lane, each);
+    }
+  }
+}
+
+/** Whether messages of the peer take receives here while this end sends. */
+function receives({ bidirectional, test }: Stream): boolean {
+  return bidirectional && PERFTEST[test].verb === "send";
+}
+
+function* receiveAgain(stream: Stream, lane: Lane, { wrId }: WorkCompletion): Steps<void> {
+  must(
+    yield* postRecv(lane.qp, { wrId, sges: [receivePlace(stream.buffer, lane.index, stream)] }),
+  );
+}
+
+/** The next requests, which one doorbell announces; a completion returns the number of finished messages. */
+function listOf(stream: Stream, lane: StreamLane): SendRequest[] {
+  const { iterations, postList, cqModeration, duration } = stream;
+  return Array.from({ length: postList }, () => {
+    lane.posted++;
+    const isLast = duration === undefined && lane.posted === iterations;
+    const isSignaled = lane.posted % cqModeration === 0 || isLast;
+    if (isSignaled) lane.signaled = lane.posted;
+    return requestOf(stream, lane, {
+      wrId: lane.posted,
+      sendFlags: isSignaled ? IBV_SEND_SIGNALED : 0,
+    });
+  });
 }

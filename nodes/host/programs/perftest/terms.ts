@@ -3,6 +3,7 @@
  * data of the connection's request and response. Names, defaults and meanings are perftest's
  * (linux-rdma/perftest: `perftest_parameters.h`).
  */
+import type { Time } from "../../../../fabric/base/time.ts";
 import type { WqeOpcode } from "../../../../fabric/wire/host_bus/wqe.ts";
 
 export const PERFTESTS = [
@@ -13,21 +14,28 @@ export const PERFTESTS = [
   "ib_write_bw",
   "ib_read_bw",
   "ib_send_bw",
+  "ib_atomic_bw",
 ] as const;
 export type PerftestName = typeof PERFTESTS[number];
 
+/** The transport service of the queue pairs (`-c`). */
+export const CONNECTIONS = ["RC", "UC", "UD"] as const;
+export type ConnectionType = typeof CONNECTIONS[number];
+
 export interface PerftestKind {
+  /** The verb as perftest's titles name it: `RDMA_Write`. */
   readonly title: string;
   readonly measures: "latency" | "bandwidth";
   readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
   /** The peer answers each message with one of its own; half of the round trip is reported. */
   readonly pingPong: boolean;
-  /** Maximum bytes inlined in the WQE. */
+  /** Default of the largest message inlined in the WQE. */
   readonly inlineBytes: number;
   /** Defaults: bytes of a message, outstanding messages, and iterations. */
   readonly bytes: number;
   readonly depth: number;
   readonly iterations: number;
+  readonly connections: readonly ConnectionType[];
 }
 
 const LATENCY = {
@@ -45,17 +53,22 @@ const BANDWIDTH = {
   inlineBytes: 0,
   bytes: 65_536,
   depth: 128,
-  iterations: 5000,
+  iterations: 1000,
 } as const;
+const WRITE = { title: "RDMA_Write", verb: "write", connections: ["RC", "UC"] } as const;
+const READ = { title: "RDMA_Read", verb: "read", connections: ["RC"] } as const;
+const SEND = { title: "Send", verb: "send", connections: CONNECTIONS } as const;
+const ATOMIC = { title: "Atomic", verb: "atomic", bytes: 8, connections: ["RC"] } as const;
 
 export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
-  ib_write_lat: { ...PING_PONG, title: "RDMA_Write Latency Test", verb: "write" },
-  ib_read_lat: { ...LATENCY, title: "RDMA_Read Latency Test", verb: "read" },
-  ib_send_lat: { ...PING_PONG, title: "Send Latency Test", verb: "send" },
-  ib_atomic_lat: { ...LATENCY, title: "Atomic Latency Test", verb: "atomic", bytes: 8 },
-  ib_write_bw: { ...BANDWIDTH, title: "RDMA_Write BW Test", verb: "write" },
-  ib_read_bw: { ...BANDWIDTH, title: "RDMA_Read BW Test", verb: "read" },
-  ib_send_bw: { ...BANDWIDTH, title: "Send BW Test", verb: "send" },
+  ib_write_lat: { ...PING_PONG, ...WRITE },
+  ib_read_lat: { ...LATENCY, ...READ },
+  ib_send_lat: { ...PING_PONG, ...SEND },
+  ib_atomic_lat: { ...LATENCY, ...ATOMIC },
+  ib_write_bw: { ...BANDWIDTH, ...WRITE, iterations: 5000 },
+  ib_read_bw: { ...BANDWIDTH, ...READ },
+  ib_send_bw: { ...BANDWIDTH, ...SEND },
+  ib_atomic_bw: { ...BANDWIDTH, ...ATOMIC },
 };
 
 /** Name of the server's service. */
@@ -64,25 +77,66 @@ export const SERVICE = "perftest";
 export const RX_DEPTH = 512;
 /** perftest requests a completion every so many messages of a bandwidth test. */
 export const CQ_MODERATION = 100;
+/** Larger messages complete one by one, unless `-Q` or `-a` says otherwise (`MSG_SIZE_CQ_MOD_LIMIT`). */
+export const MODERATED_BYTES_MAX = 8192;
 /** Maximum number of queue pairs of a client. */
 export const QPS_MAX = 128;
 /** Maximum message size, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
+/** perftest's Q_Key of UD queue pairs. */
+export const UD_Q_KEY = 0x1111_1111;
+/** In front of the payload of each UD receive. */
+export const GRH_BYTES = 40;
 /** Memory of the server's buffer. */
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];
+/** What an atomic does. */
+export const ATOMICS = ["fetch-add", "compare-swap"] as const;
+export type Atomic = typeof ATOMICS[number];
+
+/** Of `-D`: the test lasts so long, and what happens in the margins at both ends is not counted. */
+export interface Duration {
+  readonly ps: Time;
+  readonly marginPs: Time;
+}
+
+/** What both ends of a test do alike. */
+export interface TestTerms {
+  readonly test: PerftestName;
+  readonly connection: ConnectionType;
+  readonly bytes: number;
+  /** Messages per queue pair; ignored with a duration. */
+  readonly iterations: number;
+  readonly duration: Duration | undefined;
+  /** The server sends as the client does, at the same time. */
+  readonly bidirectional: boolean;
+  readonly atomic: Atomic;
+  readonly depth: number;
+  readonly rxDepth: number;
+  readonly postList: number;
+  readonly cqModeration: number;
+  readonly inlineBytes: number;
+  /** READs and atomics outstanding on a queue pair. */
+  readonly outstanding: number;
+  readonly trafficClass: number;
+  readonly hopLimit: number;
+  /** 4.096 µs · 2^timeout. */
+  readonly timeout: number;
+  readonly retryCount: number;
+}
 
 /** The client's terms, sent with each connection. */
-export interface PerftestTerms {
-  readonly test: PerftestName;
+export interface PerftestTerms extends TestTerms {
   readonly memory: Memory;
-  readonly bytes: number;
-  readonly iterations: number;
   /** Index of this queue pair among the client's: each has a place of its own. */
   readonly index: number;
   readonly qps: number;
   /** Where the server writes to the client. */
   readonly place: RemotePlace;
+  /** Where it leaves its figures after a bidirectional test, under the same key. */
+  readonly reportVa: number;
+  /** The client's UD queue pair; 0 of another type, which the connection names. */
+  readonly udQpn: number;
 }
 
 export interface RemotePlace {
@@ -90,43 +144,119 @@ export interface RemotePlace {
   readonly rkey: number;
 }
 
-const PLACE_AT = 14, PLACE_BYTES = 12;
-const TERMS_BYTES = PLACE_AT + PLACE_BYTES;
+/** Fields of the terms in the order of their bytes, with their widths. */
+const FIELDS = [
+  ["test", 1],
+  ["memory", 1],
+  ["connection", 1],
+  ["flags", 1],
+  ["index", 2],
+  ["qps", 2],
+  ["bytes", 4],
+  ["iterations", 4],
+  ["depth", 2],
+  ["rxDepth", 2],
+  ["postList", 2],
+  ["cqModeration", 2],
+  ["inlineBytes", 2],
+  ["outstanding", 1],
+  ["trafficClass", 1],
+  ["hopLimit", 1],
+  ["timeout", 1],
+  ["retryCount", 1],
+  ["durationPs", 8],
+  ["marginPs", 8],
+  ["reportVa", 8],
+  ["va", 8],
+  ["rkey", 4],
+  ["udQpn", 4],
+] as const;
+type Field = typeof FIELDS[number][0];
+const TERMS_BYTES = FIELDS.reduce((sum, [, bytes]) => sum + bytes, 0);
+const FLAG = { bidirectional: 1, compareSwap: 2 } as const;
 
 /** The bytes of the terms; at most 88 fit a request. */
 export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffer> {
+  const { duration, place } = terms;
+  const values: Readonly<Record<Field, number>> = {
+    ...terms,
+    test: PERFTESTS.indexOf(terms.test),
+    memory: MEMORIES.indexOf(terms.memory),
+    connection: CONNECTIONS.indexOf(terms.connection),
+    flags: (terms.bidirectional ? FLAG.bidirectional : 0) |
+      (terms.atomic === "compare-swap" ? FLAG.compareSwap : 0),
+    durationPs: duration?.ps ?? 0,
+    marginPs: duration?.marginPs ?? 0,
+    va: place.va,
+    rkey: place.rkey,
+  };
   const bytes = new Uint8Array(TERMS_BYTES);
-  const view = new DataView(bytes.buffer);
-  view.setUint8(0, PERFTESTS.indexOf(terms.test));
-  view.setUint8(1, MEMORIES.indexOf(terms.memory));
-  view.setUint16(2, terms.index);
-  view.setUint32(4, terms.bytes);
-  view.setUint32(8, terms.iterations);
-  view.setUint16(12, terms.qps);
-  bytes.set(encodePlace(terms.place), PLACE_AT);
+  let at = 0;
+  for (const [field, width] of FIELDS) {
+    let rest = values[field];
+    for (let i = width - 1; i >= 0; i--) {
+      bytes[at + i] = rest % 256;
+      rest = Math.floor(rest / 256);
+    }
+    at += width;
+  }
   return bytes;
 }
 
 /** The terms; undefined for invalid bytes. */
 export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefined {
   if (bytes.length < TERMS_BYTES) return undefined;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const test = PERFTESTS[view.getUint8(0)];
-  const memory = MEMORIES[view.getUint8(1)];
-  const place = decodePlace(bytes.subarray(PLACE_AT));
-  const size = view.getUint32(4);
-  const index = view.getUint16(2), qps = view.getUint16(12);
-  if (test === undefined || memory === undefined || place === undefined) return undefined;
+  let at = 0;
+  const read = Object.fromEntries(FIELDS.map(([field, width]) => {
+    const value = bytes.subarray(at, at += width).reduce((sum, each) => sum * 256 + each, 0);
+    return [field, value];
+  })) as Readonly<Record<Field, number>>;
+  const { flags, durationPs, marginPs, va, rkey, ...rest } = read;
+  const test = PERFTESTS[read.test];
+  const memory = MEMORIES[read.memory];
+  const connection = CONNECTIONS[read.connection];
+  if (test === undefined || memory === undefined || connection === undefined) return undefined;
+  const { bytes: size, index, qps, reportVa, depth, cqModeration, postList } = read;
   if (size < 1 || size > BYTES_MAX || qps > QPS_MAX || index >= qps) return undefined;
+  if ([va, reportVa, durationPs].some((each) => !Number.isSafeInteger(each))) return undefined;
+  if (depth < 1 || cqModeration < 1 || postList < 1 || 2 * marginPs > durationPs) return undefined;
   return {
+    ...rest,
     test,
     memory,
-    bytes: size,
-    iterations: view.getUint32(8),
-    index,
-    qps,
-    place,
+    connection,
+    bidirectional: (flags & FLAG.bidirectional) !== 0,
+    atomic: (flags & FLAG.compareSwap) !== 0 ? "compare-swap" : "fetch-add",
+    duration: durationPs === 0 ? undefined : { ps: durationPs, marginPs },
+    place: { va, rkey },
   };
+}
+
+const PLACE_BYTES = 12, ANSWER_BYTES = PLACE_BYTES + 8;
+
+/** The server's part of the terms. */
+export interface PerftestAnswer {
+  readonly place: RemotePlace;
+  /** The server's UD queue pair and the first PSN that it sends; 0 of another type. */
+  readonly udQpn: number;
+  readonly udPsn: number;
+}
+
+export function encodeAnswer({ place, udQpn, udPsn }: PerftestAnswer): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(ANSWER_BYTES);
+  const view = new DataView(bytes.buffer);
+  bytes.set(encodePlace(place));
+  view.setUint32(PLACE_BYTES, udQpn);
+  view.setUint32(PLACE_BYTES + 4, udPsn);
+  return bytes;
+}
+
+/** The answer; undefined for invalid bytes. */
+export function decodeAnswer(bytes: Uint8Array): PerftestAnswer | undefined {
+  const place = decodePlace(bytes);
+  if (place === undefined || bytes.length < ANSWER_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return { place, udQpn: view.getUint32(PLACE_BYTES), udPsn: view.getUint32(PLACE_BYTES + 4) };
 }
 
 export function encodePlace({ va, rkey }: RemotePlace): Uint8Array<ArrayBuffer> {

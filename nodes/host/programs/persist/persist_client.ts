@@ -86,6 +86,11 @@ export interface Failure {
   readonly error: string;
 }
 
+/** Of a completion that is no success: its status, and in words why, where the card knows it. */
+export function failedCompletion({ status, reason }: WorkCompletion): Failure {
+  return { error: reason === undefined ? status : `${status}: ${reason}` };
+}
+
 export function isFailure<T>(answer: T | Failure): answer is Failure {
   return typeof answer === "object" && answer !== null && "error" in answer;
 }
@@ -358,7 +363,7 @@ export function* ask(
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return completions;
     for (const completion of completions) {
-      if (completion.status !== "SUCCESS") return { error: completion.status };
+      if (completion.status !== "SUCCESS") return failedCompletion(completion);
       if (completion.opcode !== "recv") {
         sent = true;
         continue;

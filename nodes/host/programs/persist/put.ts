@@ -9,6 +9,7 @@ import type { Cpu, Steps } from "../../cpu/program.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import {
   answeredBy,
+  failedCompletion,
   type Failure,
   isFailure,
   isReceive,
@@ -246,7 +247,7 @@ export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
         followUps.push(...requestsOf(put, again));
         continue;
       }
-      if (completion.status !== "SUCCESS") return { error: completion.status };
+      if (completion.status !== "SUCCESS") return failedCompletion(completion);
       const followUp = handle(put, completion);
       if (followUp !== undefined) followUps.push(followUp);
     }

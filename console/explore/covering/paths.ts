@@ -1,0 +1,152 @@
+/**
+ * All ways in which code can find open memory: a read chooses. The code, which is short and pure, runs from
+ * its beginning for each way (as in Jaaru, ASPLOS'21); cells that it does not read cost nothing. Where there
+ * are too many ways, those of `ways.ts` are tried.
+ */
+import type { Cell, Picker } from "../choices.ts";
+import { unitOf } from "./coverage.ts";
+import type { Row } from "./covering_array.ts";
+import { type Coverage, NOTHING_COVERED, phasesOf } from "./ways.ts";
+
+/** Choices of a run, in the order of its reads. */
+export type Trail = ReadonlyMap<Cell, number>;
+
+export interface PathsDone {
+  readonly paths: number;
+  /** What was covered, where there were more ways than could be tried; undefined: all ways were tried. */
+  readonly coverage: Coverage | undefined;
+  /** Choices of the run that returned true. */
+  readonly ended: Trail | undefined;
+}
+
+/** Runs code where reads find the choices of a picker; true ends the search. */
+type Run = (pick: Picker, trail: Trail) => boolean;
+
+/**
+ * Runs `run` for every way to decide what it reads, or for those that cover them.
+ * @param options.most ways that are run one after the other; and, where these are not all, ways that cover
+ *   what was read.
+ * @param run is called with the picker, and the choices that it makes; true ends it.
+ */
+export function forEachPath(options: { readonly most: number }, run: Run): PathsDone {
+  const { most } = options;
+  const paths = new Paths(run);
+  const found = (coverage?: Coverage): PathsDone => {
+    return { paths: paths.count, coverage, ended: paths.ended };
+  };
+  const first = paths.go(() => 0);
+  if (paths.ended !== undefined) return found();
+  let isFew = waysOf(first) <= most;
+  if (!isFew) {
+    // Code may look at less where more is there.
+    isFew = waysOf(paths.go(({ alternatives }) => alternatives.length - 1)) <= most;
+    if (paths.ended !== undefined) return found();
+  }
+  if (isFew) {
+    for (let trail = first; paths.count < most;) {
+      const prefix = nextPrefix(trail);
+      if (prefix === undefined) return found();
+      trail = paths.go((_cell, place) => prefix[place] ?? 0);
+      if (paths.ended !== undefined) return found();
+    }
+  }
+  return found(cover(paths, most));
+}
+
+/** Runs, and all cells that any of them has read. */
+class Paths {
+  readonly #run: Run;
+  /** In the order in which they were read first. */
+  readonly seen = new Map<Cell, number>();
+  count = 0;
+  ended: Trail | undefined;
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  /** @param choose is given how many cells the run has read before this one. */
+  go(choose: (cell: Cell, place: number) => number): Trail {
+    const trail = new Map<Cell, number>();
+    const ends = this.#run((cell) => {
+      const known = trail.get(cell);
+      if (known !== undefined) return known;
+      if (!this.seen.has(cell)) this.seen.set(cell, this.seen.size);
+      const alternative = choose(cell, trail.size);
+      trail.set(cell, alternative);
+      return alternative;
+    }, trail);
+    this.count++;
+    if (ends) this.ended = trail;
+    return trail;
+  }
+}
+
+/**
+ * Tries the ways of `ways.ts` to find all cells that are read. Where a run reads others, it begins again
+ * with these among them.
+ * @returns what was covered in the end.
+ */
+function cover(paths: Paths, most: number): Coverage {
+  const done = new Set<string>();
+  for (;;) {
+    const cells = [...paths.seen.keys()].sort(byArrival);
+    const places = cells.map((cell) => paths.seen.get(cell)!);
+    let coverage: Coverage = { cells: cells.length, unit: unitOf(cells), ...NOTHING_COVERED };
+    for (const { covers, rows } of phasesOf(cells)) {
+      const fresh = freshOf(rows(most), { done, places, most: most - done.size });
+      if (fresh === undefined) continue;
+      for (const [key, row] of fresh) {
+        done.add(key);
+        paths.go((cell) => row[paths.seen.get(cell)!] ?? 0);
+        if (paths.ended !== undefined) return coverage;
+      }
+      if (paths.seen.size > cells.length) break;
+      coverage = { ...coverage, ...covers };
+    }
+    if (paths.seen.size === cells.length) return coverage;
+  }
+}
+
+/**
+ * Rows that were not tried, by cell in the order of {@link Paths.seen}. A cell that is seen later was found
+ * durable until then, so a row that has it durable was tried.
+ * @param tried.places of the rows' cells in that order.
+ * @returns undefined where there are more than `most`.
+ */
+function freshOf(
+  rows: Iterable<Row> | undefined,
+  { done, places, most }: {
+    readonly done: ReadonlySet<string>;
+    readonly places: readonly number[];
+    readonly most: number;
+  },
+): ReadonlyMap<string, Row> | undefined {
+  if (rows === undefined) return undefined;
+  const fresh = new Map<string, Row>();
+  for (const row of rows) {
+    const placed = new Uint16Array(places.length);
+    for (const [i, place] of places.entries()) placed[place] = row[i]!;
+    const key = String.fromCharCode(...placed).replace(/\0+$/, "");
+    if (!done.has(key)) fresh.set(key, placed);
+    if (fresh.size > most) return undefined;
+  }
+  return fresh;
+}
+
+/** The cells of an instant arrive in the order of their places. */
+function byArrival(x: Cell, y: Cell): number {
+  return x.at - y.at || x.from - y.from;
+}
+
+/** Ways to find the cells of a trail, if a run reads all of them whatever it finds. */
+function waysOf(trail: Trail): number {
+  return [...trail.keys()].reduce((ways, { alternatives }) => ways * alternatives.length, 1);
+}
+
+/** The first choices of the next way after a trail; all others are 0. Undefined after the last way. */
+function nextPrefix(trail: Trail): number[] | undefined {
+  const picks = [...trail.values()];
+  const last = [...trail].findLastIndex(([{ alternatives }, i]) => i + 1 < alternatives.length);
+  return last < 0 ? undefined : [...picks.slice(0, last), picks[last]! + 1];
+}

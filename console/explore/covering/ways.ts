@@ -1,0 +1,111 @@
+/**
+ * Which ways to find open cells are tried where all would be too many: all first and all last ones in the order
+ * in which they arrived, each alone there and alone missing, then covering arrays (pairs, triples, quadruples
+ * in every combination), and any two alone there and alone missing. That is where checksums miss what is
+ * lost: two equal words of an XOR cancel each other only while all others are there.
+ */
+import type { Cell } from "../choices.ts";
+import { coveringArray, type Row, type Strength, STRENGTHS } from "./covering_array.ts";
+
+/** Which ways to find memory were tried, where it was not every way. */
+export interface Coverage {
+  /** Cells that were read in any of them, and what they are: torn words, lines of the cache, or both. */
+  readonly cells: number;
+  readonly unit: "words" | "lines" | "pieces";
+  /** Any so many cells were found in every combination of their contents; 0: not even each in each content. */
+  readonly strength: 0 | 1 | Strength;
+  /** The first k and the last k cells in the order of their arrival, for every k. */
+  readonly inOrder: boolean;
+  /** Any so many cells were found alone there, and alone missing. */
+  readonly aside: 0 | 1 | 2;
+}
+
+/** What is covered, of whatever cells. */
+type Extent = Omit<Coverage, "cells" | "unit">;
+
+export const NOTHING_COVERED: Extent = { strength: 0, inOrder: false, aside: 0 };
+
+/** Rows that belong together, and what is covered once all of them were tried. */
+export interface Phase {
+  readonly covers: Partial<Extent>;
+  /** @returns undefined where there are more than `most`. */
+  rows(most: number): Iterable<Row> | undefined;
+}
+
+/**
+ * What is tried, the most telling first.
+ * @param cells in the order of their arrival. A row has the alternative of each.
+ */
+export function phasesOf(cells: readonly Pick<Cell, "alternatives">[]): readonly Phase[] {
+  const levels = cells.map(({ alternatives }) => alternatives.length);
+  const arrays = STRENGTHS.filter((strength) => strength <= cells.length).map((
+    strength,
+  ): Phase => ({
+    covers: { strength },
+    rows: (most) => coveringArray(levels, { strength, most }),
+  }));
+  return [
+    { covers: { inOrder: true }, rows: () => inOrder(levels) },
+    { covers: { aside: 1, strength: 1 }, rows: () => aside(levels) },
+    ...arrays,
+    {
+      covers: { aside: 2 },
+      rows: (most) => pairsAside(levels) > most ? undefined : twoAside(levels),
+    },
+  ];
+}
+
+/** The first cells there and the others missing; the last ones there and the others missing. */
+function* inOrder(levels: readonly number[]): Generator<Row> {
+  for (let count = 0; count <= levels.length; count++) {
+    yield levels.map((level, i) => i < count ? level - 1 : 0);
+    yield levels.map((level, i) => i < count ? 0 : level - 1);
+  }
+}
+
+/** Each cell with each content: where all others are missing, and where all others are there. */
+function* aside(levels: readonly number[]): Generator<Row> {
+  for (const background of backgrounds(levels)) {
+    for (const [i, level] of levels.entries()) {
+      for (let value = 0; value < level; value++) yield background.with(i, value);
+    }
+  }
+}
+
+/** The same for any two cells. */
+function* twoAside(levels: readonly number[]): Generator<Row> {
+  for (const background of backgrounds(levels)) {
+    for (let i = 0; i < levels.length; i++) {
+      for (let j = i + 1; j < levels.length; j++) {
+        yield* pairRows(background, [i, j], levels);
+      }
+    }
+  }
+}
+
+function* pairRows(
+  background: readonly number[],
+  [i, j]: [number, number],
+  levels: readonly number[],
+) {
+  for (let x = 0; x < levels[i]!; x++) {
+    for (let y = 0; y < levels[j]!; y++) {
+      if (x !== background[i] && y !== background[j]) yield background.with(i, x).with(j, y);
+    }
+  }
+}
+
+/** How many rows {@link twoAside} has. */
+function pairsAside(levels: readonly number[]): number {
+  let sum = 0, squares = 0;
+  for (const level of levels) {
+    sum += level - 1;
+    squares += (level - 1) ** 2;
+  }
+  return sum ** 2 - squares;
+}
+
+/** All cells missing; all there. */
+function backgrounds(levels: readonly number[]): readonly (readonly number[])[] {
+  return [levels.map(() => 0), levels.map((level) => level - 1)];
+}

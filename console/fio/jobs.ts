@@ -1,0 +1,368 @@
+/**
+ * From job files to the threads that run on the rack's hosts: defaults, threads of a job, waves and
+ * groups, and which client meets which server. Numbers follow fio's `fixup_options` and `add_job`.
+ */
+import { listOf, type Problem, Refusal } from "../../fabric/rack/plan/problem.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import {
+  type BlockSizes,
+  type Direction,
+  type EngineName,
+  ENGINES,
+  type Extent,
+  type FioJob,
+  IODEPTH_MAX,
+  JOBS_MAX,
+  RDMA_IODEPTH_MAX,
+  type Verb,
+} from "../../nodes/host/programs/fio/job.ts";
+import { isGlobal, type JobFileWorld, type Section } from "./job_file.ts";
+import { engineHas, type OptionName, USED } from "./options.ts";
+import { addSettings, COMMAND, kbBaseOf, nameOf, type Options, type Said } from "./settings.ts";
+
+/** How a job's figures are shown. */
+export interface Shown {
+  readonly groupReporting: boolean;
+  readonly percentiles: readonly number[];
+  readonly slatPercentiles: boolean;
+  readonly clatPercentiles: boolean;
+  readonly latPercentiles: boolean;
+  readonly kbBase: 1000 | 1024;
+  readonly unitBase: 1 | 8;
+  readonly figures: number;
+  readonly description?: string;
+}
+
+/** A thread, with what the command knows of it. */
+export interface PlannedJob {
+  readonly job: FioJob;
+  readonly section: Pick<Section, "name" | "file" | "line">;
+  /** fio's `groupid`. */
+  readonly groupId: number;
+  readonly shown: Shown;
+  /** The section's own options, as the file has them, for `job options` in JSON. */
+  readonly options: Readonly<Record<string, string>>;
+  /** What the file says of the server's place: librpma's `serverip`, rdma's `hostname`. */
+  readonly address?: string;
+}
+
+export interface Plan {
+  readonly jobs: readonly PlannedJob[];
+  /** `[global]` of all files, for `global options` in JSON. */
+  readonly globals: Readonly<Record<string, string>>;
+  readonly notes: readonly string[];
+}
+
+/** fio's own list (`percentile_list`). */
+const PERCENTILES = [
+  1,
+  5,
+  10,
+  20,
+  30,
+  40,
+  50,
+  60,
+  70,
+  80,
+  90,
+  95,
+  99,
+  99.5,
+  99.9,
+  99.95,
+  99.99,
+] as const;
+const BLOCK: BlockSizes = { least: 4096, most: 4096 };
+const WINDOW_PS = 500_000 * PS_PER_US;
+/** librpma's default port. */
+const PORT = 7204;
+const BLOCK_MAX = 2 ** 30;
+
+/** Numbers that go on from file to file, but for those of a file's servers: fio has a process for each file. */
+interface Counts {
+  clients: number;
+  servers: number;
+  serversOfFile: number;
+  wave: number;
+  groupId: number;
+  inGroup: number;
+}
+
+/**
+ * All threads of some job files, servers and clients, in the order of the files.
+ * @param override settings that take the place of the files', each `name=value`.
+ * @throws Refusal with all that is wrong.
+ */
+export function planJobs(
+  files: readonly (readonly Section[])[],
+  { world, override = [] }: {
+    readonly world: Pick<JobFileWorld, "variable">;
+    readonly override?: readonly string[];
+  },
+): Plan {
+  const said: Said = { problems: [], notes: new Set() };
+  const jobs: PlannedJob[] = [];
+  const globals: Record<string, string> = {};
+  const counts: Counts = {
+    clients: 0,
+    servers: 0,
+    serversOfFile: 0,
+    wave: 0,
+    groupId: 0,
+    inGroup: 0,
+  };
+  const more = override.map(overridden);
+  const replaced = new Set(more.map(({ name }) => nameOf(name)));
+  for (const given of files) {
+    // A value that is replaced need not make sense: fio's examples have places to fill in.
+    const sections = given.map((section) => ({
+      ...section,
+      settings: section.settings.filter(({ name }) => !replaced.has(nameOf(name))),
+    }));
+    let defaults: Options = new Map();
+    let isFirst = true;
+    counts.serversOfFile = 0;
+    for (const section of sections) {
+      const options: Options = new Map(defaults);
+      addSettings(options, section.settings, { world, said });
+      if (isGlobal(section.name)) {
+        defaults = options;
+        Object.assign(globals, written(section));
+        continue;
+      }
+      addSettings(options, more, { world, said });
+      // fio separates the files of one command by a stonewall.
+      const isApart = isFirst && counts.clients > 0;
+      isFirst = false;
+      if (said.problems.length === 0) {
+        const all = { ...section, settings: [...section.settings, ...more] };
+        jobs.push(...threadsOf(all, options, { counts, said, isApart }));
+      }
+    }
+  }
+  if (jobs.length > JOBS_MAX) {
+    const { file, line } = jobs[JOBS_MAX]!.section;
+    const expected = `at most ${JOBS_MAX}`;
+    said.problems.push({ file, line, path: "numjobs", found: `${jobs.length} threads`, expected });
+  }
+  if (said.problems.length > 0) throw new Refusal(unique(said.problems));
+  return { jobs, globals, notes: [...said.notes] };
+}
+
+/** A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no line. */
+function unique(problems: readonly Problem[]): Problem[] {
+  const told = problems.map((each): Problem => {
+    const { path, found, expected } = each;
+    return each.file === COMMAND ? { path: `${COMMAND} ${path}`, found, expected } : each;
+  });
+  return [...new Map(told.map((each) => [JSON.stringify(each), each])).values()];
+}
+
+function overridden(text: string) {
+  const at = text.indexOf("=");
+  const name = at < 0 ? text : text.slice(0, at);
+  const value = at < 0 ? {} : { value: text.slice(at + 1) };
+  return { name, ...value, file: COMMAND, line: 1, unset: [] };
+}
+
+function written({ settings }: Section): Record<string, string> {
+  return Object.fromEntries(settings.map(({ name, value = "" }) => [name, value]));
+}
+
+function threadsOf(
+  section: Section,
+  options: Options,
+  { counts, said, isApart }: {
+    readonly counts: Counts;
+    readonly said: Said;
+    readonly isApart: boolean;
+  },
+): PlannedJob[] {
+  const { file, line } = section;
+  const name = String(options.get("name")?.value ?? section.name);
+  const refuse = (path: string, found: string, expected: string) => {
+    const place = options.get(path as OptionName)?.setting ?? section;
+    said.problems.push({ file: place.file, line: place.line, path, found, expected });
+  };
+  const take = <T>(option: OptionName, otherwise: T): T => {
+    const found = options.get(option)?.value;
+    return found === undefined ? otherwise : found as T;
+  };
+  const engine = take<string>("ioengine", "psync");
+  if (!(ENGINES as readonly string[]).includes(engine)) {
+    const found = options.has("ioengine") ? `"${engine}"` : "none (fio's default is psync)";
+    refuse("ioengine", found, listOf(ENGINES));
+    return [];
+  }
+  const job = jobOf(name, engine as EngineName, { options, take, refuse });
+  if (said.problems.length > 0) return [];
+  const { isServer } = job;
+  const isNewWave = !isServer && (take("stonewall", false) || isApart);
+  if (isNewWave && counts.clients > 0) counts.wave++;
+  if ((isNewWave || take("new_group", false)) && counts.inGroup > 0) {
+    counts.groupId++;
+    counts.inGroup = 0;
+  }
+  const address = take<string>(engine === "rdma" ? "hostname" : "serverip", "");
+  const threads = take("numjobs", 1);
+  const place = { name, file, line };
+  const shown = shownOf(options, take);
+  return Array.from({ length: Math.min(threads, JOBS_MAX + 1) }, (): PlannedJob => {
+    const number = isServer ? ++counts.serversOfFile : ++counts.clients;
+    const index = isServer ? counts.servers++ : number - 1;
+    if (!isServer) counts.inGroup++;
+    // librpma_fio_td_port: each thread has a port of its own; the rdma engine has no such rule.
+    const port = job.port + (engine === "rdma" ? 0 : number - 1);
+    if (port > 65_535) refuse("port", `${job.port} and ${number} threads`, "ports up to 65535");
+    return {
+      job: { ...job, port, index, wave: isServer ? 0 : counts.wave },
+      section: place,
+      groupId: counts.groupId,
+      shown,
+      options: { name, ...written(section) },
+      ...(address !== "" && { address }),
+    };
+  });
+}
+
+type Take = <T>(option: OptionName, otherwise: T) => T;
+type Refuse = (path: string, found: string, expected: string) => void;
+
+/** The first thread of a section. */
+function jobOf(
+  name: string,
+  engine: EngineName,
+  { options, take, refuse }: {
+    readonly options: Options;
+    readonly take: Take;
+    readonly refuse: Refuse;
+  },
+): FioJob {
+  for (const [option, { setting }] of options) {
+    if (engineHas(engine, USED[option])) continue;
+    refuse(option, `${setting.name} with ioengine=${engine}`, `an option of ${engine}`);
+  }
+  const isRdma = engine === "rdma";
+  const rw = take<string>("rw", "read");
+  const isServer = isRdma ? rw === "read" : engine.endsWith("_server");
+  const random = rw.startsWith("rand");
+  const readPercent = readPercentOf(rw, take);
+  if (isRdma && (random || (rw !== "read" && rw !== "write"))) {
+    refuse("rw", `"${rw}"`, "read (the server) or write (the client), as the rdma engine demands");
+  }
+  if (engine === "librpma_gpspm_client" && rw !== "write" && rw !== "randwrite") {
+    refuse("rw", `"${rw}"`, "write or randwrite, as librpma_gpspm_client demands");
+  }
+  if (isRdma && !options.has("port")) {
+    refuse("port", "none", "port=…, which the rdma engine demands");
+  }
+  if (take<Verb>("verb", "write") === "recv" && !isServer) {
+    refuse("verb", '"recv" of a client (rw=write)', "write, read or send");
+  }
+  const iodepth = take("iodepth", 1);
+  const depthMax = isRdma ? RDMA_IODEPTH_MAX : IODEPTH_MAX;
+  if (iodepth > depthMax) refuse("iodepth", String(iodepth), `at most ${depthMax}`);
+  const blockSizes = take<Record<Direction, BlockSizes>>(
+    "bsrange",
+    take("bs", { read: BLOCK, write: BLOCK }),
+  );
+  for (const { most } of Object.values(blockSizes)) {
+    if (most > BLOCK_MAX) refuse("bs", `${most} B`, `at most ${BLOCK_MAX}`);
+  }
+  const timeBased = take("time_based", false);
+  const runtimePs = take<number | undefined>("runtime", undefined);
+  if (timeBased && runtimePs === undefined) {
+    refuse("time_based", "no runtime", "runtime=…, which time_based demands");
+  }
+  const size = take<Extent | undefined>("size", undefined);
+  checkSize(size, { engine, isServer, timeBased, refuse });
+  const seed = take<number | undefined>("randseed", undefined);
+  const ios = take<number | undefined>("number_ios", undefined);
+  const ioBytes = take<number | undefined>("io_size", undefined);
+  const least = Math.min(iodepth, take("iodepth_batch_complete_min", 1));
+  const batch = take<number>("iodepth_batch", 1);
+  return {
+    name,
+    engine,
+    isServer,
+    index: 0,
+    wave: 0,
+    port: take("port", PORT),
+    readPercent,
+    random,
+    randomMap: !take("norandommap", false),
+    blockSizes,
+    ...(size !== undefined && { size }),
+    offset: take("offset", 0),
+    ...(ioBytes !== undefined && { ioBytes }),
+    ...(ios !== undefined && { ios }),
+    loops: take("loops", 1),
+    iodepth,
+    iodepthLow: Math.min(iodepth, take("iodepth_low", iodepth)) || iodepth,
+    batch: batch === 0 ? iodepth : Math.min(batch, iodepth),
+    batchCompleteMin: least,
+    batchCompleteMax: Math.max(least, 1, take("iodepth_batch_complete_max", least)),
+    sync: take("sync", false),
+    timeBased,
+    ...(runtimePs !== undefined && { runtimePs }),
+    rampPs: take("ramp_time", 0),
+    startDelayPs: take("startdelay", 0),
+    bwWindowPs: take("bwavgtime", WINDOW_PS) || WINDOW_PS,
+    iopsWindowPs: take("iopsavgtime", WINDOW_PS) || WINDOW_PS,
+    ...(seed !== undefined && { seed }),
+    verb: take<Verb>("verb", "write"),
+    directWriteToPmem: take("direct_write_to_pmem", false),
+    busyWaitPolling: take("busy_wait_polling", true),
+    memory: take("filename", "malloc") === "malloc" ? "dram" : "scm",
+  };
+}
+
+function readPercentOf(rw: string, take: Take): number {
+  if (rw === "read" || rw === "randread") return 100;
+  if (rw === "write" || rw === "randwrite") return 0;
+  return take("rwmixread", 100 - take("rwmixwrite", 50));
+}
+
+/** librpma maps whole pages; a client of it learns the size from its server. */
+const PAGE_BYTES = 4096;
+
+function checkSize(
+  size: Extent | undefined,
+  { engine, isServer, timeBased, refuse }: {
+    readonly engine: EngineName;
+    readonly isServer: boolean;
+    readonly timeBased: boolean;
+    readonly refuse: Refuse;
+  },
+): void {
+  const found = size === undefined
+    ? "none"
+    : "percent" in size
+    ? `${size.percent}%`
+    : `${size.bytes} B`;
+  if (engine === "rdma") {
+    if ((size === undefined && !timeBased) || (size !== undefined && "percent" in size)) {
+      refuse("size", found, "size=…, a number of bytes (or time_based)");
+    }
+  } else if (isServer) {
+    const isWhole = size !== undefined && "bytes" in size && size.bytes % PAGE_BYTES === 0;
+    const unit = "(KiB and MiB are powers of 1024 with kb_base=1000)";
+    if (!isWhole) refuse("size", found, `size=…, a multiple of ${PAGE_BYTES} B ${unit}`);
+  }
+}
+
+function shownOf(options: Options, take: Take): Shown {
+  const description = take<string | undefined>("description", undefined);
+  return {
+    groupReporting: take("group_reporting", false),
+    percentiles: take("percentile_list", PERCENTILES),
+    slatPercentiles: take("slat_percentiles", false),
+    clatPercentiles: take("clat_percentiles", true),
+    latPercentiles: take("lat_percentiles", false),
+    kbBase: kbBaseOf(options),
+    unitBase: take<string>("unit_base", "0") === "1" ? 1 : 8,
+    figures: take("significant_figures", 4),
+    ...(description !== undefined && { description }),
+  };
+}

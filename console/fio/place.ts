@@ -1,0 +1,219 @@
+/** Which host of the scenario a job's threads run on, and which server each client meets. */
+import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
+import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
+import type { PlannedJob } from "./jobs.ts";
+
+export interface PlaceOptions {
+  /** The scenario's hosts by name, in its order, with their IPv4 addresses. */
+  readonly addresses: Readonly<Record<string, number>>;
+  /** The clients' host, and the servers' where a job file names none of the rack. */
+  readonly from?: string;
+  readonly to?: string;
+  /** Where the workspace of a server lies that no job file describes. */
+  readonly memory: "dram" | "scm";
+}
+
+/** A thread with its host. */
+export interface PlacedJob extends PlannedJob {
+  readonly host: string;
+}
+
+export interface Placed {
+  readonly jobs: readonly PlacedJob[];
+  /** Servers that no job file describes, for clients without one. */
+  readonly assumed: readonly PlacedJob[];
+  readonly notes: readonly string[];
+}
+
+/** Engines that talk to each other. */
+const SERVERS: Readonly<Record<EngineName, EngineName>> = {
+  librpma_apm_client: "librpma_apm_server",
+  librpma_apm_server: "librpma_apm_server",
+  librpma_gpspm_client: "librpma_gpspm_server",
+  librpma_gpspm_server: "librpma_gpspm_server",
+  rdma: "rdma",
+};
+
+/** Workspace of an assumed server of librpma, as in fio's examples, and receive depth of one of rdma. */
+const WORKSPACE_BYTES = 100 * 2 ** 20, DEPTH = 16;
+
+/** Addresses by which a socket listens on all of a host's. */
+const ANY: readonly string[] = ["0.0.0.0", "localhost", "127.0.0.1"];
+
+/** @throws Refusal where hosts are missing, or a client and its server do not meet. */
+export function placeJobs(jobs: readonly PlannedJob[], options: PlaceOptions): Placed {
+  const notes = new Set<string>();
+  const problems: Problem[] = [];
+  const clients = jobs.filter(({ job }) => !job.isServer);
+  if (clients.length === 0) throw noClient(jobs);
+  const hosts = Object.keys(options.addresses);
+  for (const [option, name] of [["--from", options.from], ["--to", options.to]] as const) {
+    if (name === undefined || hosts.includes(name)) continue;
+    throw refusal(option, { found: `"${name}"`, expected: `one of ${hosts.join(", ")}` });
+  }
+  const find = (each: PlannedJob) => hostOf(each, { options, notes, problems });
+  const targets = clients.map((each) => find(each) ?? options.to);
+  const otherwise = targets.find((host) => host !== undefined) ??
+    hosts.find((host, i) => i > 0 && host !== options.from) ?? hosts[0]!;
+  const servers = jobs.filter(({ job }) => job.isServer)
+    .map((each): PlacedJob => ({ ...each, host: find(each) ?? options.to ?? otherwise }));
+  const used = new Set([...servers.map(({ host }) => host), ...targets]);
+  const from = options.from ?? hosts.find((host) => !used.has(host) && host !== otherwise);
+  if (from === undefined) problems.push(noHost(hosts));
+  const placed = clients.map((each, i): PlacedJob => {
+    const to = targets[i] ?? otherwise;
+    return { ...each, host: from ?? "", job: { ...each.job, to } };
+  });
+  const assumed = meet(placed, servers, { options, problems, notes });
+  if (problems.length > 0) throw new Refusal(problems);
+  return { jobs: [...servers, ...placed], assumed, notes: [...notes] };
+}
+
+function noClient(jobs: readonly PlannedJob[]): Refusal {
+  const { name, file, line } = jobs[0]!.section;
+  const found = `only servers, such as [${name}]`;
+  const expected = "a client's job, too: rack fio SCENARIO SERVER.fio CLIENT.fio";
+  return new Refusal([{ file, line, path: "", found, expected }]);
+}
+
+function noHost(hosts: readonly string[]): Problem {
+  const found = `no host is left for the clients: the scenario has ${hosts.join(", ")}`;
+  return { path: "", found, expected: "one beside the servers', or --from" };
+}
+
+/** The host that a job file names; undefined where it names none, or `--to` takes its place. */
+function hostOf(
+  { address, section: { file, line }, job }: PlannedJob,
+  { options: { addresses, to }, notes, problems }: {
+    readonly options: PlaceOptions;
+    readonly notes: Set<string>;
+    readonly problems: Problem[];
+  },
+): string | undefined {
+  if (address === undefined || (job.isServer && ANY.includes(address))) return undefined;
+  const host = Object.keys(addresses).find((name) =>
+    name === address || dotted(addresses[name]!) === address
+  );
+  if (host !== undefined) return host;
+  const path = job.engine === "rdma" ? "hostname" : "serverip";
+  if (to !== undefined) {
+    notes.add(`${file}:${line}: ${path}=${address} is no host of the rack: --to ${to} is meant`);
+    return to;
+  }
+  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${dotted(ip)})`);
+  const expected = `a host of the scenario, ${known.join(", ")}, or --to HOST`;
+  problems.push({ file, line, path, found: `"${address}"`, expected });
+  return undefined;
+}
+
+/** An IPv4 address as text. */
+function dotted(address: number): string {
+  return [24, 16, 8, 0].map((shift) => (address >>> shift) & 0xff).join(".");
+}
+
+/** Assumes servers for clients of a host and port that no file serves; each server has one client. */
+function meet(
+  clients: readonly PlacedJob[],
+  servers: readonly PlacedJob[],
+  { options, problems, notes }: {
+    readonly options: PlaceOptions;
+    readonly problems: Problem[];
+    readonly notes: Set<string>;
+  },
+): PlacedJob[] {
+  const doors = new Map<string, PlacedJob>();
+  for (const each of servers) {
+    const door = doorOf(each.host, each.job);
+    if (doors.has(door)) problems.push(taken(each));
+    doors.set(door, each);
+  }
+  const free = new Map(doors);
+  const assumed: PlacedJob[] = [];
+  for (const each of clients) {
+    const { job } = each;
+    const door = doorOf(job.to!, job);
+    if (free.delete(door)) continue;
+    if (doors.size > 0 || doors.has(door)) {
+      problems.push(alone(each, servers));
+      continue;
+    }
+    const server = assumedFor(each, options);
+    if (assumed.some(({ job: { port } }) => port === job.port)) problems.push(taken(each));
+    assumed.push(server);
+    notes.add(assumedText(server));
+  }
+  for (const { section: { file, line }, job } of free.values()) {
+    const found = `port ${job.port} of [${job.name}], to which no client connects`;
+    problems.push({
+      file,
+      line,
+      path: "",
+      found,
+      expected: "as many clients as servers (numjobs)",
+    });
+  }
+  return assumed;
+}
+
+function doorOf(host: string, { engine, port }: FioJob): string {
+  return `${host} ${SERVERS[engine]} ${port}`;
+}
+
+function taken({ section: { file, line }, job }: PlacedJob): Problem {
+  const found = `port ${job.port} a second time`;
+  return { file, line, path: "port", found, expected: "a port for each thread" };
+}
+
+function alone(
+  { section: { file, line }, job }: PlacedJob,
+  servers: readonly PlacedJob[],
+): Problem {
+  const found = `a client of ${SERVERS[job.engine]} on port ${job.port} of ${job.to}`;
+  const there = servers.map(({ host, job: { engine, port } }) => `${engine} on ${port} of ${host}`);
+  return { file, line, path: "", found, expected: `one client for each of: ${there.join(", ")}` };
+}
+
+/** The server that fio's example jobs have, or as large as the client needs it. */
+function assumedFor(client: PlacedJob, { memory }: PlaceOptions): PlacedJob {
+  const { job } = client;
+  const { size, offset } = job;
+  const wanted = size !== undefined && "bytes" in size ? offset + size.bytes : WORKSPACE_BYTES;
+  const bytes = Math.ceil(wanted / 4096) * 4096;
+  const isRdma = job.engine === "rdma";
+  return {
+    ...client,
+    section: { ...client.section, name: "server" },
+    host: job.to!,
+    job: {
+      ...job,
+      name: "server",
+      engine: SERVERS[job.engine],
+      isServer: true,
+      wave: 0,
+      startDelayPs: 0,
+      readPercent: 100,
+      size: { bytes: isRdma ? wanted : bytes },
+      iodepth: isRdma ? Math.max(DEPTH, job.iodepth) : job.iodepth,
+      batch: 1,
+      batchCompleteMin: 1,
+      batchCompleteMax: 1,
+      memory,
+      directWriteToPmem: memory === "scm" && job.engine === "librpma_apm_client",
+    },
+  };
+}
+
+function assumedText(
+  { host, job: { engine, port, size, memory, directWriteToPmem, iodepth } }: PlacedJob,
+) {
+  const bytes = size !== undefined && "bytes" in size ? formatSize(size.bytes) : "";
+  const isApm = engine === "librpma_apm_server";
+  const details = engine === "rdma" ? [`rw=read`, `iodepth=${iodepth}`] : [
+    `size=${bytes}`,
+    `filename=${memory === "dram" ? "malloc (DRAM)" : "SCM"}`,
+    ...(isApm ? [`direct_write_to_pmem=${directWriteToPmem ? 1 : 0}`] : [`iodepth=${iodepth}`]),
+  ];
+  return `no job file has the server: ${engine} on port ${port} of ${host} is assumed, ` +
+    details.join(", ");
+}

@@ -1,0 +1,200 @@
+/** Runs fio's job files on the rack of a scenario. */
+import type { FioJob } from "../../nodes/host/programs/fio/job.ts";
+import type { FioResult, ThreadResult } from "../../nodes/host/programs/fio/fio.ts";
+import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
+import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { unusedLabel } from "../captures/capture_files.ts";
+import {
+  onlyOne,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  readScenario,
+} from "../rack/prepare.ts";
+import { type RunManner, runVariants } from "../rack/run_scenario.ts";
+import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { judge, summarise } from "../reports/summarise.ts";
+import type { RunReport } from "../reports/method_report.ts";
+import { type JobFileWorld, readJobFile } from "./job_file.ts";
+import { planJobs } from "./jobs.ts";
+import { type PlacedJob, placeJobs } from "./place.ts";
+
+export interface RunFioOptions extends RunManner {
+  /** Job files, of servers and clients, in any order. */
+  readonly files: readonly string[];
+  /** Settings that take the place of the files': `runtime=10ms`. */
+  readonly set?: readonly string[];
+  readonly world: JobFileWorld;
+  readonly packing: Packing;
+  readonly from?: string;
+  readonly to?: string;
+  /** Where the workspace of a server lies that no job file describes. */
+  readonly memory: "dram" | "scm";
+  /** Default: on, where the scenario has both. */
+  readonly ddio?: "on" | "off";
+  readonly seed?: number;
+  /** Called before anything runs, with what is to be known of the jobs. */
+  readonly onNotes?: (notes: readonly string[]) => void;
+}
+
+/** A thread with what it has come to. */
+export interface FioThread extends PlacedJob {
+  /** Absent where its program has not come to its end. */
+  readonly result?: ThreadResult;
+}
+
+/** What has run. */
+export interface FioRun {
+  readonly scenario: string;
+  readonly seed: number;
+  readonly threads: readonly FioThread[];
+  readonly globals: Readonly<Record<string, string>>;
+  readonly report: RunReport;
+  readonly captures: readonly string[];
+}
+
+/**
+ * Runs job files without the scenario's programs and faults, and checks the run.
+ * @throws Refusal with all that is wrong with the files.
+ */
+export async function runFio(path: string, options: RunFioOptions): Promise<FioRun> {
+  const began = performance.now();
+  const scenario = await readScenario(path);
+  const plan = planJobs(await readAll(options), {
+    world: options.world,
+    override: options.set ?? [],
+  });
+  const { packing, seed, from, to, memory } = options;
+  const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");
+  const ddio = options.ddio ?? (isMixed ? "on" : undefined);
+  const manner: PrepareOptions = {
+    packing,
+    ...(ddio !== undefined && { ddio }),
+    ...(seed !== undefined && { seed }),
+    faults: [],
+    linkFaults: "none",
+  };
+  const bare = onlyOne(await prepare(path, { ...manner, programs: [] }), path);
+  const placed = placeJobs(plan.jobs, {
+    addresses: bare.plan.addresses,
+    memory,
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+  });
+  const all = [...placed.jobs, ...placed.assumed];
+  const long = longJobs(all);
+  options.onNotes?.([...plan.notes, ...placed.notes, ...claimsOf(all, bare), ...longText(long)]);
+  const prepared = onlyOne(await prepare(path, { ...manner, programs: programsOf(all) }), path);
+  const named = { ...prepared, label: `fio, ${prepared.label}` };
+  const run = await runVariants([named], {
+    ...options,
+    check: long.length > 0 ? undefined : "notes",
+    captureLabel: unusedLabel,
+  });
+  const outcome = run.outcomes[0]!;
+  const judged = await judge(named, outcome, { signal: options.signal });
+  const report = summarise({
+    id: run.id,
+    path: run.path,
+    wallMs: performance.now() - began,
+    nats: packing !== "all",
+    outcomes: [judged],
+  });
+  return {
+    scenario: scenario.name,
+    seed: prepared.plan.seed,
+    threads: threadsOf(all, outcome),
+    globals: plan.globals,
+    report,
+    captures: run.captures,
+  };
+}
+
+async function readAll({ files, world }: RunFioOptions) {
+  if (files.length === 0) throw refusal("", { found: "no job file", expected: "at least one" });
+  return await Promise.all(files.map(async (file) => {
+    try {
+      return await readJobFile(file, world);
+    } catch (cause) {
+      if (cause instanceof Refusal) throw cause;
+      const why = (cause as Error).message;
+      throw refusal("", { found: `Cannot read the job file ${file}: ${why}`, cause });
+    }
+  }));
+}
+
+/** One program of each host has all of its threads: as one process of fio. */
+function programsOf(jobs: readonly PlacedJob[]): NonNullable<PrepareOptions["programs"]> {
+  const hosts = [...new Set(jobs.map(({ host }) => host))];
+  return hosts.map((on) => ({
+    on,
+    run: "fio",
+    at: 0,
+    options: { jobs: jobs.filter(({ host }) => host === on).map(({ job }) => job) },
+  }));
+}
+
+/** Says where a job's file claims what the rack does not keep (`direct_write_to_pmem`). */
+function claimsOf(jobs: readonly PlacedJob[], { plan }: Prepared): string[] {
+  const notes = jobs.flatMap(({ host, job, section: { file, line } }) => {
+    if (job.engine !== "librpma_apm_server" || !job.directWriteToPmem || job.memory !== "scm") {
+      return [];
+    }
+    const node = plan.nodes.find(({ name }) => name === host);
+    const { ddio, domain } = Object(node?.config) as { ddio?: unknown; domain?: unknown };
+    if (ddio !== true && ddio !== "on" || domain !== "adr") return [];
+    return [
+      `${file}:${line}: direct_write_to_pmem=1, and ${host} has DDIO on: what is flushed by a READ may ` +
+      "still be in its cache, and is not persistent",
+    ];
+  });
+  return [...new Set(notes)];
+}
+
+/** Virtual time, and blocks, from which a job is said to be long. */
+const LONG_PS = PS_PER_S / 2, LONG_BLOCKS = 250_000;
+
+/** Jobs whose posts are too many to be kept for the checkers: a million of them takes some 2 GiB. */
+export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
+  return jobs.map(({ job }) => job).filter((job) => {
+    const { isServer, rampPs, runtimePs, timeBased, size, ioBytes, blockSizes, loops } = job;
+    const passes = rampPs + (runtimePs ?? 0);
+    if (isServer || (timeBased && passes < LONG_PS)) return false;
+    if (timeBased) return true;
+    const bytes = ioBytes ?? (size !== undefined && "bytes" in size ? size.bytes : 0);
+    const block = Math.min(blockSizes.read.least, blockSizes.write.least);
+    const ios = job.ios ?? loops * bytes / block;
+    return ios >= LONG_BLOCKS && (runtimePs === undefined || passes >= LONG_PS);
+  });
+}
+
+/** Says of long jobs that virtual time has its price, as each block is computed. */
+function longText(jobs: readonly FioJob[]): string[] {
+  const notes = jobs.map(({ name, timeBased, rampPs, runtimePs = 0 }) => {
+    const much = timeBased
+      ? `${formatTime(rampPs + runtimePs)} of virtual time`
+      : "its many blocks";
+    const less = timeBased ? "--set runtime=10ms --set ramp_time=1ms" : "--set size=100m";
+    return `${name}: ${much} takes minutes or hours (${less} answers sooner), ` +
+      "and posts are not kept for the checks of the run";
+  });
+  return [...new Set(notes)];
+}
+
+function threadsOf(jobs: readonly PlacedJob[], outcome: Outcome): FioThread[] {
+  const results = new Map<string, ThreadResult>();
+  for (const { node, topic, value } of reportsOf(outcome)) {
+    const { program, jobs: ended } = Object(value) as Partial<FioResult>;
+    if (topic !== "result" || program !== "fio") continue;
+    for (const each of ended ?? []) results.set(keyOf(node, each), each);
+  }
+  return jobs.map((each) => {
+    const result = results.get(keyOf(each.host, each.job));
+    return result === undefined ? each : { ...each, result };
+  });
+}
+
+function keyOf(host: string, { index, isServer }: Pick<FioJob, "index" | "isServer">): string {
+  return `${host} ${isServer ? "server" : "client"} ${index}`;
+}

@@ -1,0 +1,211 @@
+/** Reads and checks the settings of a section by the table of options. */
+import { listOf, type Problem, showFound } from "../../fabric/rack/plan/problem.ts";
+import type { BlockSizes, Direction, Extent } from "../../nodes/host/programs/fio/job.ts";
+import { type JobFileWorld, knownOption, type Setting, substituted } from "./job_file.ts";
+import {
+  ALIASES,
+  ASKS_NOTHING,
+  IDLE,
+  KNOWN,
+  type OptionName,
+  type OptionRow,
+  REFUSED,
+  USED,
+  WARNED,
+} from "./options.ts";
+import {
+  bytesValue,
+  countValue,
+  flagValue,
+  percentilesValue,
+  percentValue,
+  rangeValue,
+  timeValue,
+} from "./values.ts";
+
+/** An option's value with the line that it comes from. */
+export interface Value {
+  readonly value: unknown;
+  readonly setting: Setting;
+}
+
+/** Options of a section by their first names; `aliases` are resolved. */
+export type Options = Map<OptionName, Value>;
+
+/** What is said of a job file and does not stop it, each with its line. */
+export interface Said {
+  readonly problems: Problem[];
+  readonly notes: Set<string>;
+}
+
+const NUMBER = "a number of bytes such as 4096, 4k or 4KiB";
+
+/** Adds the settings of a section to the options that it has from `[global]`. */
+export function addSettings(
+  options: Options,
+  settings: readonly Setting[],
+  { world, said }: { readonly world: Pick<JobFileWorld, "variable">; readonly said: Said },
+): void {
+  const ready = settings.map((setting) => substituted(setting, world));
+  // Numbers of all lines depend on it, as in fio, which reads it first.
+  const first = ready.filter(({ name }) => name === "kb_base");
+  for (const setting of [...first, ...ready.filter(({ name }) => name !== "kb_base")]) {
+    for (const name of setting.unset) {
+      said.notes.add(`${at(setting)}: the variable ${name} is not set: fio takes it as empty`);
+    }
+    addSetting(options, setting, said);
+  }
+}
+
+/** In the place of a file: settings of the command line. */
+export const COMMAND = "--set";
+
+function at({ file, line }: Setting): string {
+  return file === COMMAND ? file : `${file}:${line}`;
+}
+
+/** The first of an option's names. */
+export function nameOf(name: string): string {
+  return ALIASES[name] ?? name;
+}
+
+function addSetting(options: Options, setting: Setting, said: Said): void {
+  const name = nameOf(setting.name);
+  const place = { file: setting.file, line: setting.line, path: setting.name };
+  if (Object.hasOwn(USED, name)) {
+    const value = valueOf(name as OptionName, setting, kbBaseOf(options));
+    if ("expected" in value) said.problems.push({ ...place, ...value });
+    else options.set(name as OptionName, { value: value.value, setting });
+    noteUnits(name as OptionName, setting, { kbBase: kbBaseOf(options), said });
+    return;
+  }
+  if (IDLE.has(name)) return;
+  if (Object.hasOwn(WARNED, name)) {
+    said.notes.add(`${at(setting)}: ${setting.name} has no effect here: ${WARNED[name]}`);
+    return;
+  }
+  const found = setting.value === undefined ? "it" : showFound(setting.value);
+  if (REFUSED.has(name)) {
+    if (ASKS_NOTHING.has(setting.value ?? "")) return;
+    said.problems.push({
+      ...place,
+      found,
+      expected: "none: the rack's jobs do not have this option of fio",
+    });
+    return;
+  }
+  said.problems.push({ ...place, found, expected: knownOption(setting.name, KNOWN) });
+}
+
+/** 1024 unless the options say otherwise. */
+export function kbBaseOf(options: Options): 1000 | 1024 {
+  return options.get("kb_base")?.value === "1000" ? 1000 : 1024;
+}
+
+/** fio's default takes KiB for 1000 B, which surprises: it is said where it happens. */
+function noteUnits(
+  name: OptionName,
+  setting: Setting,
+  { kbBase, said }: { readonly kbBase: 1000 | 1024; readonly said: Said },
+): void {
+  const unit = /\d\s*([kmgtp]ib)/i.exec(setting.value ?? "")?.[1];
+  const { kind } = USED[name];
+  if (kbBase === 1000 || unit === undefined) return;
+  if (kind !== "bytes" && kind !== "extent" && kind !== "sizes" && kind !== "ranges") return;
+  const power = "kmgtp".indexOf(unit[0]!.toLowerCase()) + 1;
+  said.notes.add(
+    `${at(setting)}: ${setting.name}=${setting.value}: 1 ${unit} is ${1000 ** power} B, ` +
+      "as kb_base is 1024 (kb_base=1000 makes it a power of 1024)",
+  );
+}
+
+type Read = { readonly value: unknown } | { readonly found: string; readonly expected: string };
+
+function valueOf(name: OptionName, { value: text }: Setting, kbBase: 1000 | 1024): Read {
+  const row: OptionRow = USED[name];
+  const { kind } = row;
+  if (typeof kind !== "string") return wordOf(name, text, kind);
+  if (kind === "flag") return read(text, flagValue(text), "nothing, 0 or 1");
+  if (text === undefined) return { found: "no value", expected: `${name}=…` };
+  switch (kind) {
+    case "text":
+      return { value: text };
+    case "count":
+      return within(text, { value: countValue(text), row, expected: "a whole number" });
+    case "bytes":
+      return within(text, { value: bytesValue(text, kbBase), row, expected: NUMBER });
+    case "extent":
+      return read(text, extentOf(text, kbBase), `${NUMBER}, or a percentage such as 50%`);
+    case "seconds":
+      return read(text, timeValue(text, "s"), "a time such as 60, 10ms or 500us");
+    case "milliseconds":
+      return read(text, timeValue(text, "ms"), "a time such as 500 (milliseconds) or 500us");
+    case "sizes":
+      return read(text, sizesOf(text, { kbBase, isRange: false }), `${NUMBER}, or read,write`);
+    case "ranges":
+      return read(text, sizesOf(text, { kbBase, isRange: true }), "a range such as 4k-16k");
+    case "percentiles":
+      return read(
+        text,
+        percentilesValue(text),
+        "up to 20 numbers above 0 and at most 100, 99:99.9",
+      );
+    case "sync":
+      return syncOf(text);
+  }
+}
+
+function read(text: string | undefined, value: unknown, expected: string): Read {
+  return value === undefined ? { found: showFound(text), expected } : { value };
+}
+
+/** fio's words are as they stand in its table, but that `trim` and sequencers get their own answer. */
+function wordOf(name: OptionName, text: string | undefined, words: readonly string[]): Read {
+  const expected = listOf(words);
+  if (text !== undefined && words.includes(text)) return { value: text };
+  if (name === "rw" && text !== undefined && text.includes("trim")) {
+    return { found: showFound(text), expected: `${expected}, as these engines do not trim` };
+  }
+  return { found: showFound(text), expected };
+}
+
+function within(
+  text: string,
+  { value, row: { least = 0, most = Number.MAX_SAFE_INTEGER }, expected }: {
+    readonly value: number | undefined;
+    readonly row: OptionRow;
+    readonly expected: string;
+  },
+): Read {
+  if (value !== undefined && value >= least && value <= most) return { value };
+  const limits = most === Number.MAX_SAFE_INTEGER ? `at least ${least}` : `${least} to ${most}`;
+  return { found: showFound(text), expected: `${expected}, ${limits}` };
+}
+
+function extentOf(text: string, kbBase: 1000 | 1024): Extent | undefined {
+  const percent = percentValue(text);
+  if (percent !== undefined) return { percent };
+  const bytes = bytesValue(text, kbBase);
+  return bytes === undefined || bytes < 1 ? undefined : { bytes };
+}
+
+/** `read,write,trim`: one that is left out is as the one before it, as fio has it. */
+function sizesOf(
+  text: string,
+  { kbBase, isRange }: { readonly kbBase: 1000 | 1024; readonly isRange: boolean },
+): Record<Direction, BlockSizes> | undefined {
+  const parts = text.split(",");
+  if (parts.length > 3) return undefined;
+  const sizes = parts.map((part) => rangeValue(part.trim(), kbBase));
+  const [reads, writes = reads] = sizes;
+  if (reads === undefined || writes === undefined || sizes.includes(undefined)) return undefined;
+  const isOne = sizes.every((each) => each!.least === each!.most);
+  return isRange || isOne ? { read: reads, write: writes } : undefined;
+}
+
+/** O_SYNC and O_DSYNC are one to the librpma engines. */
+function syncOf(text: string): Read {
+  if (["0", "none"].includes(text)) return { value: false };
+  if (["1", "sync", "dsync"].includes(text)) return { value: true };
+  return { found: showFound(text), expected: "none, 0, sync, 1 or dsync" };
+}

@@ -1,0 +1,83 @@
+/**
+ * Values of fio's options: numbers with suffixes, times, ranges and lists, by the rules of fio's
+ * `parse.c`. Each function returns undefined for what is none.
+ */
+import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
+
+const POWERS = "kmgtp";
+
+/** Longest time that a run of the rack can have; fio's own examples have `runtime=365d`. */
+export const TIME_MAX_PS: Time = 9000 * 1e6 * PS_PER_US;
+
+/**
+ * A number of bytes. With `kb_base` 1000 units are those of SI and IEC; with 1024, fio's default, they
+ * stand for each other: 4k is 4096, and 4KiB is 4000.
+ */
+export function bytesValue(text: string, kbBase: 1000 | 1024): number | undefined {
+  const match = /^(0x[0-9a-f]+|\d+)\s*(?:([kmgtp])(ib|b)?|b)?$/i.exec(text);
+  if (match === null) return undefined;
+  const [, digits, letter, rest] = match;
+  const power = letter === undefined ? 0 : POWERS.indexOf(letter.toLowerCase()) + 1;
+  const isIec = rest?.toLowerCase() === "ib";
+  const unit = isIec ? (kbBase === 1000 ? 1024 : 1000) : kbBase;
+  const bytes = Number(digits) * unit ** power;
+  return Number.isSafeInteger(bytes) ? bytes : undefined;
+}
+
+/** `20%`. */
+export function percentValue(text: string): number | undefined {
+  const match = /^(\d+)%$/.exec(text);
+  const percent = match === null ? NaN : Number(match[1]);
+  return percent >= 1 && percent <= 100 ? percent : undefined;
+}
+
+/** A whole number, decimal or hexadecimal. */
+export function countValue(text: string): number | undefined {
+  const value = /^(?:0x[0-9a-f]+|\d+)$/i.test(text) ? Number(text) : NaN;
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** fio's words of time, in µs. */
+const TIME_UNITS: Readonly<Record<string, number>> = {
+  us: 1,
+  usec: 1,
+  ms: 1e3,
+  msec: 1e3,
+  s: 1e6,
+  m: 60e6,
+  h: 3600e6,
+  d: 86_400e6,
+};
+
+/** A time, in ps, at most {@link TIME_MAX_PS}. @param bare the unit of a number without one */
+export function timeValue(text: string, bare: "s" | "ms" | "us"): Time | undefined {
+  const match = /^(\d+)\s*([a-z]*)$/i.exec(text);
+  if (match === null) return undefined;
+  const unit = TIME_UNITS[match[2]!.toLowerCase() || bare];
+  if (unit === undefined) return undefined;
+  return Math.min(Number(match[1]) * unit * PS_PER_US, TIME_MAX_PS);
+}
+
+/** A flag: alone it is set, else 0 or 1 (fio: other numbers are out of range). */
+export function flagValue(text: string | undefined): boolean | undefined {
+  if (text === undefined || text === "1") return true;
+  return text === "0" ? false : undefined;
+}
+
+/** `4k-16k`, or one size for both. */
+export function rangeValue(
+  text: string,
+  kbBase: 1000 | 1024,
+): { readonly least: number; readonly most: number } | undefined {
+  const ends = text.split("-").map((each) => bytesValue(each.trim(), kbBase));
+  const [least, most = least] = ends;
+  if (ends.length > 2 || least === undefined || most === undefined) return undefined;
+  return ends.includes(undefined) || least < 1 || most < least ? undefined : { least, most };
+}
+
+/** fio's list of percentiles, `99.5:99.9`: at most 20 of them, above 0 and at most 100. */
+export function percentilesValue(text: string): number[] | undefined {
+  const list = text.split(":").map((each) => /^\d+(\.\d+)?$/.test(each) ? Number(each) : NaN);
+  const isList = list.length <= 20 && list.every((each) => each > 0 && each <= 100);
+  return isList ? list.toSorted((x, y) => x - y) : undefined;
+}

@@ -1,0 +1,36 @@
+/** What the explorer's view says of a verdict, in words. */
+import type { ExploreResult } from "../../api/jobs.ts";
+import { plural } from "../figures.ts";
+
+type Explored = ExploreResult["runs"][number];
+
+/** What has judged, and what the answer yes means. */
+const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
+  promises: "every promise is kept",
+  check: "the protocol's check holds",
+  operations: "its operations are durably linearizable",
+  robustness: "recovery reads what strict persistency could leave",
+};
+
+/** `180 crash points at 12 instants of server, judged by check, all choices at all instants`. */
+export function countsText(
+  { crashPoints, instants, hosts, judgedBy, exhaustive }: Pick<
+    Explored,
+    "crashPoints" | "instants" | "hosts" | "judgedBy" | "exhaustive"
+  >,
+): string {
+  return [
+    `${plural(crashPoints, "crash point")} at ${plural(instants, "instant")} of ${
+      hosts.join(", ")
+    }`,
+    ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
+    ...(exhaustive ? ["all choices at all instants"] : []),
+  ].join(", ");
+}
+
+/** Of a verdict without counterexample: `Every promise is kept at each instant that was tried.` */
+export function keptText({ judgedBy }: Pick<Explored, "judgedBy">): string {
+  const kept = judgedBy.length > 0 ? judgedBy : ["promises" as const];
+  const text = `${kept.map((by) => KEPT[by]).join(" and ")} at each instant that was tried.`;
+  return text[0]!.toUpperCase() + text.slice(1);
+}

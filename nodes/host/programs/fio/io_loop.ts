@@ -1,0 +1,171 @@
+/**
+ * fio's loop over the I/O of a thread (`backend.c`: do_io, wait_for_completions; `ioengines.c`:
+ * td_io_queue, td_io_commit, td_io_getevents), for any {@link Engine}.
+ */
+import { NEVER, type Time } from "../../../../fabric/base/time.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
+import type { Io, IoPlan } from "./io_plan.ts";
+import type { FioJob } from "./job.ts";
+import { StatsMeter, type ThreadStats } from "./stats.ts";
+
+/** An I/O that is under way: fio's `io_u`. */
+export interface IoUnit extends Io {
+  /** Which of the job's `iodepth` buffers it has. */
+  readonly index: number;
+  readonly start: Time;
+  issue: Time;
+  /** Bytes that it moved; fewer than asked for in a short RECV. */
+  moved: number;
+}
+
+/** How an engine moves data. Errors are thrown as `EngineError` or `ProgramError`. */
+export interface Engine {
+  /** Posts the I/O of one batch. */
+  readonly commit: (units: readonly IoUnit[]) => Steps<void>;
+  /**
+   * Returns when at least `least` are completed, in their order, and then no more than are there, up to
+   * about `most`; fewer where the other end has gone in peace, and no more will come.
+   */
+  readonly getEvents: (least: number, most: number) => Steps<IoUnit[]>;
+  /** Posts one I/O and waits for it (`sync`); absent where an engine does not know that. */
+  readonly sync?: (unit: IoUnit) => Steps<void>;
+}
+
+export type LoopRules = Pick<
+  FioJob,
+  | "iodepth"
+  | "iodepthLow"
+  | "batch"
+  | "batchCompleteMin"
+  | "batchCompleteMax"
+  | "sync"
+  | "rampPs"
+  | "runtimePs"
+  | "bwWindowPs"
+  | "iopsWindowPs"
+>;
+
+/** The state of one thread's loop. */
+export class IoLoop {
+  readonly #cpu: Cpu;
+  readonly #rules: LoopRules;
+  readonly #engine: Engine;
+  readonly #free: number[];
+  #queued: IoUnit[] = [];
+  #depth = 0;
+  #isRamping: boolean;
+  #isOver = false;
+  #meter: StatsMeter;
+  #final: ThreadStats | undefined;
+
+  /** @param engine of the connection that is made: time counts from here on */
+  constructor(cpu: Cpu, rules: LoopRules, engine: Engine) {
+    this.#cpu = cpu;
+    this.#rules = rules;
+    this.#engine = engine;
+    this.#free = Array.from({ length: rules.iodepth }, (_, i) => rules.iodepth - 1 - i);
+    this.#isRamping = rules.rampPs > 0;
+    this.#meter = new StatsMeter(cpu.now, cpu.workPs, rules);
+  }
+
+  /** What was measured up to now, or up to the end of the last I/O. */
+  stats(): ThreadStats {
+    return this.#final ?? this.#meter.result(this.#cpu.now, this.#cpu.workPs);
+  }
+
+  /** Issues all I/O of the plan, until it or the run time ends, and waits for what is outstanding. */
+  *run(plan: IoPlan, onProgress: (stats: IoLoop) => void): Steps<void> {
+    while (!this.#timeIsOver() && !this.#isOver) {
+      const io = plan.next();
+      if (io === undefined) break;
+      yield* this.#issue(io);
+      onProgress(this);
+    }
+    yield* this.#commit();
+    while (this.#depth > 0 && !this.#isOver) {
+      yield* this.#reap(this.#depth, this.#depth);
+      onProgress(this);
+    }
+    this.#final = this.stats();
+  }
+
+  /** The part of the run time that has passed, where there is one. */
+  get elapsed(): number | undefined {
+    const { runtimePs, rampPs } = this.#rules;
+    if (runtimePs === undefined || runtimePs === 0) return undefined;
+    const passed = this.#cpu.now - this.#meter.begin;
+    return this.#isRamping ? 0 : Math.min(1, passed / Math.max(runtimePs, rampPs));
+  }
+
+  /** Ends the ramp time: what was measured in it does not count (`ramp_time_over`). */
+  #timeIsOver(): boolean {
+    const { rampPs, runtimePs = NEVER } = this.#rules;
+    const passed = this.#cpu.now - this.#meter.begin;
+    if (!this.#isRamping) return passed >= runtimePs;
+    if (passed >= rampPs) {
+      this.#isRamping = false;
+      this.#meter = new StatsMeter(this.#cpu.now, this.#cpu.workPs, this.#rules);
+    }
+    return false;
+  }
+
+  *#issue(io: Io): Steps<void> {
+    const start = this.#cpu.now;
+    const unit: IoUnit = { ...io, index: this.#free.pop()!, start, issue: start, moved: io.bytes };
+    this.#depth++;
+    if (this.#rules.sync && this.#engine.sync !== undefined) {
+      yield* this.#engine.sync(unit);
+      this.#meter.submittedTogether(1, 1);
+      this.#account([unit]);
+      return;
+    }
+    this.#queued.push(unit);
+    if (this.#queued.length >= this.#rules.batch) yield* this.#commit();
+    if (this.#free.length > 0 && !this.#isPolling()) return;
+    yield* this.#waitForCompletions();
+  }
+
+  /** Neither a least nor a most number of completions: whatever is there is taken (`io_in_polling`). */
+  #isPolling(): boolean {
+    return this.#rules.batchCompleteMin === 0;
+  }
+
+  *#commit(): Steps<void> {
+    if (this.#queued.length === 0) return;
+    const units = this.#queued;
+    this.#queued = [];
+    yield* this.#engine.commit(units);
+    const { now } = this.#cpu;
+    for (const unit of units) unit.issue = now;
+    this.#meter.submittedTogether(units.length, this.#depth);
+  }
+
+  *#waitForCompletions(): Steps<void> {
+    const isFull = this.#free.length === 0;
+    const { batchCompleteMin, batchCompleteMax, iodepthLow } = this.#rules;
+    const least = Math.max(1, Math.min(batchCompleteMin, this.#depth));
+    do {
+      yield* this.#reap(Math.min(least, this.#depth), batchCompleteMax);
+    } while (isFull && this.#depth > iodepthLow && !this.#isOver);
+  }
+
+  *#reap(least: number, most: number): Steps<void> {
+    yield* this.#commit();
+    const units = yield* this.#engine.getEvents(least, Math.max(least, most));
+    if (units.length < least) this.#isOver = true;
+    this.#meter.completedTogether(units.length);
+    this.#account(units);
+  }
+
+  /** All that a call has returned have one end (`init_icd`). */
+  #account(units: readonly IoUnit[]): void {
+    const end = this.#cpu.now;
+    for (const { direction, index, start, issue, bytes, moved } of units) {
+      this.#free.push(index);
+      this.#depth--;
+      const isSync = this.#rules.sync && this.#engine.sync !== undefined;
+      this.#meter.completed(direction, moved, { start, issue, end, isSync });
+      if (moved < bytes) this.#meter.short(direction);
+    }
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * Which I/O comes next: direction, offset and length, as fio's `io_u.c` chooses them. Pure.
+ */
+import type { Rng } from "../../../../fabric/base/rng.ts";
+import type { Direction, FioJob } from "./job.ts";
+
+/** One I/O on the workspace. */
+export interface Io {
+  readonly direction: Direction;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** What of a job decides on its I/O. */
+export type IoRules = Pick<
+  FioJob,
+  | "readPercent"
+  | "random"
+  | "randomMap"
+  | "blockSizes"
+  | "size"
+  | "offset"
+  | "ioBytes"
+  | "ios"
+  | "loops"
+  | "timeBased"
+>;
+
+/** The part of a workspace that a job uses: from `offset` on. */
+export interface Extents {
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** @returns why not, in words, where the job does not fit the workspace. */
+export function extentsOf(
+  { size, offset, blockSizes, readPercent }: IoRules,
+  workspace: number,
+): Extents | string {
+  if (offset >= workspace) return `offset ${offset}: the server's workspace has ${workspace} B`;
+  const bytes = size === undefined
+    ? workspace - offset
+    : "bytes" in size
+    ? size.bytes
+    : Math.floor(workspace * size.percent / 100);
+  const most = Math.max(
+    readPercent > 0 ? blockSizes.read.most : 0,
+    readPercent < 100 ? blockSizes.write.most : 0,
+  );
+  if (offset + bytes > workspace) {
+    return `offset ${offset} and size ${bytes}: the server's workspace has ${workspace} B`;
+  }
+  return bytes < most ? `size ${bytes}: a block has ${most} B` : { offset, bytes };
+}
+
+/** Makes the I/O of a job, one after the other; undefined where all is issued. */
+export class IoPlan {
+  readonly #rules: IoRules;
+  readonly #extents: Extents;
+  readonly #rng: Rng;
+  /** Next byte of sequential I/O: each direction has its own, as `f->last_pos`. */
+  readonly #next: Record<Direction, number>;
+  readonly #unit: number;
+  readonly #blocks: number;
+  /** One bit a block; undefined where blocks may repeat. */
+  #map: Uint8Array | undefined;
+  #mapped = 0;
+  #issuedBytes = 0;
+  #issued = 0;
+  readonly #totalBytes: number;
+
+  constructor(rules: IoRules, extents: Extents, rng: Rng) {
+    this.#rules = rules;
+    this.#extents = extents;
+    this.#rng = rng;
+    this.#next = { read: extents.offset, write: extents.offset };
+    const used = directionsOf(rules);
+    this.#unit = Math.min(...used.map((each) => rules.blockSizes[each].least));
+    this.#blocks = Math.floor(extents.bytes / this.#unit);
+    if (rules.random && rules.randomMap) this.#map = new Uint8Array(Math.ceil(this.#blocks / 8));
+    this.#totalBytes = (rules.ioBytes ?? this.#blocks * this.#unit) * rules.loops;
+  }
+
+  /** The next I/O. */
+  next(): Io | undefined {
+    const { ios, timeBased } = this.#rules;
+    if (ios !== undefined && this.#issued >= ios) return undefined;
+    if (!timeBased && this.#issuedBytes >= this.#totalBytes) return undefined;
+    const direction = this.#direction();
+    const io = this.#rules.random ? this.#atRandom(direction) : this.#inSequence(direction);
+    if (io === undefined) return undefined;
+    this.#issued++;
+    this.#issuedBytes += io.bytes;
+    return io;
+  }
+
+  /** The part of all I/O that is issued, in [0, 1]. */
+  get share(): number {
+    const { ios } = this.#rules;
+    const ofIos = ios === undefined ? 0 : this.#issued / ios;
+    return Math.min(1, Math.max(ofIos, this.#issuedBytes / this.#totalBytes));
+  }
+
+  #direction(): Direction {
+    const { readPercent } = this.#rules;
+    if (readPercent === 0 || readPercent === 100) return readPercent === 0 ? "write" : "read";
+    return this.#rng.below(100) < readPercent ? "read" : "write";
+  }
+
+  /** A size in multiples of the least one, at most `room`. */
+  #size(direction: Direction, room: number): number {
+    const { least, most } = this.#rules.blockSizes[direction];
+    const steps = Math.floor(most / least);
+    const drawn = steps === 1 ? most : least * (1 + this.#rng.below(steps));
+    return drawn <= room ? drawn : Math.floor(room / least) * least;
+  }
+
+  #inSequence(direction: Direction): Io | undefined {
+    const { offset: begin, bytes: length } = this.#extents;
+    const end = begin + length;
+    let bytes = this.#size(direction, end - this.#next[direction]);
+    if (bytes === 0) {
+      // The end of the workspace: fio begins again while bytes or time are left.
+      this.#next[direction] = begin;
+      bytes = this.#size(direction, length);
+      if (bytes === 0) return undefined;
+    }
+    const offset = this.#next[direction];
+    this.#next[direction] += bytes;
+    return { direction, offset, bytes };
+  }
+
+  #atRandom(direction: Direction): Io | undefined {
+    const { offset: begin, bytes: length } = this.#extents;
+    if (this.#blocks === 0) return undefined;
+    let block = this.#rng.below(this.#blocks);
+    if (this.#map !== undefined) block = this.#take(this.#map, block);
+    const at = block * this.#unit;
+    let bytes = this.#size(direction, length - at);
+    // A block of the other direction's smaller size may be too near to the end.
+    const offset = bytes === 0 ? 0 : at;
+    if (bytes === 0) bytes = this.#size(direction, length);
+    if (this.#map !== undefined) this.#mark(this.#map, offset, bytes);
+    return { direction, offset: begin + offset, bytes };
+  }
+
+  /** The block, or the next one that has not been used since all were (`axmap_next_free`). */
+  #take(map: Uint8Array, drawn: number): number {
+    if (this.#mapped >= this.#blocks) {
+      map.fill(0);
+      this.#mapped = 0;
+    }
+    let block = drawn;
+    while ((map[block >> 3]! & (1 << (block & 7))) !== 0) block = (block + 1) % this.#blocks;
+    return block;
+  }
+
+  #mark(map: Uint8Array, offset: number, bytes: number): void {
+    const first = Math.floor(offset / this.#unit);
+    const last = Math.min(this.#blocks, Math.ceil((offset + bytes) / this.#unit));
+    for (let block = first; block < last; block++) {
+      const bit = 1 << (block & 7);
+      if ((map[block >> 3]! & bit) !== 0) continue;
+      map[block >> 3]! |= bit;
+      this.#mapped++;
+    }
+  }
+}
+
+function directionsOf({ readPercent }: IoRules): Direction[] {
+  if (readPercent === 0) return ["write"];
+  return readPercent === 100 ? ["read"] : ["read", "write"];
+}

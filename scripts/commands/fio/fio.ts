@@ -1,0 +1,141 @@
+/** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
+import { type Command, Option } from "commander";
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { type Packing, PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { projectFile } from "../../../console/base/paths.ts";
+import { fioJson } from "../../../console/fio/output/json.ts";
+import { fioText } from "../../../console/fio/output/text.ts";
+import { type FioRun, runFio } from "../../../console/fio/run_fio.ts";
+import { plainly } from "../../../console/reports/json.ts";
+import { onInterrupt } from "../interrupt.ts";
+import { addOutputOptions, given, seedOf } from "../options.ts";
+import { print, Progress, say } from "../output.ts";
+
+interface FioFlags {
+  readonly output?: string;
+  readonly outputFormat?: string;
+  readonly set: readonly string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly memory: "dram" | "scm";
+  readonly ddio?: "on" | "off";
+  readonly seed?: string;
+  readonly pack: Packing;
+  readonly nats?: string;
+  readonly pcap?: string;
+  readonly perfetto?: string;
+  readonly json?: boolean;
+}
+
+/** fio's version whose options and output these are: tools that plot ask for it. */
+const FIO = "fio-3.38";
+const FORMATS = ["normal", "json", "json+"] as const;
+type Format = typeof FORMATS[number];
+
+export function addFio(program: Command): void {
+  const command = program.command("fio <scenario> <file...>")
+    .description("fio's job files (librpma_apm, librpma_gpspm, rdma) on a scenario's rack")
+    .option("--output <file>", "write the results to this file instead of stdout")
+    .option("--output-format <formats>", `${FORMATS.join(", ")}, or several with commas`)
+    .option("--set <option=value>", "in the place of the files' (repeatable)", collect, [])
+    .option("--from <host>", "the clients' host; else the first that has no server")
+    .option("--to <host>", "the servers' host, where a file names none of the scenario")
+    .addOption(
+      new Option("--memory <kind>", "where the workspace of a server without a file lies")
+        .choices(["dram", "scm"]).default("dram"),
+    )
+    .addOption(new Option("--ddio <how>", "where the scenario has both").choices(["on", "off"]))
+    .option("--seed <n>", "instead of the scenario's")
+    .addOption(new Option("--pack <how>", "nodes to processes").choices(PACKINGS).default("all"))
+    .addHelpText(
+      "after",
+      `
+Files of servers and clients run together; a server without a file is assumed, and said. Hosts are meant by
+name or address (serverip=b). All times are virtual: of runtime=60s each second has some 200000 blocks, and
+--set runtime=10ms is enough for most questions. The scenario's programs and faults are left out.
+
+Example:
+  rack fio scripts/scenarios/persist_pair.yaml server.fio client.fio --set runtime=5ms --set ramp_time=1ms
+  serverip=b rack fio scripts/scenarios/persist_pair.yaml librpma_apm-client.fio --output-format=json`,
+    )
+    .action(fio);
+  addOutputOptions(command);
+}
+
+function collect(text: string, before: readonly string[]): string[] {
+  return [...before, text];
+}
+
+async function fio(scenario: string, files: string[], flags: FioFlags): Promise<void> {
+  const formats = formatsOf(flags);
+  if (flags.output !== undefined) await refuseOutput(flags.output);
+  const { from, to, memory, ddio, nats, pcap, perfetto, seed, output } = flags;
+  const progress = new Progress({ quiet: flags.json === true });
+  const run = await runFio(scenario, {
+    files,
+    set: flags.set,
+    world: { read: readText, variable: (name) => Deno.env.get(name) },
+    packing: flags.pack,
+    memory,
+    ...given({ from, to, ddio, nats, pcap, perfetto }),
+    ...(seed !== undefined && { seed: seedOf(seed) }),
+    signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
+    onNotes: (notes) => notes.forEach((note) => say(note)),
+    onProgress: (title, share) => progress.show(title, share),
+    onCapturing: () => void onInterrupt("leaving the captures"),
+  }).finally(() => progress.clear());
+  const text = formats.map((format) => formatted(run, format)).join("\n");
+  if (output === undefined) print(text);
+  else await Deno.writeTextFile(output, `${text}\n`);
+  sayOutcome(run);
+}
+
+/** @throws Refusal */
+function formatsOf({ json, outputFormat }: FioFlags): Format[] {
+  if (json && outputFormat !== undefined && !outputFormat.startsWith("json")) {
+    throw refusal("--output-format", { found: `"${outputFormat}"`, expected: "json with --json" });
+  }
+  const words = (outputFormat ?? (json ? "json" : "normal")).split(",");
+  return words.map((word) => {
+    const format = FORMATS.find((each) => each === word);
+    if (format !== undefined) return format;
+    throw refusal("--output-format", { found: `"${word}"`, expected: oneOf(FORMATS, word) });
+  });
+}
+
+function formatted(run: FioRun, format: Format): string {
+  const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
+  const context = { version: `${FIO}-rackmesh-${version}`, now: new Date() };
+  if (format === "normal") return fioText(run.threads, context);
+  const document = fioJson(run, { ...context, withBins: format === "json+" });
+  return JSON.stringify(document, plainly, 2);
+}
+
+async function readText(path: string): Promise<string> {
+  if (path !== "-") return await Deno.readTextFile(path);
+  return await new Response(Deno.stdin.readable).text();
+}
+
+/** Refuses a file that could not be written when the run is over. @throws Refusal */
+async function refuseOutput(path: string): Promise<void> {
+  const folder = path.replace(/[^/]*$/, "") || ".";
+  const isFolder = await Deno.stat(path).then((each) => each.isDirectory, () => false);
+  const isThere = await Deno.stat(folder).then((each) => each.isDirectory, () => false);
+  if (isThere && !isFolder) return;
+  throw refusal("--output", { found: `"${path}"`, expected: "a file in a folder that is there" });
+}
+
+/** Says on stderr what did not hold, and ends with 1 then. */
+function sayOutcome({ report, threads, captures, seed }: FioRun): void {
+  for (const { text, node } of report.warnings ?? []) say(`${node}: ${text}`);
+  for (const { host, job, result } of threads) {
+    if (result === undefined) say(`${job.name} on ${host} has not ended`);
+    else if (result.error !== undefined) say(`${job.name} on ${host}: ${result.error.text}`);
+  }
+  for (const { name, holds, detail } of report.checks) if (!holds) say(`FAIL ${name}: ${detail}`);
+  for (const file of captures) say(`capture ${file}`);
+  say(`digest ${report.digest}, seed ${seed}, kept in ${report.directory}`);
+  const isDone = threads.every(({ result }) => result !== undefined && result.error === undefined);
+  if (!isDone || report.checks.some(({ holds }) => !holds)) Deno.exitCode = EXIT.failed;
+}

@@ -1,0 +1,248 @@
+/** Options of `rack perftest`: what they are for the client, for its output, and what does not go together. */
+import { PS_PER_US } from "../../../fabric/base/time.ts";
+import type { Packing } from "../../../fabric/rack/build/topology.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { PerftestRow } from "../../../nodes/host/programs/perftest/client.ts";
+import {
+  BYTES_MAX,
+  PERFTEST,
+  type PerftestName,
+} from "../../../nodes/host/programs/perftest/terms.ts";
+import {
+  inUnit,
+  PERFTEST_OUTPUTS,
+  type PerftestForm,
+} from "../../../console/reports/perftest_table.ts";
+import { bytesOf, type CheckFlags, given, timeOf, whole, wordOf } from "../options.ts";
+import { WHY_NO_SL } from "./refused.ts";
+
+export interface PerftestFlags extends CheckFlags {
+  readonly size?: string;
+  readonly iters?: string;
+  readonly duration?: string;
+  readonly margin?: string;
+  readonly all?: boolean;
+  readonly connection?: string;
+  readonly bidirectional?: boolean;
+  readonly txDepth?: string;
+  readonly rxDepth?: string;
+  readonly qp?: string;
+  readonly post_list?: string;
+  readonly cqMod?: string;
+  readonly inline_size?: string;
+  readonly outs?: string;
+  readonly mtu?: string;
+  readonly sl?: string;
+  readonly tclass?: string;
+  readonly tos?: string;
+  readonly hop_limit?: string;
+  readonly qpTimeout?: string;
+  readonly retry_count?: string;
+  readonly rdma_cm?: boolean;
+  readonly atomic_type: string;
+  readonly events?: boolean;
+  readonly noPeak?: boolean;
+  readonly reportHistogram?: boolean;
+  /** As perftest's own table of options spells it. */
+  readonly reportHistogrm?: boolean;
+  readonly reportUnsorted?: boolean;
+  readonly reportBoth?: boolean;
+  readonly report_gbits?: boolean;
+  readonly output?: string;
+  readonly limit_bw?: string;
+  readonly limit_msgrate?: string;
+  readonly out_json?: boolean;
+  readonly out_json_file: string;
+  readonly memory: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly ddio?: "on" | "off";
+  readonly seed?: string;
+  readonly pack: Packing;
+  readonly nats?: string;
+  readonly pcap?: string;
+  readonly perfetto?: string;
+  readonly json?: boolean;
+}
+
+/** What is printed. @throws Refusal */
+export function formOf(
+  test: PerftestName,
+  flags: PerftestFlags,
+): PerftestForm {
+  const { measures } = PERFTEST[test];
+  const isLatency = measures === "latency";
+  const { report_gbits: gbits, reportBoth } = flags;
+  const histogram = flags.reportHistogram ?? flags.reportHistogrm;
+  const only = (option: string, is: boolean, expected: string) => {
+    if (is) throw refusal(option, { found: `${test} is a ${measures} test`, expected });
+  };
+  const isList = histogram === true || flags.reportUnsorted === true;
+  only(
+    histogram ? "--report-histogram" : "--report-unsorted",
+    isList && !isLatency,
+    "one of latency",
+  );
+  if (isList && flags.duration !== undefined) {
+    const option = histogram ? "--report-histogram" : "--report-unsorted";
+    throw refusal(option, { found: "-D, of which no latency is kept", expected: "-n" });
+  }
+  only("--report_gbits", gbits === true && isLatency, "one of bandwidth");
+  if (reportBoth && !flags.bidirectional) {
+    throw refusal("--report-both", { found: "a test of one direction", expected: "-b" });
+  }
+  const output = flags.output === undefined
+    ? undefined
+    : wordOf("--output", flags.output, PERFTEST_OUTPUTS);
+  if (output !== undefined && isLatency !== (output === "latency")) {
+    const expected = isLatency ? "latency" : "bandwidth or message_rate";
+    throw refusal("--output", { found: `"${output}" of ${test}`, expected });
+  }
+  const samples = [
+    ...(flags.reportUnsorted ? ["unsorted"] as const : []),
+    ...(histogram ? ["sorted"] as const : []),
+  ];
+  return given({ gbits, reportBoth, output, samples });
+}
+
+/** Least figures (`-w`, `-y`), and what does not reach them. @throws Refusal */
+export function limitsOf(
+  test: PerftestName,
+  { limit_bw, limit_msgrate, report_gbits: gbits = false }: PerftestFlags,
+) {
+  const unit = gbits ? "Gb/s" : "MiB/s";
+  const limits = [
+    {
+      option: "--limit_bw",
+      text: limit_bw,
+      unit,
+      of: (row: Bandwidth) => inUnit(row.averageBytesPerSecond, { gbits }),
+    },
+    {
+      option: "--limit_msgrate",
+      text: limit_msgrate,
+      unit: "Mpps",
+      of: (row: Bandwidth) => row.messagesPerSecond / 1e6,
+    },
+  ];
+  return limits.flatMap(({ option, text, unit, of }) => {
+    if (text === undefined) return [];
+    const least = /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
+    if (Number.isNaN(least)) {
+      throw refusal(option, { found: `"${text}"`, expected: `a number of ${unit}` });
+    }
+    if (PERFTEST[test].measures === "latency") {
+      throw refusal(option, { found: `${test} is a latency test`, expected: "one of bandwidth" });
+    }
+    const isBelow = (row: PerftestRow) => row.measures === "bandwidth" && of(row) < least;
+    return [{ option: `${option} ${text}`, isBelow }];
+  });
+}
+
+type Bandwidth = Extract<PerftestRow, { measures: "bandwidth" }>;
+
+/** A time of `-D`, as perftest's in seconds, or with a unit. @throws Refusal */
+function secondsOf(option: string, text: string): number {
+  const expected = "seconds of virtual time, or a time such as 500us or 2ms";
+  const time = timeOf(option, /^\d+(\.\d+)?$/.test(text) ? `${text}s` : text, { expected });
+  return time / PS_PER_US;
+}
+
+/** Checks and converts the options. @throws Refusal */
+export function optionsOf(test: PerftestName, flags: PerftestFlags) {
+  const kind = PERFTEST[test];
+  const { size, iters, mtu, duration, margin, all } = flags;
+  const isLatency = kind.measures === "latency";
+  const connection = flags.connection === undefined
+    ? undefined
+    : wordOf("--connection", flags.connection, kind.connections);
+  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
+  const bytes = size === undefined ? undefined : bytesOf("--size", size, range);
+  if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
+    const found = `${test} has messages of 8 B`;
+    throw refusal("", { found, expected: "neither --all nor another --size" });
+  }
+  if (isLatency && (flags.qp ?? "1") !== "1") {
+    const expected = `1, as ${test} has one queue pair`;
+    throw refusal("--qp", { found: `"${flags.qp}"`, expected });
+  }
+  const bandwidthAlone = {
+    "--bidirectional": flags.bidirectional,
+    "--tx-depth": flags.txDepth,
+    "--post_list": flags.post_list,
+    "--cq-mod": flags.cqMod,
+    "--noPeak": flags.noPeak,
+  };
+  for (const [option, value] of Object.entries(bandwidthAlone)) {
+    if (!isLatency || value === undefined) continue;
+    throw refusal(option, { found: `${test} is a latency test`, expected: "one of bandwidth" });
+  }
+  const isReading = kind.verb === "read" || kind.verb === "atomic";
+  if (flags.inline_size !== undefined && isReading) {
+    throw refusal("--inline_size", { found: `${test} sends no data`, expected: "a WRITE or SEND" });
+  }
+  if (flags.outs !== undefined && !isReading) {
+    throw refusal("--outs", { found: `${test} has no reads`, expected: "a READ or an atomic" });
+  }
+  if (flags.rxDepth !== undefined && kind.verb !== "send") {
+    throw refusal("--rx-depth", { found: `${test} takes no receives`, expected: "a SEND" });
+  }
+  if (flags.events && kind.verb === "write") {
+    throw refusal("--events", { found: `${test}`, expected: "not a WRITE, as perftest has it" });
+  }
+  if (duration !== undefined && (flags.events || all || iters !== undefined)) {
+    throw refusal("--duration", {
+      found: "--events, --all or --iters beside it",
+      expected: "neither",
+    });
+  }
+  if (flags.rdma_cm && connection === "UD") {
+    const found = "UD, whose queue pairs stand beside a connection of the connection manager";
+    throw refusal("--rdma_cm", { found, expected: "RC or UC" });
+  }
+  if (flags.tos !== undefined && (!flags.rdma_cm || flags.tclass !== undefined)) {
+    throw refusal("--tos", {
+      found: flags.tclass ? "--tclass" : "no -R",
+      expected: "-R, or --tclass alone",
+    });
+  }
+  const number = (
+    option: string,
+    text: string | undefined,
+    range: { least?: number; most: number },
+  ) => text === undefined ? undefined : whole(option, text, { least: 1, ...range });
+  const sl = number("--sl", flags.sl, { least: 0, most: 15 });
+  if ((sl ?? 0) !== 0) throw refusal("--sl", { found: `${sl}`, expected: WHY_NO_SL });
+  const least = isLatency ? 2 : 1;
+  return given({
+    size: bytes,
+    all,
+    iterations: number("--iters", iters, { least, most: 10_000_000 }),
+    durationUs: duration === undefined ? undefined : secondsOf("--duration", duration),
+    marginUs: margin === undefined ? undefined : secondsOf("--margin", margin),
+    connection,
+    bidirectional: flags.bidirectional,
+    depth: number("--tx-depth", flags.txDepth, { most: 8192 }),
+    rxDepth: number("--rx-depth", flags.rxDepth, { most: 16_384 }),
+    qps: number("--qp", flags.qp, { most: 128 }),
+    postList: number("--post_list", flags.post_list, { most: 8192 }),
+    cqModeration: number("--cq-mod", flags.cqMod, { most: 1024 }),
+    inlineBytes: number("--inline_size", flags.inline_size, { least: 0, most: MAX_INLINE_BYTES }),
+    outstanding: number("--outs", flags.outs, { most: RD_ATOMIC_MAX }),
+    trafficClass: number("--tclass", flags.tclass, { least: 0, most: 255 }) ??
+      number("--tos", flags.tos, { least: 0, most: 255 }),
+    hopLimit: number("--hop_limit", flags.hop_limit, { least: 0, most: 255 }),
+    timeout: number("--qp-timeout", flags.qpTimeout, { least: 0, most: 31 }),
+    retryCount: number("--retry_count", flags.retry_count, { least: 0, most: 7 }),
+    mtu: mtu === undefined ? undefined : Number(mtu),
+    memory: flags.memory,
+    atomic: flags.atomic_type === "CMP_AND_SWAP" ? "compare-swap" : "fetch-add",
+    completion: flags.events ? "interrupt" : undefined,
+    noPeak: flags.noPeak,
+    samples: flags.reportHistogram || flags.reportHistogrm || flags.reportUnsorted
+      ? true
+      : undefined,
+  });
+}

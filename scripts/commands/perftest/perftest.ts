@@ -1,0 +1,160 @@
+/** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
+import { type Command, Option } from "commander";
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
+import { CONNECTIONS, MEMORIES, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
+import { runPerftest } from "../../../console/rack/perftest.ts";
+import { perftestJson } from "../../../console/reports/perftest_json.ts";
+import {
+  PERFTEST_OUTPUTS,
+  type PerftestForm,
+  perftestText,
+} from "../../../console/reports/perftest_table.ts";
+import { onInterrupt } from "../interrupt.ts";
+import {
+  addCheckOption,
+  addOutputOptions,
+  checkTypesFirst,
+  given,
+  seedOf,
+  wordOf,
+} from "../options.ts";
+import { print, Progress, say } from "../output.ts";
+import { formOf, limitsOf, optionsOf, type PerftestFlags } from "./options.ts";
+import { REFUSED } from "./refused.ts";
+
+const MTUS = ["256", "512", "1024", "2048", "4096"] as const;
+/** perftest's own. */
+const JSON_FILE = "perftest_out.json";
+
+export function addPerftest(program: Command): void {
+  const command = program.command("perftest <test> <scenario>")
+    .description(`a latency or bandwidth test on a scenario's rack: ${PERFTESTS.join(", ")}`)
+    .option("-s, --size <bytes>", "bytes of a message (latency 2, bandwidth 65536, atomic 8)")
+    .option("-n, --iters <n>", "messages, on each queue pair (1000, ib_write_bw 5000)")
+    .option("-D, --duration <time>", "instead of -n: seconds of virtual time, or 500us, 2ms")
+    .option("-f, --margin <time>", "of -D, not counted at its begin and end (a quarter of it)")
+    .option("-a, --all", "all sizes from 2 B to 8 MiB (UD: to the path MTU)")
+    .option("-c, --connection <type>", `${CONNECTIONS.join(", ")} (RC)`)
+    .option("-b, --bidirectional", "both ends send at once (bandwidth)")
+    .option("-t, --tx-depth <n>", "messages outstanding on a queue pair (bandwidth 128)")
+    .option("-r, --rx-depth <n>", "receives posted on a queue pair (SEND 512)")
+    .option("-q, --qp <n>", "queue pairs (bandwidth)")
+    .option("-l, --post_list <n>", "messages in a post, with one doorbell (bandwidth 1)")
+    .option("-Q, --cq-mod <n>", "a completion every so many messages (100; above 8 KiB 1)")
+    .option("-I, --inline_size <bytes>", "largest inline message (latency 220, bandwidth 0)")
+    .option("-o, --outs <n>", "READs and atomics outstanding on a queue pair (16)")
+    .addOption(new Option("-m, --mtu <bytes>", "path MTU; else the port's").choices(MTUS))
+    .option("-S, --sl <sl>", "service level: 0, as RoCEv2 has no other")
+    .option("--tclass <value>", "traffic class, whose upper six bits are DSCP (0)")
+    .option("-T, --tos <value>", "the same, of queue pairs by rdma_cm: with -R")
+    .option("-L, --hop_limit <n>", "time to live of packets (64)")
+    .option("-u, --qp-timeout <code>", "4.096 us * 2^code until a packet is sent again (8)")
+    .option("--retry_count <n>", "how often (7)")
+    .option("-R, --rdma_cm", "queue pairs of the connection manager, as RC and UC always are")
+    .option("-z, --comm_rdma_cm", "exchange of data by the connection manager, as it always is")
+    .option("-F, --CPU-freq", "taken and ignored: virtual time has one clock")
+    .addOption(
+      new Option("-A, --atomic_type <type>", "what an atomic does")
+        .choices(["FETCH_AND_ADD", "CMP_AND_SWAP"]).default("FETCH_AND_ADD"),
+    )
+    .option("-e, --events", "sleep until a completion's interrupt instead of polling")
+    .option("-N, --noPeak", "without the peak (always so with -D or more than 20000 messages)")
+    .option("-H, --report-histogram", "all latencies, in order of size")
+    .option("-U, --report-unsorted", "all latencies, in order of the messages")
+    .option("--report-both", "each end of a bidirectional test by itself, too")
+    .option("--report_gbits", "bandwidth in Gb/s instead of MiB/s")
+    .addOption(
+      new Option("--output <figure>", "nothing but this figure").choices(PERFTEST_OUTPUTS),
+    )
+    .option(
+      "-w, --limit_bw <value>",
+      "exit code 1 below this average bandwidth, in the table's unit",
+    )
+    .option("-y, --limit_msgrate <value>", "exit code 1 below this message rate, in Mpps")
+    .option("--out_json", `perftest's JSON, in ${JSON_FILE}`)
+    .option("--out_json_file <file>", "or in this file", JSON_FILE)
+    .addOption(
+      new Option("--memory <kind>", "where the server's buffer lies").choices(MEMORIES)
+        .default("dram"),
+    )
+    .option("--from <host>", "the client; else the first of the scenario")
+    .option("--to <host>", "the server; else the next")
+    .addOption(new Option("--ddio <how>", "where the scenario has both").choices(["on", "off"]))
+    .option("--seed <n>", "instead of the scenario's")
+    .addOption(new Option("--pack <how>", "nodes to processes").choices(PACKINGS).default("all"))
+    .addHelpText(
+      "after",
+      `
+The scenario's programs and faults are left out; times are virtual, the same in any packing. Other options of
+perftest are refused, each with the reason. A UC or UD message that finds no receive is lost without a sign: the
+client's bandwidth is that of its sends. --json has more than --out_json: both ends, figures in ps and bytes.
+
+Example:
+  rack perftest ib_write_lat scripts/scenarios/persist_pair.yaml -s 64 -n 1000
+  rack perftest ib_write_bw scripts/scenarios/persist_pair.yaml -a -n 200 --report_gbits
+  rack perftest ib_send_bw scripts/scenarios/persist_pair.yaml -b -D 1ms --tclass 106`,
+    )
+    .action(perftest);
+  for (const [flags, why] of REFUSED) {
+    const option = new Option(flags).hideHelp();
+    command.addOption(option);
+    command.on(`option:${option.name()}`, () => {
+      const name = option.long ?? flags;
+      throw refusal("", { found: `${name} is perftest's, and not here: ${why}` });
+    });
+  }
+  // perftest's own table of options spells it so.
+  command.addOption(new Option("--report-histogrm").hideHelp());
+  addCheckOption(command);
+  addOutputOptions(command);
+}
+
+async function perftest(test: string, path: string, flags: PerftestFlags): Promise<void> {
+  const name = wordOf("The test", test, PERFTESTS);
+  const options = optionsOf(name, flags);
+  const form = formOf(name, flags);
+  const limits = limitsOf(name, flags);
+  const { from, to, ddio, nats, pcap, perfetto, seed, json } = flags;
+  await checkTypesFirst(path, flags);
+  const progress = new Progress({ quiet: json === true });
+  const run = await runPerftest(name, path, {
+    options,
+    packing: flags.pack,
+    ...given({ from, to, ddio, nats, pcap, perfetto }),
+    ...(seed !== undefined && { seed: seedOf(seed) }),
+    signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
+    onProgress: (title, share) => progress.show(title, share),
+    onCapturing: () => void onInterrupt("leaving the captures"),
+  }).finally(() => progress.clear());
+  const { result, captures, outcome: { digest, virtualPs, directory } } = run;
+  if (json) {
+    const left = captures.length === 0 ? {} : { captures };
+    const { scenario, seed } = run;
+    print(JSON.stringify({ scenario, seed, digest, virtualPs, ...result, ...left }));
+  } else {
+    print(perftestText(result, form));
+    for (const file of captures) say(`capture ${file}`);
+    say(`digest ${digest}, seed ${run.seed}, kept in ${directory}`);
+  }
+  if (flags.out_json || flags.out_json_file !== JSON_FILE) {
+    leaveJson(flags.out_json_file, result, form);
+  }
+  if (result.error !== undefined) say(`${name} failed: ${result.error}`);
+  const missed = limits.filter(({ isBelow }) => result.rows.some((row) => isBelow(row)));
+  for (const { option } of missed) say(`${name} is below ${option}`);
+  if (result.status !== "done" || missed.length > 0) Deno.exitCode = EXIT.failed;
+}
+
+/** @throws Refusal of a file that cannot be written. */
+function leaveJson(file: string, result: PerftestResult, form: PerftestForm): void {
+  const text = perftestJson(result, form);
+  if (text === undefined) return;
+  try {
+    Deno.writeTextFileSync(file, `${text}\n`);
+  } catch (error) {
+    throw refusal("--out_json_file", { found: `${file}: ${(error as Error).message}` });
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * `deno task doc [FOLDER]`: the API reference of what own protocols see, as pages: the doors `rackmesh` and
+ * `rackmesh/testing`, and the functions of `device.verbs`, which come with a program's context. Written below
+ * the cache, or into a folder outside the tree.
+ */
+import { resolve } from "node:path";
+import { refusal } from "../fabric/rack/plan/problem.ts";
+import { RackError } from "../console/base/rack_error.ts";
+import { cacheFolder, projectFile, ROOT } from "../console/base/paths.ts";
+
+/** A module of the reference: its file there, and how a protocol comes by a name of it. */
+interface Entry {
+  readonly file: string;
+  readonly text: string;
+  readonly import: (names: string) => string;
+}
+
+const VERBS = "nodes/host/verbs.ts";
+/** Deno writes it on top; its absence says that a folder is something else. */
+const MARK = "all_symbols.html";
+
+/** Re-exports each function of the table `verbs`, from the file that the table has it from. */
+export function verbsModule(table: string): string {
+  const listed = /^const verbs = \{\n([^}]*)\} as const;/m.exec(table)?.[1];
+  if (listed === undefined) throw new Error(`Cannot read ${VERBS} as it has no table of verbs`);
+  const names = listed.split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const places = new Map<string, string>();
+  for (const [, imported, path] of table.matchAll(/^import (?:type )?\{([^}]*)\} from "(.*)";/gm)) {
+    const file = new URL(path!, projectFile(VERBS)).href;
+    for (const name of imported!.split(",")) places.set(name.trim(), file);
+  }
+  const lines = names.map((name) => {
+    const place = places.get(name) ?? projectFile(VERBS).href;
+    return `export { ${name} } from ${JSON.stringify(place)};`;
+  });
+  return `/**\n * The functions of \`device.verbs\`.\n * @module\n */\n${lines.join("\n")}\n`;
+}
+
+function entries(): Entry[] {
+  const door = (name: string, file: string, path: string): Entry => ({
+    file,
+    text: `/**\n * What a protocol of one's own imports as \`${name}\`.\n * @module\n */\n` +
+      `export * from ${JSON.stringify(projectFile(path).href)};\n`,
+    import: (names) => `import { ${names} } from "${name}"`,
+  });
+  return [
+    door("rackmesh", "rackmesh.ts", "nodes/protocol.ts"),
+    door("rackmesh/testing", "rackmesh_testing.ts", "console/testing.ts"),
+    {
+      file: "verbs.ts",
+      text: verbsModule(Deno.readTextFileSync(projectFile(VERBS))),
+      import: (names) => `const { ${names} } = device.verbs`,
+    },
+  ];
+}
+
+/** Writes the modules of the reference into a folder. @returns their paths. */
+export async function writeEntries(folder: string): Promise<string[]> {
+  const files = entries().map(({ file }) => `${folder}/${file}`);
+  await Promise.all(entries().map(({ text }, i) => Deno.writeTextFile(files[i]!, text)));
+  return files;
+}
+
+/** @throws Refusal for a folder of the tree, or one that holds something else. */
+function folderFor(args: readonly string[]): string {
+  if (args.length > 1) {
+    const found = `there are ${args.length} arguments`;
+    throw refusal("", { found, expected: "one at most, the folder for the pages" });
+  }
+  const folder = args[0] === undefined ? cacheFolder("doc") : resolve(args[0]);
+  if (`${folder}/`.startsWith(`${ROOT}/`)) {
+    throw refusal("", { found: `${folder} is in the tree`, expected: "a folder outside it" });
+  }
+  const names = namesIn(folder);
+  if (names.length > 0 && !names.includes(MARK)) {
+    const expected = "a new folder, an empty one, or one that deno task doc has written";
+    throw refusal("", { found: `${folder} holds ${names[0]}`, expected });
+  }
+  return folder;
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    const expected = "a folder that can be read";
+    throw refusal("", { found: (error as Error).message, expected, cause: error });
+  }
+}
+
+/** Deno shows how to import from the module's own file, which no protocol does. */
+function withRealImports(page: string, { file, import: says }: Entry): string {
+  const pattern = `import \\{ (?:type )?(\\w+) \\} from (&quot;|")${RegExp.escape(file)}\\2`;
+  return page.replaceAll(new RegExp(pattern, "g"), (whole, name, quote) => {
+    const type = whole.includes("{ type ") ? "type " : "";
+    return says(`${type}${name}`).replaceAll('"', quote);
+  });
+}
+
+async function rewrite(folder: string): Promise<void> {
+  for (const entry of entries()) {
+    const names = `${folder}/${entry.file}/~`;
+    for (const { name, isFile } of Deno.readDirSync(names)) {
+      if (!isFile) continue;
+      const page = await Deno.readTextFile(`${names}/${name}`);
+      await Deno.writeTextFile(`${names}/${name}`, withRealImports(page, entry));
+    }
+  }
+}
+
+/** Writes the pages. @returns the first one's path. */
+export async function writeReference(folder: string): Promise<string> {
+  const build = await Deno.makeTempDir({ prefix: "rackmesh-doc-" });
+  try {
+    await Deno.mkdir(folder, { recursive: true });
+    const files = await writeEntries(build);
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["doc", "--quiet", "--html", "--name=rackmesh", `--output=${folder}`, ...files],
+      cwd: build,
+      stdout: "null",
+    }).output();
+    if (!success) throw new RackError(`deno doc: ${new TextDecoder().decode(stderr).trim()}`);
+    await rewrite(folder);
+    return `${folder}/index.html`;
+  } finally {
+    await Deno.remove(build, { recursive: true });
+  }
+}
+
+if (import.meta.main) {
+  try {
+    console.log(await writeReference(folderFor(Deno.args)));
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    console.error(`Cannot write the reference: ${error.message}`);
+    Deno.exit(error instanceof RackError ? 70 : 64);
+  }
+}
