@@ -39,8 +39,12 @@ export function waitsUnasked(
   { state }: Pick<CmDevice, "state">,
   sources: readonly Source[],
 ): string | undefined {
-  if (sources.some(({ kind }) => kind === "signal")) return undefined;
   const all = [...state.queuePairs.values()];
+  // What says that the queue is gone is no other thing to wait for.
+  const gone = new Set(all.map(({ sendCq }) => sendCq.place.goneSignal));
+  if (sources.some((source) => source.kind === "signal" && !gone.has(source.name))) {
+    return undefined;
+  }
   const sending = all.filter(({ sendCq, sq }) =>
     sq.requests > 0 && sources.some((source) => isWaitFor(source, sendCq))
   );
