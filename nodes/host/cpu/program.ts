@@ -9,6 +9,7 @@ import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
 import type { DemandPaging } from "./demand_paging.ts";
+import type { Poll, Rounds } from "./spin.ts";
 
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
@@ -17,6 +18,7 @@ export type Wait =
     | { readonly kind: "reply"; readonly id: number }
     | { readonly kind: "load"; readonly id: number; readonly length: number }
     | { readonly kind: "line"; readonly id: number }
+    | { readonly kind: "spin" } & Rounds
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
@@ -92,6 +94,8 @@ export interface Cpu {
   readonly owedPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
+  /** {@link settle} after a poll of a completion queue; after many empty ones, also for those that follow. */
+  polled?(poll: Poll): Steps<void>;
 
   /**
    * A region that hosts share, by its name in the scenario; it is registered at its first use (C-03).
