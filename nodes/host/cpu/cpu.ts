@@ -486,7 +486,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#machine.out.auditing ?? false;
   }
 
-  audit(note: AuditRecord): void {
+  note(note: AuditRecord): void {
     if (!this.auditing) return;
     const kept = note.kind === "writes" ? { ...note, bytes: copyOf(note.bytes) } : note;
     this.#machine.out.audit?.(this.#program.stream, kept);

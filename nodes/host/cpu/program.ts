@@ -175,14 +175,14 @@ export interface Cpu {
    * other than texts are shown as one would write them.
    */
   log(...values: unknown[]): void;
-  /** True where audit records are kept: check it before building one. */
+  /** True where notes are kept: check it before building one. */
   readonly auditing: boolean;
   /**
-   * Records what this program is about to write into a host's SCM and what was confirmed: by these
-   * audit records `rack run` judges whether promises were kept (see fabric/audit.ts). Bytes are
+   * Notes what this program is about to write into a host's SCM, what was confirmed, its operations: by these
+   * records `rack run` and `rack explore` judge whether promises were kept (fabric/audit.ts). Bytes are
    * copied.
    */
-  audit(note: AuditRecord): void;
+  note(note: AuditRecord): void;
   /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */
   measured(measurement: Measurement): void;
   readonly tracing: boolean;

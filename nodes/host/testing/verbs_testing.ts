@@ -195,7 +195,7 @@ export class VerbsRig implements Cpu {
 
   measured(): void {}
 
-  audit(): void {
+  note(): void {
     fail("This rig takes no audit records");
   }
 

@@ -276,7 +276,7 @@ function auditCompleted(
 ): void {
   const { wqeIndex: wqe, status } = cqe;
   const of = { kind: "completed", qpn, wqe, wrId, status } as const;
-  if (isOfSend(cqe)) device.cpu.audit({ ...of, queue: "send" });
-  else if (srq === undefined) device.cpu.audit({ ...of, queue: "recv" });
-  else device.cpu.audit({ ...of, queue: "shared", srqn: srq.srqn });
+  if (isOfSend(cqe)) device.cpu.note({ ...of, queue: "send" });
+  else if (srq === undefined) device.cpu.note({ ...of, queue: "recv" });
+  else device.cpu.note({ ...of, queue: "shared", srqn: srq.srqn });
 }
