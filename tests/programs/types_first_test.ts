@@ -24,6 +24,25 @@ profile: clx-optane-cx5
 hosts: { a: {} }
 programs: [{ on: a, program: ./typed.ts }]
 `;
+/** Calls in the words of librdmacm, from line 6 on. */
+const PORT = `import { type Cq, IBV_ACCESS_LOCAL_WRITE, must, type Pd } from "rackmesh";
+import { type ProgramContext, type Qp, type RdmaId, type Steps } from "rackmesh";
+declare const [id, pd, qp, cq]: [RdmaId, Pd, Qp, Cq];
+export default function* port({ device }: ProgramContext): Steps<void> {
+  const v = device.verbs;
+  must(yield* v.rdma_disconnect(id));
+  const { ibvPostSend } = device.verbs; ibvPostSend();
+  v.ibv_open_device(); v.ibv_open_device();
+  must(yield* v.postSend(qp, { opcode: "send", sgse: [] }));
+  must(yield* v.postSend(qp, [{ opcode: "send", sgse: [] }]));
+  must(yield* v.postRecv(qp, { wrid: 1 }));
+  must(yield* v.rdmaCreateQp(id, pd));
+  must(yield* v.postSend(qp, { opcode: "send", sendFlags: IBV_ACCESS_LOCAL_WRITE }));
+  must(yield* v.postSend(qp, { opcode: "IBV_WR_SEND" }));
+  const options = { sendCq: cq, recvCq: cq, max_send_wr: 1, maxRecvWr: 1 };
+  must(yield* v.rdmaCreateQp(id, pd, options));
+}
+`;
 /** The rig's commands do not check types, but these. */
 const CHECKS = { env: { RACKMESH_NO_CHECK: "" } };
 
@@ -105,5 +124,31 @@ describe("types of own programs", () => {
     assert.deepEqual(problems.map(({ line }) => line), [5, 6, 7]);
     assert.match(problems[0]!.found, /'unused' is declared but its value is never read/);
     assert.match(problems[1]!.found, /^at, which Place has not/);
+  });
+
+  it("say what a newcomer from libibverbs meant: calls, fields, arguments, flags", async () => {
+    await rig.file("port.ts", PORT);
+    const { code, stdout } = await rig.run(["check", at("port.ts"), "--json"], CHECKS);
+    assert.equal(code, 64, stdout);
+    const { problems } = JSON.parse(stdout) as { problems: Record<string, string>[] };
+    const said = problems.map(({ line, path, found, expected }) =>
+      `${line} ${path}: ${found!.replace(/ \(TS\d+\)$/, "")} > ${expected}`
+    );
+    const sends = (field: string) =>
+      new RegExp(`${field}, which SendRequest has not > sges \\(one of `);
+    const wanted = [
+      /^6 : rdma_disconnect, which device.verbs has not > rdmaDisconnect$/,
+      /^7 : ibvPostSend, which device.verbs has not > postSend$/,
+      /^8 : ibv_open_device, which device.verbs has not > a call of .*FROM_LIBIBVERBS.md$/,
+      sends("9 : sgse"),
+      sends("10 : sgse"),
+      /^11 : wrid, which RecvRequest has not > wrId \(one of wrId, sges\)$/,
+      /^12 : 2 arguments of rdmaCreateQp > rdmaCreateQp\(id, pd, options\)$/,
+      /^13 sendFlags: IBV_ACCESS_… flags > IBV_SEND_… flags$/,
+      /^14 opcode: "IBV_WR_SEND" > "send"$/,
+      /^16 : an object that lacks maxSendWr and has max_send_wr > maxSendWr$/,
+    ];
+    assert.equal(said.length, wanted.length, said.join("\n"));
+    for (const [i, pattern] of wanted.entries()) assert.match(said[i]!, pattern);
   });
 });

@@ -3,7 +3,7 @@
  * about steps that nothing does. No program is loaded for it. What was found is kept in the cache,
  * and holds as long as no file of the programs' module graph has changed, this clone's included.
  */
-import { type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";
+import { formatProblem, type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../../base/rack_error.ts";
 import { fromFileUrl, projectFile, ROOT } from "../../../base/paths.ts";
 import { keepChecked, keptCheck, keyOf } from "./check_cache.ts";
@@ -91,7 +91,9 @@ async function checkedAnew(key: string, { config, programs, signal }: Group) {
     isWhole ? unusedCalls(own, config, signal) : [],
   ]);
   const wrong = errors.filter(({ code, file }) => code === "" || file === undefined || isOwn(file));
-  const problems = [...wrong.map((error) => problemOf(error, (file) => file)), ...unused];
+  const all = [...wrong.map((error) => problemOf(error, (file) => file)), ...unused];
+  // One line tells of one mistake once: the compiler finds it at several columns, and the rule again.
+  const problems = [...new Map(all.map((problem) => [formatProblem(problem), problem])).values()];
   const checked = { own, problems };
   // What is missing has no content by which to see that it has come.
   if (isWhole) await keepChecked(key, { ...checked, modules });

@@ -3,8 +3,8 @@
  * expected. Errors that are common in protocols are said in their words; TypeScript's number stays.
  */
 import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/problem.ts";
-import { textIfThere } from "../../../base/files.ts";
-import { fromFileUrl, projectFile, ROOT } from "../../../base/paths.ts";
+import { fromFileUrl } from "../../../base/paths.ts";
+import { door, fieldsOf, flagsOf, signatureOf, textFor, verbNames } from "./door_text.ts";
 
 /** An error of the compiler, or of the module graph (without a number). */
 export interface TypeError {
@@ -16,6 +16,12 @@ export interface TypeError {
   readonly column?: number;
   /** Of an object, the field that has the wrong type. */
   readonly field?: string;
+  /** The line of source. */
+  readonly source?: string;
+  /** The part of it that is marked: its first column, and its text. */
+  readonly marked?: { readonly from: number; readonly text: string };
+  /** The file that declares what was used wrongly. */
+  readonly declaredIn?: string;
 }
 
 const FIELD = /^ +The expected type comes from property '(\w+)'/;
@@ -48,15 +54,31 @@ function errorOf([head, ...rest]: string[]): TypeError {
   const lines = [message!, ...said.map((line) => line.trim())];
   if (at < 0) return withPlaceInText({ code, lines });
   const [, file, line, column] = PLACE.exec(rest[at]!)!;
-  const field = rest.map((each) => FIELD.exec(each)?.[1]).find((each) => each !== undefined);
+  const source = mark < 1 ? "" : rest[mark - 1]!;
+  const from = rest[mark]?.search(/[~^]/) ?? 0, to = rest[mark]?.trimEnd().length;
+  const marked = { from, text: mark < 1 ? "" : source.slice(from, to) };
+  const [, declared] = rest.slice(at + 1).map((each) => PLACE.exec(each)).find((each) => each) ??
+    [];
+  const field = rest.map((each) => FIELD.exec(each)?.[1]).find((each) => each !== undefined) ??
+    (code === "TS2322" ? fieldAt(source, marked) : undefined);
   return {
     code,
     lines,
     ...(field !== undefined && { field }),
+    source,
+    marked,
+    ...(declared !== undefined && { declaredIn: fromFileUrl(new URL(declared)) }),
     file: fromFileUrl(new URL(file!)),
     line: Number(line),
     column: Number(column),
   };
+}
+
+/** The field of an object literal that is marked, of which TypeScript does not say what type has it. */
+function fieldAt(source: string, { from, text }: NonNullable<TypeError["marked"]>) {
+  const isKey = /^\s*:/.test(source.slice(from + text.length)) &&
+    /(?:^|[{,])\s*$/.test(source.slice(0, from));
+  return isKey && /^\w+$/.test(text) ? text : undefined;
 }
 
 /** `… at file:///x.ts:3:5`, as errors of syntax have it. */
@@ -95,8 +117,9 @@ interface Words {
 
 const STEPS = /(?:Type|type) '((?:Steps|Generator)<[^']*)'/;
 
-/** What the error is to somebody who writes a protocol. */
-function wordsFor({ lines }: TypeError): Words {
+/** What the error is to the author of a protocol. */
+function wordsFor(error: TypeError): Words {
+  const { lines } = error;
   const all = lines.join("\n"), [first] = lines as [string];
   const steps = stepsIn(lines);
   if (steps !== undefined) {
@@ -105,39 +128,131 @@ function wordsFor({ lines }: TypeError): Words {
       expected: "yield* in front of the call",
     };
   }
-  const unknown = /'(\w+)' does not exist in type '(\w+)'/.exec(first);
-  if (unknown !== null) {
-    const [, word, type] = unknown;
-    const known = fieldsOf(type!);
+  const why = lines.length > 1 ? `; ${lines.at(-1)!.replace(/\.$/, "")}` : "";
+  return unknownField(first) ?? unknownProperty(first) ?? wrongCount(error) ?? wrongFlags(first) ??
+    wrongText(first) ?? missingField(lines) ?? unknownName(first) ??
+    { found: `${first.replace(/\.$/, "")}${all === first ? "" : why}`, expected: "" };
+}
+
+/** What TypeScript takes for the word that was meant. */
+const MEANT = /Did you mean (?:to write )?'(\w+)'/;
+
+/** Of an object, also where one or a list of them may be given. */
+function unknownField(first: string): Words | undefined {
+  const unknown = /'(\w+)' does not exist in type '(\w+)(?: \| readonly \2\[\])?'/.exec(first);
+  if (unknown === null) return undefined;
+  const [, word, type] = unknown;
+  const known = fieldsOf(type!);
+  return {
+    found: `${word}, which ${type} has not`,
+    expected: known.length === 0
+      ? MEANT.exec(first)?.[1] ?? `a field of ${type}`
+      : oneOf(known, word),
+  };
+}
+
+/** Of `device.verbs`, and of what may be a refusal. */
+function unknownProperty(first: string): Words | undefined {
+  const [, property, type] = /^Property '(\w+)' does not exist on type '([^']*)'/.exec(first) ?? [];
+  if (property === undefined || type === undefined) return undefined;
+  if (type.startsWith("{ readonly allocPd:")) {
+    const known = verbNames(), name = camelCased(property);
+    const meant = known.includes(name) ? name : MEANT.exec(first)?.[1] ?? nearest(name, known);
     return {
-      found: `${word}, which ${type} has not`,
-      expected: known.length === 0 ? `a field of ${type}` : oneOf(known, word),
+      found: `${property}, which device.verbs has not`,
+      expected: meant ?? "a call of scripts/scenarios/FROM_LIBIBVERBS.md",
     };
   }
-  const refusable = /Property '(\w+)' does not exist on type '([^']*\b(Refusal|VerbError)\b[^']*)'/
-    .exec(first);
-  if (refusable !== null) {
-    const [, property, type, kind] = refusable;
-    return {
-      found: `${property} of what may be a refusal (${type})`,
-      expected: kind === "Refusal" ? "refused(…) asked first" : "must(…), or failed(…) asked first",
-    };
-  }
+  const kind = /(?:^|\| )(Refusal|VerbError)(?: \||$)/.exec(type)?.[1];
+  if (kind === undefined) return undefined;
+  return {
+    found: `${property} of what may be a refusal (${type})`,
+    expected: kind === "Refusal" ? "refused(…) asked first" : "must(…), or failed(…) asked first",
+  };
+}
+
+/** `ibv_post_send`, `ibvPostSend` → `postSend`. */
+function camelCased(name: string): string {
+  const camel = name.replace(/_+([a-zA-Z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return camel.replace(/^ibv([A-Z])/, (_, letter: string) => letter.toLowerCase());
+}
+
+/** Too few arguments, where the function is marked, or too many, where the first such argument is. */
+function wrongCount({ lines: [first = ""], source = "", marked, declaredIn }: TypeError) {
+  const [, wanted, count] =
+    /^Expected ((?:at least )?[\d-]+) arguments?, but got (\d+)/.exec(first) ?? [];
+  if (count === undefined || marked === undefined) return undefined;
+  const before = source.slice(0, marked.from);
+  const name =
+    /^\w+$/.test(marked.text) && /^\s*\(/.test(source.slice(marked.from + marked.text.length))
+      ? marked.text
+      : /(\w+)\([^()]*$/.exec(before)?.[1];
+  const plural = Number(count) === 1 ? "argument" : "arguments";
+  const called = name === undefined ? undefined : signatureOf(name, declaredIn);
+  return {
+    found: `${count} ${plural}${name === undefined ? "" : ` of ${name}`}`,
+    expected: called ?? wanted!,
+  };
+}
+
+/** Flags of another kind. */
+function wrongFlags(first: string): Words | undefined {
+  const [, found, wanted] =
+    /type '(\w+Flags)' is not assignable to (?:parameter of )?type '(\w+Flags)(?: \| undefined)?'/i
+      .exec(first) ?? [];
+  const [is, must] = [found, wanted].map((type) => type === undefined ? type : flagsOf(type));
+  if (is === undefined || must === undefined) return undefined;
+  return { found: `${is} flags`, expected: `${must} flags` };
+}
+
+/** A text that is none of those that a field can have. */
+function wrongText(first: string): Words | undefined {
+  const [, word, type] =
+    /ype '"([^"]*)"' is not assignable to (?:parameter of )?type '([^']*)'/.exec(first) ?? [];
+  if (word === undefined || type === undefined) return undefined;
+  const same = textFor(word), found = JSON.stringify(word);
+  if (same !== undefined) return { found, expected: JSON.stringify(same) };
+  const parts = type.split(" | ").filter((part) => part !== "undefined");
+  if (!parts.every((part) => /^"[^"]*"$/.test(part))) return undefined;
+  return { found, expected: oneOf(parts.map((part) => part.slice(1, -1)), word) };
+}
+
+/** An object that has the field by another name, `max_send_wr`. */
+function missingField(lines: readonly string[]): Words | undefined {
+  const missing = /^Property '(\w+)' is missing in type '(\{[^']*\})' but required/.exec(
+    lines.at(-1)!,
+  );
+  if (missing === null || lines.length > 2) return undefined;
+  const [, field, type] = missing;
+  const given = [...type!.matchAll(/(\w+)\??: /g)].map(([, name]) => name!);
+  const meant = given.find((name) => camelCased(name) === field) ?? nearest(field!, given);
+  return meant === undefined
+    ? undefined
+    : { found: `an object that lacks ${field} and has ${meant}`, expected: field! };
+}
+
+/** A name that is not imported, that the door does not have, or that is a text here. */
+function unknownName(first: string): Words | undefined {
   const missing = /^Cannot find name '(\w+)'/.exec(first)?.[1];
-  if (missing !== undefined && door().includes(missing)) {
-    return { found: `${missing}, which is not imported`, expected: `it from "rackmesh"` };
+  if (missing !== undefined) {
+    const text = textFor(missing);
+    if (door().includes(missing)) {
+      return { found: `${missing}, which is not imported`, expected: `it from "rackmesh"` };
+    }
+    return text === undefined
+      ? undefined
+      : { found: `${missing}, which is a text here`, expected: JSON.stringify(text) };
   }
   const exported = /^Module '"rackmesh"' has no exported member (?:named )?'(\w+)'/.exec(first)
     ?.[1];
-  if (exported !== undefined) {
-    const near = nearest(exported, door());
-    return {
-      found: `${exported}, which rackmesh does not export`,
-      expected: near ?? "a name of nodes/protocol.ts",
-    };
-  }
-  const why = lines.length > 1 ? `; ${lines.at(-1)!.replace(/\.$/, "")}` : "";
-  return { found: `${first.replace(/\.$/, "")}${all === first ? "" : why}`, expected: "" };
+  if (exported === undefined) return undefined;
+  const text = textFor(exported);
+  return {
+    found: `${exported}, which rackmesh does not export`,
+    expected: text === undefined
+      ? nearest(exported, door()) ?? "a name of nodes/protocol.ts"
+      : `the text ${JSON.stringify(text)}`,
+  };
 }
 
 /** The type of a generator in the place of a value. */
@@ -153,42 +268,4 @@ function stepsIn(lines: readonly string[]): string | undefined {
   // Of a field of an object: what is said further has the generator where a value should be.
   const inner = lines.slice(1).find((line) => /^Type 'Generator<Wait/.test(line));
   return inner === undefined ? undefined : STEPS.exec(inner)?.[1];
-}
-
-/** The fields of an interface of this clone, by its name: for the hint at the nearest one. */
-function fieldsOf(type: string): string[] {
-  const found = new Set<string>();
-  for (const file of doorFiles()) {
-    const text = textIfThere(file) ?? "";
-    const begin = new RegExp(`^(?:export )?interface ${type}\\b[^{]*\\{\\n`, "m").exec(text);
-    if (begin === null) continue;
-    const from = begin.index + begin[0].length;
-    const body = text.slice(from, text.indexOf("\n}", from));
-    for (const [, field] of body.matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm)) found.add(field!);
-  }
-  return [...found];
-}
-
-const DOOR = "nodes/protocol.ts";
-
-/** The names that the door exports, those of files that it exports as a whole among them. */
-function door(): string[] {
-  const text = textIfThere(fromFileUrl(projectFile(DOOR))) ?? "";
-  const listed = [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)]
-    .flatMap(([, names]) => names!.split(",")).map((name) => name.replace(/\btype\b/, "").trim())
-    .filter((name) => name !== "");
-  const whole = [...text.matchAll(/^export \* from "(.*)"/gm)].flatMap(([, path]) => {
-    const exported = textIfThere(fromFileUrl(new URL(path!, projectFile(DOOR)))) ?? "";
-    return [...exported.matchAll(/^export (?:const|function\*?|type|interface|class) (\w+)/gm)]
-      .map(([, name]) => name!);
-  });
-  return [...listed, ...whole];
-}
-
-/** The files of which the door exports something. */
-function doorFiles(): string[] {
-  const text = textIfThere(fromFileUrl(projectFile(DOOR))) ?? "";
-  return [...text.matchAll(/from "\.{1,2}\/([^"]*)"/g)].map(([whole, path]) =>
-    whole.includes('"../') ? `${ROOT}/${path}` : `${ROOT}/nodes/${path}`
-  );
 }

@@ -84,6 +84,87 @@ describe("problemOf", () => {
     assert.deepEqual(told(twice), told(SAID));
   });
 
+  it("says what a call of device.verbs is called, and how", () => {
+    const verbs = "{ readonly allocPd: (device: Device) => Pd; readonly deallocPd: (pd: Pd) => " +
+      "VerbError | undefined; ... 106 more ...; readonly must: <T>(answer: T) => T; }";
+    const place = `    at file:///p/a.ts:3:17\n\n`;
+    const words = told(
+      ["rdma_disconnect", "ibv_post_send", "ibvPostSend", "allocPD", "frobnicate"].map((name) =>
+        `TS2339 [ERROR]: Property '${name}' does not exist on type '${verbs}'.\n${place}`
+      ).join("") + `TS2551 [ERROR]: Property 'pollcqs' does not exist on type '${verbs}'. ` +
+        `Did you mean 'pollCq'?\n${place}`,
+    );
+    const has = (name: string, code: string, expected: string) =>
+      `/p/a.ts:3: found ${name}, which device.verbs has not (${code}), expected ${expected}`;
+    assert.deepEqual(words, [
+      has("rdma_disconnect", "TS2339", "rdmaDisconnect"),
+      has("ibv_post_send", "TS2339", "postSend"),
+      has("ibvPostSend", "TS2339", "postSend"),
+      has("allocPD", "TS2339", "allocPd"),
+      has("frobnicate", "TS2339", "a call of scripts/scenarios/FROM_LIBIBVERBS.md"),
+      has("pollcqs", "TS2551", "pollCq"),
+    ]);
+    const count = told(`TS2554 [ERROR]: Expected 1 arguments, but got 2.
+  v.allocPd(device, 1);
+                    ^
+    at file:///p/a.ts:9:21
+
+TS2554 [ERROR]: Expected 2-3 arguments, but got 1.
+  must(yield* v.regMr(pd));
+                ~~~~~
+    at file:///p/a.ts:10:17
+
+TS2554 [ERROR]: Expected 2-3 arguments, but got 1.
+  queryQpDataInOrder(qp);
+  ~~~~~~~~~~~~~~~~~~
+    at file:///p/a.ts:12:3
+
+TS2554 [ERROR]: Expected 2 arguments, but got 0.
+  own();
+  ~~~
+    at file:///p/a.ts:11:3
+`);
+    assert.deepEqual(count, [
+      "/p/a.ts:9: found 2 arguments of allocPd (TS2554), expected allocPd(device)",
+      "/p/a.ts:10: found 1 argument of regMr (TS2554), expected regMr(pd, buffer, options)",
+      "/p/a.ts:12: found 1 argument of queryQpDataInOrder (TS2554), " +
+      "expected queryQpDataInOrder(qp, op, flags?)",
+      "/p/a.ts:11: found 0 arguments of own (TS2554), expected 2",
+    ]);
+  });
+
+  it("says what libibverbs' constants are here, by which names they may be wrong", () => {
+    assert.deepEqual(
+      told(`TS2322 [ERROR]: Type '"range"' is not assignable to type '"read" | "send" | undefined'.
+  const r: SendRequest = { opcode: "range" };
+                           ~~~~~~
+    at file:///p/a.ts:3:28
+
+TS2304 [ERROR]: Cannot find name 'IBV_WR_RDMA_WRITE'.
+  f(IBV_WR_RDMA_WRITE);
+    ~~~~~~~~~~~~~~~~~
+    at file:///p/a.ts:4:5
+
+TS2305 [ERROR]: Module '"rackmesh"' has no exported member 'IBV_FLUSH_RANGE'.
+import { IBV_FLUSH_RANGE } from "rackmesh";
+         ~~~~~~~~~~~~~~~
+    at file:///p/a.ts:1:10
+
+TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of type 'AccessFlags'.
+  f(IBV_SEND_INLINE);
+    ~~~~~~~~~~~~~~~
+    at file:///p/a.ts:6:5
+`),
+      [
+        '/p/a.ts:3: opcode: found "range" (TS2322), expected one of read, send',
+        '/p/a.ts:4: found IBV_WR_RDMA_WRITE, which is a text here (TS2304), expected "write"',
+        "/p/a.ts:1: found IBV_FLUSH_RANGE, which rackmesh does not export (TS2305), " +
+        'expected the text "range"',
+        "/p/a.ts:6: found IBV_SEND_… flags (TS2345), expected IBV_ACCESS_… flags",
+      ],
+    );
+  });
+
   it("says what is wrong with the files themselves", () => {
     assert.deepEqual(
       told(`error: The module's source code could not be parsed: Expected ',' at file:///p/a.ts:3:9
