@@ -10,7 +10,7 @@ import {
   type TraceLine,
 } from "../../fabric/trace/trace.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
-import { ladderText } from "../../fabric/trace/trace_text.ts";
+import { foldRepeats, ladderText } from "../../fabric/trace/trace_text.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import { ladderDocumentOf } from "../operation/ladder_document.ts";
 import type { Range } from "./history.ts";
@@ -65,7 +65,9 @@ export function ladderAt(
   const after = ladder.rows.filter(({ time }) => time >= at);
   const whole = { ...ladder, rows: [...before, ...cut, ...after] };
   const observed = { plan, label: "", lines, frames: [], notes };
-  return { text: ladderText(whole), document: ladderDocumentOf(observed, whole) };
+  // A sender retransmits to a host without power until its retry_cnt is used up.
+  const text = ladderText({ ...whole, rows: [...before, ...cut, ...foldRepeats(after)] });
+  return { text, document: ladderDocumentOf(observed, whole) };
 }
 
 /** The work request of the missing write; where a core has stored it, that of the one that is found. */

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { type Ladder, ladderOf, operationsOf, readTrace, type TraceLine } from "./trace.ts";
 import { arrowOf, documentText, figureOfPost, stepIn, stepsOf } from "./trace_figures.ts";
-import { ladderText } from "./trace_text.ts";
+import { foldRepeats, ladderText } from "./trace_text.ts";
 
 /** As much of a plan as a ladder needs: hosts a and b-2, their cards, a switch. */
 const PLAN = {
@@ -201,6 +201,24 @@ describe("ladderText", () => {
     const ack = lines.find((line) => line.includes("S907"))!;
     ok(/│ +│◀─+● +│ /.test(ack), ack);
     equal(lines.at(-1), "a, after 7 ps: is persistent");
+  });
+});
+
+describe("foldRepeats", () => {
+  it("makes one row of a step that the same device repeats in the same words", () => {
+    const row = (us: number, step: string, text: string) => {
+      return { time: us * 1_000_000, node: "a-rnic", to: "b-rnic", step, text };
+    };
+    const sent = [1, 3, 5].map((us) => row(us, "S203", "write at 0"));
+    const other = row(6, "S203", "write at 1"), again = row(7, "S203", "write at 0");
+    const elsewhere = { ...again, node: "b-rnic", to: "a-rnic" };
+    const error = row(9, "error-cqe", "write at 0");
+    const folded = { ...sent[0]!, text: "write at 0 … 2 more, to 5.000000 us" };
+    same(foldRepeats([...sent, other, again, elsewhere, error, error]), [
+      ...[folded, other, again, elsewhere],
+      { ...error, text: "write at 0 … 1 more, to 9.000000 us" },
+    ]);
+    same(foldRepeats([]), []);
   });
 });
 

@@ -34,6 +34,26 @@ export function ladderText(ladder: Ladder): string {
   ].join("\n");
 }
 
+/**
+ * Rows of which runs of the same step in the same words are one row: retransmissions of one packet. Its
+ * text says how many more there were, and when the last one was.
+ */
+export function foldRepeats(rows: readonly LadderRow[]): LadderRow[] {
+  const folded: LadderRow[] = [];
+  for (let i = 0, end; i < rows.length; i = end) {
+    const row = rows[i]!;
+    for (end = i + 1; end < rows.length && isRepeat(rows[end]!, row); end++);
+    const more = end - i - 1, last = formatFixed(rows[end - 1]!.time);
+    folded.push(more === 0 ? row : { ...row, text: `${row.text} … ${more} more, to ${last}` });
+  }
+  return folded;
+}
+
+function isRepeat(row: LadderRow, first: LadderRow): boolean {
+  return row.node === first.node && row.to === first.to && row.step === first.step &&
+    row.text === first.text;
+}
+
 /** Microseconds with six decimals (ps), so that times align. */
 function formatFixed(time: Time): string {
   return `${(time / 1_000_000).toFixed(6)} us`;
