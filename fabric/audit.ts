@@ -251,7 +251,7 @@ export type QueueRecord =
   | EmptiedRecord
   | ResumedRecord;
 
-/** What `cpu.audit` takes: the checkers outside the nodes judge a run by it. */
+/** What `cpu.note` takes: the checkers outside the nodes judge a run by it. */
 export type AuditRecord =
   | WriteRecord
   | QueueRecord

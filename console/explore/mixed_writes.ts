@@ -68,7 +68,7 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
   for (let id = 0; id < WRITES; id++) {
     const bytes = madeUpBytes(BYTES, `mixed/${id}`);
     const at = region.scmOffset + id * PLACE_BYTES + AT;
-    if (cpu.auditing) cpu.audit({ kind: "writes", id, on: to, at, bytes });
+    if (cpu.auditing) cpu.note({ kind: "writes", id, on: to, at, bytes });
     cpu.store(slots!.address + id * SLOT_BYTES + DATA_AT, bytes);
     if (id < LAST) requests.push(unsignaledOf(writeOf(region, slots!, id)));
   }
@@ -77,8 +77,8 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
   const refusal = yield* postSend(client.connection.qp, requests);
   if (refusal !== undefined || !(yield* isConfirmed(client, method))) return;
   for (let id = 0; id < WRITES; id++) {
-    cpu.audit({ kind: "visible", id });
-    cpu.audit({ kind: "persistent", id, promised: false });
+    cpu.note({ kind: "visible", id });
+    cpu.note({ kind: "persistent", id, promised: false });
   }
 }
 

@@ -195,7 +195,11 @@ function threadsOf(
     refuse("ioengine", found, listOf(ENGINES));
     return [];
   }
-  const job = jobOf(name, engine as EngineName, { options, take, refuse });
+  const note = (option: OptionName, text: string) => {
+    const { file, line } = options.get(option)?.setting ?? section;
+    said.notes.add(`${file === COMMAND ? file : `${file}:${line}`}: ${text}`);
+  };
+  const job = jobOf(name, engine as EngineName, { options, take, refuse, note });
   if (said.problems.length > 0) return [];
   const { isServer } = job;
   const isNewWave = !isServer && (take("stonewall", false) || isApart);
@@ -233,10 +237,11 @@ type Refuse = (path: string, found: string, expected: string) => void;
 function jobOf(
   name: string,
   engine: EngineName,
-  { options, take, refuse }: {
+  { options, take, refuse, note }: {
     readonly options: Options;
     readonly take: Take;
     readonly refuse: Refuse;
+    readonly note: (option: OptionName, text: string) => void;
   },
 ): FioJob {
   for (const [option, { setting }] of options) {
@@ -245,11 +250,14 @@ function jobOf(
   }
   const isRdma = engine === "rdma";
   const rw = take<string>("rw", "read");
-  const isServer = isRdma ? rw === "read" : engine.endsWith("_server");
   const random = rw.startsWith("rand");
   const readPercent = readPercentOf(rw, take);
-  if (isRdma && (random || (rw !== "read" && rw !== "write"))) {
-    refuse("rw", `"${rw}"`, "read (the server) or write (the client), as the rdma engine demands");
+  const isMixed = !["read", "randread", "write", "randwrite"].includes(rw);
+  // fio_rdmaio_init: td_read is the server, td_rw (a mix) is refused.
+  const isServer = isRdma ? rw === "read" || rw === "randread" : engine.endsWith("_server");
+  if (isRdma && isMixed) {
+    const expected = "read or randread (the server), write or randwrite (the client)";
+    refuse("rw", `"${rw}"`, `${expected}: the rdma engine takes no mix`);
   }
   if (engine === "librpma_gpspm_client" && rw !== "write" && rw !== "randwrite") {
     refuse("rw", `"${rw}"`, "write or randwrite, as librpma_gpspm_client demands");
@@ -258,7 +266,7 @@ function jobOf(
     refuse("port", "none", "port=…, which the rdma engine demands");
   }
   if (take<Verb>("verb", "write") === "recv" && !isServer) {
-    refuse("verb", '"recv" of a client (rw=write)', "write, read or send");
+    refuse("verb", `"recv" of a client (rw=${rw})`, "write, read or send");
   }
   const iodepth = take("iodepth", 1);
   const depthMax = isRdma ? RDMA_IODEPTH_MAX : IODEPTH_MAX;
@@ -270,10 +278,11 @@ function jobOf(
   for (const { most } of Object.values(blockSizes)) {
     if (most > BLOCK_MAX) refuse("bs", `${most} B`, `at most ${BLOCK_MAX}`);
   }
-  const timeBased = take("time_based", false);
-  const runtimePs = take<number | undefined>("runtime", undefined);
-  if (timeBased && runtimePs === undefined) {
-    refuse("time_based", "no runtime", "runtime=…, which time_based demands");
+  // fio's timeout of 0, its default, is no limit.
+  const runtimePs = take("runtime", 0) || undefined;
+  const timeBased = take("time_based", false) && runtimePs !== undefined;
+  if (take("time_based", false) && !timeBased) {
+    note("time_based", "time_based requires a runtime: fio ignores it, and the job ends by size");
   }
   const size = take<Extent | undefined>("size", undefined);
   checkSize(size, { engine, isServer, timeBased, refuse });

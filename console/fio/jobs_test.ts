@@ -88,6 +88,26 @@ runtime=60s
     assert.deepEqual(shown, [[true, 0, 7204], [false, 0, 7204], [false, 1, 7205], [true, 0, 7204]]);
   });
 
+  it("takes a run time of 0 for no limit, and time_based without one for a job by size", async () => {
+    for (const times of ["runtime=0\ntime_based", "time_based", "runtime=0"]) {
+      const { jobs: [first], notes } = await plan(`[c]\n${APM}rw=write\n${times}\n`);
+      assert.equal(first!.job.runtimePs, undefined, times);
+      assert.equal(first!.job.timeBased, false, times);
+      const line = times.startsWith("time") ? 5 : 6;
+      const expected = times.includes("time_based") ? [line] : [];
+      assert.deepEqual(notes.map((note) => /f0:(\d): time_based requires/.exec(note)?.[1]), [
+        ...expected.map(String),
+      ], times);
+    }
+  });
+
+  it("lets an rdma job be random: rw=randread is the server, rw=randwrite a client", async () => {
+    const text = "[j]\nioengine=rdma\nport=1\nsize=1m\nrw=";
+    const { jobs } = await plan([`${text}randread\n`, `${text}randwrite\n`]);
+    const shown = jobs.map(({ job: { isServer, random } }) => [isServer, random]);
+    assert.deepEqual(shown, [[true, true], [false, true]]);
+  });
+
   it("names a job as its section, or as it says", async () => {
     const { jobs } = await plan(`[global]\n${APM}[a]\nname=other\n[b]\n`);
     assert.deepEqual(jobs.map(({ job: { name } }) => name), ["other", "b"]);
@@ -165,7 +185,6 @@ runtime=60s
       "rw=write\nthread\nstonewall=2",
       /f0:6: stonewall: found "2", expected nothing, 0 or 1/,
     ],
-    ["time_based without a run time", "rw=write\ntime_based", /f0:5: time_based: found no runtime/],
     [
       "a port beyond the last",
       "rw=write\nport=65535\nnumjobs=2",
@@ -188,8 +207,8 @@ runtime=60s
     ["rw=read\n", /f0:1: ioengine: found none \(fio's default is psync\)/],
     ["ioengine=librpma_gpspm_client\nrw=rw\n", /rw: found "rw", expected write or randwrite/],
     [
-      "ioengine=rdma\nport=1\nrw=randread\nsize=1m\n",
-      /rw: found "randread", expected read \(the server\)/,
+      "ioengine=rdma\nport=1\nrw=randrw\nsize=1m\n",
+      /rw: found "randrw", expected read or randread \(the server\), .*no mix/,
     ],
     ["ioengine=rdma\nrw=write\nsize=1m\n", /port: found none, expected port=/],
     ["ioengine=rdma\nport=1\nrw=write\n", /size: found none, expected size=/],

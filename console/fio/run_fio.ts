@@ -173,13 +173,19 @@ export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
 function longText(jobs: readonly FioJob[]): string[] {
   const notes = jobs.map(({ name, timeBased, rampPs, runtimePs = 0 }) => {
     const much = timeBased
-      ? `${formatTime(rampPs + runtimePs)} of virtual time`
-      : "its many blocks";
+      ? `${formatTime(rampPs + runtimePs)} of virtual time takes`
+      : "its many blocks take";
     const less = timeBased ? "--set runtime=10ms --set ramp_time=1ms" : "--set size=100m";
-    return `${name}: ${much} takes minutes or hours (${less} answers sooner), ` +
+    return `${name}: ${much} minutes or hours (${less} answers sooner), ` +
       "and posts are not kept for the checks of the run";
   });
   return [...new Set(notes)];
+}
+
+/** A client that has come to its end without a single I/O: it has measured nothing. */
+export function hasNoIo({ job: { isServer }, result }: FioThread): boolean {
+  if (isServer || result === undefined || result.error !== undefined) return false;
+  return (result.stats?.read.ios ?? 0) + (result.stats?.write.ios ?? 0) === 0;
 }
 
 function threadsOf(jobs: readonly PlacedJob[], outcome: Outcome): FioThread[] {

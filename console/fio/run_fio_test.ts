@@ -1,14 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { readJobFile } from "./job_file.ts";
+import type { ThreadStats } from "../../nodes/host/programs/fio/stats.ts";
 import { planJobs } from "./jobs.ts";
-import { longJobs } from "./run_fio.ts";
+import { hasNoIo, longJobs } from "./run_fio.ts";
 
-async function areLong(settings: string): Promise<boolean> {
+async function jobsOf(settings: string) {
   const text = `[c]\nioengine=librpma_apm_client\nserverip=b\nrw=write\n${settings}\n`;
   const world = { read: () => Promise.resolve(text), variable: () => undefined };
-  const { jobs } = planJobs([await readJobFile("f", world)], { world });
-  return longJobs(jobs).length > 0;
+  return planJobs([await readJobFile("f", world)], { world }).jobs;
+}
+
+async function areLong(settings: string): Promise<boolean> {
+  return longJobs(await jobsOf(settings)).length > 0;
 }
 
 describe("longJobs", () => {
@@ -21,5 +25,24 @@ describe("longJobs", () => {
     assert.equal(await areLong("size=100g\nnumber_ios=5"), false);
     assert.equal(await areLong("size=1m"), false);
     assert.equal(await areLong("size=1m\nloops=5000"), true);
+  });
+});
+
+describe("hasNoIo", () => {
+  it("is true of a client that ended well and has measured nothing, not of a server", async () => {
+    const [planned] = await jobsOf("size=1m");
+    const client = { ...planned!, host: "a" };
+    const server = { ...client, job: { ...client.job, isServer: true } };
+    const result = { index: 0, isServer: false };
+    const error = { code: 22, text: "EINVAL" };
+    const ran = (ios: number) => {
+      return { ...result, stats: { read: { ios: 0 }, write: { ios } } as ThreadStats };
+    };
+    assert.equal(hasNoIo({ ...client, result }), true);
+    assert.equal(hasNoIo({ ...client, result: ran(0) }), true);
+    assert.equal(hasNoIo({ ...client, result: ran(1) }), false);
+    assert.equal(hasNoIo({ ...client, result: { ...result, error } }), false);
+    assert.equal(hasNoIo({ ...server, result: { ...result, isServer: true } }), false);
+    assert.equal(hasNoIo(client), false);
   });
 });

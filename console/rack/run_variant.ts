@@ -41,12 +41,13 @@ export interface Outcome {
 
 /**
  * What programs and cards have reported, by time, and the programs that have not ended. Of a run that was
- * recorded, also the reports of processes that were killed; else those of processes that are left.
+ * recorded, also the reports of processes that were killed; else those of processes that are left, under
+ * the topics that a partition keeps (`nodes/kept_reports.ts`). Lines of `cpu.log` are not among them.
  */
 export function reportsOf({ finals, record }: Pick<Outcome, "finals" | "record">): ReportSeen[] {
   const left = finals.flatMap(({ reports }) => reports);
   if (record === undefined) return left;
-  const said = record.reports.filter(({ topic }) => topic !== "progress" && topic !== LOG_TOPIC);
+  const said = record.reports.filter(({ topic }) => topic !== LOG_TOPIC);
   return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 

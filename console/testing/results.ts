@@ -111,7 +111,11 @@ export class RackVariant {
     this.#answer = answer;
   }
 
-  /** What was reported, oldest first. @param topic, @param node such as `result` and `a`; absent: any. */
+  /**
+   * What was reported, oldest first, under every topic (`progress` too).
+   *
+   * @param topic, @param node such as `result` and `a`; absent: any.
+   */
   reports<Value = unknown>(topic?: string, node?: string): ProgramReport<Value>[] {
     const { reports } = this.#answer;
     return reports.filter((each) =>

@@ -141,8 +141,8 @@ export class Host implements Node, Machine<ThreadContext> {
       pollPs: timing.pollPs,
       interruptPs: timing.interruptPs,
       map: this.map,
-      onBusy: ({ index, busyUntil }, program) => {
-        const times = { fromPs: this.now, untilPs: busyUntil };
+      onBusy: ({ index, busyUntil, from = this.now }, program) => {
+        const times = { fromPs: from, untilPs: busyUntil };
         traceWork(this.out, { core: index, program, ...times });
       },
     });
@@ -214,6 +214,7 @@ export class Host implements Node, Machine<ThreadContext> {
   step(now: Time, input: Input, out: Outputs): void {
     this.now = now;
     this.#out = out;
+    this.#processor.interruptSpins(now, this.#isMoreDue(input) ? "more" : "programs");
     this.iio.catchUp(now);
     this.memory.advance(now);
     if (this.#powered === (input.kind === "power")) {
@@ -251,6 +252,12 @@ export class Host implements Node, Machine<ThreadContext> {
         unreachable(input);
     }
     this.#out = undefined;
+  }
+
+  #isMoreDue({ kind }: Input): boolean {
+    const { iio, regions, ats, now } = this;
+    return kind !== "wake" ||
+      Math.min(iio.nextAt, regions?.nextAt ?? NEVER, ats?.nextAt ?? NEVER) <= now;
   }
 
   /** `WritebackPlan`: bytes that cores see, or of a pending DMA write, become durable. */

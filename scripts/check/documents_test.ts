@@ -136,6 +136,11 @@ describe("The documents of this tree", () => {
     assert.deepEqual(missing.map(lineOf), []);
   });
 
+  it("have no conflict of a merge left in them", () => {
+    const marked = documents.filter((path) => /^(<{7}|>{7}) /m.test(tree.textOf(path)));
+    assert.deepEqual(marked, []);
+  });
+
   it("are short: README.md has at most 150 lines", () => {
     assert.ok(linesOf("README.md") <= 150, `README.md has ${linesOf("README.md")} lines`);
   });

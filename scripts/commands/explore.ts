@@ -132,7 +132,7 @@ function uncheckedText(
   { claims }: { readonly claims: boolean },
 ): string {
   const ways = [
-    "a program's cpu.audit",
+    "a program's cpu.note",
     "a protocol's recover or check",
     ...(claims ? [] : ["--claims"]),
   ];

@@ -93,10 +93,10 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
     const record = () => persist(value, RECORDS_AT + id * RECORD_BYTES);
     const tail = () => persist(id + 1, 0);
     // Before anything of it can have an effect.
-    cpu.audit({ kind: "operation", id, on: to, object: "log", type: "log", call: "append", value });
+    cpu.note({ kind: "operation", id, on: to, object: "log", type: "log", call: "append", value });
     for (const step of isTailFirst ? [tail, record] : [record, tail]) yield* step();
     // From now on it survives.
-    cpu.audit({ kind: "operation-end", id });
+    cpu.note({ kind: "operation-end", id });
   }
   cpu.report("result", { program: "noted_log", records: options.records });
 }

@@ -246,9 +246,9 @@ async function liarScenario(of: CommandRig): Promise<string> {
       const startPs = cpu.now;
       yield* cpu.sleep(1_000_000);
       const bytes = new Uint8Array(64).fill(7);
-      cpu.audit({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
-      cpu.audit({ kind: "visible", id: 0 });
-      cpu.audit({ kind: "persistent", id: 0, promised: true });
+      cpu.note({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
+      cpu.note({ kind: "visible", id: 0 });
+      cpu.note({ kind: "persistent", id: 0, promised: true });
       yield* cpu.sleep(50_000_000);
       cpu.report("result", { program: "liar", startPs });
     }\n`,

@@ -203,7 +203,7 @@ describe("rack explore", () => {
     equal(code, 2, stderr);
     match(
       stderr,
-      /a program's cpu\.audit, a protocol's recover or check, --claims would say what has to hold/,
+      /a program's cpu\.note, a protocol's recover or check, --claims would say what has to hold/,
     );
     const verdicts = JSON.parse(stdout).runs.map(({ verdict, why, exhaustive }: Ended) =>
       [verdict, why, exhaustive].join()
@@ -237,8 +237,8 @@ describe("rack explore", () => {
         [],
         `export default function* ({ cpu }) {
            const bytes = new Uint8Array(64).fill(7);
-           cpu.audit({ kind: "writes", id: 0, on: "b", at: 4096, bytes });
-           cpu.audit({ kind: "persistent", id: 0, promised: true });
+           cpu.note({ kind: "writes", id: 0, on: "b", at: 4096, bytes });
+           cpu.note({ kind: "persistent", id: 0, promised: true });
          }`,
         /^(failed|unsafe) +broken: /,
       ],

@@ -38,13 +38,13 @@ function* replaces(
   const { address } = cpu.scm;
   function* write(id: number, at: number): Steps<void> {
     const bytes = new Uint8Array(BYTES).fill(id);
-    cpu.audit({ kind: "writes", id, on: "b", at, bytes });
+    cpu.note({ kind: "writes", id, on: "b", at, bytes });
     yield* cpu.ntStore(address + at, bytes);
-    cpu.audit({ kind: "visible", id });
-    cpu.audit({ kind: "persistent", id, promised: true });
+    cpu.note({ kind: "visible", id });
+    cpu.note({ kind: "persistent", id, promised: true });
   }
   const object = (state: "asked" | "stored", at: number) =>
-    cpu.audit({ kind: "object", state, name: "x", at, length: BYTES, complete: true });
+    cpu.note({ kind: "object", state, name: "x", at, length: BYTES, complete: true });
   yield* cpu.ntStore(address, header());
   // A free entry before them.
   yield* cpu.ntStore(address + ENTRY, new Uint8Array(ENTRY).fill(1));

@@ -151,11 +151,11 @@ function counting(order: readonly ("record" | "tail")[]): Own {
       const bytes = Uint8Array.of(i, 0, 0, 0, 0, 0, 0, 0);
       const at = { record: RECORD + 64 * i, tail: TAIL };
       const [record, tail] = [2 * i, 2 * i + 1];
-      cpu.audit({ kind: "writes", id: record, on: "b", at: at.record, bytes });
-      cpu.audit({ kind: "writes", id: tail, on: "b", at: at.tail, bytes, after: [record] });
+      cpu.note({ kind: "writes", id: record, on: "b", at: at.record, bytes });
+      cpu.note({ kind: "writes", id: tail, on: "b", at: at.tail, bytes, after: [record] });
       for (const what of order) cpu.store(cpu.scm.address + at[what], bytes);
       yield* cpu.flush(cpu.scm.address + at.record, 8);
-      cpu.audit({ kind: "persistent", id: tail, promised: true });
+      cpu.note({ kind: "persistent", id: tail, promised: true });
     }
   };
 }

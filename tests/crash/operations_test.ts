@@ -27,13 +27,13 @@ function log(append: Append, of: { readonly name?: string } = {}): OwnProgram {
   return {
     *program({ cpu }: ProgramContext): Steps<void> {
       for (const [index, value] of VALUES.entries()) {
-        cpu.audit({
+        cpu.note({
           ...{ kind: "operation", id: index, on: "b", object: "log", type: "log" },
           ...{ call: "append", value },
         } as OperationRecord);
         yield* append(cpu, index, value);
         yield* cpu.sleep(1_000);
-        cpu.audit({ kind: "operation-end", id: index });
+        cpu.note({ kind: "operation-end", id: index });
       }
     },
     // deno-lint-ignore require-yield -- it only looks

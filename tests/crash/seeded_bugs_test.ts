@@ -86,14 +86,14 @@ type Own = (context: ProgramContext) => Steps<void>;
 function appending(order: "record first" | "both at once"): Own {
   return function* ({ cpu }) {
     const { address } = cpu.scm;
-    cpu.audit({ kind: "writes", id: 0, on: "b", at: RECORD, bytes: BYTES });
-    cpu.audit({ kind: "writes", id: 1, on: "b", at: TAIL, bytes: ONE, after: [0] });
+    cpu.note({ kind: "writes", id: 0, on: "b", at: RECORD, bytes: BYTES });
+    cpu.note({ kind: "writes", id: 1, on: "b", at: TAIL, bytes: ONE, after: [0] });
     cpu.store(address + RECORD, BYTES);
     if (order === "record first") yield* cpu.flush(address + RECORD, 64);
     cpu.store(address + TAIL, ONE);
     yield* cpu.flush(address + TAIL, 8);
     if (order === "both at once") yield* cpu.flush(address + RECORD, 64);
-    cpu.audit({ kind: "persistent", id: 1, promised: true });
+    cpu.note({ kind: "persistent", id: 1, promised: true });
   };
 }
 
@@ -114,10 +114,10 @@ describe("rack explore: programs", () => {
     const program = (flushed: number): Own =>
       function* ({ cpu }) {
         const at = cpu.scm.address + RECORD + 32;
-        cpu.audit({ kind: "writes", id: 0, on: "b", at: RECORD + 32, bytes: BYTES });
+        cpu.note({ kind: "writes", id: 0, on: "b", at: RECORD + 32, bytes: BYTES });
         cpu.store(at, BYTES);
         yield* cpu.flush(at, flushed);
-        cpu.audit({ kind: "persistent", id: 0, promised: true });
+        cpu.note({ kind: "persistent", id: 0, promised: true });
       };
     await assertSafe(ownRack({ program: program(64) }));
     const { places, writebacks } = await assertFound(ownRack({ program: program(32) }));

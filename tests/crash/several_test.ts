@@ -161,7 +161,7 @@ describe("rack explore: which hosts", () => {
   it("P-41: cuts each host whose power may matter to a check, also without a write to its SCM", async () => {
     const own: Protocol = {
       *program({ cpu }: ProgramContext): Steps<void> {
-        cpu.audit({ kind: "writes", id: 0, on: "b", at: PLACE, bytes: word(1) });
+        cpu.note({ kind: "writes", id: 0, on: "b", at: PLACE, bytes: word(1) });
         cpu.store(cpu.scm.address + COPY, word(1));
         cpu.store(cpu.scm.address + PLACE, word(1));
         yield* cpu.flush(cpu.scm.address + PLACE, 8);

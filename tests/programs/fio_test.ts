@@ -172,6 +172,18 @@ describe("the rdma engine", () => {
     });
   }
 
+  it("needs a buffer of the server for each I/O outstanding, unless the client draws them", async () => {
+    const server = serverOf().replace("iodepth=8", "iodepth=2");
+    const { jobs } = await runJobs([server, clientOf()]);
+    const errors = jobs.map(({ result }) => result?.error?.text);
+    assert.deepEqual(errors.slice(1), [
+      "EINVAL: the server's iodepth is 2: expected at least 4",
+    ]);
+    const drawn = await runJobs([server, clientOf().replace("rw=write", "rw=randwrite")]);
+    assert.equal(statsOf(drawn.jobs).write.ios, 16);
+    assert.ok(drawn.jobs.every(({ result }) => result!.error === undefined));
+  });
+
   it("verb=send: the server receives what the client sends", async () => {
     const { jobs } = await runJobs([serverOf(), clientOf("verb=send\n")]);
     const { read } = jobs[0]!.result!.stats!;

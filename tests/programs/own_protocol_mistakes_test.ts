@@ -130,7 +130,7 @@ describe("a protocol of one's own: recover and check", () => {
     const { code, stdout, stderr } = await rig.run(["explore", MY_PROTOCOL]);
     assert.equal(code, 2, stderr);
     assert.match(stdout, /^unchecked/);
-    assert.match(stderr, /my-protocol: nothing was promised or checked: .*cpu\.audit.*check/);
+    assert.match(stderr, /my-protocol: nothing was promised or checked: .*cpu\.note.*check/);
     const checked = await rig.run(["explore", TWO_QUEUES, "--until", "10us"]);
     assert.doesNotMatch(checked.stderr, /nothing was promised/);
   });

@@ -95,6 +95,14 @@ describe("rackmesh/testing", () => {
     assert.deepEqual(lines(run.text).filter((line) => !line.startsWith("capture ")), lines(said));
   });
 
+  it("has reports of every topic, progress too, which rack run shows as a share", async () => {
+    const run = await rack(TWO_QUEUES, { set: { records: 3 } }).run();
+    const told = run.reports<{ written: number; messages: number }>("progress", "a");
+    assert.deepEqual(told.map(({ value }) => value.written), [1, 2, 3]);
+    assert.ok(told.every(({ value, time }) => value.messages === 3 && time > 0));
+    assert.deepEqual(told, run.reports().filter(({ topic }) => topic === "progress"));
+  });
+
   it("takes faults, and lets a test expect what fails", async () => {
     const cut = rack(MY_PROTOCOL, { faults: [{ at: "285us", kill: "b" }] });
     const run = await cut.run({ fails: ["programs-run-through"] });

@@ -92,7 +92,7 @@ describe("rack compose", () => {
     await Deno.writeTextFile(`${folder}/mine/part.ts`, "export const text = 'hello';\n");
     await Deno.writeTextFile(
       `${folder}/mine/program.ts`,
-      `import type { Steps } from "../elsewhere/program.ts";\n` +
+      `import type { Steps } from "rackmesh";\n` +
         `import { text } from "./part.ts";\n` +
         `export default function* (): Steps<void> { text; }\n`,
     );

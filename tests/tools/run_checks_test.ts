@@ -186,10 +186,10 @@ describe("P-41: rack run", () => {
       "liar.ts",
       `export default function* ({ cpu }) {
         const bytes = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
-        cpu.audit({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
+        cpu.note({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
         bytes.fill(0);
         yield* cpu.sleep(1_000_000);
-        cpu.audit({ kind: "persistent", id: 0, promised: true });
+        cpu.note({ kind: "persistent", id: 0, promised: true });
       }`,
     );
     const scenario = await rig.file(

@@ -553,12 +553,12 @@ const CORE: readonly (readonly [keyof typeof CORE_CALLS, ...Case])[] = [
   ["region", () => [""], 'name is "": expected a name, a text that is not empty'],
   ["spawn", () => ["thread"], "thread is not given: expected a function"],
   [
-    "audit",
+    "note",
     () => [{ kind: "writes", id: 1, on: "b", at: 0, bytes: "x" }],
     'note.bytes is "x": expected bytes, a Uint8Array',
   ],
   [
-    "audit",
+    "note",
     () => [{ kind: "persistent", id: 1 }],
     "note.promised is not given: expected true or false",
   ],
@@ -567,7 +567,7 @@ const CORE: readonly (readonly [keyof typeof CORE_CALLS, ...Case])[] = [
     () => [{ operation: "put", method: "own", latencyPs: NaN }],
     `measurement.latencyPs is NaN: expected ${PASSED}`,
   ],
-  ["audit", () => [undefined], "note is not given: expected a record, an object with kind"],
+  ["note", () => [undefined], "note is not given: expected a record, an object with kind"],
 ];
 
 /** The answer of a call, whatever way it comes. */

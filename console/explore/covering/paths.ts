@@ -24,8 +24,8 @@ type Run = (pick: Picker, trail: Trail) => boolean;
 
 /**
  * Runs `run` for every way to decide what it reads, or for those that cover them.
- * @param options.most ways that are run one after the other; and, where these are not all, ways that cover
- *   what was read.
+ * @param options.most ways that are run one after the other: all of them where there are so many or fewer;
+ *   and, where there are more, ways that cover what was read.
  * @param run is called with the picker, and the choices that it makes; true ends it.
  */
 export function forEachPath(options: { readonly most: number }, run: Run): PathsDone {
@@ -43,9 +43,11 @@ export function forEachPath(options: { readonly most: number }, run: Run): Paths
     if (paths.ended !== undefined) return found();
   }
   if (isFew) {
-    for (let trail = first; paths.count < most;) {
+    // The run that found everything there comes again among these, so it takes none of their number.
+    for (let trail = first, tried = 1;; tried++) {
       const prefix = nextPrefix(trail);
       if (prefix === undefined) return found();
+      if (tried >= most) break;
       trail = paths.go((_cell, place) => prefix[place] ?? 0);
       if (paths.ended !== undefined) return found();
     }
@@ -126,12 +128,25 @@ function freshOf(
   const fresh = new Map<string, Row>();
   for (const row of rows) {
     const placed = new Uint16Array(places.length);
-    for (const [i, place] of places.entries()) placed[place] = row[i]!;
-    const key = String.fromCharCode(...placed).replace(/\0+$/, "");
+    for (let i = 0; i < places.length; i++) placed[places[i]!] = row[i]!;
+    const key = keyOf(placed);
     if (!done.has(key)) fresh.set(key, placed);
     if (fresh.size > most) return undefined;
   }
   return fresh;
+}
+
+/** The engine's stack has room for so many arguments of a call. */
+const CHUNK = 8192;
+
+/** A row as text, without the cells at its end that are durable: memory may have 100 000 dirty lines. */
+function keyOf(row: Uint16Array): string {
+  const end = row.findLastIndex((alternative) => alternative !== 0) + 1;
+  let key = "";
+  for (let from = 0; from < end; from += CHUNK) {
+    key += String.fromCharCode(...row.subarray(from, Math.min(from + CHUNK, end)));
+  }
+  return key;
 }
 
 /** The cells of an instant arrive in the order of their places. */

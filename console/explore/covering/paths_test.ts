@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Cell } from "../choices.ts";
+import type { Cell, Picker } from "../choices.ts";
 import { subsets } from "./covering_array.ts";
 import { forEachPath } from "./paths.ts";
+import { phasesOf } from "./ways.ts";
 
 function cell(from: number, count: number): Cell {
   const alternatives = Array.from({ length: count }, (_, i) => Uint8Array.of(i));
@@ -98,6 +99,46 @@ describe("forEachPath", () => {
     assert.equal(missingIn([...seen], 3), 0);
   });
 
+  it("P-41: tries every way where these are just as many as it may try, and not one more", () => {
+    const flags = Array.from({ length: 13 }, (_, i) => cell(i, 2));
+    const tried = (count: number, most: number) => {
+      const ways = new Set<string>();
+      const { coverage } = forEachPath({ most }, (pick) => {
+        ways.add(flags.slice(0, count).map(pick).join(""));
+        return false;
+      });
+      return [ways.size, coverage === undefined];
+    };
+    assert.deepEqual(tried(12, 4096), [4096, true]);
+    assert.equal(tried(13, 4096)[1], false);
+    assert.deepEqual(tried(0, 1), [1, true], "nothing is open");
+    assert.equal(tried(1, 1)[1], false);
+    // Code that looks no further than the first flag that it finds has 31 ways, and the second run has one of them.
+    const first = (most: number) =>
+      forEachPath({ most }, (pick) => pickFirst(pick, 30) && false).coverage === undefined;
+    assert.deepEqual([first(30), first(31)], [false, true]);
+  });
+
+  it("P-41: covers 128 Ki lines, all that 8 MiB of dirty memory has, as far as --choices go", () => {
+    const cells = Array.from({ length: 131_072 }, (_, i) => cell(i, 2));
+    // Rows of much memory are long: those of 4096 cells would take a gigabyte.
+    const rows = (most: number, of = cells) =>
+      phasesOf(of).slice(0, 2).map(({ rows }) => rows(most));
+    assert.deepEqual(rows(4096), [undefined, undefined], "no row is made where all are too many");
+    const distinct = rows(8, cells.slice(0, 3)).map((all) => new Set([...all!].map(String)).size);
+    assert.deepEqual(distinct, [6, 8]);
+    assert.deepEqual(rows(5, cells.slice(0, 3)), [undefined, undefined]);
+    let runs = 0;
+    const done = forEachPath({ most: 50 }, (pick) => {
+      // What the first two ways, none and all, have read is open in all others.
+      if (runs++ < 2) { for (const each of cells) pick(each); }
+      return false;
+    });
+    const { strength, inOrder, aside } = done.coverage!;
+    assert.deepEqual([strength, inOrder, aside, done.ended], [2, false, 0, undefined]);
+    assert.ok(done.paths > 2 && done.paths <= 52, `${done.paths}`);
+  });
+
   it("P-41: tries every way where code that finds more reads less", () => {
     const flags = Array.from({ length: 30 }, (_, i) => cell(i, 2));
     const done = forEachPath(
@@ -107,6 +148,14 @@ describe("forEachPath", () => {
     assert.deepEqual([done.paths, done.coverage], [32, undefined]);
   });
 });
+
+/** Reads flags up to the first that is set. */
+function pickFirst(pick: Picker, count: number): boolean {
+  for (let i = 0; i < count; i++) if (pick(FLAGS[i]!) === 1) return true;
+  return false;
+}
+
+const FLAGS = Array.from({ length: 30 }, (_, i) => cell(i, 2));
 
 function inverse(bits: string): string {
   return [...bits].map((bit) => bit === "1" ? "0" : "1").join("");

@@ -45,8 +45,14 @@ export function phasesOf(cells: readonly Pick<Cell, "alternatives">[]): readonly
     rows: (most) => coveringArray(levels, { strength, most }),
   }));
   return [
-    { covers: { inOrder: true }, rows: () => inOrder(levels) },
-    { covers: { aside: 1, strength: 1 }, rows: () => aside(levels) },
+    {
+      covers: { inOrder: true },
+      rows: (most) => rowsInOrder(levels) > most ? undefined : inOrder(levels),
+    },
+    {
+      covers: { aside: 1, strength: 1 },
+      rows: (most) => rowsAside(levels) > most ? undefined : aside(levels),
+    },
     ...arrays,
     {
       covers: { aside: 2 },
@@ -63,6 +69,11 @@ function* inOrder(levels: readonly number[]): Generator<Row> {
   }
 }
 
+/** How many different rows {@link inOrder} has. A row of much memory is long: rows are counted before any is made. */
+function rowsInOrder(levels: readonly number[]): number {
+  return Math.max(1, 2 * levels.filter((level) => level > 1).length);
+}
+
 /** Each cell with each content: where all others are missing, and where all others are there. */
 function* aside(levels: readonly number[]): Generator<Row> {
   for (const background of backgrounds(levels)) {
@@ -70,6 +81,13 @@ function* aside(levels: readonly number[]): Generator<Row> {
       for (let value = 0; value < level; value++) yield background.with(i, value);
     }
   }
+}
+
+/** How many different rows {@link aside} has, or less: the backgrounds of two cells share some. */
+function rowsAside(levels: readonly number[]): number {
+  const open = levels.filter((level) => level > 1);
+  const rows = open.reduce((sum, level) => sum + level - 1, 1);
+  return open.length > 2 ? 2 * rows : rows;
 }
 
 /** The same for any two cells. */

@@ -123,7 +123,7 @@ export const CORE_CALLS = {
   free: row("thrown", { memory: made("a buffer", "cpu.allocate", ["address"]) }),
   input: row("thrown", { path: text }),
   report: row("thrown", { topic: name }),
-  audit: row("thrown", { note }),
+  note: row("thrown", { note }),
   measured: row("thrown", { measurement: measurement }),
   log: row("thrown", {}),
   trace: row("thrown", { step: tagged("a step", "step") }),

@@ -281,7 +281,7 @@ export class RegionHandle implements Region {
       ...(change && { bytes: bytesOf(change, piece) }),
       ...(change?.kind === "compare-swap" && { compare: wordOf(change.compare) }),
     };
-    this.#cpu.audit(access);
+    this.#cpu.note(access);
     return id;
   }
 
@@ -289,7 +289,7 @@ export class RegionHandle implements Region {
     const old = result !== "done" || data === undefined || op === "store" || op === "flush"
       ? undefined
       : data.slice(from, to);
-    this.#cpu.audit({ kind: "accessed", id, result, ...(old && { bytes: old }) });
+    this.#cpu.note({ kind: "accessed", id, result, ...(old && { bytes: old }) });
   }
 
   *#room(line: number): Steps<void> {

@@ -15,7 +15,7 @@ const ANSWER_LEASES = 4;
 /** A host uses a region from now on. */
 export function declareRegion(cpu: Cpu, region: SharedRegion): void {
   const { name, home, bytes, memory, address, homeWaitPs } = region;
-  cpu.audit({
+  cpu.note({
     kind: "region",
     region: name,
     home: home.host,

@@ -37,6 +37,7 @@ import type { Cpu, Measurement, Region, Source, Steps, Threads, Wait } from "./p
 import { LOG_TOPIC, type LogLine, logText } from "./log_text.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
+import type { Poll } from "./spin.ts";
 
 /** Lets the owed time pass, and no more. */
 const PAY: Wait = { kind: "time", at: 0, answers: true };
@@ -134,6 +135,14 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   get card(): number | undefined {
     return this.#machine.bus.card;
+  }
+
+  *polled(poll: Poll): Steps<void> {
+    const { streak, owed } = this.#account, { iio, now } = this.#machine;
+    // What is in the IIO may become visible without an event.
+    const rounds = streak.add(poll, { now, owedPs: owed, isQuiet: iio.nextAt === NEVER });
+    yield* rounds ? hold({ kind: "spin", ...rounds, answers: true }) : this.settle();
+    streak.ended(this.#machine.now);
   }
 
   get paging(): DemandPaging {
@@ -477,7 +486,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#machine.out.auditing ?? false;
   }
 
-  audit(note: AuditRecord): void {
+  note(note: AuditRecord): void {
     if (!this.auditing) return;
     const kept = note.kind === "writes" ? { ...note, bytes: copyOf(note.bytes) } : note;
     this.#machine.out.audit?.(this.#program.stream, kept);

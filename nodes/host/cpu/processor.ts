@@ -8,6 +8,7 @@ import { formatTime, NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
+import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./spin.ts";
 import { awaited, siteOf } from "./wait_site.ts";
 
 /** Bytes by their virtual address. */
@@ -23,6 +24,8 @@ export interface Account {
   paidPs: Time;
   /** Lines with a pending `clwb` since the last fence. */
   writeBacks: Range[];
+  /** Its polls that have found nothing. */
+  readonly streak: PollStreak;
 }
 
 interface TaskPlan<T> {
@@ -45,8 +48,8 @@ interface ProcessorPlan {
   readonly pollPs: Time;
   readonly interruptPs: Time;
   readonly map: AddressMap;
-  /** Called with the program that makes a core busy from now on. */
-  readonly onBusy?: (core: Pick<Core, "index" | "busyUntil">, program: string) => void;
+  /** Called with the program that makes a core busy from now on, or from another instant. */
+  readonly onBusy?: OnBusy;
 }
 
 /** A program that has not ended: what it waits for, since when, at which line of its file. */
@@ -64,8 +67,8 @@ interface Core {
   cpuPs: Time;
 }
 
-function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
-  const account: Account = { owed: 0, paidPs: 0, writeBacks: [] };
+function createTask(plan: TaskPlan<unknown>, core: Core, order: number, spins: Spins) {
+  const account: Account = { owed: 0, paidPs: 0, writeBacks: [], streak: new PollStreak(spins) };
   return {
     plan,
     core,
@@ -94,6 +97,8 @@ function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
     /** When the time owed at the wait's beginning is paid. */
     paidAt: plan.startAt,
     polling: false,
+    /** Its polls that are being passed over. */
+    spin: undefined as Spin | undefined,
     /** The number of resumes without time passing, and their time. */
     resumesAtOnce: 0,
     lastResume: -1,
@@ -112,6 +117,7 @@ export class Processor {
   /** Time spent spinning on memory; not counted as the cores' work. */
   pollPs: Time = 0;
   interrupts = 0;
+  readonly #spins: Spins;
   /** The account of the thread that is being executed. */
   payer: Account | undefined;
   readonly #plan: ProcessorPlan;
@@ -129,6 +135,7 @@ export class Processor {
   constructor(plan: ProcessorPlan) {
     assert(plan.cores >= 1, "A host has at least one core");
     this.#plan = plan;
+    this.#spins = new Spins(plan.onBusy);
     this.#cores = Array.from(
       { length: plan.cores },
       (_, index) => ({ index, busyUntil: 0, cpuPs: 0 }),
@@ -178,7 +185,7 @@ export class Processor {
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
     const core = this.#cores[turn % this.#cores.length]!;
-    const task = createTask(plan as TaskPlan<unknown>, core, this.#started++);
+    const task = createTask(plan as TaskPlan<unknown>, core, this.#started++, this.#spins);
     insert(this.#planned, task, (other) => other.resumeAt <= task.resumeAt);
   }
 
@@ -191,6 +198,14 @@ export class Processor {
       // It keeps its place in the core's queue.
       if (task.core.busyUntil > now) task.resumeAt = task.core.busyUntil;
       else this.#resume(task, now);
+    }
+  }
+
+  /** Something is about to happen on the host at `now`. @param what whether only programs can be due. */
+  interruptSpins(now: Time, what: "programs" | "more"): void {
+    const isPlanned = this.#planned.length > 0 && this.#planned[0]!.resumeAt <= now;
+    if (what === "more" || isPlanned || !areOnlySpinsDue(this.#tasks, now)) {
+      this.#spins.interrupt(this.#tasks, now);
     }
   }
 
@@ -326,6 +341,7 @@ export class Processor {
   }
 
   #end(task: Task, now: Time, delay: Time): void {
+    this.#spins.interrupt([task], now);
     this.#forgetSources(task);
     this.#setResume(task, Math.max(now, task.paidAt) + delay, DONE);
   }
@@ -369,7 +385,9 @@ export class Processor {
       this.pollPs += now - task.paidAt;
       task.polling = false;
     }
+    this.#spins.end(task);
     this.#forgetSources(task);
+    const { readyAt } = task;
     task.resumesAtOnce = task.lastResume === now ? task.resumesAtOnce + 1 : 0;
     task.lastResume = now;
     let result: IteratorResult<Wait, unknown>;
@@ -385,11 +403,13 @@ export class Processor {
     } catch (error) {
       this.payer = undefined;
       this.#leave(task, now);
+      this.#spins.interruptOthers(this.#tasks, task, { readyAt, now });
       if (error instanceof InvariantError) throw error;
       task.plan.onFailure(error);
       return;
     }
     this.payer = undefined;
+    if (!task.spin) this.#spins.interruptOthers(this.#tasks, task, { readyAt, now });
     if (!result.done) return;
     this.#leave(task, now);
     task.plan.onReturn?.(result.value);
@@ -434,6 +454,9 @@ export class Processor {
         task.lineId = wait.id;
         task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
+      case "spin":
+        task.spin = { firstAt: task.paidAt, roundPs: wait.roundPs };
+        return this.#setResume(task, task.paidAt + wait.rounds * wait.roundPs, DONE);
       case "any":
         return this.#watch(task, wait.sources, wait.deadline);
       default:

@@ -9,6 +9,7 @@ import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
 import type { DemandPaging } from "./demand_paging.ts";
+import type { Poll, Rounds } from "./spin.ts";
 
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
@@ -17,6 +18,7 @@ export type Wait =
     | { readonly kind: "reply"; readonly id: number }
     | { readonly kind: "load"; readonly id: number; readonly length: number }
     | { readonly kind: "line"; readonly id: number }
+    | { readonly kind: "spin" } & Rounds
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
@@ -92,6 +94,8 @@ export interface Cpu {
   readonly owedPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
+  /** {@link settle} after a poll of a completion queue; after many empty ones, also for those that follow. */
+  polled?(poll: Poll): Steps<void>;
 
   /**
    * A region that hosts share, by its name in the scenario; it is registered at its first use (C-03).
@@ -171,14 +175,14 @@ export interface Cpu {
    * other than texts are shown as one would write them.
    */
   log(...values: unknown[]): void;
-  /** True where audit records are kept: check it before building one. */
+  /** True where notes are kept: check it before building one. */
   readonly auditing: boolean;
   /**
-   * Records what this program is about to write into a host's SCM and what was confirmed: by these
-   * audit records `rack run` judges whether promises were kept (see fabric/audit.ts). Bytes are
+   * Notes what this program is about to write into a host's SCM, what was confirmed, its operations: by these
+   * records `rack run` and `rack explore` judge whether promises were kept (fabric/audit.ts). Bytes are
    * copied.
    */
-  audit(note: AuditRecord): void;
+  note(note: AuditRecord): void;
   /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */
   measured(measurement: Measurement): void;
   readonly tracing: boolean;

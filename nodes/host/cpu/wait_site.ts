@@ -70,6 +70,7 @@ export function siteIn(stack: string): WaitSite {
 /** What ends the waits of the verbs that programs use most. */
 const AWAITED: Readonly<Record<string, string>> = {
   waitCompletion: "a completion",
+  pollCq: "a completion in a loop of polls",
   getCqEvent: "a completion event",
   waitEvent: "a connection request",
   connect: "the answer to a connection request",
@@ -93,6 +94,8 @@ function sourceText(wait: Wait): string {
       return "a load from the card's memory";
     case "line":
       return "an access to a shared region";
+    case "spin":
+      return "an entry of a ring that it polls";
     case "any":
       return wait.sources.map(nameOf).join(" or ");
   }

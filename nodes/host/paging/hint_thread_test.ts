@@ -1,3 +1,4 @@
+import { PollStreak } from "../cpu/spin.ts";
 import { deepEqual as same, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { EXIT_PS, WORK_PRESETS } from "../../../fabric/rack/plan/hint_work.ts";
@@ -49,7 +50,12 @@ describe("HintThread", () => {
         add<T>({ startAt, start, onReturn }: TaskPlan<T>): void {
           begun.push(startAt);
           run = () => {
-            const { done, value } = start({ owed: 0, paidPs: 0, writeBacks: [] }).next(
+            const { done, value } = start({
+              owed: 0,
+              paidPs: 0,
+              writeBacks: [],
+              streak: new PollStreak({ eventAt: 0 }),
+            }).next(
               undefined as never,
             );
             equal(done, true, "nothing is waited for");

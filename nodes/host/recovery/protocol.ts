@@ -96,7 +96,7 @@ export interface CrashView {
    * it. A boot reports its recovery's result under the topic `recovered`.
    */
   readonly reports: readonly Reported[];
-  /** Audit records of programs (`cpu.audit`). */
+  /** Audit records of programs (`cpu.note`). */
   readonly notes: readonly TimedRecord[];
 }
 

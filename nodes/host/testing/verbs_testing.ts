@@ -107,7 +107,8 @@ export class VerbsRig implements Cpu {
     this.now += this.#owed;
     this.#owed = 0;
     assert(
-      wait.kind !== "reply" && wait.kind !== "load" && wait.kind !== "line",
+      wait.kind !== "reply" && wait.kind !== "load" && wait.kind !== "line" &&
+        wait.kind !== "spin",
       "The card answers at once",
     );
     const until = wait.kind === "time" ? wait.at : wait.deadline;
@@ -194,7 +195,7 @@ export class VerbsRig implements Cpu {
 
   measured(): void {}
 
-  audit(): void {
+  note(): void {
     fail("This rig takes no audit records");
   }
 

@@ -188,7 +188,7 @@ export function noteSend({ device }: Qp, { opcode, wrId = 0 }: SendRequest, wqe:
     device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index });
   }
   if (device.cpu.auditing) {
-    device.cpu.audit({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });
+    device.cpu.note({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });
   }
 }
 
@@ -237,7 +237,7 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   rq.requests++;
   if (device.cpu.auditing) {
     const posted = { kind: "posted", queue: "recv", wqe: at, signaled: true } as const;
-    device.cpu.audit({ ...posted, qpn: qp.qpn, wrId: request.wrId ?? 0 });
+    device.cpu.note({ ...posted, qpn: qp.qpn, wrId: request.wrId ?? 0 });
   }
   return undefined;
 }

@@ -300,7 +300,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
 /** Resets its own rings to the beginning, as in state RESET. */
 function emptyRings(qp: Qp): void {
   const { cpu } = qp.device;
-  if (cpu.auditing) cpu.audit({ kind: "emptied", queue: "pair", qpn: qp.qpn });
+  if (cpu.auditing) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
   for (const ring of qp.srq === undefined ? [qp.sq, qp.rq] : [qp.sq]) {
     ring.write = ring.depth - 1;
     ring.tail = ring.used = ring.requests = 0;
@@ -359,7 +359,7 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
     const wrong = yield* perform(device.cpu, command);
     if (wrong !== undefined) return wrong;
     life.attributes = { ...life.attributes, ...given };
-    if (state === "rts" && device.cpu.auditing) device.cpu.audit({ kind: "resumed", qpn });
+    if (state === "rts" && device.cpu.auditing) device.cpu.note({ kind: "resumed", qpn });
   }
   life.state = state ?? life.state;
   return undefined;

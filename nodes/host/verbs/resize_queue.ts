@@ -211,7 +211,7 @@ function moveRecord(
   ring.tail = toTail;
   ring.write = (toTail + ring.used + to - 1) % to;
   if (device.cpu.auditing) {
-    device.cpu.audit({ kind: "moved", queue: target.queue, qpn, wqes });
+    device.cpu.note({ kind: "moved", queue: target.queue, qpn, wqes });
   }
 }
 

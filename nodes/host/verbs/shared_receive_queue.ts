@@ -67,7 +67,7 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   };
   device.state.held.set(ring, ring.address);
   storePointer(device, ring, ring.write);
-  if (device.cpu.auditing) device.cpu.audit({ kind: "emptied", queue: "shared", qpn: srqn });
+  if (device.cpu.auditing) device.cpu.note({ kind: "emptied", queue: "shared", qpn: srqn });
   pd.uses.count++;
   const uses = { count: 0, alive: true };
   const srq: Srq = { device, pd, srqn, caps: { maxWr, maxSge }, ring, uses };
@@ -196,7 +196,7 @@ function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   ring.write = at;
   if (device.cpu.auditing) {
     const posted = { kind: "posted", queue: "shared", wqe: slot, wrId, signaled: true } as const;
-    device.cpu.audit({ ...posted, qpn: srq.srqn });
+    device.cpu.note({ ...posted, qpn: srq.srqn });
   }
   return undefined;
 }

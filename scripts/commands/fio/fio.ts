@@ -6,7 +6,7 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { projectFile } from "../../../console/base/paths.ts";
 import { fioJson } from "../../../console/fio/output/json.ts";
 import { fioText } from "../../../console/fio/output/text.ts";
-import { type FioRun, runFio } from "../../../console/fio/run_fio.ts";
+import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
 import { plainly } from "../../../console/reports/json.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { addOutputOptions, given, seedOf } from "../options.ts";
@@ -129,7 +129,9 @@ async function refuseOutput(path: string): Promise<void> {
 /** Says on stderr what did not hold, and ends with 1 then. */
 function sayOutcome({ report, threads, captures, seed }: FioRun): void {
   for (const { text, node } of report.warnings ?? []) say(`${node}: ${text}`);
-  for (const { host, job, result } of threads) {
+  for (const thread of threads) {
+    const { host, job, result } = thread;
+    if (hasNoIo(thread)) say(`${job.name} on ${host} has done no I/O`);
     if (result === undefined) say(`${job.name} on ${host} has not ended`);
     else if (result.error !== undefined) say(`${job.name} on ${host}: ${result.error.text}`);
   }
@@ -137,5 +139,7 @@ function sayOutcome({ report, threads, captures, seed }: FioRun): void {
   for (const file of captures) say(`capture ${file}`);
   say(`digest ${report.digest}, seed ${seed}, kept in ${report.directory}`);
   const isDone = threads.every(({ result }) => result !== undefined && result.error === undefined);
-  if (!isDone || report.checks.some(({ holds }) => !holds)) Deno.exitCode = EXIT.failed;
+  if (!isDone || threads.some(hasNoIo) || report.checks.some(({ holds }) => !holds)) {
+    Deno.exitCode = EXIT.failed;
+  }
 }

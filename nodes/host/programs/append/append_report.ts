@@ -18,7 +18,7 @@ export function auditWrites(append: Append, index: number): void {
   const { to: on } = options;
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
-  cpu.audit({ kind: "writes", id: recordId(index, RECORD), on, at, bytes });
+  cpu.note({ kind: "writes", id: recordId(index, RECORD), on, at, bytes });
   // Earlier records that are confirmed persistent are promised by their own records.
   const unconfirmed = { length: index + 1 - confirmed };
   const after = Array.from(unconfirmed, (_, i) => recordId(confirmed + i, RECORD));
@@ -26,7 +26,7 @@ export function auditWrites(append: Append, index: number): void {
   const bytesOfTail = tailOf(index + 1);
   const tail = { id: recordId(index, TAIL), on, at: region.scmOffset, bytes: bytesOfTail, line };
   const isClaimed = plan.ordered ? {} : { isOrderClaimed: true } as const;
-  cpu.audit({ kind: "writes", ...tail, after, ...isClaimed });
+  cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
 /** A round is confirmed: records which parts of the update are persistent. */
@@ -37,8 +37,8 @@ export function auditRound(append: Append, index: number): void {
   const promised = plan.promises;
   const parts = [...has("record") ? [RECORD] : [], ...has("tail") ? [TAIL] : []];
   for (const id of parts.map((part) => recordId(index, part))) {
-    cpu.audit({ kind: "visible", id });
-    cpu.audit({ kind: "persistent", id, promised });
+    cpu.note({ kind: "visible", id });
+    cpu.note({ kind: "persistent", id, promised });
   }
   if (!cpu.tracing) return;
   const { qp: { qpn }, label: connection } = append.client.connection;

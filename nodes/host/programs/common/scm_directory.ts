@@ -286,7 +286,7 @@ function* changeState(
 
 /** Frees an entry's slot and space: its CRC is made wrong, in one word. */
 function* clearEntry(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
-  if (cpu.auditing) cpu.audit({ kind: "freed", at: entry.offset, length: entry.length });
+  if (cpu.auditing) cpu.note({ kind: "freed", at: entry.offset, length: entry.length });
   // Never zeros, which would end the search at boot.
   const cleared = encodeEntry(entry).slice(0, 8);
   cleared[0]! ^= 1;

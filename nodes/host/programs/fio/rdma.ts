@@ -1,6 +1,7 @@
 /**
  * The rdma engine: after an exchange of information blocks the client writes to, reads from or sends to
- * the server's buffers, one for each I/O that may be outstanding. Both ends sleep until a completion's
+ * the server's buffers, one for each I/O that may be outstanding: the one of its own number, or one that is
+ * drawn where the job is random (`fio_rmt_id`). Both ends sleep until a completion's
  * event. A server takes part only in `verb=send`; else it waits for the client's last message.
  */
 import { PS_PER_S } from "../../../../fabric/base/time.ts";
@@ -132,13 +133,18 @@ function* beginClient(end: End, connection: Connection): Steps<RdmaEnd> {
   const { job, device } = end;
   const peer: Peer = { ...end, connection, inFlight: new Map() };
   yield* postInfoRecv(end, connection.qp);
-  const { verb, iodepth } = job;
+  const { verb, iodepth, random } = job;
   const { blockBytes } = end;
   yield* sendInfo(peer, { verb, blockBytes, buffers: [], count: iodepth });
   const server = yield* receiveInfo(peer);
   if (blockBytes > server.blockBytes) {
     const found = `the server's block has ${server.blockBytes} B`;
     throw engineError("EINVAL", `${found}: expected at least the client's ${blockBytes} B`);
+  }
+  // client_recv: the I/O of each number has a buffer of the server.
+  const buffers = server.buffers.length;
+  if (verb !== "send" && !random && buffers < iodepth) {
+    throw engineError("EINVAL", `the server's iodepth is ${buffers}: expected at least ${iodepth}`);
   }
   yield* device.cpu.sleep(SETTLE_PS);
   const rng = rngFor(0, "fio rdma");
@@ -159,7 +165,7 @@ function* commitSends(
   units: readonly IoUnit[],
   { server, rng }: { readonly server: InfoBlock; readonly rng: Rng },
 ): Steps<void> {
-  const { job: { verb }, data, blockBytes, connection: { qp } } = peer;
+  const { job: { verb, random }, data, blockBytes, connection: { qp } } = peer;
   for (const unit of units) {
     const { index: wrId, bytes } = unit;
     const request = {
@@ -169,7 +175,7 @@ function* commitSends(
     };
     if (verb === "send") must(yield* postSend(qp, { opcode: "send", ...request }));
     else {
-      const remote = server.buffers[rng.below(server.buffers.length)]!;
+      const remote = server.buffers[random ? rng.below(server.buffers.length) : wrId]!;
       const opcode = verb === "read" ? "read" : "write";
       must(yield* postSend(qp, { opcode, ...request, remote }));
     }

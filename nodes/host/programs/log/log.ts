@@ -183,7 +183,7 @@ function auditLog(
   },
 ): void {
   if (!cpu.auditing) return;
-  cpu.audit({
+  cpu.note({
     kind: "log",
     log: shape.name,
     replicas: replicas.map(({ host, places }) => ({ host, at: [...places] })),

@@ -215,7 +215,7 @@ function* replacementFor(
     yield* dropOthers(server, placeOf(directory, old), client);
     if (cpu.auditing) {
       const { offset: at } = old;
-      cpu.audit({ kind: "object", state: "withdrawn", name, at, length: old.length });
+      cpu.note({ kind: "object", state: "withdrawn", name, at, length: old.length });
     }
     yield* withdrawObject(cpu, directory, name);
     entry = yield* reserveReplacement(cpu, directory, wanted());

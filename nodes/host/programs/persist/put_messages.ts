@@ -142,7 +142,7 @@ export function takeSlot(put: Put, index: number): void {
   const payload = put.data.subarray(from, from + length);
   const offset = region.scmOffset + from;
   if (cpu.auditing) {
-    cpu.audit({ kind: "writes", id: index, on: options.to, at: offset, bytes: payload });
+    cpu.note({ kind: "writes", id: index, on: options.to, at: offset, bytes: payload });
   }
   const at = slots.address + slot * slotBytes;
   put.awaited[index] = (plan.together ? 0 : STAGES.first) |

@@ -23,9 +23,9 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
 /** Records what a completion confirms: the audit record by which promises are checked. */
 export function auditStage(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
-  if (stage === plan.writtenBy) cpu.audit({ kind: "visible", id: index });
+  if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
   if (stage !== plan.persistedBy) return;
-  cpu.audit({ kind: "persistent", id: index, promised: promises(put) });
+  cpu.note({ kind: "persistent", id: index, promised: promises(put) });
 }
 
 /** Records what becomes of the object as a whole. */
@@ -36,7 +36,7 @@ export function auditObject(
     | { readonly state: "asked" | "stored"; readonly complete: boolean },
 ): void {
   if (cpu.auditing) {
-    cpu.audit({ kind: "object", name, on: to, at, length: data.length, ...state });
+    cpu.note({ kind: "object", name, on: to, at, length: data.length, ...state });
   }
 }
 

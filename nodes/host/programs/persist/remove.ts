@@ -12,7 +12,7 @@ export function* remove(context: ProgramContext): Steps<void> {
   const report = { program: "remove", from, name };
   const terms = { method: "read", policy: "persistence", messageBytes: 1, depth: 1 } as const;
   const audit = (state: "removing" | "removed") => {
-    if (cpu.auditing) cpu.audit({ kind: "object", state, name, on: from, at: 0, length: 0 });
+    if (cpu.auditing) cpu.note({ kind: "object", state, name, on: from, at: 0, length: 0 });
   };
   yield* runClient(context, { to: from, terms, ...waitingOptions(context) }, {
     report,

@@ -1,0 +1,211 @@
+/**
+ * A loop of empty polls (`while (no completion) yield* pollCq(cq, 1)`) without a step for each. The polls of such a
+ * loop are at instants that are known ahead, and find nothing as long as nothing else happens on the host. So one
+ * step stands for many of them, and the first thing that happens on the host ends it: the thread is then in the
+ * middle of the poll that the loop of single polls would have under way, and goes on from there. So it takes a
+ * completion, and sees what another thread has changed, at the picosecond and at the cost of single polls.
+ *
+ * What differs: a loop that counts its polls counts fewer; one that asks `cpu.now` after each passes its deadline by
+ * a sixteenth of the streak's time, and by 1 ms, at most; threads that do nothing but poll see each other's variables
+ * as late. In a loop over several queues the host's events end a call at the end of a round: that is exact for what
+ * the card writes as long as a round is shorter than a write's time in the IIO, and a round late for other threads,
+ * on this core, too. Threads that poll on one core have a step for each poll. A host's figures have the time of polls
+ * when their step ends, and LLC hits of steps only.
+ */
+import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
+
+/** A look at a ring, as a poll of a completion queue. */
+export interface Poll {
+  /** Identifies the ring. */
+  readonly ring: object;
+  /** What the look has cost. */
+  readonly costPs: Time;
+  readonly isEmpty: boolean;
+}
+
+/** What a step stands for beyond the poll that has been done: `rounds` times the streak's round of polls. */
+export interface Rounds {
+  readonly roundPs: Time;
+  readonly rounds: number;
+}
+
+/** Empty polls in a row before a step stands for more than one. */
+export const STREAK_POLLS = 64;
+/** Most rings that are polled in turn. */
+const RINGS_MAX = 8;
+/** A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}: a loop may have a deadline. */
+const SHARE = 16;
+const STEP_MAX_PS: Time = PS_PER_MS;
+
+interface DonePoll extends Poll {
+  readonly at: Time;
+}
+
+/** The empty polls that a thread has done in a row, with nothing else charged or waited for between them. */
+export class PollStreak {
+  readonly #host: { readonly eventAt: Time };
+  #polls = 0;
+  #from: Time = 0;
+  #endedAt: Time = -1;
+  /** The last {@link STREAK_POLLS} of them, by their number modulo that. */
+  readonly #last: DonePoll[] = [];
+
+  /** @param host when something has last happened on it: see {@link Spins.eventAt}. */
+  constructor(host: { readonly eventAt: Time }) {
+    this.#host = host;
+  }
+
+  /**
+   * Counts a poll at `now`, when `owedPs` is owed, its own cost included. Not `isQuiet`: an entry may be about to
+   * become visible.
+   * @returns how many rounds may follow at once, perhaps 0; undefined where the poll is none of a long streak.
+   */
+  add(
+    poll: Poll,
+    { now, owedPs, isQuiet }: {
+      readonly now: Time;
+      readonly owedPs: Time;
+      readonly isQuiet: boolean;
+    },
+  ): Rounds | undefined {
+    if (!poll.isEmpty) {
+      this.#polls = 0;
+      return undefined;
+    }
+    if (this.#polls === 0 || now !== this.#endedAt || owedPs !== poll.costPs) {
+      this.#polls = 0;
+      this.#from = now;
+    }
+    this.#last[this.#polls++ % STREAK_POLLS] = { ...poll, at: now };
+    if (this.#polls < STREAK_POLLS) return undefined;
+    const round = this.#round();
+    if (round === undefined) return undefined;
+    const { roundPs, since } = round;
+    // Each ring has been looked at since the last event, by which an entry may have come.
+    if (!isQuiet || this.#host.eventAt > since) return { roundPs, rounds: 0 };
+    const mostPs = Math.min((now - this.#from) / SHARE, STEP_MAX_PS);
+    return { roundPs, rounds: Math.floor(mostPs / roundPs) };
+  }
+
+  /** The thread goes on after a poll. */
+  ended(now: Time): void {
+    this.#endedAt = now;
+  }
+
+  /** The shortest sequence of polls that the streak repeats: its time, and the begin of the last one. */
+  #round(): { readonly roundPs: Time; readonly since: Time } | undefined {
+    const last = this.#last, next = this.#polls;
+    for (let rings = 1; rings <= RINGS_MAX; rings++) {
+      let i = next - STREAK_POLLS + rings;
+      while (i < next && areAlike(last[i % STREAK_POLLS]!, last[(i - rings) % STREAK_POLLS]!)) i++;
+      if (i < next) continue;
+      let roundPs = 0;
+      for (i = next - rings; i < next; i++) roundPs += last[i % STREAK_POLLS]!.costPs;
+      const since = last[(next - rings) % STREAK_POLLS]!.at;
+      return roundPs > 0 ? { roundPs, since } : undefined;
+    }
+    return undefined;
+  }
+}
+
+function areAlike(x: Poll, y: Poll): boolean {
+  return x.ring === y.ring && x.costPs === y.costPs;
+}
+
+/** A thread's polls that are being passed over: they end at `firstAt`, and each `roundPs` later. */
+export interface Spin {
+  readonly firstAt: Time;
+  readonly roundPs: Time;
+}
+
+/** The end of the first round at `from` or later. */
+function roundEnd({ firstAt, roundPs }: Spin, from: Time): Time {
+  return firstAt + Math.max(0, Math.ceil((from - firstAt) / roundPs)) * roundPs;
+}
+
+/** Called with the program that makes a core busy from now on, or from another instant. */
+export type OnBusy = (
+  core: { readonly index: number; readonly busyUntil: Time; readonly from?: Time },
+  program: string,
+) => void;
+
+/** A thread, as far as it concerns its polls: see `processor.ts`. */
+interface Poller {
+  readonly plan: { readonly name: string };
+  readonly core: { readonly index: number; busyUntil: Time; cpuPs: Time };
+  readonly account: { paidPs: Time };
+  readonly order: number;
+  readonly wait: { readonly kind: string } | undefined;
+  spin: Spin | undefined;
+  resumeAt: Time;
+  readyAt: Time;
+  paidAt: Time;
+}
+
+/**
+ * Whether nothing runs at `now` but threads that poll in a loop: one such thread leaves the others' loops alone,
+ * unless it shares its core with one.
+ */
+export function areOnlySpinsDue(tasks: readonly Poller[], now: Time): boolean {
+  for (const task of tasks) {
+    if (task.resumeAt > now) continue;
+    if (task.wait?.kind !== "spin") return false;
+    if (tasks.some((other) => other.spin && other !== task && other.core === task.core)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/** The threads of a host whose polls are being passed over. */
+export class Spins {
+  /** When something has last happened on the host, other than that threads in loops of polls found nothing. */
+  eventAt: Time = 0;
+  readonly #onBusy: OnBusy | undefined;
+
+  constructor(onBusy: OnBusy | undefined) {
+    this.#onBusy = onBusy;
+  }
+
+  /**
+   * Something is about to happen on the host at `now`: the threads are from now on in the middle of the poll that
+   * they would have under way.
+   */
+  interrupt(tasks: readonly Poller[], now: Time): void {
+    this.eventAt = now;
+    for (const task of tasks) this.#interrupt(task, now);
+  }
+
+  /** A thread has done something else than poll: others' polls at this instant came before it, or come now. */
+  interruptOthers(
+    tasks: readonly Poller[],
+    { order }: Poller,
+    { readyAt, now }: { readonly readyAt: Time; readonly now: Time },
+  ): void {
+    this.eventAt = now;
+    for (const other of tasks) {
+      const isBefore = readyAt === now && other.order < order;
+      this.#interrupt(other, isBefore ? now + 1 : now);
+    }
+  }
+
+  #interrupt(task: Poller, from: Time): void {
+    if (task.spin === undefined) return;
+    const end = roundEnd(task.spin, from);
+    if (end < task.resumeAt) task.resumeAt = task.readyAt = end;
+    this.end(task);
+  }
+
+  /** Pays for the polls that were passed over, up to the one that ends when the thread resumes. */
+  end(task: Poller): void {
+    if (task.spin === undefined) return;
+    const { core, account, resumeAt, plan, spin: { firstAt } } = task;
+    task.spin = undefined;
+    core.cpuPs += resumeAt - firstAt;
+    account.paidPs += resumeAt - firstAt;
+    core.busyUntil = Math.max(core.busyUntil, resumeAt);
+    task.paidAt = resumeAt;
+    if (resumeAt === firstAt) return;
+    this.#onBusy?.({ index: core.index, busyUntil: resumeAt, from: firstAt }, plan.name);
+  }
+}
