@@ -41,6 +41,9 @@ export default function* port({ device }: ProgramContext): Steps<void> {
   must(yield* v.postSend(qp, { opcode: "IBV_WR_SEND" }));
   const options = { sendCq: cq, recvCq: cq, max_send_wr: 1, maxRecvWr: 1 };
   must(yield* v.rdmaCreateQp(id, pd, options));
+  v.rdmaDestroyQp(id);
+  const { rdmaDisconnect } = v;
+  if (rdmaDisconnect(id) === undefined) return;
 }
 `;
 /** The rig's commands do not check types, but these. */
@@ -147,6 +150,8 @@ describe("types of own programs", () => {
       /^13 sendFlags: IBV_ACCESS_… flags > IBV_SEND_… flags$/,
       /^14 opcode: "IBV_WR_SEND" > "send"$/,
       /^16 : an object that lacks maxSendWr and has max_send_wr > maxSendWr$/,
+      /^17 : a call of rdmaDestroyQp without yield\*, which does nothing > yield\* rdmaDestroyQp/,
+      /^19 : a call of rdmaDisconnect without yield\*, which does nothing > yield\* rdmaDisconnect/,
     ];
     assert.equal(said.length, wanted.length, said.join("\n"));
     for (const [i, pattern] of wanted.entries()) assert.match(said[i]!, pattern);

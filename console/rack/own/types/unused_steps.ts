@@ -1,8 +1,9 @@
 /**
- * A lint rule for own programs: a call that makes steps and whose steps nothing does, `cpu.sleep(10);`,
- * which types allow. It knows the verbs, those of a core, those of what `cpu.region` returns, and generator functions
- * of the user's files.
- * The API has no scopes: a name that the file declares twice is left to the watch at run time
+ * A lint rule for own programs: a call that makes steps and whose steps nothing does, which types allow: as a
+ * statement, `cpu.sleep(10);`, as a condition, as a variable of which nothing more is read, as a list. It knows the
+ * verbs, those of a core, those of what `cpu.region` returns, by whatever name the file gives them, and generator
+ * functions of the user's files.
+ * The API has no scopes: a name that the file declares as two things is left to the watch at run time
  * (`forgotten_calls.ts`).
  */
 import type { ProgramCpu } from "../../../../nodes/host/program_context.ts";
@@ -128,12 +129,24 @@ export function exportedSteps(text: string): string[] {
 
 type Node = Deno.lint.Node;
 
-/** What a name of the file stands for. */
-interface Declared {
-  readonly count: number;
-  readonly isSteps: boolean;
-  /** What `cpu.region` returns, or a parameter of type `Region`. */
-  readonly isRegion: boolean;
+/**
+ * What a name of the file stands for: a function of the rack that makes steps, a generator function of the user's
+ * files, a table of functions by whatever name; `other` also for what is declared as two of them.
+ */
+type Kind = "steps" | "generator" | "verbs" | "cpu" | "region" | "other";
+
+const TABLES = { verbs: VERBS, cpu: CORE, region: REGION } as const;
+
+type Names = Map<string, Kind>;
+
+/** A call that stands where its answer is asked for, or nothing is. */
+interface Call {
+  readonly node: Node;
+  readonly callee: Node;
+  /** The variable that has its answer. */
+  readonly variable?: string;
+  /** Where a plain generator has its place. */
+  readonly isIterated?: boolean;
 }
 
 /** The rule as a plugin. @param exported by the paths of the user's files. */
@@ -147,85 +160,140 @@ export function unusedSteps(exported: Exported): Deno.lint.Plugin {
 }
 
 function visit(context: Deno.lint.RuleContext, exported: Exported): Deno.lint.LintVisitor {
-  const names = new Map<string, Declared>();
-  const declare = (name: string, isSteps = false, isRegion = false) => {
-    const before = names.get(name);
-    names.set(name, {
-      count: (before?.count ?? 0) + 1,
-      isSteps: isSteps || before?.isSteps === true,
-      isRegion: isRegion || before?.isRegion === true,
-    });
+  const names: Names = new Map();
+  /** Variables of which more is read than whether they are there. */
+  const used = new Set<string>();
+  const calls: Call[] = [];
+  const declare = (pattern: Node, kind: Kind = "other") => declareAll(pattern, kind, names);
+  const ask = (node: Node | null, more: Omit<Call, "node" | "callee"> = {}) => {
+    if (node?.type === "CallExpression") calls.push({ node, callee: node.callee, ...more });
   };
-  const unused: { readonly node: Node; readonly callee: Node }[] = [];
   return {
     FunctionDeclaration(node) {
-      if (node.id !== null) declare(node.id.name, node.generator);
-      for (const param of node.params) declareAll(param as Node, declare);
+      if (node.id !== null) declare(node.id, node.generator ? "generator" : "other");
+      for (const param of node.params) declare(param as Node);
     },
     FunctionExpression(node) {
-      for (const param of node.params) declareAll(param as Node, declare);
+      for (const param of node.params) declare(param as Node);
     },
     ArrowFunctionExpression(node) {
-      for (const param of node.params) declareAll(param as Node, declare);
+      for (const param of node.params) declare(param as Node);
+      if (isGivenToForEach(node)) ask(node.body);
     },
-    VariableDeclarator({ id, init }) {
-      if (id.type === "Identifier") {
-        const isSteps = init?.type === "FunctionExpression" && init.generator;
-        declare(id.name, isSteps, init !== null && (opensRegion(init) || isTypedRegion(id)));
-      } else if (id.type === "ObjectPattern" && init && isNamed(init, "verbs")) {
-        for (const property of id.properties) {
-          if (property.type !== "Property" || property.key.type !== "Identifier") {
-            declareAll(property as Node, declare);
-          } else if (property.value.type === "Identifier") {
-            declare(property.value.name, Object.hasOwn(VERBS, property.key.name));
-          }
-        }
-      } else declareAll(id, declare);
+    VariableDeclarator({ id, init, parent }) {
+      declare(id, init === null ? "other" : kindOf(init, names));
+      const isExported = parent.parent?.type === "ExportNamedDeclaration";
+      if (id.type === "ArrayPattern") ask(init, { isIterated: true });
+      if (id.type === "Identifier" && !isExported) ask(init, { variable: id.name });
     },
     ImportDeclaration({ source, specifiers }) {
       const from = pathOf(source.value, context.filename);
       const steps = Object.hasOwn(exported, from) ? exported[from]! : [];
       for (const specifier of specifiers) {
-        const { local } = specifier;
-        if (specifier.type === "ImportDefaultSpecifier") {
-          declare(local.name, steps.includes("default"));
-        } else if (specifier.type === "ImportSpecifier") {
-          const { imported } = specifier;
-          const name = imported.type === "Identifier" ? imported.name : "";
-          declare(local.name, steps.includes(name));
-        } else declare(local.name);
+        const name = importedName(specifier);
+        declare(specifier.local, steps.includes(name) ? "generator" : "other");
       }
     },
-    ExpressionStatement(node) {
-      const { expression } = node;
-      const call = expression.type === "UnaryExpression" && expression.operator === "void"
-        ? expression.argument
-        : expression;
-      if (call.type === "CallExpression") unused.push({ node: call, callee: call.callee });
+    ExpressionStatement({ expression }) {
+      const isVoid = expression.type === "UnaryExpression" && expression.operator === "void";
+      ask(isVoid ? expression.argument : expression);
+    },
+    ForOfStatement: ({ right }) => ask(right, { isIterated: true }),
+    CallExpression(node) {
+      if (isCondition(node)) ask(node);
+    },
+    Identifier(node) {
+      if (!isDeclared(node) && !isCondition(node)) used.add(node.name);
     },
     "Program:exit"() {
-      for (const { node, callee } of unused) {
-        const name = stepsMadeBy(callee, names);
-        if (name !== undefined) context.report({ node, message: name });
+      for (const { node, callee, variable, isIterated = false } of calls) {
+        if (variable !== undefined && used.has(variable)) continue;
+        const made = stepsMadeBy(callee, names);
+        if (made === undefined || (isIterated && made.kind === "generator")) continue;
+        context.report({ node, message: made.name });
       }
     },
   };
 }
 
 /** The name of the function, where it makes steps. */
-function stepsMadeBy(callee: Node, names: ReadonlyMap<string, Declared>): string | undefined {
+function stepsMadeBy(callee: Node, names: Names) {
   if (callee.type === "Identifier") {
-    const declared = names.get(callee.name);
-    return declared?.isSteps && declared.count === 1 ? callee.name : undefined;
+    const kind = names.get(callee.name);
+    return kind === "steps" || kind === "generator" ? { name: callee.name, kind } : undefined;
   }
   if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier") return undefined;
   const { object, property: { name } } = callee;
-  if (object.type === "Identifier" && Object.hasOwn(REGION, name)) {
-    const declared = names.get(object.name);
-    if (declared?.isRegion && declared.count === 1) return `${object.name}.${name}`;
+  const table = kindOf(object, names);
+  if (memberKind(table, name) !== "steps") return undefined;
+  const owner = table === "region" && object.type === "Identifier" ? object.name : table;
+  return { name: table === "verbs" ? name : `${owner}.${name}`, kind: "steps" as const };
+}
+
+/** What an expression is: `device.verbs`, another name of it, or a function of it. */
+function kindOf(node: Node, names: Names): Kind {
+  if (isNamed(node, "verbs")) return "verbs";
+  if (isNamed(node, "cpu")) return "cpu";
+  if (node.type === "Identifier") return names.get(node.name) ?? "other";
+  if (node.type === "FunctionExpression") return node.generator ? "generator" : "other";
+  if (node.type === "MemberExpression") return stepsMadeBy(node, names)?.kind ?? "other";
+  return opensRegion(node) ? "region" : "other";
+}
+
+/** What the member of that name is. */
+function memberKind(table: Kind, name: string): Kind {
+  if (table === "verbs" || table === "cpu" || table === "region") {
+    if (Object.hasOwn(TABLES[table], name)) return "steps";
   }
-  if (isNamed(object, "verbs") && Object.hasOwn(VERBS, name)) return name;
-  return isNamed(object, "cpu") && Object.hasOwn(CORE, name) ? `cpu.${name}` : undefined;
+  return name === "verbs" || name === "cpu" ? name : "other";
+}
+
+/** `queues.forEach((qp) => destroyQp(qp))`, which does nothing with what the function returns. */
+function isGivenToForEach(node: Deno.lint.ArrowFunctionExpression): boolean {
+  const call = node.parent as Node;
+  return call.type === "CallExpression" && call.callee.type === "MemberExpression" &&
+    call.callee.property.type === "Identifier" && call.callee.property.name === "forEach";
+}
+
+/** Whether nothing but its being there is asked, which is so of steps before they are done. */
+function isCondition(
+  node: Deno.lint.CallExpression | Deno.lint.Identifier | Deno.lint.LogicalExpression,
+): boolean {
+  const parent = node.parent as Node;
+  switch (parent.type) {
+    case "IfStatement":
+    case "WhileStatement":
+    case "DoWhileStatement":
+    case "ConditionalExpression":
+      return isSame(parent.test, node);
+    case "LogicalExpression":
+      return isCondition(parent);
+    case "UnaryExpression":
+      return parent.operator === "!";
+    case "BinaryExpression":
+      return /^[!=]==?$/.test(parent.operator);
+    default:
+      return false;
+  }
+}
+
+/** The name of a variable at its declaration, or a word that names no variable. */
+function isDeclared(node: Deno.lint.Identifier): boolean {
+  const parent = node.parent as Node;
+  if (parent.type === "VariableDeclarator") return isSame(parent.id, node);
+  if (parent.type === "MemberExpression") return !parent.computed && isSame(parent.property, node);
+  return parent.type === "Property" && !parent.shorthand && !parent.computed &&
+    isSame(parent.key, node);
+}
+
+function isSame(x: Node, y: Node): boolean {
+  return x.type === y.type && x.range[0] === y.range[0] && x.range[1] === y.range[1];
+}
+
+function importedName(specifier: Deno.lint.ImportDeclaration["specifiers"][number]): string {
+  if (specifier.type === "ImportDefaultSpecifier") return "default";
+  if (specifier.type !== "ImportSpecifier") return "";
+  return specifier.imported.type === "Identifier" ? specifier.imported.name : "";
 }
 
 /** `yield* cpu.region("s")`, of whichever core. */
@@ -237,11 +305,17 @@ function opensRegion(init: Node): boolean {
     call.callee.property.name === "region";
 }
 
-/** `region: Region` */
-function isTypedRegion({ typeAnnotation: annotated }: Deno.lint.Identifier): boolean {
+const TYPES: ReadonlyMap<string, Kind> = new Map([
+  ["Region", "region"],
+  ["Verbs", "verbs"],
+  ["ProgramCpu", "cpu"],
+]);
+
+/** `region: Region`, `v: Verbs` */
+function kindOfType({ typeAnnotation: annotated }: Deno.lint.Identifier): Kind | undefined {
   const type = annotated?.typeAnnotation;
-  return type?.type === "TSTypeReference" && type.typeName.type === "Identifier" &&
-    type.typeName.name === "Region";
+  if (type?.type !== "TSTypeReference" || type.typeName.type !== "Identifier") return undefined;
+  return TYPES.get(type.typeName.name);
 }
 
 /** `verbs`, or `device.verbs`. */
@@ -251,24 +325,30 @@ function isNamed(node: Node, name: string): boolean {
     node.property.name === name;
 }
 
-/** The names that a pattern declares. */
-function declareAll(
-  pattern: Node,
-  declare: (name: string, isSteps?: boolean, isRegion?: boolean) => void,
-): void {
+/** The names that a pattern declares. @param kind what it takes apart. */
+function declareAll(pattern: Node, kind: Kind, names: Names): void {
   switch (pattern.type) {
-    case "Identifier":
-      return declare(pattern.name, false, isTypedRegion(pattern));
+    case "Identifier": {
+      const is = kindOfType(pattern) ?? kind, before = names.get(pattern.name) ?? is;
+      names.set(pattern.name, before === is ? is : "other");
+      return;
+    }
     case "ObjectPattern":
-      return pattern.properties.forEach((property) => declareAll(property as Node, declare));
-    case "Property":
-      return declareAll(pattern.value as Node, declare);
+      return pattern.properties.forEach((each) => declareAll(each as Node, kind, names));
+    case "Property": {
+      const key = pattern.key.type === "Identifier" && !pattern.computed ? pattern.key.name : "";
+      return declareAll(pattern.value as Node, memberKind(kind, key), names);
+    }
     case "ArrayPattern":
-      return pattern.elements.forEach((element) => element && declareAll(element, declare));
+      return pattern.elements.forEach((each) => each && declareAll(each, "other", names));
     case "AssignmentPattern":
-      return declareAll(pattern.left, declare);
+      return declareAll(
+        pattern.left,
+        kind === "other" ? kindOf(pattern.right, names) : kind,
+        names,
+      );
     case "RestElement":
-      return declareAll(pattern.argument, declare);
+      return declareAll(pattern.argument, "other", names);
   }
 }
 

@@ -68,11 +68,92 @@ function* work(mine: Region, other: Map<string, string>) {
     );
   });
 
+  it("follows other names of device.verbs, of the core, and of their functions", () => {
+    assert.deepEqual(
+      unusedIn(`function* first({ device, cpu: core }: ProgramContext, more: Verbs, x = cpu) {
+  const v = device.verbs, w = v;
+  v.rdmaDestroyQp(c);
+  w.postSend(qp, []);
+  const { rdmaDestroyQp, rdmaCreateQp: create } = v;
+  rdmaDestroyQp(c);
+  create(id, pd, {});
+  core.sleep(5);
+  more.pollCq(cq, 1);
+  x.sfence();
+  const { verbs: named, verbs: { regMr } } = device;
+  named.createCq(device, {});
+  regMr(pd, buffer, {});
+  const post = v.postRecv;
+  post(qp, []);
+  v.allocPd(device);
+}
+function* second(device) { const v = device.verbs; v.destroyQp(qp); }
+function third(w) { w.postSend(qp, []); }
+`),
+      [
+        "3 rdmaDestroyQp",
+        "6 rdmaDestroyQp",
+        "7 create",
+        "8 cpu.sleep",
+        "9 pollCq",
+        "10 cpu.sfence",
+        "12 createCq",
+        "13 regMr",
+        "15 post",
+        "18 destroyQp",
+      ],
+      // `w` is two things.
+    );
+  });
+
+  it("finds calls whose steps are taken for their answer", () => {
+    assert.deepEqual(
+      unusedIn(`const v = device.verbs;
+function* own() {}
+const unread = v.rdmaDestroyQp(c);
+const asked = v.rdmaDisconnect(c);
+if (asked !== undefined) return;
+if (!asked || v.postSend(qp, [])) return;
+if (v.postRecv(qp, [])) return;
+while (!v.pollCq(cq, 1)) {}
+const [wc] = v.waitCompletion(cq);
+for (const wc of v.pollCq(cq, 8)) {}
+queues.forEach((qp) => v.destroyQp(qp));
+const text = own() ? "yes" : "no";
+`),
+      [
+        "3 rdmaDestroyQp",
+        "4 rdmaDisconnect",
+        "6 postSend",
+        "7 postRecv",
+        "8 pollCq",
+        "9 waitCompletion",
+        "10 pollCq",
+        "11 destroyQp",
+        "12 own",
+      ],
+    );
+    assert.deepEqual(
+      unusedIn(`const v = device.verbs;
+function* own() {}
+const later = v.postSend(qp, []), given = v.postRecv(qp, []), kept = cpu.sleep(5);
+if (later !== undefined) yield* later;
+start(given);
+all.push({ kept: kept || given });
+export const steps = v.destroyQp(qp);
+const [first] = own();
+for (const each of own()) use(each);
+const made = queues.map((qp) => v.destroyQp(qp));
+`),
+      [],
+    );
+  });
+
   it("says nothing of what is done, of other functions, and of names that are declared twice", () => {
     assert.deepEqual(
       unusedIn(`import { send, plain } from "./helper.ts";
 const { postSend, sge } = device.verbs;
-function* g() { yield* postSend(qp, []); }
+function* g() { yield* postSend(qp, []); yield* steps; }
 const steps = cpu.sleep(5);
 sge(mr, 0, 1);
 plain();
