@@ -197,7 +197,7 @@ export const exploreResult = z.object({
     paths: z.number().describe("ways in which recoveries and checks have found memory"),
     bounded: z.number().describe("instants with more choices than were tried"),
     covered: z.array(covered),
-    again: orNull(z.object({ recoveries: z.number(), cut: z.number(), ways: z.number() }))
+    again: z.object({ recoveries: z.number(), cut: z.number(), ways: z.number() })
       .describe("recoveries that wrote, and during how many the power failed again"),
     exhaustive: z.boolean(),
     judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness"])),

@@ -25,7 +25,14 @@ import { type RackRun, runRack } from "./rerun.ts";
 import { judgedByRobustness, Robustness } from "./robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "./robust/strict_history.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
-import type { ExploredRack, ExploreOptions, ExploreProgress, Oracle, Verdict } from "./types.ts";
+import type {
+  Again,
+  ExploredRack,
+  ExploreOptions,
+  ExploreProgress,
+  Oracle,
+  Verdict,
+} from "./types.ts";
 
 /** Wall time between turns of the event loop, for signals and a progress bar. */
 const TURN_MS = 50;
@@ -61,7 +68,7 @@ export async function explore(
       hosts: targets.flat(),
       ...counts,
       covered: counts.covered.all(),
-      again: options.cuts === 1 ? null : { recoveries, cut, ways },
+      again: { recoveries, cut, ways },
       exhaustive: verdict === "safe" && !isFailed && counts.bounded === 0 && !isWindow,
       judgedBy,
       ...countWrites(recording),
@@ -99,7 +106,8 @@ export async function explore(
     const counterexample = confirm(rack, { violation, recording, options, robustness });
     return { ...ended("unsafe"), counterexample };
   }
-  const why = whyUnsure(recording, counts, isCutOff) ?? whyUnexplained(robustness);
+  const why = whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
+    whyUnexplained(robustness);
   if (why !== undefined) return ended("partial", why);
   if (judgedBy.length === 0) return ended("unchecked", UNCHECKED);
   // Without a word that the run has written, robustness has judged nothing.
@@ -212,21 +220,34 @@ function whyUnexplained(robustness: Robustness | undefined): string | undefined 
   return `recovery read ${words} with a content that no write of the run explains`;
 }
 
-/** Why a run without a violation proves little; undefined where it proves that there is none. */
-function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): string | undefined {
+/**
+ * Why a run without a violation proves little; undefined where it proves that there is none.
+ * @param more.isOnce second power failures were left out on request.
+ */
+function whyUnsure(
+  { endPs }: RackRun,
+  { instants, bounded, covered, again }: Counts,
+  { isCutOff, isOnce }: { readonly isCutOff: boolean; readonly isOnce: boolean },
+): string | undefined {
   if (isCutOff) {
     return "the scenario's `until` ends a run, with or without the power failure, before it is over";
   }
-  if (counts.instants === 0) {
-    return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
+  if (instants === 0) return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
+  const reasons = [
+    ...(bounded > 0 ? [whyBounded(bounded, covered.all())] : []),
+    ...(again.cut < again.recoveries ? [whyNotAgain(again, isOnce)] : []),
+  ];
+  return reasons.length > 0 ? reasons.join("; ") : undefined;
+}
+
+/** That some recoveries were not cut again, and what would do it. */
+function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string {
+  if (isOnce) {
+    return `${countOf(recoveries, "recovery that writes was", "recoveries that write were")} not ` +
+      "cut again (--cuts 1)";
   }
-  const { bounded, covered, again: { recoveries, cut, ways } } = counts;
-  if (bounded > 0) return whyBounded(bounded, covered.all());
-  if (cut === recoveries) return undefined;
   return `the power failed again during ${cut} of ${recoveries} recoveries that write, ` +
-    `with ${
-      countOf(ways, "way")
-    } to find memory: --cuts 2 has it fail during all, --cuts 1 during none`;
+    `with ${countOf(ways, "way")} to find memory: --cuts 2 has it fail during all`;
 }
 
 /** What was tried where there were more choices, and that the rest was not. */

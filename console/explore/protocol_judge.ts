@@ -38,7 +38,8 @@ export interface ProtocolVerdict {
 
 /**
  * Second power failures that are not asked for by `--cuts 2` may cost so much: each way to find memory behind one
- * as much as the recovery that it interrupts writes, and what it costs to begin. That is a second or two.
+ * as much as the recovery that it interrupts writes, and what it costs to begin. That is work, not time, so verdicts
+ * are the same on each machine: a second or two for short recoveries, half a minute for one of 100 stores.
  */
 const AGAIN_COST = { most: 500_000, begin: 16 } as const;
 
@@ -112,17 +113,19 @@ export class ProtocolJudge {
     let more = 0;
     const covered: Coverage[] = [];
     const done = forEachPath(choosing, (pick, decided) => {
-      const recovering: Recovering[] | undefined = this.#options.cuts === 1 ? undefined : [];
+      const recovering: Recovering[] = [];
       const wrong = this.#wrong(crash, pick, recovering) ?? this.#notRobust(crash.at);
       if (wrong !== undefined) {
         breach = wrong;
         return true;
       }
-      for (const each of recovering ?? []) {
+      for (const each of recovering) {
         if (each.log.entries.length === 0) continue;
+        this.#again.recoveries++;
+        if (this.#options.cuts === 1) continue;
         const again = this.#cutAgain(crash, each, { decided, choosing });
         more += again.paths;
-        covered.push(...again.covered);
+        for (const each of again.covered) covered.push(each);
         if (again.breach === undefined) continue;
         breach = again.breach;
         inner = again.breach.trail;
@@ -139,7 +142,7 @@ export class ProtocolJudge {
 
   /**
    * What is wrong where reads find the choices of `pick`.
-   * @param recovering takes the recoveries that were run, where they are to be cut again.
+   * @param recovering takes the recoveries that were run, where it matters whether they write.
    */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): Wrong | undefined {
     this.#robustness?.begin();
@@ -200,7 +203,6 @@ export class ProtocolJudge {
       if (done.coverage !== undefined) covered.push(done.coverage);
       return wrong && { ...wrong, trail: done.ended!, again: at };
     };
-    this.#again.recoveries++;
     for (const at of instantsWithin(log, { cursor, cells, tear: this.#options.tear })) {
       if (this.#isTooMuch()) return { paths, covered, breach: undefined };
       const breach = judgeAt(at);

@@ -50,9 +50,7 @@ function countsText(verdict: Verdict): string {
     `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
     `${countOf(writes, "write")}, ${promises} promised`,
     ...(paths > 0 ? [`memory read in ${countOf(paths, "way")}`] : []),
-    ...(again !== null && again.cut > 0
-      ? [`cut again during ${countOf(again.cut, "recovery", "recoveries")}`]
-      : []),
+    ...(again.cut > 0 ? [`cut again during ${countOf(again.cut, "recovery", "recoveries")}`] : []),
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
     ...(bounded > 0 ? [more] : []),

@@ -99,9 +99,12 @@ export interface Verdict {
   /** Instants at which there were more choices than were tried; and what was covered at those of protocols. */
   readonly bounded: number;
   readonly covered: readonly Covered[];
-  /** Recoveries that wrote, and during how many the power failed again: null with `cuts: 1`. */
-  readonly again: Again | null;
-  /** It is safe, and every instant of the run and every choice at it was tried. */
+  /** Recoveries that wrote, and during how many the power failed again: none with `cuts: 1`. */
+  readonly again: Again;
+  /**
+   * It is safe, every instant of the run and every choice at it was tried, and every recovery that writes was
+   * cut again.
+   */
   readonly exhaustive: boolean;
   /** What judged: of the rack `promises` (P-41), of protocols their `check`, noted `operations`, and `robustness`. */
   readonly judgedBy: readonly Oracle[];

@@ -59,7 +59,7 @@ export function addExplore(program: Command): void {
     )
     .option(
       "--cuts <n>",
-      "2: the power fails again at every instant of each recovery that writes; 1: it does not (as 2, with a limit)",
+      "2: the power fails again at every instant of each recovery that writes; 1: it does not, which is partial (as 2, with a limit)",
     )
     .option("--from <time>", "only instants from this virtual time on (40us)")
     .option("--until <time>", "only instants before this one")

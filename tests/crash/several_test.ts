@@ -79,7 +79,8 @@ programs:
   for (const cuts of [1, 2] as const) {
     it(`P-41: each check is told of its own recovery, on one machine, ${cuts} cuts`, async () => {
       const { verdict, counterexample } = await exploring(scenario, protocols, { cuts });
-      equal(verdict, "safe", counterexample?.found);
+      // These recoveries write, so one power failure alone does not show all.
+      equal(verdict, cuts === 1 ? "partial" : "safe", counterexample?.found);
     });
   }
 });
