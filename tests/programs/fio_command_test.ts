@@ -133,7 +133,7 @@ describe("rack fio", () => {
     const cases: readonly (readonly [words: readonly string[], expected: RegExp])[] = [
       [
         [example],
-        /example\.fio:9: serverip: found "\[serverip\]", expected a host of the scenario, a \(10\.0\.0\.1\), b/,
+        /example\.fio:5: serverip: found "\[serverip\]", expected a host of the scenario, a \(10\.0\.0\.1\), b/,
       ],
       [
         [client, "--output-format=xml"],
