@@ -18,20 +18,8 @@ import {
 } from "../../nodes/host/programs/fio/job.ts";
 import { isGlobal, type JobFileWorld, type Section } from "./job_file.ts";
 import { engineHas, type OptionName, USED } from "./options.ts";
-import { addSettings, COMMAND, kbBaseOf, nameOf, type Options, type Said } from "./settings.ts";
-
-/** How a job's figures are shown. */
-export interface Shown {
-  readonly groupReporting: boolean;
-  readonly percentiles: readonly number[];
-  readonly slatPercentiles: boolean;
-  readonly clatPercentiles: boolean;
-  readonly latPercentiles: boolean;
-  readonly kbBase: 1000 | 1024;
-  readonly unitBase: 1 | 8;
-  readonly figures: number;
-  readonly description?: string;
-}
+import { addSettings, COMMAND, nameOf, type Options, type Said } from "./settings.ts";
+import { type Shown, shownOf, type Take } from "./shown.ts";
 
 /** A thread, with what the command knows of it. */
 export interface PlannedJob {
@@ -40,39 +28,21 @@ export interface PlannedJob {
   /** fio's `groupid`. */
   readonly groupId: number;
   readonly shown: Shown;
-  /** The section's own options, as the file has them, for `job options` in JSON. */
+  /** `job options` in JSON: the section's own, and those of `[global]` that another file has otherwise. */
   readonly options: Readonly<Record<string, string>>;
+  /** All that is given, each with the line that it comes from. */
+  readonly given: Readonly<Pick<Options, "get">>;
   /** What the file says of the server's place: librpma's `serverip`, rdma's `hostname`. */
   readonly address?: string;
 }
 
 export interface Plan {
   readonly jobs: readonly PlannedJob[];
-  /** `[global]` of all files, for `global options` in JSON. */
+  /** What `[global]` of every file has, for `global options` in JSON. */
   readonly globals: Readonly<Record<string, string>>;
   readonly notes: readonly string[];
 }
 
-/** fio's own list (`percentile_list`). */
-const PERCENTILES = [
-  1,
-  5,
-  10,
-  20,
-  30,
-  40,
-  50,
-  60,
-  70,
-  80,
-  90,
-  95,
-  99,
-  99.5,
-  99.9,
-  99.95,
-  99.99,
-] as const;
 const BLOCK: BlockSizes = { least: 4096, most: 4096 };
 const WINDOW_PS = 500_000 * PS_PER_US;
 /** librpma's default port. */
@@ -102,8 +72,7 @@ export function planJobs(
   },
 ): Plan {
   const said: Said = { problems: [], notes: new Set() };
-  const jobs: PlannedJob[] = [];
-  const globals: Record<string, string> = {};
+  const ofFiles: { readonly globals: Record<string, string>; readonly jobs: PlannedJob[] }[] = [];
   const counts: Counts = {
     clients: 0,
     servers: 0,
@@ -122,13 +91,15 @@ export function planJobs(
     }));
     let defaults: Options = new Map();
     let isFirst = true;
+    const ofFile = { globals: {} as Record<string, string>, jobs: [] as PlannedJob[] };
+    ofFiles.push(ofFile);
     counts.serversOfFile = 0;
     for (const section of sections) {
       const options: Options = new Map(defaults);
       addSettings(options, section.settings, { world, said });
       if (isGlobal(section.name)) {
         defaults = options;
-        Object.assign(globals, written(section));
+        Object.assign(ofFile.globals, written(section));
         continue;
       }
       addSettings(options, more, { world, said });
@@ -137,10 +108,18 @@ export function planJobs(
       isFirst = false;
       if (said.problems.length === 0) {
         const all = { ...section, settings: [...section.settings, ...more] };
-        jobs.push(...threadsOf(all, options, { counts, said, isApart }));
+        ofFile.jobs.push(...threadsOf(all, options, { counts, said, isApart }));
       }
     }
   }
+  const globals = commonOf(ofFiles.map((each) => each.globals));
+  const jobs = ofFiles.flatMap((file) => {
+    const own = Object.entries(file.globals).filter(([name]) => !Object.hasOwn(globals, name));
+    return file.jobs.map((each): PlannedJob => {
+      const { name, ...options } = each.options;
+      return { ...each, options: { name: name!, ...Object.fromEntries(own), ...options } };
+    });
+  });
   if (jobs.length > JOBS_MAX) {
     const { file, line } = jobs[JOBS_MAX]!.section;
     const expected = `at most ${JOBS_MAX}`;
@@ -148,6 +127,23 @@ export function planJobs(
   }
   if (said.problems.length > 0) throw new Refusal(unique(said.problems));
   return { jobs, globals, notes: [...said.notes] };
+}
+
+/** Of several records, what all have alike: fio's document is of one file, the rack's of all of them. */
+function commonOf(records: readonly Readonly<Record<string, string>>[]): Record<string, string> {
+  const [first = {}, ...others] = records;
+  const alike = ([name, value]: readonly [string, string]) =>
+    others.every((each) => each[name] === value);
+  return Object.fromEntries(Object.entries(first).filter(alike));
+}
+
+/** Where a job has an option: its line, or the section's where the command gives it or nothing does. */
+export function placeOf(
+  { given, section }: Pick<PlannedJob, "given" | "section">,
+  option: OptionName,
+): { readonly file: string; readonly line: number } {
+  const { file, line } = given.get(option)?.setting ?? section;
+  return file === COMMAND ? section : { file, line };
 }
 
 /** A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no line. */
@@ -225,12 +221,12 @@ function threadsOf(
       groupId: counts.groupId,
       shown,
       options: { name, ...written(section) },
+      given: options,
       ...(address !== "" && { address }),
     };
   });
 }
 
-type Take = <T>(option: OptionName, otherwise: T) => T;
 type Refuse = (path: string, found: string, expected: string) => void;
 
 /** The first thread of a section. */
@@ -359,19 +355,4 @@ function checkSize(
     const unit = "(KiB and MiB are powers of 1024 with kb_base=1000)";
     if (!isWhole) refuse("size", found, `size=…, a multiple of ${PAGE_BYTES} B ${unit}`);
   }
-}
-
-function shownOf(options: Options, take: Take): Shown {
-  const description = take<string | undefined>("description", undefined);
-  return {
-    groupReporting: take("group_reporting", false),
-    percentiles: take("percentile_list", PERCENTILES),
-    slatPercentiles: take("slat_percentiles", false),
-    clatPercentiles: take("clat_percentiles", true),
-    latPercentiles: take("lat_percentiles", false),
-    kbBase: kbBaseOf(options),
-    unitBase: take<string>("unit_base", "0") === "1" ? 1 : 8,
-    figures: take("significant_figures", 4),
-    ...(description !== undefined && { description }),
-  };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { readJobFile } from "./job_file.ts";
-import { planJobs } from "./jobs.ts";
+import { placeOf, planJobs } from "./jobs.ts";
 import { IDLE, KNOWN, REFUSED, USED, WARNED } from "./options.ts";
 
 const APM = "ioengine=librpma_apm_client\nserverip=b\n";
@@ -141,6 +141,29 @@ runtime=60s
     ]);
     assert.equal(first!.job.runtimePs, 2e9);
     assert.equal(first!.options["runtime"], "2ms");
+  });
+
+  it("keeps apart what the files' [global] have otherwise: each job has its own", async () => {
+    const of = (engine: string, more: string) =>
+      `[global]\nioengine=librpma_apm_${engine}\nserverip=b\nport=1\n${more}`;
+    const texts = [of("server", "kb_base=1000\n[s]\nsize=1MiB\n"), of("client", "[c]\nrw=write\n")];
+    const { globals, jobs } = await plan(texts);
+    assert.deepEqual(globals, { serverip: "b", port: "1" });
+    assert.deepEqual(jobs.map(({ options }) => options), [
+      { name: "s", ioengine: "librpma_apm_server", kb_base: "1000", size: "1MiB" },
+      { name: "c", ioengine: "librpma_apm_client", rw: "write" },
+    ]);
+    const alone = await plan(texts[1]!);
+    assert.deepEqual(alone.globals, { ioengine: "librpma_apm_client", serverip: "b", port: "1" });
+    assert.deepEqual(alone.jobs[0]!.options, { name: "c", rw: "write" });
+  });
+
+  it("knows the line of each option, in [global], too", async () => {
+    const { jobs: [first] } = await plan(`[global]\n${APM}[c]\nrw=write\n`, ["port=9"]);
+    const lines = (["serverip", "rw", "port", "bs"] as const).map((option) =>
+      placeOf(first!, option).line
+    );
+    assert.deepEqual(lines, [3, 5, 4, 4]);
   });
 
   it("does not read a value that the command replaces, under any of its names", async () => {

@@ -2,7 +2,7 @@
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
-import type { PlannedJob } from "./jobs.ts";
+import { placeOf, type PlannedJob } from "./jobs.ts";
 
 export interface PlaceOptions {
   /** The scenario's hosts by name, in its order, with their IPv4 addresses. */
@@ -84,27 +84,43 @@ function noHost(hosts: readonly string[]): Problem {
 
 /** The host that a job file names; undefined where it names none, or `--to` takes its place. */
 function hostOf(
-  { address, section: { file, line }, job }: PlannedJob,
+  planned: PlannedJob,
   { options: { addresses, to }, notes, problems }: {
     readonly options: PlaceOptions;
     readonly notes: Set<string>;
     readonly problems: Problem[];
   },
 ): string | undefined {
-  if (address === undefined || (job.isServer && ANY.includes(address))) return undefined;
+  const { address, job } = planned;
+  const path = job.engine === "rdma" ? "hostname" : "serverip";
+  const { file, line } = placeOf(planned, path);
+  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${dotted(ip)})`);
+  const expected = `a host of the scenario, ${known.join(", ")}, or --to HOST`;
+  if (address === undefined) {
+    // A server of rdma listens on all addresses; librpma's needs one, as every client does.
+    if (to === undefined && !(job.engine === "rdma" && job.isServer)) {
+      problems.push({ file, line, path, found: noAddress(planned, path), expected });
+    }
+    return undefined;
+  }
+  if (job.isServer && ANY.includes(address)) return undefined;
   const host = Object.keys(addresses).find((name) =>
     name === address || dotted(addresses[name]!) === address
   );
   if (host !== undefined) return host;
-  const path = job.engine === "rdma" ? "hostname" : "serverip";
   if (to !== undefined) {
     notes.add(`${file}:${line}: ${path}=${address} is no host of the rack: --to ${to} is meant`);
     return to;
   }
-  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${dotted(ip)})`);
-  const expected = `a host of the scenario, ${known.join(", ")}, or --to HOST`;
   problems.push({ file, line, path, found: `"${address}"`, expected });
   return undefined;
+}
+
+function noAddress({ given }: PlannedJob, path: "hostname" | "serverip"): string {
+  const setting = given.get(path)?.setting;
+  if (setting === undefined) return "none";
+  const [variable] = setting.unset;
+  return variable === undefined ? '""' : `"", as the variable ${variable} is not set`;
 }
 
 /** An IPv4 address as text. */
@@ -184,6 +200,7 @@ function assumedFor(client: PlacedJob, { memory }: PlaceOptions): PlacedJob {
   return {
     ...client,
     section: { ...client.section, name: "server" },
+    given: new Map(),
     host: job.to!,
     job: {
       ...job,

@@ -5,19 +5,13 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { unusedLabel } from "../captures/capture_files.ts";
-import {
-  onlyOne,
-  prepare,
-  type Prepared,
-  type PrepareOptions,
-  readScenario,
-} from "../rack/prepare.ts";
+import { onlyOne, prepare, type PrepareOptions, readScenario } from "../rack/prepare.ts";
 import { type RunManner, runVariants } from "../rack/run_scenario.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import { type JobFileWorld, readJobFile } from "./job_file.ts";
-import { planJobs } from "./jobs.ts";
+import { placeOf, planJobs } from "./jobs.ts";
 import { type PlacedJob, placeJobs } from "./place.ts";
 
 export interface RunFioOptions extends RunManner {
@@ -135,17 +129,30 @@ function programsOf(jobs: readonly PlacedJob[]): NonNullable<PrepareOptions["pro
   }));
 }
 
+/** A node of a plan; what is no host has neither DDIO nor a domain. */
+interface NodeOf {
+  readonly name: string;
+  readonly config: unknown;
+}
+
 /** Says where a job's file claims what the rack does not keep (`direct_write_to_pmem`). */
-function claimsOf(jobs: readonly PlacedJob[], { plan }: Prepared): string[] {
-  const notes = jobs.flatMap(({ host, job, section: { file, line } }) => {
+export function claimsOf(
+  jobs: readonly PlacedJob[],
+  { plan }: { readonly plan: { readonly nodes: readonly NodeOf[] } },
+): string[] {
+  const notes = jobs.flatMap((placed) => {
+    const { host, job, given } = placed;
     if (job.engine !== "librpma_apm_server" || !job.directWriteToPmem || job.memory !== "scm") {
       return [];
     }
     const node = plan.nodes.find(({ name }) => name === host);
     const { ddio, domain } = Object(node?.config) as { ddio?: unknown; domain?: unknown };
     if (ddio !== true && ddio !== "on" || domain !== "adr") return [];
+    const { file, line } = placeOf(placed, "direct_write_to_pmem");
+    const isSaid = given.get("direct_write_to_pmem") !== undefined;
+    const place = isSaid ? `${file}:${line}` : "the server that is assumed";
     return [
-      `${file}:${line}: direct_write_to_pmem=1, and ${host} has DDIO on: what is flushed by a READ may ` +
+      `${place}: direct_write_to_pmem=1, and ${host} has DDIO on: what is flushed by a READ may ` +
       "still be in its cache, and is not persistent",
     ];
   });

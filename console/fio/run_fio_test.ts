@@ -3,7 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { readJobFile } from "./job_file.ts";
 import type { ThreadStats } from "../../nodes/host/programs/fio/stats.ts";
 import { planJobs } from "./jobs.ts";
-import { hasNoIo, longJobs } from "./run_fio.ts";
+import { placeJobs } from "./place.ts";
+import { claimsOf, hasNoIo, longJobs } from "./run_fio.ts";
 
 async function jobsOf(settings: string) {
   const text = `[c]\nioengine=librpma_apm_client\nserverip=b\nrw=write\n${settings}\n`;
@@ -44,5 +45,29 @@ describe("hasNoIo", () => {
     assert.equal(hasNoIo({ ...client, result: { ...result, error } }), false);
     assert.equal(hasNoIo({ ...server, result: { ...result, isServer: true } }), false);
     assert.equal(hasNoIo(client), false);
+  });
+});
+
+describe("claimsOf", () => {
+  const nodes = [{ name: "b", config: { ddio: true, domain: "adr" } }];
+  const place = async (text: string) => {
+    const world = { read: () => Promise.resolve(text), variable: () => undefined };
+    const { jobs } = planJobs([await readJobFile("f", world)], { world });
+    return placeJobs(jobs, { addresses: { a: 1, b: 2 }, memory: "scm" });
+  };
+
+  it("names the line that claims it, and says so where the server is assumed", async () => {
+    const server = "[s]\nioengine=librpma_apm_server\nserverip=b\nkb_base=1000\nsize=1MiB\n" +
+      "filename=/dev/dax0.0\ndirect_write_to_pmem=1\n";
+    const client = "[c]\nioengine=librpma_apm_client\nserverip=b\nrw=write\nsize=1m\n";
+    const both = await place(server + client);
+    const claims = claimsOf([...both.jobs, ...both.assumed], { plan: { nodes } });
+    assert.deepEqual(claims.map((each) => each.split(", and")[0]), [
+      "f:7: direct_write_to_pmem=1",
+    ]);
+    const { jobs, assumed } = await place(client);
+    const [claim, ...more] = claimsOf([...jobs, ...assumed], { plan: { nodes } });
+    assert.match(claim!, /^the server that is assumed: direct_write_to_pmem=1, and b has DDIO on/);
+    assert.deepEqual(more, []);
   });
 });

@@ -46,9 +46,12 @@ interface Ended {
   readonly directory: string;
 }
 
-/** The record of a run in one process. */
+/**
+ * The record of a run in one process.
+ * @param ended.hasWire whether the watch's observer was told of frames.
+ */
 export function recordOfWatched(
-  { plan, directory }: Ended,
+  { plan, directory, hasWire }: Ended & { readonly hasWire: boolean },
   { notes, reports: made, wire, durable }: Watch,
 ): RunRecord {
   const reports = inOrder(plan, made);
@@ -57,7 +60,7 @@ export function recordOfWatched(
     plan,
     lives: livesOf(plan, plan.faults),
     notes,
-    wire,
+    ...(hasWire && { wire }),
     durable,
   };
 }

@@ -181,16 +181,17 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   await writeRunFile(runFile);
   const { check, limitMs, signal, onProgress } = options;
   const watch = check && watchRun(plan);
+  const hasWire = check === "wire";
   const { observer: _, ...notes } = watch ?? {};
   // It brings all kinds of nodes along, which a run by processes does not need.
   const { simulate } = await import("./simulate.ts");
   const simulated = await simulate(runFile, {
-    watch: check === "wire" ? watch : notes,
+    watch: hasWire ? watch : notes,
     limitMs,
     signal,
     onProgress,
   });
-  const ended = { plan, directory, finals: [simulated.final] };
+  const ended = { plan, directory, hasWire, finals: [simulated.final] };
   return { ...simulated, record: watch && recordOfWatched(ended, watch) };
 }
 

@@ -220,3 +220,12 @@ export async function typesOf(
 export function addJunitOption(command: Command): Command {
   return command.option("--junit <file>", "write the verdicts as JUnit XML, for a CI");
 }
+
+/** Refuses a file that could not be written when the run is over. @throws Refusal */
+export async function checkWritable(option: string, path: string): Promise<void> {
+  const folder = path.replace(/[^/]*$/, "") || ".";
+  const isFolder = await Deno.stat(path).then((each) => each.isDirectory, () => false);
+  const isThere = await Deno.stat(folder).then((each) => each.isDirectory, () => false);
+  if (isThere && !isFolder) return;
+  throw refusal(option, { found: `"${path}"`, expected: "a file in a folder that is there" });
+}

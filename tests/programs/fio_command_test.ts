@@ -21,7 +21,10 @@ interface Document {
       readonly clat_ns: { readonly mean: number; readonly percentile: Record<string, number> };
     };
   }[];
-  readonly rackmesh: { readonly digest: string };
+  readonly rackmesh: {
+    readonly digest: string;
+    readonly checks: readonly { readonly name: string; readonly looked: readonly string[] }[];
+  };
 }
 
 describe("rack fio", () => {
@@ -86,6 +89,13 @@ describe("rack fio", () => {
       JSON.stringify([digest, jobs.map(({ jobname, read, write }) => ({ jobname, read, write }))])
     );
     assert.equal(many, one);
+    // Frames of these jobs are not recorded: no check says that it has looked at none.
+    for (const { rackmesh: { checks } } of documents) {
+      const looked = Object.fromEntries(checks.map(({ name, looked }) => [name, looked]));
+      for (const name of ["frames-are-conserved", "answers-in-order", "ports-keep-their-rate"]) {
+        assert.deepEqual(looked[name], ["frames were not recorded"], name);
+      }
+    }
     assert.deepEqual(
       documents[0]!.jobs.map((
         { jobname, read, write },
@@ -123,7 +133,7 @@ describe("rack fio", () => {
     const cases: readonly (readonly [words: readonly string[], expected: RegExp])[] = [
       [
         [example],
-        /example\.fio:9: serverip: found "\[serverip\]", expected a host of the scenario, a \(10\.0\.0\.1\), b/,
+        /example\.fio:5: serverip: found "\[serverip\]", expected a host of the scenario, a \(10\.0\.0\.1\), b/,
       ],
       [
         [client, "--output-format=xml"],

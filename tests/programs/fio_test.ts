@@ -271,7 +271,29 @@ describe("jobs of fio", () => {
       /serverip: found "zz", expected a host of the scenario, a \(10\.0\.0\.1\)/,
     ],
   ];
-  for (const [what, texts, expected] of refusals) {
+  const unnamed: typeof refusals = [
+    [
+      "a client without serverip",
+      [server("apm"), `[c]\n${APM.replace("serverip=b\n", "")}rw=write\n`],
+      /f1:1: serverip: found none, expected a host of the scenario, a /,
+    ],
+    [
+      "an empty serverip, at its line",
+      [`[global]\n${APM.replace("=b", "=")}[c]\nrw=write\n`],
+      /f0:3: serverip: found "", expected a host/,
+    ],
+    [
+      "a variable that is not set, of a server",
+      [server("apm").replace("=b", "=${nowhere}"), `[c]\n${APM}rw=write\n`],
+      /f0:\d: serverip: found "", as the variable nowhere is not set, expected a host/,
+    ],
+    [
+      "an rdma client without hostname",
+      ["[c]\nioengine=rdma\nport=1\nsize=1m\nrw=write\n"],
+      /f0:1: hostname: found none, expected a host/,
+    ],
+  ];
+  for (const [what, texts, expected] of [...refusals, ...unnamed]) {
     it(`are refused before anything runs: ${what}`, async () => {
       const refused = await placedJobs(texts, { addresses: ADDRESSES }).then(
         () => "nothing",
@@ -283,6 +305,12 @@ describe("jobs of fio", () => {
       assert.match(refused, expected);
     });
   }
+
+  it("take --to in the place of an address that no file has", async () => {
+    const texts = [`[c]\n${APM.replace("serverip=b\n", "")}rw=write\n`];
+    const [client] = await placedJobs(texts, { addresses: ADDRESSES, to: "c" });
+    assert.equal(client!.job.to, "c");
+  });
 
   it("are placed by name and address: servers where they listen, clients on the next host", async () => {
     const texts = [

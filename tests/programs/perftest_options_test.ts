@@ -265,6 +265,7 @@ describe("perftest -t, -l, -Q", () => {
     const [options, message] of [
       ["postList: 3, iterations: 10", /multiple of postList, 3: it is 10/],
       ["postList: 10, cqModeration: 4, iterations: 100", /multiple of cqModeration, 4: it is 10/],
+      ["hopLimit: 0", /hopLimit must be .*0/],
       ["postList: 20, depth: 10", /at most the depth, 10: it is 20/],
     ] as const
   ) {

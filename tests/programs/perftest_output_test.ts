@@ -11,6 +11,7 @@ import { shortest } from "../../console/reports/printf.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { addPerftest } from "../../scripts/commands/perftest/perftest.ts";
+import { optionsOf } from "../../scripts/commands/perftest/options.ts";
 import { REFUSED } from "../../scripts/commands/perftest/refused.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -273,6 +274,20 @@ async function refusalOf(...args: string[]): Promise<string> {
   throw new Error(`${args.join(" ")} was taken`);
 }
 
+describe("optionsOf", () => {
+  it("--all has its own sizes, whatever --size says", () => {
+    const flags = {
+      memory: "dram",
+      atomic_type: "FETCH_AND_ADD",
+      out_json_file: "x",
+      pack: "all",
+      check: true,
+    } as const;
+    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192" }).size, 8192);
+    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192", all: true }).size, undefined);
+  });
+});
+
 describe("rack perftest refuses", () => {
   it("each option of perftest's that is not here, by its name and with the reason", async () => {
     assert.ok(REFUSED.length > 60);
@@ -288,7 +303,10 @@ describe("rack perftest refuses", () => {
 
   for (
     const [args, message] of [
-      [["ib_write_lat", "-b"], /--bidirectional.*latency test/],
+      [
+        ["ib_write_lat", "-b"],
+        /^--bidirectional of ib_write_lat, a latency test: expected one of bandwidth$/,
+      ],
       [["ib_write_lat", "-t", "4"], /--tx-depth.*latency test/],
       [["ib_read_bw", "-I", "64"], /--inline_size.*a WRITE or SEND/],
       [
@@ -298,20 +316,38 @@ describe("rack perftest refuses", () => {
       [["ib_write_bw", "-o", "4"], /--outs.*a READ or an atomic/],
       [["ib_read_bw", "-o", "17"], /from 1 to 16/],
       [["ib_write_bw", "-r", "4"], /--rx-depth.*a SEND/],
-      [["ib_write_bw", "-e"], /--events.*not a WRITE/],
-      [["ib_send_bw", "-D", "1", "-n", "5"], /--duration/],
+      [
+        ["ib_write_bw", "-e"],
+        /^--events of ib_write_bw: expected a SEND, a READ or an atomic, as with perftest$/,
+      ],
+      [
+        ["ib_send_bw", "-D", "1", "-n", "5"],
+        /^--duration beside --iters: expected one of the two$/,
+      ],
       [["ib_send_bw", "-D", "soon"], /--duration is "soon": expected seconds/],
       [["ib_send_bw", "-c", "XRC"], /--connection is "XRC": expected .*RC, UC, UD/],
       [["ib_read_bw", "-c", "UC"], /--connection is "UC"/],
       [["ib_send_bw", "-c", "UD", "-R"], /--rdma_cm.*RC or UC/],
-      [["ib_send_bw", "-T", "8"], /--tos.*-R/],
+      [
+        ["ib_send_bw", "-T", "8"],
+        /^--tos without --rdma_cm: expected -R beside it, or --tclass in its place$/,
+      ],
       [
         ["ib_send_bw", "--tclass", "256"],
         /--tclass is "256": expected a whole number from 0 to 255/,
       ],
       [["ib_send_bw", "-S", "3"], /--sl is 3: expected 0/],
       [["ib_send_bw", "-S", "16"], /--sl is "16": .* 0 to 15/],
-      [["ib_send_bw", "-H"], /--report-histogram.*latency/],
+      [["ib_send_bw", "-T", "8", "-R", "--tclass", "8"], /^--tos beside --tclass: expected one/],
+      [["ib_send_bw", "-L", "0"], /--hop_limit is "0": expected a whole number from 1 to 255/],
+      [
+        ["ib_send_bw", "--out_json_file", "no/such/x"],
+        /--out_json_file is "no\/such\/x": expected a file in a folder that is there/,
+      ],
+      [
+        ["ib_write_bw", "-H"],
+        /^--report-histogram of ib_write_bw, a bandwidth test: expected one of latency$/,
+      ],
       [["ib_send_lat", "-U", "-D", "1ms"], /--report-unsorted.*-n/],
       [["ib_send_bw", "--output", "latency"], /--output.*bandwidth or message_rate/],
       [["ib_send_bw", "--report-both"], /--report-both.*-b/],

@@ -14,8 +14,9 @@ export interface EndedJob extends PlacedJob {
 /** The threads of job files on hosts `a` (clients) and `b` (servers), as the command places them. */
 export async function placedJobs(
   texts: readonly string[],
-  { addresses, memory = "dram" }: {
+  { memory = "dram", ...options }: {
     readonly addresses: Readonly<Record<string, number>>;
+    readonly to?: string;
     readonly memory?: "dram" | "scm";
   },
 ): Promise<PlacedJob[]> {
@@ -24,7 +25,7 @@ export async function placedJobs(
     variable: () => undefined,
   };
   const files = await Promise.all(texts.map((_, i) => readJobFile(`f${i}`, world)));
-  const { jobs, assumed } = placeJobs(planJobs(files, { world }).jobs, { addresses, memory });
+  const { jobs, assumed } = placeJobs(planJobs(files, { world }).jobs, { ...options, memory });
   return [...jobs, ...assumed];
 }
 

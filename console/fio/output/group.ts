@@ -11,7 +11,7 @@ import type {
   Moments,
   ThreadStats,
 } from "../../../nodes/host/programs/fio/stats.ts";
-import type { Shown } from "../jobs.ts";
+import type { Shown } from "../shown.ts";
 import type { FioThread } from "../run_fio.ts";
 
 /** One entry of `jobs`. */

@@ -6,7 +6,7 @@ import {
   type Latency,
   type Moments,
 } from "../../../nodes/host/programs/fio/stats.ts";
-import type { Shown } from "../jobs.ts";
+import type { Shown } from "../shown.ts";
 import type { FioThread } from "../run_fio.ts";
 import {
   deviationOf,

@@ -9,7 +9,7 @@ import { fioText } from "../../../console/fio/output/text.ts";
 import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
 import { plainly } from "../../../console/reports/json.ts";
 import { onInterrupt } from "../interrupt.ts";
-import { addOutputOptions, given, seedOf } from "../options.ts";
+import { addOutputOptions, checkWritable, given, seedOf } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 
 interface FioFlags {
@@ -69,7 +69,7 @@ function collect(text: string, before: readonly string[]): string[] {
 
 async function fio(scenario: string, files: string[], flags: FioFlags): Promise<void> {
   const formats = formatsOf(flags);
-  if (flags.output !== undefined) await refuseOutput(flags.output);
+  if (flags.output !== undefined) await checkWritable("--output", flags.output);
   const { from, to, memory, ddio, nats, pcap, perfetto, seed, output } = flags;
   const progress = new Progress({ quiet: flags.json === true });
   const run = await runFio(scenario, {
@@ -115,15 +115,6 @@ function formatted(run: FioRun, format: Format): string {
 async function readText(path: string): Promise<string> {
   if (path !== "-") return await Deno.readTextFile(path);
   return await new Response(Deno.stdin.readable).text();
-}
-
-/** Refuses a file that could not be written when the run is over. @throws Refusal */
-async function refuseOutput(path: string): Promise<void> {
-  const folder = path.replace(/[^/]*$/, "") || ".";
-  const isFolder = await Deno.stat(path).then((each) => each.isDirectory, () => false);
-  const isThere = await Deno.stat(folder).then((each) => each.isDirectory, () => false);
-  if (isThere && !isFolder) return;
-  throw refusal("--output", { found: `"${path}"`, expected: "a file in a folder that is there" });
 }
 
 /** Says on stderr what did not hold, and ends with 1 then. */

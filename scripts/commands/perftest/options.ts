@@ -67,6 +67,11 @@ export interface PerftestFlags extends CheckFlags {
   readonly json?: boolean;
 }
 
+/** Refuses an option that does not go with the test or with others: `--events of ib_write_bw: expected …`. */
+function refuse(option: string, why: string, expected: string): never {
+  throw refusal("", { found: `${option} ${why}`, expected });
+}
+
 /** What is printed. @throws Refusal */
 export function formOf(
   test: PerftestName,
@@ -77,7 +82,7 @@ export function formOf(
   const { report_gbits: gbits, reportBoth } = flags;
   const histogram = flags.reportHistogram ?? flags.reportHistogrm;
   const only = (option: string, is: boolean, expected: string) => {
-    if (is) throw refusal(option, { found: `${test} is a ${measures} test`, expected });
+    if (is) refuse(option, `of ${test}, a ${measures} test`, expected);
   };
   const isList = histogram === true || flags.reportUnsorted === true;
   only(
@@ -87,11 +92,11 @@ export function formOf(
   );
   if (isList && flags.duration !== undefined) {
     const option = histogram ? "--report-histogram" : "--report-unsorted";
-    throw refusal(option, { found: "-D, of which no latency is kept", expected: "-n" });
+    refuse(option, "beside -D, of which no latency is kept", "-n");
   }
   only("--report_gbits", gbits === true && isLatency, "one of bandwidth");
   if (reportBoth && !flags.bidirectional) {
-    throw refusal("--report-both", { found: "a test of one direction", expected: "-b" });
+    refuse("--report-both", "of a test of one direction", "-b");
   }
   const output = flags.output === undefined
     ? undefined
@@ -134,7 +139,7 @@ export function limitsOf(
       throw refusal(option, { found: `"${text}"`, expected: `a number of ${unit}` });
     }
     if (PERFTEST[test].measures === "latency") {
-      throw refusal(option, { found: `${test} is a latency test`, expected: "one of bandwidth" });
+      refuse(option, `of ${test}, a latency test`, "one of bandwidth");
     }
     const isBelow = (row: PerftestRow) => row.measures === "bandwidth" && of(row) < least;
     return [{ option: `${option} ${text}`, isBelow }];
@@ -177,36 +182,35 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
   };
   for (const [option, value] of Object.entries(bandwidthAlone)) {
     if (!isLatency || value === undefined) continue;
-    throw refusal(option, { found: `${test} is a latency test`, expected: "one of bandwidth" });
+    refuse(option, `of ${test}, a latency test`, "one of bandwidth");
   }
   const isReading = kind.verb === "read" || kind.verb === "atomic";
   if (flags.inline_size !== undefined && isReading) {
-    throw refusal("--inline_size", { found: `${test} sends no data`, expected: "a WRITE or SEND" });
+    refuse("--inline_size", `of ${test}, which sends no data`, "a WRITE or SEND");
   }
   if (flags.outs !== undefined && !isReading) {
-    throw refusal("--outs", { found: `${test} has no reads`, expected: "a READ or an atomic" });
+    refuse("--outs", `of ${test}, which has no reads`, "a READ or an atomic");
   }
   if (flags.rxDepth !== undefined && kind.verb !== "send") {
-    throw refusal("--rx-depth", { found: `${test} takes no receives`, expected: "a SEND" });
+    refuse("--rx-depth", `of ${test}, which takes no receives`, "a SEND");
   }
   if (flags.events && kind.verb === "write") {
-    throw refusal("--events", { found: `${test}`, expected: "not a WRITE, as perftest has it" });
+    refuse("--events", `of ${test}`, "a SEND, a READ or an atomic, as with perftest");
   }
-  if (duration !== undefined && (flags.events || all || iters !== undefined)) {
-    throw refusal("--duration", {
-      found: "--events, --all or --iters beside it",
-      expected: "neither",
-    });
+  const besides = { "--events": flags.events, "--all": all, "--iters": iters };
+  const [beside] = Object.entries(besides).find(([, value]) => value !== undefined) ?? [];
+  if (duration !== undefined && beside !== undefined) {
+    refuse("--duration", `beside ${beside}`, "one of the two");
   }
   if (flags.rdma_cm && connection === "UD") {
-    const found = "UD, whose queue pairs stand beside a connection of the connection manager";
-    throw refusal("--rdma_cm", { found, expected: "RC or UC" });
+    const why = "with UD, whose queue pairs stand beside a connection of the connection manager";
+    refuse("--rdma_cm", why, "RC or UC");
   }
-  if (flags.tos !== undefined && (!flags.rdma_cm || flags.tclass !== undefined)) {
-    throw refusal("--tos", {
-      found: flags.tclass ? "--tclass" : "no -R",
-      expected: "-R, or --tclass alone",
-    });
+  if (flags.tos !== undefined && flags.tclass !== undefined) {
+    refuse("--tos", "beside --tclass", "one of the two");
+  }
+  if (flags.tos !== undefined && !flags.rdma_cm) {
+    refuse("--tos", "without --rdma_cm", "-R beside it, or --tclass in its place");
   }
   const number = (
     option: string,
@@ -217,7 +221,8 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
   if ((sl ?? 0) !== 0) throw refusal("--sl", { found: `${sl}`, expected: WHY_NO_SL });
   const least = isLatency ? 2 : 1;
   return given({
-    size: bytes,
+    // As perftest has it: RUN_ALL has its own sizes.
+    size: all ? undefined : bytes,
     all,
     iterations: number("--iters", iters, { least, most: 10_000_000 }),
     durationUs: duration === undefined ? undefined : secondsOf("--duration", duration),
@@ -233,7 +238,7 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
     outstanding: number("--outs", flags.outs, { most: RD_ATOMIC_MAX }),
     trafficClass: number("--tclass", flags.tclass, { least: 0, most: 255 }) ??
       number("--tos", flags.tos, { least: 0, most: 255 }),
-    hopLimit: number("--hop_limit", flags.hop_limit, { least: 0, most: 255 }),
+    hopLimit: number("--hop_limit", flags.hop_limit, { most: 255 }),
     timeout: number("--qp-timeout", flags.qpTimeout, { least: 0, most: 31 }),
     retryCount: number("--retry_count", flags.retry_count, { least: 0, most: 7 }),
     mtu: mtu === undefined ? undefined : Number(mtu),

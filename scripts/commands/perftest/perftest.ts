@@ -17,6 +17,7 @@ import {
   addCheckOption,
   addOutputOptions,
   checkTypesFirst,
+  checkWritable,
   given,
   seedOf,
   wordOf,
@@ -118,6 +119,11 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
   const form = formOf(name, flags);
   const limits = limitsOf(name, flags);
   const { from, to, ddio, nats, pcap, perfetto, seed, json } = flags;
+  const leavesJson = flags.out_json || flags.out_json_file !== JSON_FILE;
+  if (leavesJson) await checkWritable("--out_json_file", flags.out_json_file);
+  if (flags.all && flags.size !== undefined) {
+    say(`--size ${flags.size} has no effect: --all has its own sizes`);
+  }
   await checkTypesFirst(path, flags);
   const progress = new Progress({ quiet: json === true });
   const run = await runPerftest(name, path, {
@@ -139,9 +145,7 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
     for (const file of captures) say(`capture ${file}`);
     say(`digest ${digest}, seed ${run.seed}, kept in ${directory}`);
   }
-  if (flags.out_json || flags.out_json_file !== JSON_FILE) {
-    leaveJson(flags.out_json_file, result, form);
-  }
+  if (leavesJson) leaveJson(flags.out_json_file, result, form);
   if (result.error !== undefined) say(`${name} failed: ${result.error}`);
   const missed = limits.filter(({ isBelow }) => result.rows.some((row) => isBelow(row)));
   for (const { option } of missed) say(`${name} is below ${option}`);

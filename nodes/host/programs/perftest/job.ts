@@ -117,7 +117,8 @@ export function jobOf(device: CmDevice, options: Options) {
     inlineBytes,
     outstanding: within("outstanding", { most: RD_ATOMIC_MAX, otherwise: RD_ATOMIC_MAX }),
     trafficClass: within("trafficClass", { least: 0, most: U8, otherwise: 0 }),
-    hopLimit: within("hopLimit", { least: 0, most: U8, otherwise: 64 }),
+    // RFC 1122, 3.2.1.7: no packet is sent with a time to live of 0.
+    hopLimit: within("hopLimit", { most: U8, otherwise: 64 }),
     timeout: within("timeout", { least: 0, most: 31, otherwise: TRANSPORT.timeout }),
     retryCount: within("retryCount", { least: 0, most: 7, otherwise: TRANSPORT.retryCnt }),
     qps,

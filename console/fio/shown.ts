@@ -1,0 +1,56 @@
+/** How the figures of a job are shown. */
+import type { OptionName } from "./options.ts";
+import { kbBaseOf, type Options } from "./settings.ts";
+
+/** How a job's figures are shown. */
+export interface Shown {
+  readonly groupReporting: boolean;
+  readonly percentiles: readonly number[];
+  readonly slatPercentiles: boolean;
+  readonly clatPercentiles: boolean;
+  readonly latPercentiles: boolean;
+  readonly kbBase: 1000 | 1024;
+  readonly unitBase: 1 | 8;
+  readonly figures: number;
+  readonly description?: string;
+}
+
+/** fio's own list (`percentile_list`). */
+const PERCENTILES = [
+  1,
+  5,
+  10,
+  20,
+  30,
+  40,
+  50,
+  60,
+  70,
+  80,
+  90,
+  95,
+  99,
+  99.5,
+  99.9,
+  99.95,
+  99.99,
+] as const;
+
+/** A job's value of an option, or another one where it is not given. */
+export type Take = <T>(option: OptionName, otherwise: T) => T;
+
+/** What a job says of its figures, with the defaults of fio. */
+export function shownOf(options: Options, take: Take): Shown {
+  const description = take<string | undefined>("description", undefined);
+  return {
+    groupReporting: take("group_reporting", false),
+    percentiles: take("percentile_list", PERCENTILES),
+    slatPercentiles: take("slat_percentiles", false),
+    clatPercentiles: take("clat_percentiles", true),
+    latPercentiles: take("lat_percentiles", false),
+    kbBase: kbBaseOf(options),
+    unitBase: take<string>("unit_base", "0") === "1" ? 1 : 8,
+    figures: take("significant_figures", 4),
+    ...(description !== undefined && { description }),
+  };
+}
