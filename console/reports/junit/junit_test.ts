@@ -104,7 +104,7 @@ describe("the suites of an exploration", () => {
       ...{ label, variant: variant!, faults: null },
       verdict: {
         ...{ verdict, hosts: ["b"], instants: 1, crashPoints: 1, continuations: 0, bounded: 0 },
-        ...{ paths: 0, covered: [], again: null },
+        ...{ paths: 0, covered: [], again: { recoveries: 0, cut: 0, ways: 0 } },
         ...{ exhaustive: true, judgedBy: ["check"], writes: 1, promises: 1, wallMs: 10 },
         ...{ perSecond: 1, ...(why !== undefined && { why }) },
         counterexample: verdict === "unsafe" ? counterexample : null,
