@@ -147,7 +147,7 @@ export function placeOf(
 }
 
 /** A line of `[global]` counts once, however many jobs it comes to; a setting of the command has no line. */
-function unique(problems: readonly Problem[]): Problem[] {
+export function unique(problems: readonly Problem[]): Problem[] {
   const told = problems.map((each): Problem => {
     const { path, found, expected } = each;
     return each.file === COMMAND ? { path: `${COMMAND} ${path}`, found, expected } : each;

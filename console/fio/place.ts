@@ -2,7 +2,7 @@
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
-import { placeOf, type PlannedJob } from "./jobs.ts";
+import { placeOf, type PlannedJob, unique } from "./jobs.ts";
 
 export interface PlaceOptions {
   /** The scenario's hosts by name, in its order, with their IPv4 addresses. */
@@ -66,7 +66,7 @@ export function placeJobs(jobs: readonly PlannedJob[], options: PlaceOptions): P
     return { ...each, host: from ?? "", job: { ...each.job, to } };
   });
   const assumed = meet(placed, servers, { options, problems, notes });
-  if (problems.length > 0) throw new Refusal(problems);
+  if (problems.length > 0) throw new Refusal(unique(problems));
   return { jobs: [...servers, ...placed], assumed, notes: [...notes] };
 }
 

@@ -88,5 +88,32 @@ function resultOf(outcome: Outcome): PerftestResult {
   const why = failure === undefined
     ? "it has reported nothing"
     : String((failure.value as { message?: unknown }).message);
-  throw refusal("", { found: `perftest gave no result: ${why}` });
+  throw refusal("", { found: `perftest gave no result: ${inFlags(why)}` });
+}
+
+/** perftest's options, by the names that the program has for them in a scenario. */
+const FLAGS: Readonly<Record<string, string>> = {
+  cqModeration: "--cq-mod",
+  depth: "--tx-depth",
+  duration: "--duration",
+  hopLimit: "--hop_limit",
+  inlineBytes: "--inline_size",
+  iterations: "--iters",
+  margin: "--margin",
+  outstanding: "--outs",
+  postList: "--post_list",
+  qps: "--qp",
+  retryCount: "--retry_count",
+  rxDepth: "--rx-depth",
+  size: "--size",
+  timeout: "--qp-timeout",
+  trafficClass: "--tclass",
+};
+
+/** The program's refusal with perftest's flags for its subject and for what bounds it. */
+export function inFlags(text: string): string {
+  const named = (word: string) => FLAGS[word] ?? word;
+  return text.replace(/^\w+(?= (?:must|goes) )/, named)
+    .replace(/(?<= a multiple of )\w+/, named)
+    .replace(/(?<= at most )the depth\b/, named("depth"));
 }

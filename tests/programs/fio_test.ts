@@ -288,6 +288,11 @@ describe("jobs of fio", () => {
       /f0:\d: serverip: found "", as the variable nowhere is not set, expected a host/,
     ],
     [
+      "an empty serverip of many threads, once",
+      [`[c]\n${APM.replace("=b", "=")}rw=write\nnumjobs=3\n`],
+      /^f0:3: serverip: found "", expected [^\n]*$/,
+    ],
+    [
       "an rdma client without hostname",
       ["[c]\nioengine=rdma\nport=1\nsize=1m\nrw=write\n"],
       /f0:1: hostname: found none, expected a host/,

@@ -11,6 +11,7 @@ import { shortest } from "../../console/reports/printf.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { addPerftest } from "../../scripts/commands/perftest/perftest.ts";
+import { inFlags } from "../../console/rack/perftest.ts";
 import { optionsOf } from "../../scripts/commands/perftest/options.ts";
 import { REFUSED } from "../../scripts/commands/perftest/refused.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
@@ -273,6 +274,27 @@ async function refusalOf(...args: string[]): Promise<string> {
   }
   throw new Error(`${args.join(" ")} was taken`);
 }
+
+describe("inFlags", () => {
+  it("has perftest's options in the place of a scenario's", () => {
+    const cases = [
+      [
+        "postList must be a multiple of cqModeration, 4: it is 10",
+        "--post_list must be a multiple of --cq-mod, 4: it is 10",
+      ],
+      [
+        "postList must be at most the depth, 8: it is 10",
+        "--post_list must be at most --tx-depth, 8: it is 10",
+      ],
+      [
+        "margin goes with a duration: there is none",
+        "--margin goes with a duration: there is none",
+      ],
+      ["An atomic has 8 B: not 16", "An atomic has 8 B: not 16"],
+    ] as const;
+    for (const [text, expected] of cases) assert.equal(inFlags(text), expected);
+  });
+});
 
 describe("optionsOf", () => {
   it("--all has its own sizes, whatever --size says", () => {

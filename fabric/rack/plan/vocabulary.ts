@@ -186,7 +186,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     inlineBytes: { kind: "whole" },
     outstanding: { kind: "count" },
     trafficClass: { kind: "whole" },
-    hopLimit: { kind: "whole" },
+    hopLimit: { kind: "count" },
     timeout: { kind: "whole" },
     retryCount: { kind: "whole" },
     noPeak: { kind: "switch" },
