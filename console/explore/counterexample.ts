@@ -14,6 +14,7 @@ import { ladderAt } from "./ladder.ts";
 import { leftOf, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import type { Violation } from "./crash_sweep.ts";
 import { type AnnouncedWrite, placesOf } from "./places.ts";
+import { toItsEnd } from "./covering/paths.ts";
 import { AgainCount, OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import { type RackRun, runRack } from "./rerun.ts";
@@ -115,13 +116,13 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
   if (!isOwn(violation) && checker !== ROBUSTNESS) return undefined;
   const judge = new ProtocolJudge(rack, options, { robustness, again: new AgainCount() });
   const noneOpen = { in: () => [] };
-  const { breach } = judge.judge({
+  const { breach } = toItsEnd(judge.judge({
     at,
     cut: hosts.map((host) => ({ host, image: leftOf(run, host)!, cells: noneOpen })),
     others: othersOf(run, { but: hosts }),
     reports: inOrder(run.plan, run.reports),
     notes: inOrder(run.plan, run.notes),
-  }, { most: options.choices });
+  }, { most: options.choices }));
   if (breach?.checker !== checker) return undefined;
   return { found: breach.found, ...(breach.pair && { pair: breach.pair }) };
 }

@@ -60,6 +60,9 @@ export interface Violation {
   readonly pair?: UnorderedPair;
 }
 
+/** What is found at an instant; yields where it may be given up. */
+type Judging = Generator<undefined, Violation | undefined>;
+
 export interface SweepOptions {
   /** Judges what recoveries read; undefined where they are not judged by it. */
   readonly robustness: Robustness | undefined;
@@ -124,21 +127,24 @@ export class CrashSweep {
     return this.#crashed.map(({ victim }) => victim.host);
   }
 
-  /** Goes through all instants, up to a violation. Yields its progress before each, in [0, 1]. */
-  *run(): Generator<number> {
+  /**
+   * Goes through all instants, up to a violation. Yields its progress before each, in [0, 1], and undefined
+   * within one, where it takes several ways to find memory.
+   */
+  *run(): Generator<number | undefined> {
     const { counts, options: { until = Infinity } } = this.#sweep;
     const instants = this.#instants.filter((at) => this.#isInTurn(at));
     for (const [i, at] of instants.entries()) {
       yield i / instants.length;
-      this.violation = this.#interruptUntil(at) ?? this.#cut(at);
+      this.violation = (yield* this.#interruptUntil(at)) ?? (yield* this.#cut(at));
       counts.instants++;
       if (this.violation !== undefined) return;
     }
-    this.violation = this.#interruptUntil(until);
+    this.violation = yield* this.#interruptUntil(until);
   }
 
   /** Moves to `until`, with power failures in the middle of each instant on the way whose turn it is. */
-  #interruptUntil(until: Time): Violation | undefined {
+  *#interruptUntil(until: Time): Judging {
     const { tear } = this.#sweep.options;
     const [from = Infinity] = this.#instants;
     for (const crashed of this.#crashed) {
@@ -153,7 +159,8 @@ export class CrashSweep {
         return isJudged;
       };
       for (const interruption of interruptions(cursor, cells, { until, tear, matters })) {
-        const found = this.#unsound ?? this.#judge(interruption.at, { crashed, interruption });
+        const found = this.#unsound ??
+          (yield* this.#judge(interruption.at, { crashed, interruption }));
         if (found !== undefined) return found;
       }
     }
@@ -207,9 +214,9 @@ export class CrashSweep {
     return byTime([...own, ...this.#run?.notes ?? []]);
   }
 
-  #cut(at: Time): Violation | undefined {
+  *#cut(at: Time): Judging {
     this.#comeTo(at);
-    return this.#unsound ?? this.#judge(at, undefined);
+    return this.#unsound ?? (yield* this.#judge(at, undefined));
   }
 
   /** Moves to right before all that happens at `at`, and to what the survivors see of a power failure then. */
@@ -241,7 +248,7 @@ export class CrashSweep {
     return { hosts, at: run.cutAt, early: [], announced: [], settled: new Map(), ...wrong };
   }
 
-  #judge(at: Time, interrupted: Interrupted | undefined): Violation | undefined {
+  *#judge(at: Time, interrupted: Interrupted | undefined): Judging {
     const { counts } = this.#sweep;
     if (interrupted === undefined) {
       counts.crashPoints++;
@@ -254,7 +261,7 @@ export class CrashSweep {
       const found = this.#judgePromises(at, crashed, interrupted);
       if (found !== undefined) return found;
     }
-    return this.#protocol.hasQuestions ? this.#judgeProtocol(at, interrupted) : undefined;
+    return this.#protocol.hasQuestions ? yield* this.#judgeProtocol(at, interrupted) : undefined;
   }
 
   #judgeLogs(at: Time): Violation | undefined {
@@ -356,7 +363,7 @@ export class CrashSweep {
     return { hosts, at, early, announced };
   }
 
-  #judgeProtocol(at: Time, interrupted: Interrupted | undefined): Violation | undefined {
+  *#judgeProtocol(at: Time, interrupted: Interrupted | undefined): Judging {
     const { options, recording, counts, rack } = this.#sweep;
     const run = this.#run;
     const isOwn = ({ node }: { readonly node: string }) =>
@@ -368,7 +375,7 @@ export class CrashSweep {
     const failures = [...others].flatMap(([host, { since }]) =>
       since === undefined ? run!.run.lives.get(host)!.at(-1)!.to : []
     );
-    const verdict = this.#protocol.judge({
+    const verdict = yield* this.#protocol.judge({
       at: Math.max(at, ...failures),
       cut: this.#crashed.map(({ state }) => state),
       others,

@@ -80,7 +80,7 @@ export async function explore(
   for (const host of targets.flat()) victimOf(rack.plan, host);
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
   if (!hasSubjects(rack, recording)) return ended("unchecked", UNCHECKED);
-  let turnEnds = began, isCutOff = recording.isCutOff;
+  let turnEnds = began, done = 0, isCutOff = recording.isCutOff;
   const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
   const cuts = targets.map((hosts) =>
     cutOf(rack, { recording, hosts, options, of: targets.length })
@@ -93,10 +93,14 @@ export async function explore(
     });
     for (const share of sweep.run()) {
       const now = performance.now();
-      const why = whyStop({ rack, recording, targets, options }, counts, now - began);
+      done = share ?? done;
+      // Crash points are counted where all of an instant is judged: a limit ends at the same one each time.
+      const { limit: _, ...ofTime } = options;
+      const asked = share === undefined ? ofTime : options;
+      const why = whyStop({ rack, recording, targets, options: asked }, counts, now - began);
       if (why !== undefined) return ended("partial", why);
       if (now < turnEnds) continue;
-      onProgress({ share: (i + share) / sweeps.length, crashPoints: counts.crashPoints });
+      onProgress({ share: (i + done) / sweeps.length, crashPoints: counts.crashPoints });
       await sleep(0);
       turnEnds = performance.now() + TURN_MS;
     }

@@ -11,7 +11,7 @@ import { Cells, type Picker, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
-import { forEachPath, type Trail } from "./covering/paths.ts";
+import { stepsThroughPaths, type Trail } from "./covering/paths.ts";
 import type { Coverage } from "./covering/ways.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import type { Again, ExploredRack, ExploreOptions } from "./types.ts";
@@ -106,13 +106,17 @@ export class ProtocolJudge {
     this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
 
-  /** Tries all ways to find memory, up to a breach. */
-  judge(crash: CrashedRack, choosing: Choosing): ProtocolVerdict {
+  /** Tries all ways to find memory, up to a breach. Yields after each. */
+  *judge(crash: CrashedRack, choosing: Choosing): Generator<undefined, ProtocolVerdict> {
     let breach: Omit<Breach, "trail"> | undefined;
     let inner: Trail = new Map();
     let more = 0;
     const covered: Coverage[] = [];
-    const done = forEachPath(choosing, (pick, decided) => {
+    const judgePath = function* (
+      this: ProtocolJudge,
+      pick: Picker,
+      decided: Trail,
+    ): Generator<undefined, boolean> {
       const recovering: Recovering[] = [];
       const wrong = this.#wrong(crash, pick, recovering) ?? this.#notRobust(crash.at);
       if (wrong !== undefined) {
@@ -123,7 +127,7 @@ export class ProtocolJudge {
         if (each.log.entries.length === 0) continue;
         this.#again.recoveries++;
         if (this.#options.cuts === 1) continue;
-        const again = this.#cutAgain(crash, each, { decided, choosing });
+        const again = yield* this.#cutAgain(crash, each, { decided, choosing });
         more += again.paths;
         for (const each of again.covered) covered.push(each);
         if (again.breach === undefined) continue;
@@ -132,7 +136,8 @@ export class ProtocolJudge {
         return true;
       }
       return false;
-    });
+    };
+    const done = yield* stepsThroughPaths(choosing, judgePath.bind(this));
     return {
       paths: done.paths + more,
       covered: done.coverage === undefined ? covered : [done.coverage, ...covered],
@@ -174,28 +179,34 @@ export class ProtocolJudge {
   }
 
   /** Another power failure at each instant of a recovery that writes, and another recovery. */
-  #cutAgain(
+  *#cutAgain(
     crash: CrashedRack,
     { host, found, log }: Recovering,
     { decided, choosing }: {
       readonly decided: Trail;
       readonly choosing: Choosing;
     },
-  ): ProtocolVerdict {
+  ): Generator<undefined, ProtocolVerdict> {
     const others = crash.cut.filter((state) => state.host !== host);
     const cursor = new CrashCursor(log.entries, new Overlay(found));
     const cells = new Cells(cursor);
     const again: CrashState = { host, image: cursor.image, cells };
     const covered: Coverage[] = [];
     let paths = 0;
-    const judgeAt = (at: Time): Breach | undefined => {
+    const judgeAt = function* (
+      this: ProtocolJudge,
+      at: Time,
+    ): Generator<undefined, Breach | undefined> {
       let wrong: Wrong | undefined;
-      const done = forEachPath(choosing, (pick) => {
+      const isWrong = (pick: Picker): boolean => {
         // Cells that the first recovery has read are decided.
         const both: Picker = (cell) => decided.get(cell) ?? pick(cell);
         found.pick = both;
         wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
         return wrong !== undefined;
+      };
+      const done = yield* stepsThroughPaths(choosing, function* (pick) {
+        return isWrong(pick);
       });
       paths += done.paths;
       this.#again.ways += done.paths;
@@ -205,7 +216,7 @@ export class ProtocolJudge {
     };
     for (const at of instantsWithin(log, { cursor, cells, tear: this.#options.tear })) {
       if (this.#isTooMuch()) return { paths, covered, breach: undefined };
-      const breach = judgeAt(at);
+      const breach = yield* judgeAt.call(this, at);
       if (breach !== undefined) return { paths, covered, breach };
     }
     this.#again.cut++;

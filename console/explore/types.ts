@@ -53,7 +53,7 @@ export interface ExploreOptions {
   readonly claims?: boolean;
   /** Judge what recoveries read by robustness also where a protocol has a check. */
   readonly robust?: boolean;
-  /** Called between instants: true ends with a partial verdict. */
+  /** Called between instants, and ways to find memory at one: true ends with a partial verdict. */
   readonly stopped?: () => boolean;
 }
 

@@ -147,6 +147,25 @@ describe("rack explore: a recovery that writes", () => {
   });
 });
 
+describe("rack explore: an exploration that is stopped", () => {
+  it("ends within an instant: it asks after each way to find memory, also of a second recovery", async () => {
+    let calls = 0, last = Infinity;
+    const exploring = () =>
+      explore(copying(6, { isRight: true }), {
+        ...{ ...EXPLORE_DEFAULTS, cut: { host: "b" }, stopped: () => ++calls > last },
+      });
+    const whole = await exploring();
+    equal(whole.verdict, "safe");
+    ok(calls >= whole.paths && whole.paths > 2 * whole.instants, `${calls} of ${whole.paths}`);
+    // Before the last way of all.
+    [calls, last] = [0, calls - 1];
+    const { verdict, why, instants, again } = await exploring();
+    equal(verdict, "partial");
+    match(why!, /^it was interrupted after /);
+    ok(instants === whole.instants - 1 && again.cut > 0, `${instants} of ${whole.instants}`);
+  });
+});
+
 describe("rack explore: first an instant of each kind", () => {
   const claims = { claims: true } as const;
 

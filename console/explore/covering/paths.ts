@@ -22,6 +22,9 @@ export interface PathsDone {
 /** Runs code where reads find the choices of a picker; true ends the search. */
 type Run = (pick: Picker, trail: Trail) => boolean;
 
+/** The same where it takes long: it yields where the search may be given up. */
+type LongRun = (pick: Picker, trail: Trail) => Generator<undefined, boolean>;
+
 /**
  * Runs `run` for every way to decide what it reads, or for those that cover them.
  * @param options.most ways that are run one after the other: all of them where there are so many or fewer;
@@ -29,17 +32,36 @@ type Run = (pick: Picker, trail: Trail) => boolean;
  * @param run is called with the picker, and the choices that it makes; true ends it.
  */
 export function forEachPath(options: { readonly most: number }, run: Run): PathsDone {
+  // deno-lint-ignore require-yield
+  return toItsEnd(stepsThroughPaths(options, function* (pick, trail) {
+    return run(pick, trail);
+  }));
+}
+
+/** What is found without being given up on the way. */
+export function toItsEnd<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+/** {@link forEachPath} that yields after each way: the search is given up where it is not resumed. */
+export function* stepsThroughPaths(
+  options: { readonly most: number },
+  run: LongRun,
+): Generator<undefined, PathsDone> {
   const { most } = options;
   const paths = new Paths(run);
   const found = (coverage?: Coverage): PathsDone => {
     return { paths: paths.count, coverage, ended: paths.ended };
   };
-  const first = paths.go(() => 0);
+  const first = yield* paths.go(() => 0);
   if (paths.ended !== undefined) return found();
   let isFew = waysOf(first) <= most;
   if (!isFew) {
     // Code may look at less where more is there.
-    isFew = waysOf(paths.go(({ alternatives }) => alternatives.length - 1)) <= most;
+    isFew = waysOf(yield* paths.go(({ alternatives }) => alternatives.length - 1)) <= most;
     if (paths.ended !== undefined) return found();
   }
   if (isFew) {
@@ -48,29 +70,29 @@ export function forEachPath(options: { readonly most: number }, run: Run): Paths
       const prefix = nextPrefix(trail);
       if (prefix === undefined) return found();
       if (tried >= most) break;
-      trail = paths.go((_cell, place) => prefix[place] ?? 0);
+      trail = yield* paths.go((_cell, place) => prefix[place] ?? 0);
       if (paths.ended !== undefined) return found();
     }
   }
-  return found(cover(paths, most));
+  return found(yield* cover(paths, most));
 }
 
 /** Runs, and all cells that any of them has read. */
 class Paths {
-  readonly #run: Run;
+  readonly #run: LongRun;
   /** In the order in which they were read first. */
   readonly seen = new Map<Cell, number>();
   count = 0;
   ended: Trail | undefined;
 
-  constructor(run: Run) {
+  constructor(run: LongRun) {
     this.#run = run;
   }
 
   /** @param choose is given how many cells the run has read before this one. */
-  go(choose: (cell: Cell, place: number) => number): Trail {
+  *go(choose: (cell: Cell, place: number) => number): Generator<undefined, Trail> {
     const trail = new Map<Cell, number>();
-    const ends = this.#run((cell) => {
+    const ends = yield* this.#run((cell) => {
       const known = trail.get(cell);
       if (known !== undefined) return known;
       if (!this.seen.has(cell)) this.seen.set(cell, this.seen.size);
@@ -80,6 +102,7 @@ class Paths {
     }, trail);
     this.count++;
     if (ends) this.ended = trail;
+    else yield;
     return trail;
   }
 }
@@ -89,7 +112,7 @@ class Paths {
  * with these among them.
  * @returns what was covered in the end.
  */
-function cover(paths: Paths, most: number): Coverage {
+function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
   const done = new Set<string>();
   for (;;) {
     const cells = [...paths.seen.keys()].sort(byArrival);
@@ -100,7 +123,7 @@ function cover(paths: Paths, most: number): Coverage {
       if (fresh === undefined) continue;
       for (const [key, row] of fresh) {
         done.add(key);
-        paths.go((cell) => row[paths.seen.get(cell)!] ?? 0);
+        yield* paths.go((cell) => row[paths.seen.get(cell)!] ?? 0);
         if (paths.ended !== undefined) return coverage;
       }
       if (paths.seen.size > cells.length) break;
