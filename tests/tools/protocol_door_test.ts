@@ -38,6 +38,8 @@ const INTERNAL: ReadonlySet<string> = new Set([
   // Tables, and types that are made of them.
   ...["verbs", "Done", "Flags", "EVENTS", "EventType", "ValueOf", "HeaderOf", "OBJECT_TYPES"],
   ...["HINT_OPERANDS_FIELDS", "HINT_PART_FIELDS", "HINT_REASONS", "VERIFY_STATUS", "VerifyCheck"],
+  "Poll",
+  "Rounds",
 ]);
 
 describe("the doors rackmesh and rackmesh/testing", () => {
