@@ -208,6 +208,8 @@ describe("A rack that runs", () => {
       midway: {
         share: 0.3,
         act: async (rack, { directory }) => {
+          // Else the requester gives up, and the run is over, before b is back.
+          await rack.control.attempt("pause", {});
           killFromOutside(rack, "b");
           const dead = () => rack.processes().some(({ name, pid }) => name === "b" && pid === null);
           await eventually("b is dead", dead);
