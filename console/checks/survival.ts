@@ -2,6 +2,7 @@
  * P-41: *everything reported persisted survives*, judged by the results of `put` and the SCM of its
  * responder alone.
  */
+import { areEqual } from "../base/bytes.ts";
 
 /** The result of `put`, as far as checks and reports need it. */
 export interface PutResult {
@@ -84,7 +85,7 @@ export function isReportedOnce({ confirmed, confirmedMessages, unexpected }: Put
 }
 
 export function isIntact(file: Uint8Array, survived: Uint8Array): boolean {
-  return file.length === survived.length && file.every((byte, i) => byte === survived[i]);
+  return areEqual(file, survived);
 }
 
 /** The result of verification. */

@@ -2,6 +2,8 @@
  * What a line of a region may have, and what an access makes of it: bytes, and what is known of each. Read
  * `line_order.ts` for the orders in which accesses are tried.
  */
+import { areEqual } from "../../base/bytes.ts";
+
 export const LINE_BYTES = 64;
 export const WORD_BYTES = 8;
 
@@ -171,5 +173,5 @@ export function sumOf(x: Uint8Array, y: Uint8Array): Uint8Array {
 }
 
 export function isEqual(x: Uint8Array, y: Uint8Array | undefined): boolean {
-  return y !== undefined && x.length === y.length && x.every((byte, i) => byte === y[i]);
+  return y !== undefined && areEqual(x, y);
 }
