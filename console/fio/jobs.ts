@@ -116,8 +116,7 @@ export function planJobs(
   const jobs = ofFiles.flatMap((file) => {
     const own = Object.entries(file.globals).filter(([name]) => !Object.hasOwn(globals, name));
     return file.jobs.map((each): PlannedJob => {
-      const { name, ...options } = each.options;
-      return { ...each, options: { name: name!, ...Object.fromEntries(own), ...options } };
+      return { ...each, options: { ...Object.fromEntries(own), ...each.options } };
     });
   });
   if (jobs.length > JOBS_MAX) {
@@ -162,8 +161,11 @@ function overridden(text: string) {
   return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
+/** By the first names of the options; fio lists none that stands without a value. */
 function written({ settings }: Section): Record<string, string> {
-  return Object.fromEntries(settings.map(({ name, value = "" }) => [name, value]));
+  return Object.fromEntries(
+    settings.flatMap(({ name, value }) => value === undefined ? [] : [[nameOf(name), value]]),
+  );
 }
 
 function threadsOf(
@@ -220,7 +222,7 @@ function threadsOf(
       section: place,
       groupId: counts.groupId,
       shown,
-      options: { name, ...written(section) },
+      options: written(section),
       given: options,
       ...(address !== "" && { address }),
     };

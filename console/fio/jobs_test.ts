@@ -150,12 +150,20 @@ runtime=60s
     const { globals, jobs } = await plan(texts);
     assert.deepEqual(globals, { serverip: "b", port: "1" });
     assert.deepEqual(jobs.map(({ options }) => options), [
-      { name: "s", ioengine: "librpma_apm_server", kb_base: "1000", size: "1MiB" },
-      { name: "c", ioengine: "librpma_apm_client", rw: "write" },
+      { ioengine: "librpma_apm_server", kb_base: "1000", size: "1MiB" },
+      { ioengine: "librpma_apm_client", rw: "write" },
     ]);
     const alone = await plan(texts[1]!);
     assert.deepEqual(alone.globals, { ioengine: "librpma_apm_client", serverip: "b", port: "1" });
-    assert.deepEqual(alone.jobs[0]!.options, { name: "c", rw: "write" });
+    assert.deepEqual(alone.jobs[0]!.options, { rw: "write" });
+    const other = await plan(`[c]\n${APM}readwrite=write\nblocksize=8k\nthread\nname=d\n`);
+    assert.deepEqual(other.jobs[0]!.options, {
+      ioengine: "librpma_apm_client",
+      serverip: "b",
+      rw: "write",
+      bs: "8k",
+      name: "d",
+    });
   });
 
   it("knows the line of each option, in [global], too", async () => {

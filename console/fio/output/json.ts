@@ -7,6 +7,7 @@ import {
   type Latency,
 } from "../../../nodes/host/programs/fio/stats.ts";
 import type { FioRun } from "../run_fio.ts";
+import { ctime } from "./ctime.ts";
 import {
   deviationOf,
   type GroupDirection,
@@ -39,7 +40,7 @@ export function fioJson(run: FioRun, context: JsonContext): Record<string, unkno
     "fio version": version,
     timestamp: Math.floor(now.getTime() / 1000),
     timestamp_ms: now.getTime(),
-    time: now.toUTCString(),
+    time: ctime(now),
     "global options": run.globals,
     jobs: rows.map((row) => {
       const { directions } = groups.find(({ groupId }) => groupId === row.groupId)!;
@@ -93,6 +94,10 @@ function jobOf(
     latency_ns: classes(CLASS_NAMES, nanoseconds!, ios),
     latency_us: classes(CLASS_NAMES, microseconds!, ios),
     latency_ms: classes([...CLASS_NAMES, "2000", ">=2000"], milliseconds!, ios),
+    latency_depth: row.iodepth,
+    latency_target: 0,
+    latency_percentile: 100,
+    latency_window: 0,
     ...(shown.description !== undefined && { desc: shown.description }),
   };
 }
