@@ -269,10 +269,11 @@ function jobOf(
   const iodepth = take("iodepth", 1);
   const depthMax = isRdma ? RDMA_IODEPTH_MAX : IODEPTH_MAX;
   if (iodepth > depthMax) refuse("iodepth", String(iodepth), `at most ${depthMax}`);
-  const blockSizes = take<Record<Direction, BlockSizes>>(
-    "bsrange",
-    take("bs", { read: BLOCK, write: BLOCK }),
-  );
+  const blockSizes: Record<Direction, BlockSizes> = {
+    ...{ read: BLOCK, write: BLOCK },
+    ...take("bs", {}),
+    ...take("bsrange", {}),
+  };
   for (const { most } of Object.values(blockSizes)) {
     if (most > BLOCK_MAX) refuse("bs", `${most} B`, `at most ${BLOCK_MAX}`);
   }
