@@ -72,6 +72,9 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
   const bare = onlyOne(await prepare(path, { ...manner, programs: [] }), path);
   const placed = placeJobs(plan.jobs, {
     addresses: bare.plan.addresses,
+    memories: Object.fromEntries(
+      bare.plan.nodes.flatMap((node) => node.kind === "host" ? [[node.name, node.config]] : []),
+    ),
     memory,
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),
