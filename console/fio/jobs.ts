@@ -301,8 +301,9 @@ function jobOf(
   const size = take<Extent | undefined>("size", undefined);
   checkSize(size, { engine, isServer, timeBased, refuse });
   const seed = take<number | undefined>("randseed", undefined);
-  const ios = take<number | undefined>("number_ios", undefined);
-  const ioBytes = take<number | undefined>("io_size", undefined);
+  // Zeros are fio's defaults, and no limits.
+  const ios = take("number_ios", 0) || undefined;
+  const ioBytes = take("io_size", 0) || undefined;
   const least = Math.min(iodepth, take("iodepth_batch_complete_min", 1));
   const batch = take<number>("iodepth_batch", 1);
   const file = take<string | undefined>("filename", take("filename_format", undefined));

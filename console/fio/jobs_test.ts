@@ -159,6 +159,18 @@ runtime=60s
     }
     const { jobs: [first] } = await plan(`[c]\n${APM}rw=write\nnumber_ios=2k\niodepth=1k\n`);
     assert.deepEqual([first!.job.ios, first!.job.iodepth], [2048, 1024]);
+    const zeros = "number_ios=0\nio_size=0\niodepth=4\niodepth_low=0\nserialize_overlap=0\n" +
+      "io_submit_mode=inline\n";
+    const { jobs: [zero] } = await plan(`[c]\n${APM}rw=write\n${zeros}`);
+    assert.deepEqual([zero!.job.ios, zero!.job.ioBytes, zero!.job.iodepthLow], [
+      undefined,
+      undefined,
+      4,
+    ]);
+    await assert.rejects(
+      plan(`[c]\n${APM}rw=write\nserialize_overlap=1\n`),
+      /f0:5: serialize_over/,
+    );
   });
 
   it("runs the sections alone that are named, and does not read the others", async () => {

@@ -54,12 +54,12 @@ export const USED = {
   bs: { kind: "sizes" },
   bsrange: { kind: "ranges" },
   size: { kind: "extent" },
-  io_size: { kind: "bytes", least: 1 },
+  io_size: { kind: "bytes" },
   offset: { kind: "bytes" },
-  number_ios: { kind: "count", least: 1 },
+  number_ios: { kind: "count" },
   loops: DEPTH,
   iodepth: DEPTH,
-  iodepth_low: DEPTH,
+  iodepth_low: { kind: "count" },
   iodepth_batch: { kind: "count" },
   iodepth_batch_complete_min: { kind: "count" },
   iodepth_batch_complete_max: { kind: "count" },
@@ -137,7 +137,7 @@ export const IDLE: ReadonlySet<string> = words(`
   zero_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk dedupe_percentage
   dedupe_global dedupe_mode dedupe_working_set_percentage disk_util comm cgroup cgroup_weight
   cgroup_nodelete uid gid do_verify job_start_clock_id
-  gtod_cpu serialize_overlap disable_bw_measurement
+  gtod_cpu disable_bw_measurement
 `);
 
 /** Options that ask for something which the rack does not have: said once, and the job runs. */
@@ -184,10 +184,13 @@ export const REFUSED: ReadonlySet<string> = words(`
   log_store_compressed block_error_percentiles stats unified_rw_reporting continue_on_error
   ignore_error error_dump profile flow flow_id flow_watermark flow_sleep steadystate
   steadystate_duration steadystate_ramp_time cpuload cpuchunks cpumode
+  serialize_overlap
 `);
 
 /** Values of a refused option that are fio's defaults, and ask for nothing. */
-export const ASKS_NOTHING: ReadonlySet<string> = words("0 none random mean");
+export const ASKS_NOTHING: ReadonlySet<string> = words(
+  "0 none random mean inline sequential linear",
+);
 
 /** All names that fio has, for a message about one that it has not. */
 export const KNOWN: readonly string[] = [
