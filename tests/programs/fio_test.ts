@@ -27,9 +27,11 @@ describe("librpma_apm_client", () => {
       server("apm"),
       `[c]\n${APM}rw=write\nbs=4k\nsync=1\nsize=40k\n`,
     ]);
-    const { write, read, depths } = statsOf(jobs);
+    const { write, read, depths, submits } = statsOf(jobs);
     assert.deepEqual([write.ios, write.bytes, read.ios], [10, 40_960, 0]);
     assert.deepEqual(depths, [10, 0, 0, 0, 0, 0, 0]);
+    // fio's td_io_queue marks no submission of an engine that has a commit.
+    assert.deepEqual(submits, [0, 0, 0, 0, 0, 0, 0]);
     assert.equal(write.slat.samples, 0);
     // The way there and back twice, as the READ follows the WRITE: some 4 us (README: write-read).
     assert.ok(write.clat.mean > 3000 && write.clat.mean < 6000, `${write.clat.mean} ns`);
@@ -70,6 +72,17 @@ describe("librpma_apm_client", () => {
     const ended = rack.reports.find(({ topic, node }) => topic === "result" && node === "a")!.time;
     const passed = ended - jobs[1]!.result!.startPs!;
     assert.ok(passed >= 400e6 && passed < 450e6, `${passed} ps from the first block to the end`);
+  });
+
+  it("samples no latencies in ramp_time, where a job ends in it, too", async () => {
+    const { jobs } = await runJobs([
+      server("apm"),
+      `[c]\n${APM}rw=write\nbs=4k\nsize=8k\nramp_time=1ms\n`,
+    ]);
+    const { write, classes } = statsOf(jobs);
+    assert.deepEqual([write.ios, write.bytes], [2, 8192]);
+    assert.deepEqual([write.slat.samples, write.clat.samples, write.lat.samples], [0, 0, 0]);
+    assert.ok(classes.every((count) => count === 0));
   });
 
   it("goes on at the begin of a small workspace with flushes of their own", async () => {
@@ -211,7 +224,7 @@ describe("jobs of fio", () => {
   for (const method of ["apm", "gpspm"] as const) {
     it(`are those of its example of ${method}, with less virtual time`, async () => {
       const texts = ["server", "client"].map((end) =>
-        FIO_EXAMPLES[`${method}-${end}.fio`]!.replace("${serverip}", "b")
+        FIO_EXAMPLES[`${method}-${end}.fio`]!.replace("[serverip]", "b")
           .replace("60s", "100us").replace("15s", "20us")
       );
       const { jobs } = await runJobs(texts);

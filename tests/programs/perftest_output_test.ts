@@ -117,10 +117,17 @@ describe("The output of a bandwidth test", () => {
     assert.equal(rate, (row.messagesPerSecond / 1e6).toFixed(6));
   });
 
-  it("without a peak (-N, -D) says 0.00", () => {
-    for (const options of ["noPeak: true, iterations: 20", "duration: 100us"]) {
-      const line = linesOf(run("ib_write_bw", `${options}, size: 4KiB`)).at(-2)!;
-      assert.match(line, /^ 4096 +\d+ +0\.00 +\d{4,}\.\d\d\t\t/);
+  it("without a peak (-N, -D) says 0.00, and perftest's warning where it was not asked for", () => {
+    const warning = " WARNING: BW peak won't be measured in this run.";
+    const rows = [["noPeak: true, iterations: 20", true, RULE], [
+      "duration: 100us",
+      false,
+      warning,
+    ]];
+    for (const [options, noPeak, first] of rows as [string, boolean, string][]) {
+      const lines = linesOf(run("ib_write_bw", `${options}, size: 4KiB`), { noPeak });
+      assert.match(lines.at(-2)!, /^ 4096 +\d+ +0\.00 +\d{4,}\.\d\d\t\t/);
+      assert.equal(lines[0], first);
     }
   });
 
@@ -297,15 +304,25 @@ describe("inFlags", () => {
 });
 
 describe("optionsOf", () => {
+  const flags = {
+    memory: "dram",
+    atomic_type: "FETCH_AND_ADD",
+    out_json_file: "x",
+    pack: "all",
+    check: true,
+  } as const;
+
+  it("--size has perftest's K and M beside the rack's units", () => {
+    for (const size of ["8192", "8K", "8KiB"]) {
+      assert.equal(optionsOf("ib_send_bw", { ...flags, size }).size, 8192, size);
+    }
+    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "1M" }).size, 2 ** 20);
+    for (const size of ["8k", "16M", "0", "K"]) {
+      assert.throws(() => optionsOf("ib_send_bw", { ...flags, size }), /64K or 64KiB/, size);
+    }
+  });
+
   it("--all has its own sizes, whatever --size says", () => {
-    const flags = {
-      memory: "dram",
-      atomic_type: "FETCH_AND_ADD",
-      out_json_file: "x",
-      pack: "all",
-      check: true,
-    } as const;
-    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192" }).size, 8192);
     assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192", all: true }).size, undefined);
   });
 });

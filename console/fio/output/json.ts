@@ -7,6 +7,7 @@ import {
   type Latency,
 } from "../../../nodes/host/programs/fio/stats.ts";
 import type { FioRun } from "../run_fio.ts";
+import { ctime } from "./ctime.ts";
 import {
   deviationOf,
   type GroupDirection,
@@ -39,7 +40,7 @@ export function fioJson(run: FioRun, context: JsonContext): Record<string, unkno
     "fio version": version,
     timestamp: Math.floor(now.getTime() / 1000),
     timestamp_ms: now.getTime(),
-    time: now.toUTCString(),
+    time: ctime(now),
     "global options": run.globals,
     jobs: rows.map((row) => {
       const { directions } = groups.find(({ groupId }) => groupId === row.groupId)!;
@@ -93,6 +94,10 @@ function jobOf(
     latency_ns: classes(CLASS_NAMES, nanoseconds!, ios),
     latency_us: classes(CLASS_NAMES, microseconds!, ios),
     latency_ms: classes([...CLASS_NAMES, "2000", ">=2000"], milliseconds!, ios),
+    latency_depth: row.iodepth,
+    latency_target: 0,
+    latency_percentile: 100,
+    latency_window: 0,
     ...(shown.description !== undefined && { desc: shown.description }),
   };
 }
@@ -179,13 +184,13 @@ function latencyOf(
   },
 ): Record<string, unknown> {
   const { samples, min, max, mean, buckets } = latency;
-  const { percentiles } = row.shown;
+  const { list } = row.shown.percentiles;
   const plain = { min, max, mean, stddev: deviationOf(latency), N: samples };
   if (!shown || samples === 0) return plain;
-  const values = percentilesOf(latency, percentiles);
+  const values = percentilesOf(latency, list);
   return {
     ...plain,
-    percentile: Object.fromEntries(percentiles.map((each, i) => [each.toFixed(6), values[i]!])),
+    percentile: Object.fromEntries(list.map((each, i) => [each.toFixed(6), values[i]!])),
     ...(withBins && {
       bins: Object.fromEntries(buckets.map(([bucket, count]) => [valueOf(bucket), count])),
     }),

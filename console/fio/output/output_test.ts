@@ -27,7 +27,13 @@ async function threadsOf(
     for (const ns of latenciesNs) {
       const end = now + (ns + 1000) * 1000;
       meter.submittedTogether(1, 1);
-      meter.completed("write", 4096, { start: now, issue: now + 1e6, end, isSync: false });
+      meter.completed("write", 4096, {
+        start: now,
+        issue: now + 1e6,
+        end,
+        isSync: false,
+        isRamping: false,
+      });
       meter.completedTogether(1);
       now = end;
     }
@@ -77,7 +83,7 @@ fio-3.38
 Starting 1 thread
 
 job: (groupid=0, jobs=1): err= 0: pid=1: Wed Nov  4 05:06:07 2026
-  write: IOPS=19.4k, BW=75.8MiB/s (79.5MB/s)(400KiB/5msec)
+  write: IOPS=19.4k, BW=75.8MiB/s (79.5MB/s)(400KiB/5msec); 0 zone resets
     slat (nsec): min=1000, max=1000, avg=1000.00, stdev= 0.00
     clat (nsec): min=1000, max=100000, avg=50500.00, stdev=29011.49
      lat (nsec): min=2000, max=101000, avg=51500.00, stdev=29011.49
@@ -94,6 +100,7 @@ job: (groupid=0, jobs=1): err= 0: pid=1: Wed Nov  4 05:06:07 2026
      submit    : 0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
      complete  : 0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
      issued rwts: total=0,100,0,0 short=0,0,0,0 dropped=0,0,0,0
+     latency   : target=0, window=0, percentile=100.00%, depth=2
 
 Run status group 0 (all jobs):
   WRITE: bw=75.8MiB/s (79.5MB/s), 75.8MiB/s-75.8MiB/s (79.5MB/s-79.5MB/s), io=400KiB (410kB), run=5-5msec`,
@@ -106,6 +113,20 @@ Run status group 0 (all jobs):
     assert.match(text, / {4}clat \(usec\): min=100, max=10000, avg=5050\.00, stdev=2901\.15/);
     assert.match(text, / {4}clat percentiles \(usec\):\n {5}\| {2}1\.00th=\[ {2}100\]/);
     assert.match(text, / {3}bw \( {2}KiB\/s\): min=.*, samples=5\n {3}iops {8}: min=/);
+  });
+
+  it("shows percentiles with the decimals of the list, and no latencies that are disabled", async () => {
+    // As librpma's own jobs have it: fio 3.38 prints the same of its null engine.
+    const own = "disable_clat=1\nlat_percentiles=1\npercentile_list=99.0:99.999\n";
+    const text = fioText(await threadsOf(`${JOB}${own}`, LATENCIES), CONTEXT);
+    assert.match(
+      text,
+      /msec\); 0 zone resets\n {4}slat .*\n {5}lat .*\n {4}lat percentiles .*\n {5}\| 99\.000th=\[ {2}100\], 99\.999th=\[ {2}101\]\n {2}cpu /,
+    );
+    const whole = fioText(await threadsOf(`${JOB}percentile_list=50:99\n`, LATENCIES), CONTEXT);
+    assert.match(whole, / {5}\| {2}50th=\[49920\], {2}99th=\[98816\]\n/);
+    const none = fioText(await threadsOf(`${JOB}gtod_reduce=1\n`, LATENCIES), CONTEXT);
+    assert.doesNotMatch(none, /(slat|clat| lat) /);
   });
 
   it("adds up the threads of a group with group_reporting, and shows each without", async () => {
@@ -148,6 +169,7 @@ describe("fioJson", () => {
       "rackmesh",
     ]);
     assert.equal(document["timestamp"], NOW.getTime() / 1000);
+    assert.equal(document["time"], "Wed Nov  4 05:06:07 2026");
     const [job] = document["jobs"] as [Record<string, unknown>];
     for (
       const key of ["jobname", "groupid", "error", "eta", "elapsed", "job options", "read", "write"]
@@ -178,6 +200,22 @@ describe("fioJson", () => {
     const { latency_us, iodepth_level } = job as Record<string, Record<string, number>>;
     assert.deepEqual([latency_us!["2"], latency_us!["100"], iodepth_level!["1"]], [1, 50, 100]);
     assert.equal((job["job options"] as Record<string, string>)["iodepth"], "2");
+    const { latency_depth, latency_target, latency_percentile, latency_window } = job;
+    assert.deepEqual([latency_depth, latency_target, latency_percentile, latency_window], [
+      2,
+      0,
+      100,
+      0,
+    ]);
+  });
+
+  it("has zeros for latencies that are disabled", async () => {
+    const threads = await threadsOf(`${JOB}disable_clat=1\n`, LATENCIES);
+    const document = fioJson(runOf(threads), { ...CONTEXT, withBins: true });
+    const [job] = document["jobs"] as [Record<string, Record<string, Record<string, unknown>>>];
+    assert.deepEqual(job["write"]!["clat_ns"], { min: 0, max: 0, mean: 0, stddev: 0, N: 0 });
+    assert.equal(job["write"]!["lat_ns"]!["N"], 100);
+    assert.ok(Object.values(job["latency_us"]!).every((share) => Number(share) === 0));
   });
 
   it("has the histogram in json+, whose counts are all I/O", async () => {

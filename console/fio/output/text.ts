@@ -1,5 +1,5 @@
 /** fio's output for people (`stat.c`: show_thread_status_normal, show_group_stats; `init.c`: add_job). */
-import { type Direction, DIRECTIONS, type FioJob } from "../../../nodes/host/programs/fio/job.ts";
+import { type Direction, DIRECTIONS } from "../../../nodes/host/programs/fio/job.ts";
 import {
   CLASS_BOUNDS,
   type DirectionStats,
@@ -7,6 +7,7 @@ import {
   type Moments,
 } from "../../../nodes/host/programs/fio/stats.ts";
 import type { Shown } from "../shown.ts";
+import type { Percentiles } from "../values.ts";
 import type { FioThread } from "../run_fio.ts";
 import {
   deviationOf,
@@ -22,6 +23,7 @@ import {
   sharesOf,
   totalOf,
 } from "./group.ts";
+import { ctime } from "./ctime.ts";
 import { num2str, rateText } from "./num2str.ts";
 
 /** What the command adds: fio's name and version, and its clock. */
@@ -53,7 +55,7 @@ export function fioText(threads: readonly FioThread[], { version, now }: TextCon
 
 /** A line for the first thread of each job, and `...` for the others. */
 function jobLines(threads: readonly FioThread[]) {
-  return ({ job, groupId, section, shown }: FioThread, i: number): string[] => {
+  return ({ job, groupId, section, shown, given }: FioThread, i: number): string[] => {
     const before = threads[i - 1], next = threads[i + 1];
     if (before?.section === section) return next?.section === section ? [] : ["..."];
     const size = (bytes: number) =>
@@ -63,16 +65,17 @@ function jobLines(threads: readonly FioThread[]) {
       return `${size(least)}-${size(most)}`;
     };
     return [
-      `${job.name}: (g=${groupId}): rw=${rwText(job)}, bs=(R) ${range("read")}, ` +
+      `${job.name}: (g=${groupId}): rw=${rwText(given)}, bs=(R) ${range("read")}, ` +
       `(W) ${range("write")}, (T) ${range("write")}, ioengine=${job.engine}, ` +
       `iodepth=${job.iodepth}`,
     ];
   };
 }
 
-function rwText({ readPercent, random }: FioJob): string {
-  const name = readPercent === 100 ? "read" : readPercent === 0 ? "write" : "rw";
-  return random ? `rand${name}` : name;
+/** Of a server that no file has it is fio's default. */
+function rwText(given: FioThread["given"]): string {
+  const text = String(given.get("rw")?.value ?? "read");
+  return text === "readwrite" ? "rw" : text;
 }
 
 function rowLines(
@@ -110,6 +113,7 @@ function rowLines(
     `     complete  : ${levels(BATCHES, stats.completes, totalOf(stats.completes))}`,
     `     issued rwts: total=${stats.read.ios},${stats.write.ios},0,0 ` +
     `short=${short.join(",")},0,0 dropped=0,0,0,0`,
+    `     latency   : target=0, window=0, percentile=100.00%, depth=${row.iodepth}`,
   ];
 }
 
@@ -119,12 +123,6 @@ const BATCHES = ["0", "4", "8", "16", "32", "64", ">=64"];
 function levels(names: readonly string[], counts: readonly number[], total: number): string {
   const shares = sharesOf(counts, { total, least: 0.1, length: names.length });
   return names.map((name, i) => `${name}=${shares[i]!.toFixed(1)}%`).join(", ");
-}
-
-/** As ctime(3), in UTC. */
-function ctime(now: Date): string {
-  const [weekday, day, month, year, time] = now.toUTCString().replace(",", "").split(" ");
-  return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} ${year}`;
 }
 
 function directionLines(
@@ -141,7 +139,9 @@ function directionLines(
   const iops = num2str(iopsOf(stats), { figures });
   const lines = [
     `  ${direction}: IOPS=${iops}, BW=${bandwidth} (${other})` +
-    `(${bytes}/${millisecondsOf(stats.runtimePs)}msec)`,
+    `(${bytes}/${millisecondsOf(stats.runtimePs)}msec)${
+      direction === "write" ? "; 0 zone resets" : ""
+    }`,
   ];
   const { slat, clat, lat, bw } = stats;
   for (const [name, each] of [["slat", slat], ["clat", clat], [" lat", lat]] as const) {
@@ -174,10 +174,11 @@ function latencyLine(name: string, latency: Moments): string {
     `stdev=${average(deviation)}`;
 }
 
-/** Decimals of a percentile: fio's default `precision`. */
-const PRECISION = 2;
-
-function percentileLines(name: string, latency: Latency, list: readonly number[]): string[] {
+function percentileLines(
+  name: string,
+  latency: Latency,
+  { list, decimals }: Percentiles,
+): string[] {
   const values = percentilesOf(latency, list);
   const least = Math.min(...values), most = Math.max(...values);
   const [unit, scale] = least > 2e6 && most > 99_999_999
@@ -186,9 +187,9 @@ function percentileLines(name: string, latency: Latency, list: readonly number[]
     ? ["usec", 1e3] as const
     : ["nsec", 1] as const;
   const width = Math.max(5, String(Math.floor(most / scale)).length);
-  const perLine = Math.floor((80 - 7) / (PRECISION + 10 + width));
+  const perLine = Math.floor((80 - 7) / (decimals + 10 + width));
   const cells = values.map((value, i) => {
-    const percentile = list[i]!.toFixed(PRECISION).padStart(PRECISION + 3);
+    const percentile = list[i]!.toFixed(decimals).padStart(decimals + 3);
     const text = String(Math.ceil(value / scale)).padStart(width);
     return ` ${percentile}th=[${text}]${i === values.length - 1 ? "" : ","}`;
   });

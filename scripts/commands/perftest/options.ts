@@ -79,7 +79,7 @@ export function formOf(
 ): PerftestForm {
   const { measures } = PERFTEST[test];
   const isLatency = measures === "latency";
-  const { report_gbits: gbits, reportBoth } = flags;
+  const { report_gbits: gbits, reportBoth, noPeak } = flags;
   const histogram = flags.reportHistogram ?? flags.reportHistogrm;
   const only = (option: string, is: boolean, expected: string) => {
     if (is) refuse(option, `of ${test}, a ${measures} test`, expected);
@@ -109,7 +109,7 @@ export function formOf(
     ...(flags.reportUnsorted ? ["unsorted"] as const : []),
     ...(histogram ? ["sorted"] as const : []),
   ];
-  return given({ gbits, reportBoth, output, samples });
+  return given({ gbits, noPeak, reportBoth, output, samples });
 }
 
 /** Least figures (`-w`, `-y`), and what does not reach them. @throws Refusal */
@@ -163,8 +163,11 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
   const connection = flags.connection === undefined
     ? undefined
     : wordOf("--connection", flags.connection, kind.connections);
-  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
-  const bytes = size === undefined ? undefined : bytesOf("--size", size, range);
+  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB, such as 65536, 64K or 64KiB" };
+  // perftest's own units, powers of 1024; a small k is none to it.
+  const bytes = size === undefined
+    ? undefined
+    : bytesOf("--size", size.replace(/^(\d+)([KM])$/, "$1$2iB"), range);
   if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
     const found = `${test} has messages of 8 B`;
     throw refusal("", { found, expected: "neither --all nor another --size" });
