@@ -1,6 +1,7 @@
 /** Which host of the scenario a job's threads run on, and which server each client meets. */
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { formatAddress } from "../../fabric/trace/describe.ts";
 import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
 import { placeOf, type PlannedJob, unique } from "./jobs.ts";
 
@@ -94,7 +95,7 @@ function hostOf(
   const { address, job } = planned;
   const path = job.engine === "rdma" ? "hostname" : "serverip";
   const { file, line } = placeOf(planned, path);
-  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${dotted(ip)})`);
+  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${formatAddress(ip)})`);
   const expected = `a host of the scenario, ${known.join(", ")}, or --to HOST`;
   if (address === undefined) {
     // A server of rdma listens on all addresses; librpma's needs one, as every client does.
@@ -105,7 +106,7 @@ function hostOf(
   }
   if (job.isServer && ANY.includes(address)) return undefined;
   const host = Object.keys(addresses).find((name) =>
-    name === address || dotted(addresses[name]!) === address
+    name === address || formatAddress(addresses[name]!) === address
   );
   if (host !== undefined) return host;
   if (to !== undefined) {
@@ -121,11 +122,6 @@ function noAddress({ given }: PlannedJob, path: "hostname" | "serverip"): string
   if (setting === undefined) return "none";
   const [variable] = setting.unset;
   return variable === undefined ? '""' : `"", as the variable ${variable} is not set`;
-}
-
-/** An IPv4 address as text. */
-function dotted(address: number): string {
-  return [24, 16, 8, 0].map((shift) => (address >>> shift) & 0xff).join(".");
 }
 
 /** Assumes servers for clients of a host and port that no file serves; each server has one client. */
