@@ -15,6 +15,7 @@ import {
   IBV_ACCESS_REMOTE_WRITE,
 } from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import { rcOptions } from "../support/two_programs.ts";
 
 const BYTES = 10_000;
 
@@ -102,14 +103,7 @@ describe("Loopback", () => {
       const { frames } = runOn(function* (context) {
         const { cpu, device: { verbs: v } } = context;
         const { pd, cq, from, to } = yield* objects(context);
-        const plan = {
-          type: "rc",
-          sendCq: cq,
-          recvCq: cq,
-          maxSendWr: 8,
-          maxRecvWr: 8,
-          sqSigAll: true,
-        } as const;
+        const plan = rcOptions(cq);
         const one = v.must(yield* v.createQp(pd, plan)),
           other = v.must(yield* v.createQp(pd, plan));
         yield* connectTo(context, one, other.qpn);
@@ -176,14 +170,7 @@ describe("Loopback", () => {
         function* (context) {
           const { cpu, device: { verbs: v } } = context;
           const { pd, cq, from, to } = yield* objects(context);
-          const plan = {
-            type: "rc",
-            sendCq: cq,
-            recvCq: cq,
-            maxSendWr: 8,
-            maxRecvWr: 8,
-            sqSigAll: true,
-          } as const;
+          const plan = rcOptions(cq);
           const one = v.must(yield* v.createQp(pd, plan)),
             other = v.must(yield* v.createQp(pd, plan));
           yield* connectTo(context, one, other.qpn);
@@ -206,14 +193,7 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, qp, qp.qpn);
       const remote = { va: to.address, rkey: to.rkey };
@@ -228,14 +208,7 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, one, other.qpn);
       yield* connectTo(context, other, one.qpn);

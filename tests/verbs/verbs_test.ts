@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import { bringUp, connected, run, statuses } from "../support/two_programs.ts";
+import { bringUp, connected, rcOptions, run, statuses } from "../support/two_programs.ts";
 import type { Srq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
 
 describe("shared receive queues by verbs", () => {
@@ -13,14 +13,7 @@ describe("shared receive queues by verbs", () => {
       const { allocPd, createCq, createQp, postSend, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const cq = must(yield* createCq(context.device, { entries: 64 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const qps = [must(yield* createQp(pd, plan)), must(yield* createQp(pd, plan))] as const;
       for (const [i, qp] of qps.entries()) {
         yield* bringUp(context, table, { qp, side: "left", name: `qp${i}` });
@@ -38,15 +31,7 @@ describe("shared receive queues by verbs", () => {
       const pd = allocPd(device);
       const cq = must(yield* createCq(device, { entries: 64 }));
       const srq: Srq = must(yield* createSrq(pd, { maxWr: 10 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 0,
-        sqSigAll: true,
-        srq,
-      } as const;
+      const plan = rcOptions(cq, { maxRecvWr: 0, srq });
       const qps = [must(yield* createQp(pd, plan)), must(yield* createQp(pd, plan))] as const;
       qpns.push(...qps.map(({ qpn }) => qpn));
       const wrs = Array.from({ length: 10 }, (_, wrId) => ({ wrId: 100 + wrId, sges: [] }));
@@ -171,15 +156,7 @@ describe("completion queues by verbs", () => {
       const { allocPd, createCq, createQp, postSend, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const cq = must(yield* createCq(context.device, { entries: 8 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
-      const qp = must(yield* createQp(pd, plan));
+      const qp = must(yield* createQp(pd, rcOptions(cq)));
       yield* bringUp(context, table, { qp, side: "right", name: "qp" });
       yield* table.get(context, "armed");
       for (let i = 0; i < 3; i++) {
