@@ -64,12 +64,15 @@ export const PORTS = {
  * where it has one, else a short verb (`wqe-fetch`).
  */
 export interface TraceStep {
+  /** The document's number, or a short verb. */
   readonly step: string;
+  /** What the node does, in words. */
   readonly text: string;
   /** Connection as `a:17-b:18` (lower name first), where known. */
   readonly connection?: string;
-  /** PSN of the operation's first packet, where known; PSN of its last one, where that differs. */
+  /** PSN of the operation's first packet, where known. */
   readonly psn?: number;
+  /** PSN of the last packet, where it is another. */
   readonly lastPsn?: number;
   /** The PSN belongs to the peer's sequence: the line is about the peer's request. */
   readonly inbound?: true;

@@ -242,6 +242,7 @@ export type Verbs = typeof verbs;
 
 /** An opened device bound to one program, with all functions of the program. */
 export interface OpenDevice extends CmDevice {
+  /** The functions of libibverbs and librdmacm, and some more. */
   readonly verbs: Verbs;
 }
 

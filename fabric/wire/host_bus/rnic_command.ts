@@ -129,6 +129,7 @@ export type RingPlace = Checked<typeof ring>;
  * ibv_modify_qp(3) says, without pkey_index and port_num: there is one of each.
  */
 export interface QpAttributes {
+  /** qp_state: the state to go to. */
   readonly state?: QpState;
   /** cur_qp_state: the state that the caller expects; in another state the change is refused. */
   readonly curState?: QpState;

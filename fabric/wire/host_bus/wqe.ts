@@ -90,8 +90,11 @@ const REMOTE: ReadonlySet<WqeOpcode> = new Set(
 
 /** One scatter/gather element: local virtual address, length in bytes, local key. */
 export interface Sge {
+  /** Virtual address of the first byte. */
   readonly address: number;
+  /** In bytes. */
   readonly length: number;
+  /** Of the region that it lies in. */
   readonly lkey: number;
 }
 
@@ -147,7 +150,9 @@ export interface BindOperands {
 
 /** H-03 [0086]: of an object the part that a request works on, in bytes. */
 export interface ObjectPart {
+  /** In the object. */
   readonly offset: number;
+  /** In bytes. */
   readonly length: number;
 }
 

@@ -137,7 +137,9 @@ export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | 
 
 /** The result of a verified write: the status of V-01 to V-03, and the executed checks. */
 export interface VerifyVerdict {
+  /** What was found. */
   readonly status: keyof typeof VERIFY_STATUS;
+  /** Which checks were made. */
   readonly checks: readonly VerifyCheck[];
 }
 export type VerifyCheck = keyof typeof VERIFY_CHECKS;

@@ -54,9 +54,11 @@ export type Steps<T> = Generator<Wait, T, Wake>;
 export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;
+  /** How: a name for a group of figures. */
   readonly method: string;
   /** Of a message, where each size has figures of its own: perftest's. */
   readonly bytes?: number;
+  /** How long it took, in ps. */
   readonly latencyPs: Time;
   /** Bytes that are promised to persist from now on. */
   readonly promisedBytes?: number;
@@ -66,6 +68,7 @@ export interface Measurement {
 export interface Cpu {
   /** The core's time: now, without owed time. */
   readonly now: Time;
+  /** Name of the host. */
   readonly host: string;
   /** The name of this program and its number on the host, and of its thread. */
   readonly program: string;
@@ -94,7 +97,10 @@ export interface Cpu {
   readonly owedPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
-  /** {@link settle} after a poll of a completion queue; after many empty ones, also for those that follow. */
+  /**
+   * {@link settle} after a poll of a completion queue; after many empty ones, also for those that follow.
+   * @ignore
+   */
   polled?(poll: Poll): Steps<void>;
 
   /**
@@ -103,7 +109,10 @@ export interface Cpu {
    */
   region(name: string): Steps<Region>;
 
-  /** Memory on demand, where the host has it: see `verbs/memory_region.ts`. */
+  /**
+   * Memory on demand, where the host has it: see `verbs/memory_region.ts`.
+   * @ignore
+   */
   readonly paging?: DemandPaging;
 
   /** Starts the write-back of the range's lines: persistent after the next {@link sfence}. */
@@ -129,6 +138,7 @@ export interface Cpu {
   /** Control path: sends the command and waits for the firmware's reply. */
   command(command: RnicCommand): Steps<RnicReply>;
 
+  /** Waits so long, in ps; the core is idle. */
   sleep(ps: Time): Steps<void>;
   /** How often the RNIC has got power in this life of the host; undefined while it has none. */
   readonly card: number | undefined;
@@ -141,6 +151,7 @@ export interface Cpu {
   waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;
   /** Waits until another program signals `name`. Not latched: check the condition, then wait. */
   waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
+  /** Wakes the programs of this host that wait for `name` now. */
   signal(name: string): void;
   /**
    * Waits for the first of several sources; the program finds out which by checking them. As in the
@@ -185,6 +196,7 @@ export interface Cpu {
   note(note: AuditRecord): void;
   /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */
   measured(measurement: Measurement): void;
+  /** True where a ladder is kept: check it before making a line. */
   readonly tracing: boolean;
   /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
   trace(step: TraceStep): void;
@@ -208,7 +220,9 @@ export interface Threads<Context> {
  * 16). All but `fence` throw `RegionLost` and `RegionFenced` (`region.ts`).
  */
 export interface Region {
+  /** As the scenario has it. */
   readonly name: string;
+  /** Its length. */
   readonly bytes: number;
   /** Whether the memory is this host's. */
   readonly isHome: boolean;
@@ -216,9 +230,15 @@ export interface Region {
   load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
   /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
   store(offset: number, bytes: Uint8Array): Steps<void>;
-  /** Atomic on 8 B at a multiple of 8, little-endian. @returns the old value. */
+  /**
+   * Adds to the word: atomic on 8 B at a multiple of 8, little-endian.
+   * @returns the old value.
+   */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
-  /** The same: stores `swap` where `compare` is found. @returns the old value. */
+  /**
+   * Stores `swap` where `compare` is found, atomically as {@link fetchAdd}.
+   * @returns the old value.
+   */
   compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
   /** Orders private stores before it with accesses to the region; those have their order already. */
   fence(): Steps<void>;
@@ -232,8 +252,8 @@ export interface Region {
   /**
    * Chooses at which card copies are kept (C-04), over what the scenario says: home's (`local`) or the far hosts'
    * (`remote`). Returns when home's card goes by it; copies at the other place come home meanwhile, and no access is
-   * lost. A card that begins a new life begins with the scenario's choice. @throws `RegionRefused` on a far host,
-   * where `placement: auto` judges, and where the card has no power.
+   * lost. A card that begins a new life begins with the scenario's choice.
+   * @throws `RegionRefused` on a far host, where `placement: auto` judges, and where the card has no power.
    */
   move(place: "local" | "remote"): Steps<void>;
   /**

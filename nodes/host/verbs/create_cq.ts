@@ -105,7 +105,11 @@ export function fillInvalid({ cpu }: Device, ring: Buffer): void {
   cpu.store(ring.address, fill);
 }
 
-/** Creates a completion queue for at least `entries` completions. */
+/**
+ * ibv_create_cq, ibv_create_cq_ex: a completion queue for at least `entries` completions. EINVAL for a number of
+ * entries, flag or vector out of range, or a channel that is gone; EOPNOTSUPP for fields and flags that the card does
+ * not have; ENOMEM where memory or the numbers of the card do not suffice.
+ */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
   const tooMany = refuseEntries(wanted) ?? refuseFlags(options);

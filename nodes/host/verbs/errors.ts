@@ -12,6 +12,7 @@ export function failed<T>(answer: T | VerbError): answer is VerbError {
 
 /** An error of a verb that the program cannot handle: ends the program, not the host. */
 export class ProgramError extends Error {
+  /** As `Error` has it. */
   override readonly name = "ProgramError";
 }
 

@@ -32,14 +32,17 @@ export interface RegionObject {
   readonly identity: bigint;
   /** In bytes, from the region's first on. */
   readonly offset: number;
+  /** In bytes. */
   readonly length: number;
 }
 
 /** Options of `regMr`. */
 export interface RegionOptions {
+  /** IBV_ACCESS_… by `|`. */
   readonly access: AccessFlags;
-  /** A part of the buffer; all of it by default. */
+  /** First byte of the region in the buffer; 0 by default. */
   readonly offset?: number;
+  /** Bytes from `offset` on; to the end of the buffer by default. */
   readonly length?: number;
   /** Whether its memory stays where it is, whatever the host's default is; not with `onDemand`. */
   readonly pin?: true;
@@ -49,6 +52,7 @@ export interface RegionOptions {
   readonly objects?: readonly RegionObject[];
 }
 
+/** ibv_alloc_pd: a protection domain without regions and queue pairs. */
 export function allocPd(device: Device): Pd {
   const { state } = device;
   const handle = state.nextPd++;
@@ -132,8 +136,10 @@ function isScm(device: Device, place: Pick<Buffer, "address" | "length">): boole
 }
 
 /**
- * Registers (a part of) a buffer at CPU and RNIC (P-22): page table VA → PA, first VA, length,
- * access flags, and whether it is persistent memory, which the RNIC cannot detect.
+ * ibv_reg_mr: registers (a part of) a buffer at CPU and RNIC (P-22): page table VA → PA, first VA, length,
+ * access flags, and whether it is persistent memory, which the RNIC cannot detect. EINVAL for a place outside the
+ * buffer, unknown flags, remote write or atomic without local write, or persistence on DRAM; ENOMEM where the card has
+ * no key left.
  *
  * @example A part of SCM
  * ```ts
@@ -338,7 +344,9 @@ function placeAnew(
 
 /** Arguments of `adviseMr` (ibv_advise_mr). */
 export interface Advice {
+  /** The protection domain of the regions. */
   readonly pd: Pd;
+  /** The ranges. */
   readonly sges: readonly Sge[];
   /**
    * `prefetch` makes pages present for reading, `prefetchWrite`, which needs local write access, for
@@ -413,9 +421,11 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
 
 /** Arguments of `madvise`. */
 export interface MemoryAdvice {
+  /** From `cpu.allocate`, or `cpu.scm`. */
   readonly buffer: Buffer;
-  /** A part of the buffer, of which whole pages count; all of it by default. */
+  /** First byte in the buffer; 0 by default. Whole pages count. */
   readonly offset?: number;
+  /** Bytes from `offset` on; to the end of the buffer by default. */
   readonly length?: number;
   /**
    * MADV_DONTNEED: what is in the pages is gone, they are zeros when next accessed. MADV_PAGEOUT: it is

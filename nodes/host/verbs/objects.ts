@@ -35,7 +35,9 @@ export type Errno =
 
 /** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
 export interface VerbError {
+  /** The error that libibverbs would return. */
   readonly errno: Errno;
+  /** What was found and what was expected, in words. */
   readonly reason: string;
 }
 
@@ -137,8 +139,11 @@ export interface Device {
 
 /** ibv_pd. */
 export interface Pd {
+  /** @ignore */
   readonly device: Device;
+  /** ibv_pd's handle: `importPd` takes it. */
   readonly handle: number;
+  /** @ignore */
   readonly epoch: number;
   /** Its regions and queue pairs. */
   readonly uses: { count: number; alive: boolean };
@@ -146,27 +151,37 @@ export interface Pd {
 
 /** `reregMr` changes its fields, except for the keys. */
 export interface Mr {
+  /** Its protection domain. */
   pd: Pd;
   /** Address of the first byte, for the program and (as VA) for the peer. */
   address: number;
+  /** In bytes. */
   length: number;
+  /** For the elements (`sge`) of requests of the own queue pairs. */
   readonly lkey: number;
+  /** For the `remote` of requests of peers. */
   readonly rkey: number;
+  /** Rights: IBV_ACCESS_… by `|`. */
   access: AccessFlags;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
 /** ibv_mw. */
 export interface Mw {
+  /** Its protection domain. */
   readonly pd: Pd;
+  /** 1, bound by `bindMw`, or 2, bound by a posted `bind-mw`. */
   readonly type: WindowType;
   /** The key of the newest binding; changed when the bind is posted. */
   rkey: number;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
 /** ibv_mw_bind_info: a part of a region, and a peer's rights there. */
 export interface MwBindInfo {
+  /** The region; it has IBV_ACCESS_MW_BIND. */
   readonly mr: Mr;
   /** Offset in the region; 0 by default. */
   readonly offset?: number;
@@ -178,45 +193,61 @@ export interface MwBindInfo {
 
 /** Operands of a `bind-mw` request: window, key (its index with another variant), range. */
 export interface MwBind extends MwBindInfo {
+  /** The window, of type 2 where a program posts it. */
   readonly mw: Mw;
+  /** The new key: `incRkey(mw.rkey)`. */
   readonly rkey: number;
 }
 
 /** ibv_ah. */
 export interface Ah {
+  /** Its protection domain. */
   readonly pd: Pd;
+  /** IPv4 address of the destination. */
   readonly address: number;
+  /** DSCP in the upper six bits. */
   readonly trafficClass: number;
+  /** Time to live. */
   readonly hopLimit: number;
   /** 0 where the QPNs determine it. */
   readonly udpSourcePort: number;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
 /** ibv_comp_channel. */
 export interface CompChannel {
+  /** @ignore */
   readonly device: Device;
   /** MSI-X vector of its queues. */
   readonly vector: number;
+  /** Queues whose events it has. */
   readonly cqs: Set<Cq>;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
 /** ibv_cq. */
 export interface Cq {
+  /** @ignore */
   readonly device: Device;
+  /** Its number on the card. */
   readonly cqn: number;
+  /** @ignore */
   readonly epoch: number;
-  /** Virtual address of the ring, and its number of entries, a power of two. */
+  /** Virtual address of the ring. */
   address: number;
+  /** Entries of the ring, a power of two: more than the completions that were asked for. */
   entries: number;
   /** MSI-X vector of its events; null where it has none. */
   readonly vector: number | null;
   /** Other queues raise the same vector. */
   readonly sharesVector: boolean;
+  /** Whose events it raises; undefined: its own. */
   readonly channel: CompChannel | undefined;
   /** As it was asked for. */
   readonly wcFlags: WcExFlags;
+  /** @ignore */
   readonly place: CqPlace;
 }
 
@@ -281,7 +312,9 @@ export type ReceiveOpcode = Exclude<
  * the queue pair remains operational, `verify` too.
  */
 export interface WorkCompletion {
+  /** As the request has it. */
   readonly wrId: number;
+  /** `SUCCESS`, or the name of the error. */
   readonly status: WcStatus;
   /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 of a success. */
   readonly vendorErr: number;
@@ -289,13 +322,15 @@ export interface WorkCompletion {
   readonly reason?: string;
   /** The requested operation (a send's opcode), or the received one. */
   readonly opcode: WqeOpcode | ReceiveOpcode;
+  /** The queue pair that the request was posted to. */
   readonly qpNum: number;
   /** For receives, READs and persisted ranges. */
   readonly byteLen: number;
   /** Immediate data; for `recv-invalidate` the key that the peer has invalidated. */
   readonly immData: number;
-  /** P-25, P-26: PSN and destination VA of a persistent write, and of the RECV it consumed. */
+  /** P-25, P-26: PSN of a persistent write, and of the RECV that it consumed. */
   readonly psn: number;
+  /** P-25, P-26: the address that such a write goes to. */
   readonly va: number;
   /** Source queue pair, for a UD receive. */
   readonly srcQp: number;
@@ -315,12 +350,15 @@ export interface SrqOptions {
 
 /** ibv_srq. */
 export interface Srq {
+  /** @ignore */
   readonly device: Device;
   /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
   readonly pd: Pd;
+  /** Its number on the card. */
   readonly srqn: number;
   /** Replaced when the ring gets another size. */
   caps: Required<SrqOptions>;
+  /** @ignore */
   readonly ring: SrqRing;
   /** Queue pairs that receive from it. */
   readonly uses: { count: number; alive: boolean };
@@ -395,15 +433,26 @@ export interface RecvRing extends Ring {
 
 /** ibv_qp. */
 export interface Qp {
+  /** @ignore */
   readonly device: Device;
+  /** Its protection domain. */
   readonly pd: Pd;
+  /** Its number on the card: the `destQpn` of its peer. */
   readonly qpn: number;
+  /** Its transport service. */
   readonly type: QpType;
+  /** Where its sends complete. */
   readonly sendCq: Cq;
+  /** Where its receives complete. */
   readonly recvCq: Cq;
+  /** @ignore */
   readonly sq: SendRing;
-  /** Without units where receives come from `srq`. */
+  /**
+   * Without units where receives come from `srq`.
+   * @ignore
+   */
   readonly rq: RecvRing;
+  /** Where its receives come from; undefined: from its own queue. */
   readonly srq: Srq | undefined;
   /** Multicast groups that it is attached to. */
   readonly groups: Set<number>;
@@ -415,24 +464,35 @@ export interface Qp {
 
 /** ibv_qp_cap, and what else a queue pair was created with. */
 export interface QpCaps {
+  /** Sends that may be outstanding. */
   readonly maxSendWr: number;
+  /** Receives that may be outstanding. */
   readonly maxRecvWr: number;
+  /** Elements of one send. */
   readonly maxSendSge: number;
+  /** Elements of one receive. */
   readonly maxRecvSge: number;
   /** max_inline_data as granted: what fits into the WQEs of such a queue pair, at least what was asked for. */
   readonly maxInlineData: number;
+  /** As `createQp` was given it, or the default of the device. */
   readonly inline: InlineRule;
   /** sq_sig_all: every send is signaled. */
   readonly sqSigAll: boolean;
+  /** Which WQEs, posted alone, go to the RNIC with their doorbell. */
   readonly blueFlame: BlueFlame;
+  /** Share of the line beside the port's other queue pairs. */
   readonly weight: number;
+  /** P-29: when a persistent write completes. */
   readonly persistCompletion: "persistence" | "reception";
+  /** Q-01: no request takes a receive of the peer. */
   readonly oneSided: boolean;
+  /** H-01: objects that one request may cover. */
   readonly maxObjects: number;
 }
 
 /** ibv_send_wr. */
 export interface SendRequest {
+  /** The operation: `send`, `write`, `read`, `compare-swap` … */
   readonly opcode: Exclude<WqeOpcode, "nop">;
   /** The completion returns it; 0 by default. */
   readonly wrId?: number;
@@ -442,7 +502,9 @@ export interface SendRequest {
   readonly sendFlags?: SendFlags;
   /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;
+  /** Where in the peer's memory: an address and the key of its region or window. */
   readonly remote?: { readonly va: number; readonly rkey: number };
+  /** `compare-swap` stores `swapAdd` where it finds `compare`; `fetch-add` adds `swapAdd`. */
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
   /** For `flush` (ibv_wr_flush): the range of remote memory, and the guarantee. */
   readonly flush?: FlushRequest;
@@ -450,6 +512,7 @@ export interface SendRequest {
   readonly verify?: VerifyRequest;
   /** For `bind-mw`: the part of a region and its key. */
   readonly bind?: MwBind;
+  /** Of a UD queue pair: the destination. */
   readonly ud?: UdDestination;
   /**
    * H-01: data transfer objects that the operation covers, by the programs' names: one call instead of one for
@@ -466,6 +529,7 @@ export interface SendRequest {
 
 /** The destination of a UD send: `wr.ud` of ibv_send_wr. */
 export interface UdDestination {
+  /** From `createAh`. */
   readonly ah: Ah;
   /** 0xFFFFFF where the handle is a multicast group's. */
   readonly qpn: number;
@@ -499,11 +563,14 @@ export interface VerifyRequest {
 
 /** ibv_recv_wr. */
 export interface RecvRequest {
+  /** The completion returns it; 0 by default. */
   readonly wrId?: number;
+  /** Where the message goes, in their order. */
   readonly sges: readonly Sge[];
 }
 
 /** The post stopped at request number `bad`; the earlier ones are posted (`rocev2.md` §4.3). */
 export interface PostError extends VerbError {
+  /** Index of the request that was refused. */
   readonly bad: number;
 }

@@ -12,7 +12,9 @@ import type { WorkCompletion } from "./objects.ts";
 
 /** A range of memory that a peer has written. */
 export interface DirtyRange {
+  /** Address of the first byte. */
   readonly va: number;
+  /** In bytes. */
   readonly length: number;
 }
 

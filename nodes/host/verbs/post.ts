@@ -258,7 +258,9 @@ export function postRecv(
 
 /** ibv_mw_bind. */
 export interface BindOptions extends MwBindInfo {
+  /** The completion returns it; 0 by default. */
   readonly wrId?: number;
+  /** IBV_SEND_… by `|`; none by default. */
   readonly sendFlags?: SendFlags;
 }
 

@@ -23,8 +23,9 @@ export interface QueueFill {
   readonly read: number;
   /** The last unit filled. */
   readonly write: number;
-  /** Units filled and not taken, and units free: `depth − 1` together. `free` is never too many. */
+  /** Units filled and not taken; with those that are free they are `depth − 1`. */
   readonly filled: number;
+  /** Units free: never too many. */
   readonly free: number;
 }
 

@@ -10,11 +10,17 @@ export function outcomeOf(
 
 /** Latencies in ps, as a report has them. */
 export interface LatencySummary {
+  /** Samples. */
   readonly count: number;
+  /** The shortest. */
   readonly min: Time;
+  /** Half are at most as long. */
   readonly median: Time;
+  /** 99 % are at most as long. */
   readonly p99: Time;
+  /** The longest. */
   readonly max: Time;
+  /** The mean, a whole number of ps. */
   readonly mean: Time;
 }
 
