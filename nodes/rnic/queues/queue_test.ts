@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
-  decodeSpace1,
-  decodeSpace2,
   DOORBELL_OFFSET,
   encodeDoorbell,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import {
+  decodeSpace1,
+  decodeSpace2,
   SPACE1_BYTES,
   SPACE2_BYTES,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+} from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
