@@ -155,20 +155,10 @@ function secondsOf(option: string, text: string): number {
   return time / PS_PER_US;
 }
 
-/** Checks and converts the options. @throws Refusal */
-export function optionsOf(test: PerftestName, flags: PerftestFlags) {
-  const kind = PERFTEST[test];
-  const { size, iters, mtu, duration, margin, all } = flags;
-  const isLatency = kind.measures === "latency";
-  const connection = flags.connection === undefined
-    ? undefined
-    : wordOf("--connection", flags.connection, kind.connections);
-  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
-  const bytes = size === undefined ? undefined : bytesOf("--size", size, range);
-  if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
-    const found = `${test} has messages of 8 B`;
-    throw refusal("", { found, expected: "neither --all nor another --size" });
-  }
+/** Options that the test does not have. @throws Refusal */
+function checkOfTest(test: PerftestName, flags: PerftestFlags): void {
+  const { verb, measures } = PERFTEST[test];
+  const isLatency = measures === "latency";
   if (isLatency && (flags.qp ?? "1") !== "1") {
     const expected = `1, as ${test} has one queue pair`;
     throw refusal("--qp", { found: `"${flags.qp}"`, expected });
@@ -184,34 +174,58 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
     if (!isLatency || value === undefined) continue;
     refuse(option, `of ${test}, a latency test`, "one of bandwidth");
   }
-  const isReading = kind.verb === "read" || kind.verb === "atomic";
+  const isReading = verb === "read" || verb === "atomic";
   if (flags.inline_size !== undefined && isReading) {
     refuse("--inline_size", `of ${test}, which sends no data`, "a WRITE or SEND");
   }
   if (flags.outs !== undefined && !isReading) {
     refuse("--outs", `of ${test}, which has no reads`, "a READ or an atomic");
   }
-  if (flags.rxDepth !== undefined && kind.verb !== "send") {
+  if (flags.rxDepth !== undefined && verb !== "send") {
     refuse("--rx-depth", `of ${test}, which takes no receives`, "a SEND");
   }
-  if (flags.events && kind.verb === "write") {
+  if (flags.events && verb === "write") {
     refuse("--events", `of ${test}`, "a SEND, a READ or an atomic, as with perftest");
   }
-  const besides = { "--events": flags.events, "--all": all, "--iters": iters };
+}
+
+/** Options that do not go together. @throws Refusal */
+function checkTogether(
+  { duration, events, all, iters, rdma_cm, connection, tos, tclass }: PerftestFlags,
+): void {
+  const besides = { "--events": events, "--all": all, "--iters": iters };
   const [beside] = Object.entries(besides).find(([, value]) => value !== undefined) ?? [];
   if (duration !== undefined && beside !== undefined) {
     refuse("--duration", `beside ${beside}`, "one of the two");
   }
-  if (flags.rdma_cm && connection === "UD") {
+  if (rdma_cm && connection === "UD") {
     const why = "with UD, whose queue pairs stand beside a connection of the connection manager";
     refuse("--rdma_cm", why, "RC or UC");
   }
-  if (flags.tos !== undefined && flags.tclass !== undefined) {
+  if (tos !== undefined && tclass !== undefined) {
     refuse("--tos", "beside --tclass", "one of the two");
   }
-  if (flags.tos !== undefined && !flags.rdma_cm) {
+  if (tos !== undefined && !rdma_cm) {
     refuse("--tos", "without --rdma_cm", "-R beside it, or --tclass in its place");
   }
+}
+
+/** Checks and converts the options. @throws Refusal */
+export function optionsOf(test: PerftestName, flags: PerftestFlags) {
+  const kind = PERFTEST[test];
+  const { size, iters, mtu, duration, margin, all } = flags;
+  const isLatency = kind.measures === "latency";
+  const connection = flags.connection === undefined
+    ? undefined
+    : wordOf("--connection", flags.connection, kind.connections);
+  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
+  const bytes = size === undefined ? undefined : bytesOf("--size", size, range);
+  if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
+    const found = `${test} has messages of 8 B`;
+    throw refusal("", { found, expected: "neither --all nor another --size" });
+  }
+  checkOfTest(test, flags);
+  checkTogether(flags);
   const number = (
     option: string,
     text: string | undefined,
