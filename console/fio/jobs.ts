@@ -116,8 +116,7 @@ export function planJobs(
   const jobs = ofFiles.flatMap((file) => {
     const own = Object.entries(file.globals).filter(([name]) => !Object.hasOwn(globals, name));
     return file.jobs.map((each): PlannedJob => {
-      const { name, ...options } = each.options;
-      return { ...each, options: { name: name!, ...Object.fromEntries(own), ...options } };
+      return { ...each, options: { ...Object.fromEntries(own), ...each.options } };
     });
   });
   if (jobs.length > JOBS_MAX) {
@@ -162,8 +161,11 @@ function overridden(text: string) {
   return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
+/** By the first names of the options; fio lists none that stands without a value. */
 function written({ settings }: Section): Record<string, string> {
-  return Object.fromEntries(settings.map(({ name, value = "" }) => [name, value]));
+  return Object.fromEntries(
+    settings.flatMap(({ name, value }) => value === undefined ? [] : [[nameOf(name), value]]),
+  );
 }
 
 function threadsOf(
@@ -220,7 +222,7 @@ function threadsOf(
       section: place,
       groupId: counts.groupId,
       shown,
-      options: { name, ...written(section) },
+      options: written(section),
       given: options,
       ...(address !== "" && { address }),
     };
@@ -267,10 +269,11 @@ function jobOf(
   const iodepth = take("iodepth", 1);
   const depthMax = isRdma ? RDMA_IODEPTH_MAX : IODEPTH_MAX;
   if (iodepth > depthMax) refuse("iodepth", String(iodepth), `at most ${depthMax}`);
-  const blockSizes = take<Record<Direction, BlockSizes>>(
-    "bsrange",
-    take("bs", { read: BLOCK, write: BLOCK }),
-  );
+  const blockSizes: Record<Direction, BlockSizes> = {
+    ...{ read: BLOCK, write: BLOCK },
+    ...take("bs", {}),
+    ...take("bsrange", {}),
+  };
   for (const { most } of Object.values(blockSizes)) {
     if (most > BLOCK_MAX) refuse("bs", `${most} B`, `at most ${BLOCK_MAX}`);
   }

@@ -134,6 +134,29 @@ runtime=60s
     assert.deepEqual([job.size, job.seed, job.loops, job.randomMap], [{ percent: 50 }, 5, 1, true]);
   });
 
+  it("takes sizes of one direction beside those of the other, and units of counts, as fio does", async () => {
+    const sizesOf = async (more: string) => {
+      const { jobs: [first] } = await plan(`[c]\n${APM}rw=rw\n${more}\n`);
+      const { read, write } = first!.job.blockSizes;
+      return [read.least, read.most, write.least, write.most];
+    };
+    // What fio 3.38 prints of the same jobs.
+    const rows = [
+      ["bs=,8k", [4096, 4096, 8192, 8192]],
+      ["bs=16k,", [16_384, 16_384, 4096, 4096]],
+      ["bs=8k\nbs=,16k", [8192, 8192, 16_384, 16_384]],
+      ["bs=8k\nbsrange=,16k-32k", [8192, 8192, 16_384, 32_768]],
+      ["bsrange=1k-4k\nbs=8k", [1024, 4096, 1024, 4096]],
+      ["bsrange=16k:4k,", [4096, 16_384, 4096, 4096]],
+    ] as const;
+    for (const [more, expected] of rows) assert.deepEqual(await sizesOf(more), expected, more);
+    for (const wrong of ["bs=,", "bs=4k-8k", "bsrange=4k", "bs=1,2,3,4"]) {
+      await assert.rejects(sizesOf(wrong), /f0:5: bs/, wrong);
+    }
+    const { jobs: [first] } = await plan(`[c]\n${APM}rw=write\nnumber_ios=2k\niodepth=1k\n`);
+    assert.deepEqual([first!.job.ios, first!.job.iodepth], [2048, 1024]);
+  });
+
   it("lets settings of the command take the place of the files'", async () => {
     const { jobs: [first] } = await plan(`[c]\n${APM}rw=write\nruntime=60s\n`, [
       "runtime=2ms",
@@ -150,12 +173,20 @@ runtime=60s
     const { globals, jobs } = await plan(texts);
     assert.deepEqual(globals, { serverip: "b", port: "1" });
     assert.deepEqual(jobs.map(({ options }) => options), [
-      { name: "s", ioengine: "librpma_apm_server", kb_base: "1000", size: "1MiB" },
-      { name: "c", ioengine: "librpma_apm_client", rw: "write" },
+      { ioengine: "librpma_apm_server", kb_base: "1000", size: "1MiB" },
+      { ioengine: "librpma_apm_client", rw: "write" },
     ]);
     const alone = await plan(texts[1]!);
     assert.deepEqual(alone.globals, { ioengine: "librpma_apm_client", serverip: "b", port: "1" });
-    assert.deepEqual(alone.jobs[0]!.options, { name: "c", rw: "write" });
+    assert.deepEqual(alone.jobs[0]!.options, { rw: "write" });
+    const other = await plan(`[c]\n${APM}readwrite=write\nblocksize=8k\nthread\nname=d\n`);
+    assert.deepEqual(other.jobs[0]!.options, {
+      ioengine: "librpma_apm_client",
+      serverip: "b",
+      rw: "write",
+      bs: "8k",
+      name: "d",
+    });
   });
 
   it("knows the line of each option, in [global], too", async () => {

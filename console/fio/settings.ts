@@ -15,7 +15,6 @@ import {
 } from "./options.ts";
 import {
   bytesValue,
-  countValue,
   flagValue,
   percentilesValue,
   percentValue,
@@ -75,7 +74,7 @@ function addSetting(options: Options, setting: Setting, said: Said): void {
   if (Object.hasOwn(USED, name)) {
     const value = valueOf(name as OptionName, setting, kbBaseOf(options));
     if ("expected" in value) said.problems.push({ ...place, ...value });
-    else options.set(name as OptionName, { value: value.value, setting });
+    else options.set(name as OptionName, { value: together(options, name, value.value), setting });
     noteUnits(name as OptionName, setting, { kbBase: kbBaseOf(options), said });
     return;
   }
@@ -97,6 +96,12 @@ function addSetting(options: Options, setting: Setting, said: Said): void {
   said.problems.push({ ...place, found, expected: knownOption(setting.name, KNOWN) });
 }
 
+/** Sizes of one direction stand beside those that the other has from an earlier line. */
+function together(options: Options, name: string, value: unknown): unknown {
+  if (name !== "bs" && name !== "bsrange") return value;
+  return { ...Object(options.get(name)?.value), ...Object(value) };
+}
+
 /** 1024 unless the options say otherwise. */
 export function kbBaseOf(options: Options): 1000 | 1024 {
   return options.get("kb_base")?.value === "1000" ? 1000 : 1024;
@@ -111,7 +116,7 @@ function noteUnits(
   const unit = /\d\s*([kmgtp]ib)/i.exec(setting.value ?? "")?.[1];
   const { kind } = USED[name];
   if (kbBase === 1000 || unit === undefined) return;
-  if (kind !== "bytes" && kind !== "extent" && kind !== "sizes" && kind !== "ranges") return;
+  if (!["bytes", "extent", "sizes", "ranges", "count"].includes(kind as string)) return;
   const power = "kmgtp".indexOf(unit[0]!.toLowerCase()) + 1;
   said.notes.add(
     `${at(setting)}: ${setting.name}=${setting.value}: 1 ${unit} is ${1000 ** power} B, ` +
@@ -131,7 +136,7 @@ function valueOf(name: OptionName, { value: text }: Setting, kbBase: 1000 | 1024
     case "text":
       return { value: text };
     case "count":
-      return within(text, { value: countValue(text), row, expected: "a whole number" });
+      return within(text, { value: bytesValue(text, kbBase), row, expected: "a whole number" });
     case "bytes":
       return within(text, { value: bytesValue(text, kbBase), row, expected: NUMBER });
     case "extent":
@@ -189,18 +194,27 @@ function extentOf(text: string, kbBase: 1000 | 1024): Extent | undefined {
   return bytes === undefined || bytes < 1 ? undefined : { bytes };
 }
 
-/** `read,write,trim`: one that is left out is as the one before it, as fio has it. */
+/**
+ * `read,write,trim`, as str_bs_cb has it: one behind the last is as the last; one that is empty keeps what it has
+ * from an earlier line (`bs=,8k`).
+ */
 function sizesOf(
   text: string,
   { kbBase, isRange }: { readonly kbBase: 1000 | 1024; readonly isRange: boolean },
-): Record<Direction, BlockSizes> | undefined {
-  const parts = text.split(",");
-  if (parts.length > 3) return undefined;
-  const sizes = parts.map((part) => rangeValue(part.trim(), kbBase));
-  const [reads, writes = reads] = sizes;
-  if (reads === undefined || writes === undefined || sizes.includes(undefined)) return undefined;
-  const isOne = sizes.every((each) => each!.least === each!.most);
-  return isRange || isOne ? { read: reads, write: writes } : undefined;
+): Partial<Record<Direction, BlockSizes>> | undefined {
+  const parts = text.split(",").map((part) => part.trim());
+  if (parts.length > 3 || parts.every((part) => part === "")) return undefined;
+  const sizes = parts.map((part) =>
+    part === "" ? "kept" : isRange ? rangeValue(part, kbBase) : oneSize(part, kbBase)
+  );
+  const [read, write = read] = sizes;
+  if (read === undefined || write === undefined || sizes.includes(undefined)) return undefined;
+  return { ...(read !== "kept" && { read }), ...(write !== "kept" && { write }) };
+}
+
+function oneSize(text: string, kbBase: 1000 | 1024): BlockSizes | undefined {
+  const bytes = bytesValue(text, kbBase);
+  return bytes === undefined || bytes < 1 ? undefined : { least: bytes, most: bytes };
 }
 
 /** O_SYNC and O_DSYNC are one to the librpma engines. */

@@ -31,12 +31,6 @@ export function percentValue(text: string): number | undefined {
   return percent >= 1 && percent <= 100 ? percent : undefined;
 }
 
-/** A whole number, decimal or hexadecimal. */
-export function countValue(text: string): number | undefined {
-  const value = /^(?:0x[0-9a-f]+|\d+)$/i.test(text) ? Number(text) : NaN;
-  return Number.isSafeInteger(value) ? value : undefined;
-}
-
 /** fio's words of time, in µs. */
 const TIME_UNITS: Readonly<Record<string, number>> = {
   us: 1,
@@ -64,15 +58,16 @@ export function flagValue(text: string | undefined): boolean | undefined {
   return text === "0" ? false : undefined;
 }
 
-/** `4k-16k`, or one size for both. */
+/** `4k-16k` or `4k:16k`, the ends in any order. */
 export function rangeValue(
   text: string,
   kbBase: 1000 | 1024,
 ): { readonly least: number; readonly most: number } | undefined {
-  const ends = text.split("-").map((each) => bytesValue(each.trim(), kbBase));
-  const [least, most = least] = ends;
-  if (ends.length > 2 || least === undefined || most === undefined) return undefined;
-  return ends.includes(undefined) || least < 1 || most < least ? undefined : { least, most };
+  const ends = text.split(/[-:]/).map((each) => bytesValue(each.trim(), kbBase));
+  const [one, other] = ends;
+  if (ends.length !== 2 || one === undefined || other === undefined) return undefined;
+  const least = Math.min(one, other), most = Math.max(one, other);
+  return least < 1 ? undefined : { least, most };
 }
 
 /** fio's list of percentiles, `99.5:99.9`: at most 20 of them, above 0 and at most 100. */

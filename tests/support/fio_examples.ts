@@ -1,12 +1,12 @@
 /** Job files with the options of fio's examples for the engines librpma and rdma. */
 
-/** Jobs with the options of fio's examples for these engines, and comments where those have them. */
+/** Jobs with the options of fio's examples for these engines, comments and places to fill in where those have them. */
 export const FIO_EXAMPLES: Readonly<Record<string, string>> = {
   "apm-client.fio": `# a client of librpma_apm
 [global]
 ioengine=librpma_apm_client
 create_serialize=0 # forces an order of initialization
-serverip=\${serverip} # where the server listens
+serverip=[serverip] # where the server listens
 port=7204
 thread
 
@@ -27,7 +27,7 @@ runtime=60s
 ioengine=librpma_apm_server
 create_serialize=0
 kb_base=1000 # straight units
-serverip=\${serverip}
+serverip=[serverip]
 port=7204
 thread
 
@@ -40,7 +40,7 @@ filename=malloc
   "gpspm-client.fio": `[global]
 ioengine=librpma_gpspm_client
 create_serialize=0
-serverip=\${serverip}
+serverip=[serverip]
 port=7204
 thread
 [client]
@@ -59,7 +59,7 @@ runtime=60s
 ioengine=librpma_gpspm_server
 create_serialize=0
 kb_base=1000
-serverip=\${serverip}
+serverip=[serverip]
 port=7204
 thread
 [server]
@@ -74,9 +74,9 @@ runtime=365d
 `,
   "rdma-client.fio": `[global]
 ioengine=rdma
-hostname=\${serverip}
-port=4000
-verb=send
+hostname=[hostname]
+port=[port]
+verb=[read/write/send/recv]
 bs=1m
 size=100g
 [sender]
@@ -86,7 +86,7 @@ iodepth_batch_complete=1
 `,
   "rdma-server.fio": `[global]
 ioengine=rdma
-port=4000
+port=[port]
 bs=1m
 size=100g
 [receiver]

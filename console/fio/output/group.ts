@@ -23,6 +23,8 @@ export interface Row {
   readonly number: number;
   readonly groupId: number;
   readonly threads: number;
+  /** Of the first thread. */
+  readonly iodepth: number;
   readonly shown: Shown;
   readonly options: Readonly<Record<string, string>>;
   readonly error?: JobError;
@@ -85,6 +87,7 @@ function rowOf({ job, host, groupId, shown, options, result }: FioThread): Row |
     number: job.index + 1,
     groupId,
     threads: 1,
+    iodepth: job.iodepth,
     shown,
     options,
     ...(error !== undefined && { error }),

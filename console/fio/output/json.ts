@@ -3,6 +3,7 @@ import type { Direction } from "../../../nodes/host/programs/fio/job.ts";
 import { valueOf } from "../../../nodes/host/programs/fio/histogram.ts";
 import type { DirectionStats, Latency } from "../../../nodes/host/programs/fio/stats.ts";
 import type { FioRun } from "../run_fio.ts";
+import { ctime } from "./ctime.ts";
 import {
   busyOf,
   classesOf,
@@ -39,7 +40,7 @@ export function fioJson(run: FioRun, context: JsonContext): Record<string, unkno
     "fio version": version,
     timestamp: Math.floor(now.getTime() / 1000),
     timestamp_ms: now.getTime(),
-    time: now.toUTCString(),
+    time: ctime(now),
     "global options": run.globals,
     jobs: rows.map((row) => {
       const { directions } = groups.find(({ groupId }) => groupId === row.groupId)!;
@@ -90,6 +91,10 @@ function jobOf(
     latency_ns: named(nsec),
     latency_us: named(usec),
     latency_ms: named(msec),
+    latency_depth: row.iodepth,
+    latency_target: 0,
+    latency_percentile: 100,
+    latency_window: 0,
     ...(shown.description !== undefined && { desc: shown.description }),
   };
 }

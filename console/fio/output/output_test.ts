@@ -77,7 +77,7 @@ fio-3.38
 Starting 1 thread
 
 job: (groupid=0, jobs=1): err= 0: pid=1: Wed Nov  4 05:06:07 2026
-  write: IOPS=19.4k, BW=75.8MiB/s (79.5MB/s)(400KiB/5msec)
+  write: IOPS=19.4k, BW=75.8MiB/s (79.5MB/s)(400KiB/5msec); 0 zone resets
     slat (nsec): min=1000, max=1000, avg=1000.00, stdev= 0.00
     clat (nsec): min=1000, max=100000, avg=50500.00, stdev=29011.49
      lat (nsec): min=2000, max=101000, avg=51500.00, stdev=29011.49
@@ -94,6 +94,7 @@ job: (groupid=0, jobs=1): err= 0: pid=1: Wed Nov  4 05:06:07 2026
      submit    : 0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
      complete  : 0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
      issued rwts: total=0,100,0,0 short=0,0,0,0 dropped=0,0,0,0
+     latency   : target=0, window=0, percentile=100.00%, depth=2
 
 Run status group 0 (all jobs):
   WRITE: bw=75.8MiB/s (79.5MB/s), 75.8MiB/s-75.8MiB/s (79.5MB/s-79.5MB/s), io=400KiB (410kB), run=5-5msec`,
@@ -148,6 +149,7 @@ describe("fioJson", () => {
       "rackmesh",
     ]);
     assert.equal(document["timestamp"], NOW.getTime() / 1000);
+    assert.equal(document["time"], "Wed Nov  4 05:06:07 2026");
     const [job] = document["jobs"] as [Record<string, unknown>];
     for (
       const key of ["jobname", "groupid", "error", "eta", "elapsed", "job options", "read", "write"]
@@ -178,6 +180,13 @@ describe("fioJson", () => {
     const { latency_us, iodepth_level } = job as Record<string, Record<string, number>>;
     assert.deepEqual([latency_us!["2"], latency_us!["100"], iodepth_level!["1"]], [1, 50, 100]);
     assert.equal((job["job options"] as Record<string, string>)["iodepth"], "2");
+    const { latency_depth, latency_target, latency_percentile, latency_window } = job;
+    assert.deepEqual([latency_depth, latency_target, latency_percentile, latency_window], [
+      2,
+      0,
+      100,
+      0,
+    ]);
   });
 
   it("has the histogram in json+, whose counts are all I/O", async () => {

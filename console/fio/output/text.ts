@@ -1,5 +1,5 @@
 /** fio's output for people (`stat.c`: show_thread_status_normal, show_group_stats; `init.c`: add_job). */
-import { type Direction, DIRECTIONS, type FioJob } from "../../../nodes/host/programs/fio/job.ts";
+import { type Direction, DIRECTIONS } from "../../../nodes/host/programs/fio/job.ts";
 import type { DirectionStats, Latency, Moments } from "../../../nodes/host/programs/fio/stats.ts";
 import type { Shown } from "../shown.ts";
 import type { FioThread } from "../run_fio.ts";
@@ -20,6 +20,7 @@ import {
   type Share,
   shareOfGroup,
 } from "./group.ts";
+import { ctime } from "./ctime.ts";
 import { num2str, rateText } from "./num2str.ts";
 
 /** What the command adds: fio's name and version, and its clock. */
@@ -51,7 +52,7 @@ export function fioText(threads: readonly FioThread[], { version, now }: TextCon
 
 /** A line for the first thread of each job, and `...` for the others. */
 function jobLines(threads: readonly FioThread[]) {
-  return ({ job, groupId, section, shown }: FioThread, i: number): string[] => {
+  return ({ job, groupId, section, shown, given }: FioThread, i: number): string[] => {
     const before = threads[i - 1], next = threads[i + 1];
     if (before?.section === section) return next?.section === section ? [] : ["..."];
     const size = (bytes: number) =>
@@ -61,16 +62,17 @@ function jobLines(threads: readonly FioThread[]) {
       return `${size(least)}-${size(most)}`;
     };
     return [
-      `${job.name}: (g=${groupId}): rw=${rwText(job)}, bs=(R) ${range("read")}, ` +
+      `${job.name}: (g=${groupId}): rw=${rwText(given)}, bs=(R) ${range("read")}, ` +
       `(W) ${range("write")}, (T) ${range("write")}, ioengine=${job.engine}, ` +
       `iodepth=${job.iodepth}`,
     ];
   };
 }
 
-function rwText({ readPercent, random }: FioJob): string {
-  const name = readPercent === 100 ? "read" : readPercent === 0 ? "write" : "rw";
-  return random ? `rand${name}` : name;
+/** Of a server that no file has it is fio's default. */
+function rwText(given: FioThread["given"]): string {
+  const text = String(given.get("rw")?.value ?? "read");
+  return text === "readwrite" ? "rw" : text;
 }
 
 function rowLines(
@@ -107,17 +109,12 @@ function rowLines(
     `     complete  : ${levelText(completes)}`,
     `     issued rwts: total=${stats.read.ios},${stats.write.ios},0,0 ` +
     `short=${short.join(",")},0,0 dropped=0,0,0,0`,
+    `     latency   : target=0, window=0, percentile=100.00%, depth=${row.iodepth}`,
   ];
 }
 
 function levelText(shares: readonly Share[]): string {
   return shares.map(([name, percent]) => `${name}=${percent.toFixed(1)}%`).join(", ");
-}
-
-/** As ctime(3), in UTC. */
-function ctime(now: Date): string {
-  const [weekday, day, month, year, time] = now.toUTCString().replace(",", "").split(" ");
-  return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} ${year}`;
 }
 
 function directionLines(
@@ -134,7 +131,9 @@ function directionLines(
   const iops = num2str(iopsOf(stats), { figures });
   const lines = [
     `  ${direction}: IOPS=${iops}, BW=${bandwidth} (${other})` +
-    `(${bytes}/${millisecondsOf(stats.runtimePs)}msec)`,
+    `(${bytes}/${millisecondsOf(stats.runtimePs)}msec)${
+      direction === "write" ? "; 0 zone resets" : ""
+    }`,
   ];
   const { slat, clat, lat, bw } = stats;
   for (const [name, each] of [["slat", slat], ["clat", clat], [" lat", lat]] as const) {

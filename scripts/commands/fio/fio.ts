@@ -57,7 +57,7 @@ name or address (serverip=b). All times are virtual: of runtime=60s each second 
 
 Example:
   rack fio scripts/scenarios/persist_pair.yaml server.fio client.fio --set runtime=5ms --set ramp_time=1ms
-  serverip=b rack fio scripts/scenarios/persist_pair.yaml librpma_apm-client.fio --output-format=json`,
+  rack fio scripts/scenarios/persist_pair.yaml librpma_apm-client.fio --to b --set runtime=5ms --output-format=json`,
     )
     .action(fio);
   addOutputOptions(command);

@@ -140,7 +140,10 @@ export class IoPlan {
     // A block of the other direction's smaller size may be too near to the end.
     const offset = bytes === 0 ? 0 : at;
     if (bytes === 0) bytes = this.#size(direction, length);
-    if (this.#map !== undefined) this.#mark(this.#map, offset, bytes);
+    if (this.#map !== undefined) {
+      bytes = this.#untaken(this.#map, { direction, offset, bytes });
+      this.#mark(this.#map, offset, bytes);
+    }
     return { direction, offset: begin + offset, bytes };
   }
 
@@ -153,6 +156,16 @@ export class IoPlan {
     let block = drawn;
     while ((map[block >> 3]! & (1 << (block & 7))) !== 0) block = (block + 1) % this.#blocks;
     return block;
+  }
+
+  /** What of an I/O comes before a block that is taken, where that is enough for one (`mark_random_map`). */
+  #untaken(map: Uint8Array, { direction, offset, bytes }: Io): number {
+    const first = Math.floor(offset / this.#unit);
+    const last = Math.ceil((offset + bytes) / this.#unit);
+    let block = first + 1;
+    while (block < last && (map[block >> 3]! & (1 << (block & 7))) === 0) block++;
+    const free = (block - first) * this.#unit;
+    return free < this.#rules.blockSizes[direction].least ? bytes : Math.min(bytes, free);
   }
 
   #mark(map: Uint8Array, offset: number, bytes: number): void {

@@ -84,6 +84,18 @@ describe("IoPlan", () => {
     }
   });
 
+  it("takes each block once in random order, whatever the sizes", () => {
+    const range = { least: 1024, most: 4096 };
+    const list = issued({ random: true, blockSizes: { read: range, write: range } }, 40 * 1024);
+    const sorted = list.toSorted((x, y) => x.offset - y.offset);
+    let end = 0;
+    for (const { offset, bytes } of sorted) {
+      assert.equal(offset, end);
+      end += bytes;
+    }
+    assert.equal(end, 40 * 1024);
+  });
+
   it("says how much is issued", () => {
     const plan = new IoPlan(RULES, { offset: 0, bytes: 4 * 4096 }, rngFor(1, "test"));
     assert.equal(plan.share, 0);

@@ -205,8 +205,13 @@ export class StatsMeter {
     this.#directions[direction].shortIos++;
   }
 
-  submittedTogether(count: number, depth: number): void {
+  /** So many I/O went out together and made the depth this one. */
+  atDepth(count: number, depth: number): void {
     this.#depths[depthBucket(depth)]! += count;
+  }
+
+  submittedTogether(count: number, depth: number): void {
+    this.atDepth(count, depth);
     this.#submits[batchBucket(count)]!++;
   }
 
