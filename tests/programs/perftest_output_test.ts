@@ -297,15 +297,25 @@ describe("inFlags", () => {
 });
 
 describe("optionsOf", () => {
+  const flags = {
+    memory: "dram",
+    atomic_type: "FETCH_AND_ADD",
+    out_json_file: "x",
+    pack: "all",
+    check: true,
+  } as const;
+
+  it("--size has perftest's K and M beside the rack's units", () => {
+    for (const size of ["8192", "8K", "8KiB"]) {
+      assert.equal(optionsOf("ib_send_bw", { ...flags, size }).size, 8192, size);
+    }
+    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "1M" }).size, 2 ** 20);
+    for (const size of ["8k", "16M", "0", "K"]) {
+      assert.throws(() => optionsOf("ib_send_bw", { ...flags, size }), /64K or 64KiB/, size);
+    }
+  });
+
   it("--all has its own sizes, whatever --size says", () => {
-    const flags = {
-      memory: "dram",
-      atomic_type: "FETCH_AND_ADD",
-      out_json_file: "x",
-      pack: "all",
-      check: true,
-    } as const;
-    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192" }).size, 8192);
     assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192", all: true }).size, undefined);
   });
 });

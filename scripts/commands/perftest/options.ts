@@ -218,8 +218,11 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
   const connection = flags.connection === undefined
     ? undefined
     : wordOf("--connection", flags.connection, kind.connections);
-  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
-  const bytes = size === undefined ? undefined : bytesOf("--size", size, range);
+  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB, such as 65536, 64K or 64KiB" };
+  // perftest's own units, powers of 1024; a small k is none to it.
+  const bytes = size === undefined
+    ? undefined
+    : bytesOf("--size", size.replace(/^(\d+)([KM])$/, "$1$2iB"), range);
   if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
     const found = `${test} has messages of 8 B`;
     throw refusal("", { found, expected: "neither --all nor another --size" });

@@ -33,7 +33,10 @@ const JSON_FILE = "perftest_out.json";
 export function addPerftest(program: Command): void {
   const command = program.command("perftest <test> <scenario>")
     .description(`a latency or bandwidth test on a scenario's rack: ${PERFTESTS.join(", ")}`)
-    .option("-s, --size <bytes>", "bytes of a message (latency 2, bandwidth 65536, atomic 8)")
+    .option(
+      "-s, --size <bytes>",
+      "bytes of a message, or 64K, 1M (latency 2, bandwidth 65536, atomic 8)",
+    )
     .option("-n, --iters <n>", "messages, on each queue pair (1000, ib_write_bw 5000)")
     .option("-D, --duration <time>", "instead of -n: seconds of virtual time, or 500us, 2ms")
     .option("-f, --margin <time>", "of -D, not counted at its begin and end (a quarter of it)")
