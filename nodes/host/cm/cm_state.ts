@@ -291,7 +291,7 @@ export function nextDeadline(agent: CmAgent): Time {
   return earliest;
 }
 
-/** Closes the endpoint, wakes who waits for it and notifies its sink. */
+/** Closes the endpoint, wakes the programs that wait for it, and notifies its sink. */
 export function end(
   agent: CmAgent,
   endpoint: CmEndpoint,

@@ -264,7 +264,7 @@ export function* bringUpId(id: RdmaId): Steps<VerbError | undefined> {
 
 /**
  * `rdma_accept`, of an id that came with CONNECT_REQUEST: brings its queue pair up and sends the REP; event
- * ESTABLISHED follows with the RTU. UDP: tells the queue pair to the one who asks, and no event follows.
+ * ESTABLISHED follows with the RTU. UDP: tells the queue pair to the host that asks, and no event follows.
  */
 export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbError | undefined> {
   const wrong = refuseRequest(id) ??

@@ -22,7 +22,7 @@ export type Wait =
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
-    /** A {@link Probe} may ask where it is: the one who yields it answers, and waits on. */
+    /** A {@link Probe} may ask where it is: the generator that yields it answers, and waits on. */
     readonly answers?: true;
   };
 
@@ -50,7 +50,7 @@ export interface Probe {
 /** A program or a part of one: yields waits, returns T. */
 export type Steps<T> = Generator<Wait, T, Wake>;
 
-/** An operation of a program that has ended, for those who watch the host. */
+/** An operation of a program that has ended, for the figures of its host. */
 export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;

@@ -25,7 +25,7 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return undefined;
 }
 
-/** Signalled when a channel is destroyed: who waits for its events is told. */
+/** Signalled when a channel is destroyed: programs that wait for its events wake. */
 function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }

@@ -254,7 +254,7 @@ export interface Cq {
 /** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
-  /** Signalled when the queue is destroyed: who waits for its completions or events is told. */
+  /** Signalled when the queue is destroyed: programs that wait for its completions or events wake. */
   readonly goneSignal: string;
   stamp: Time;
   /** Entries read since the queue was created, and the last count stored in space 3. */

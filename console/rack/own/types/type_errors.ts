@@ -205,7 +205,7 @@ function wrongFlags(first: string): Words | undefined {
   return { found: `${is} flags`, expected: `${must} flags` };
 }
 
-/** A text that is none of those that a field can have. */
+/** A text that the field cannot have. */
 function wrongText(first: string): Words | undefined {
   const [, word, type] =
     /ype '"([^"]*)"' is not assignable to (?:parameter of )?type '([^']*)'/.exec(first) ?? [];

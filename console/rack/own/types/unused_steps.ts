@@ -1,16 +1,16 @@
 /**
- * A lint rule for own programs: a call that makes steps and whose steps nothing does, which types allow: as a
- * statement, `cpu.sleep(10);`, as a condition, as a variable of which nothing more is read, as a list. It knows the
- * verbs, those of a core, those of what `cpu.region` returns, by whatever name the file gives them, and generator
+ * A lint rule for own programs: calls without `yield*` that types allow. Such a call is a statement
+ * (`cpu.sleep(10);`), a condition, the value of a variable that is not read otherwise, or a list. The rule knows the
+ * verbs and the functions of a core and of a region, by whatever name the file gives them, and the generator
  * functions of the user's files.
- * The API has no scopes: a name that the file declares as two things is left to the watch at run time
+ * The lint API has no scopes: a name that the file declares for two things is left to the watch at run time
  * (`forgotten_calls.ts`).
  */
 import type { ProgramCpu } from "../../../../nodes/host/program_context.ts";
 import type { Region } from "../../../../nodes/host/cpu/program.ts";
 import type { Verbs } from "../../../../nodes/host/verbs.ts";
 
-/** The functions of a table that make steps. */
+/** The functions of a table that are generators, so that a call needs `yield*`. */
 type StepsOf<Table> = {
   [Name in keyof Table]-?: Table[Name] extends (...args: never[]) => infer Answer
     ? Answer extends Generator<unknown, unknown, never> ? Name : never
@@ -139,13 +139,13 @@ const TABLES = { verbs: VERBS, cpu: CORE, region: REGION } as const;
 
 type Names = Map<string, Kind>;
 
-/** A call that stands where its answer is asked for, or nothing is. */
+/** A call in a place where its steps are not done: see the head of the file. */
 interface Call {
   readonly node: Node;
   readonly callee: Node;
   /** The variable that has its answer. */
   readonly variable?: string;
-  /** Where a plain generator has its place. */
+  /** In `for … of` and in a list, where the user's own generators may stand. */
   readonly isIterated?: boolean;
 }
 
@@ -161,7 +161,7 @@ export function unusedSteps(exported: Exported): Deno.lint.Plugin {
 
 function visit(context: Deno.lint.RuleContext, exported: Exported): Deno.lint.LintVisitor {
   const names: Names = new Map();
-  /** Variables of which more is read than whether they are there. */
+  /** Variables that are read otherwise than as a condition. */
   const used = new Set<string>();
   const calls: Call[] = [];
   const declare = (pattern: Node, kind: Kind = "other") => declareAll(pattern, kind, names);
@@ -248,14 +248,14 @@ function memberKind(table: Kind, name: string): Kind {
   return name === "verbs" || name === "cpu" ? name : "other";
 }
 
-/** `queues.forEach((qp) => destroyQp(qp))`, which does nothing with what the function returns. */
+/** `queues.forEach((qp) => destroyQp(qp))`: forEach drops what the function returns. */
 function isGivenToForEach(node: Deno.lint.ArrowFunctionExpression): boolean {
   const call = node.parent as Node;
   return call.type === "CallExpression" && call.callee.type === "MemberExpression" &&
     call.callee.property.type === "Identifier" && call.callee.property.name === "forEach";
 }
 
-/** Whether nothing but its being there is asked, which is so of steps before they are done. */
+/** Whether an expression is only tested for truth: steps that were not done are always true. */
 function isCondition(
   node: Deno.lint.CallExpression | Deno.lint.Identifier | Deno.lint.LogicalExpression,
 ): boolean {
