@@ -1,6 +1,6 @@
 /** How a test fails. */
 
-/** A run or an exploration that is not as its test has it, or could not be made; the message says why. */
+/** A run or an exploration is not as the test expects, or could not be made; the message says why. */
 export class RackFailure extends Error {
   /** As `Error` has it. */
   override readonly name = "RackFailure";

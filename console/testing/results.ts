@@ -17,7 +17,7 @@ import type {
 
 const EXIT = { failed: 1, unclear: 2, usage: 64 } as const;
 
-/** A run of all variants of a scenario, whose checks are as its test has them. */
+/** A run of all variants of a scenario; all checks hold, but for those that the test expects to fail. */
 export class RackRun {
   /** The report: a part of what `rack run --json` prints. */
   readonly report: RackReport;
@@ -241,7 +241,7 @@ export class HostMemory {
   }
 }
 
-/** An exploration of all variants of a scenario, whose verdicts are as its test has them. */
+/** An exploration of all variants of a scenario; each has the verdict that the test expects. */
 export class RackExploration {
   /** One for each variant. */
   readonly explored: readonly Explored[];
