@@ -24,7 +24,7 @@ export const CQE_OPCODES = {
   "requester-error": 13,
   "responder-error": 14,
 } as const satisfies Record<CqeOpcode, number>;
-/** What a completion entry is of. */
+/** The kind of a completion entry. */
 export type CqeOpcode =
   | "requester"
   | "recv-write-immediate"

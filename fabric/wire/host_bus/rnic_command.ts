@@ -471,7 +471,7 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
-/** ibv_async_event: its type, and the number of its object; of the port, of the port. */
+/** ibv_async_event: its type, and the number of the queue pair, queue or port that it is about. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];

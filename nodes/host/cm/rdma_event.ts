@@ -34,7 +34,7 @@ export interface RdmaUdParam {
   readonly qKey: number;
 }
 
-/** `rdma_cm_event`. */
+/** `rdma_cm_event`: what has happened to an id. */
 export interface RdmaCmEvent {
   /** Its name, without `RDMA_CM_EVENT_`. */
   readonly event: RdmaCmEventType;

@@ -70,7 +70,7 @@ export interface RdmaConnParam {
   readonly srq?: boolean;
 }
 
-/** `rdma_cm_id`. Only the functions of this folder change it. */
+/** `rdma_cm_id`. Only the calls of librdmacm change it. */
 export interface RdmaId {
   /** @ignore */
   readonly device: CmDevice;

@@ -137,7 +137,7 @@ export interface Device {
   readonly privileged?: true;
 }
 
-/** ibv_pd. */
+/** ibv_pd: a protection domain. Requests of its queue pairs reach its regions alone. */
 export interface Pd {
   /** @ignore */
   readonly device: Device;
@@ -149,7 +149,7 @@ export interface Pd {
   readonly uses: { count: number; alive: boolean };
 }
 
-/** `reregMr` changes its fields, except for the keys. */
+/** ibv_mr: memory that the card may reach. `reregMr` changes its fields, except for the keys. */
 export interface Mr {
   /** Its protection domain. */
   pd: Pd;
@@ -167,7 +167,7 @@ export interface Mr {
   readonly uses: { alive: boolean };
 }
 
-/** ibv_mw. */
+/** ibv_mw: a window, bound to a part of a region. */
 export interface Mw {
   /** Its protection domain. */
   readonly pd: Pd;
@@ -199,7 +199,7 @@ export interface MwBind extends MwBindInfo {
   readonly rkey: number;
 }
 
-/** ibv_ah. */
+/** ibv_ah: where datagrams go. */
 export interface Ah {
   /** Its protection domain. */
   readonly pd: Pd;
@@ -215,7 +215,7 @@ export interface Ah {
   readonly uses: { alive: boolean };
 }
 
-/** ibv_comp_channel. */
+/** ibv_comp_channel: events of several completion queues. */
 export interface CompChannel {
   /** @ignore */
   readonly device: Device;
@@ -227,7 +227,7 @@ export interface CompChannel {
   readonly uses: { alive: boolean };
 }
 
-/** ibv_cq. */
+/** ibv_cq: a completion queue. */
 export interface Cq {
   /** @ignore */
   readonly device: Device;
@@ -340,7 +340,7 @@ export interface WorkCompletion {
   readonly timestamp?: number;
 }
 
-/** ibv_srq_init_attr. */
+/** ibv_srq_init_attr: options of `createSrq`. */
 export interface SrqOptions {
   /** Maximum number of outstanding receives. */
   readonly maxWr: number;
@@ -348,7 +348,7 @@ export interface SrqOptions {
   readonly maxSge?: number;
 }
 
-/** ibv_srq. */
+/** ibv_srq: receives that several queue pairs share. */
 export interface Srq {
   /** @ignore */
   readonly device: Device;
@@ -431,7 +431,7 @@ export interface RecvRing extends Ring {
   readonly stride: number;
 }
 
-/** ibv_qp. */
+/** ibv_qp: a queue pair. */
 export interface Qp {
   /** @ignore */
   readonly device: Device;
@@ -490,7 +490,7 @@ export interface QpCaps {
   readonly maxObjects: number;
 }
 
-/** ibv_send_wr. */
+/** ibv_send_wr: a work request of the send queue. */
 export interface SendRequest {
   /** The operation: `send`, `write`, `read`, `compare-swap` … */
   readonly opcode: Exclude<WqeOpcode, "nop">;
@@ -561,7 +561,7 @@ export interface VerifyRequest {
   readonly crc?: number;
 }
 
-/** ibv_recv_wr. */
+/** ibv_recv_wr: a buffer for one message. */
 export interface RecvRequest {
   /** The completion returns it; 0 by default. */
   readonly wrId?: number;

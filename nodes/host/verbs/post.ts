@@ -256,7 +256,7 @@ export function postRecv(
   });
 }
 
-/** ibv_mw_bind. */
+/** ibv_mw_bind: options of `bindMw`. */
 export interface BindOptions extends MwBindInfo {
   /** The completion returns it; 0 by default. */
   readonly wrId?: number;

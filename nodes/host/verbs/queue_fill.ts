@@ -17,7 +17,7 @@ import { awaitRing } from "./resize_queue.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, Qp, Ring, VerbError } from "./objects.ts";
 
-/** In units of the ring. */
+/** How full a queue is, in units of its ring. */
 export interface QueueFill {
   /** The next unit that the RNIC reads, or an earlier one: never a later one. */
   readonly read: number;

@@ -59,7 +59,7 @@ export const RING_UNITS_MAX = 1 << 16;
 /** Work requests of one queue: of one unit each, one unit stays free. */
 export const QP_WR_MAX = RING_UNITS_MAX - 1;
 
-/** ibv_qp_init_attr. */
+/** ibv_qp_init_attr: options of `createQp`. */
 export interface QpOptions {
   /** rc, uc or ud. */
   readonly type: QpType;
