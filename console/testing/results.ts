@@ -124,7 +124,7 @@ export class RackRun {
 
 /** One variant of a run. */
 export class RackVariant {
-  /** Its method and DDIO, such as `write-flush, ddio on`. */
+  /** Its method and DDIO, such as `write-flush, ddio on`; the scenario's name where it has one variant. */
   readonly label: string;
   /** Over all of its events. */
   readonly digest: string;

@@ -210,7 +210,7 @@ export interface Counterexample {
 
 /** What the explorer says of one variant. */
 export interface Explored {
-  /** The variant: its method and DDIO. */
+  /** The variant, as `RackVariant.label` has it. */
   readonly label: string;
   /** `safe`: no power failure breaks a promise. The others: see the page of `rack explore`. */
   readonly verdict: Verdict;
