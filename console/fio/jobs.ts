@@ -2,7 +2,7 @@
  * From job files to the threads that run on the rack's hosts: defaults, threads of a job, waves and
  * groups, and which client meets which server. Numbers follow fio's `fixup_options` and `add_job`.
  */
-import { listOf, type Problem, Refusal } from "../../fabric/rack/plan/problem.ts";
+import { listOf, oneOf, type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import {
   type BlockSizes,
@@ -16,7 +16,7 @@ import {
   RDMA_IODEPTH_MAX,
   type Verb,
 } from "../../nodes/host/programs/fio/job.ts";
-import { isGlobal, type JobFileWorld, type Section } from "./job_file.ts";
+import { isGlobal, type JobFileWorld, type Section, substituted } from "./job_file.ts";
 import { engineHas, type OptionName, USED } from "./options.ts";
 import { addSettings, COMMAND, nameOf, type Options, type Said } from "./settings.ts";
 import { type Shown, shownOf, type Take } from "./shown.ts";
@@ -62,15 +62,24 @@ interface Counts {
 /**
  * All threads of some job files, servers and clients, in the order of the files.
  * @param override settings that take the place of the files', each `name=value`.
+ * @param only names of sections: others but [global] are left out, as by fio's `--section`.
  * @throws Refusal with all that is wrong.
  */
 export function planJobs(
   files: readonly (readonly Section[])[],
-  { world, override = [] }: {
+  { world, override = [], only = [] }: {
     readonly world: Pick<JobFileWorld, "variable">;
     readonly override?: readonly string[];
+    readonly only?: readonly string[];
   },
 ): Plan {
+  const names = [...new Set(files.flat().map(({ name }) => name))].filter((name) =>
+    !isGlobal(name)
+  );
+  for (const name of only) {
+    if (names.includes(name)) continue;
+    throw refusal("--section", { found: `"${name}"`, expected: oneOf(names, name) });
+  }
   const said: Said = { problems: [], notes: new Set() };
   const ofFiles: { readonly globals: Record<string, string>; readonly jobs: PlannedJob[] }[] = [];
   const counts: Counts = {
@@ -85,7 +94,9 @@ export function planJobs(
   const replaced = new Set(more.map(({ name }) => nameOf(name)));
   for (const given of files) {
     // A value that is replaced need not make sense: fio's examples have places to fill in.
-    const sections = given.map((section) => ({
+    const sections = given.filter(({ name }) =>
+      only.length === 0 || isGlobal(name) || only.includes(name)
+    ).map((section) => ({
       ...section,
       settings: section.settings.filter(({ name }) => !replaced.has(nameOf(name))),
     }));
@@ -99,7 +110,7 @@ export function planJobs(
       addSettings(options, section.settings, { world, said });
       if (isGlobal(section.name)) {
         defaults = options;
-        Object.assign(ofFile.globals, written(section));
+        Object.assign(ofFile.globals, written(section, world));
         continue;
       }
       addSettings(options, more, { world, said });
@@ -108,7 +119,7 @@ export function planJobs(
       isFirst = false;
       if (said.problems.length === 0) {
         const all = { ...section, settings: [...section.settings, ...more] };
-        ofFile.jobs.push(...threadsOf(all, options, { counts, said, isApart }));
+        ofFile.jobs.push(...threadsOf(all, options, { counts, said, isApart, world }));
       }
     }
   }
@@ -161,17 +172,22 @@ function overridden(text: string) {
   return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
-/** By the first names of the options; fio lists none that stands without a value. */
-function written({ settings }: Section): Record<string, string> {
+/** As fio lists them: by their first names, with variables in their places, and none that has no value. */
+function written(
+  { settings }: Section,
+  world: Pick<JobFileWorld, "variable">,
+): Record<string, string> {
   return Object.fromEntries(
-    settings.flatMap(({ name, value }) => value === undefined ? [] : [[nameOf(name), value]]),
+    settings.map((setting) => substituted(setting, world))
+      .flatMap(({ name, value }) => value === undefined ? [] : [[nameOf(name), value]]),
   );
 }
 
 function threadsOf(
   section: Section,
   options: Options,
-  { counts, said, isApart }: {
+  { counts, said, isApart, world }: {
+    readonly world: Pick<JobFileWorld, "variable">;
     readonly counts: Counts;
     readonly said: Said;
     readonly isApart: boolean;
@@ -187,17 +203,16 @@ function threadsOf(
     const found = options.get(option)?.value;
     return found === undefined ? otherwise : found as T;
   };
-  const engine = take<string>("ioengine", "psync");
-  if (!(ENGINES as readonly string[]).includes(engine)) {
-    const found = options.has("ioengine") ? `"${engine}"` : "none (fio's default is psync)";
-    refuse("ioengine", found, listOf(ENGINES));
+  const engine = take<EngineName | undefined>("ioengine", undefined);
+  if (engine === undefined) {
+    refuse("ioengine", "none (fio's default is psync)", listOf(ENGINES));
     return [];
   }
   const note = (option: OptionName, text: string) => {
     const { file, line } = options.get(option)?.setting ?? section;
     said.notes.add(`${file === COMMAND ? file : `${file}:${line}`}: ${text}`);
   };
-  const job = jobOf(name, engine as EngineName, { options, take, refuse, note });
+  const job = jobOf(name, engine, { options, take, refuse, note });
   if (said.problems.length > 0) return [];
   const { isServer } = job;
   const isNewWave = !isServer && (take("stonewall", false) || isApart);
@@ -222,7 +237,7 @@ function threadsOf(
       section: place,
       groupId: counts.groupId,
       shown,
-      options: written(section),
+      options: written(section, world),
       given: options,
       ...(address !== "" && { address }),
     };
@@ -286,10 +301,15 @@ function jobOf(
   const size = take<Extent | undefined>("size", undefined);
   checkSize(size, { engine, isServer, timeBased, refuse });
   const seed = take<number | undefined>("randseed", undefined);
-  const ios = take<number | undefined>("number_ios", undefined);
-  const ioBytes = take<number | undefined>("io_size", undefined);
+  // Zeros are fio's defaults, and no limits.
+  const ios = take("number_ios", 0) || undefined;
+  const ioBytes = take("io_size", 0) || undefined;
   const least = Math.min(iodepth, take("iodepth_batch_complete_min", 1));
   const batch = take<number>("iodepth_batch", 1);
+  const file = take<string | undefined>("filename", take("filename_format", undefined));
+  if (file === undefined && isServer && !isRdma) {
+    note("filename", "no filename: the workspace is in DRAM, as with filename=malloc");
+  }
   return {
     name,
     engine,
@@ -322,7 +342,7 @@ function jobOf(
     verb: take<Verb>("verb", "write"),
     directWriteToPmem: take("direct_write_to_pmem", false),
     busyWaitPolling: take("busy_wait_polling", true),
-    memory: take("filename", "malloc") === "malloc" ? "dram" : "scm",
+    memory: (file ?? "malloc") === "malloc" ? "dram" : "scm",
   };
 }
 

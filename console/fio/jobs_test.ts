@@ -7,14 +7,18 @@ import { IDLE, KNOWN, REFUSED, USED, WARNED } from "./options.ts";
 
 const APM = "ioengine=librpma_apm_client\nserverip=b\n";
 
-async function plan(texts: string | readonly string[], override: readonly string[] = []) {
+async function plan(
+  texts: string | readonly string[],
+  override: readonly string[] = [],
+  only: readonly string[] = [],
+) {
   const files = [texts].flat();
   const world = {
     variable: () => undefined,
     read: (path: string) => Promise.resolve(files[Number(path.slice(1))]!),
   };
   const sections = await Promise.all(files.map((_, i) => readJobFile(`f${i}`, world)));
-  return planJobs(sections, { world, override });
+  return planJobs(sections, { world, override, only });
 }
 
 async function refusedBy(text: string): Promise<string> {
@@ -155,6 +159,48 @@ runtime=60s
     }
     const { jobs: [first] } = await plan(`[c]\n${APM}rw=write\nnumber_ios=2k\niodepth=1k\n`);
     assert.deepEqual([first!.job.ios, first!.job.iodepth], [2048, 1024]);
+    const zeros = "number_ios=0\nio_size=0\niodepth=4\niodepth_low=0\nserialize_overlap=0\n" +
+      "io_submit_mode=inline\n";
+    const { jobs: [zero] } = await plan(`[c]\n${APM}rw=write\n${zeros}`);
+    assert.deepEqual([zero!.job.ios, zero!.job.ioBytes, zero!.job.iodepthLow], [
+      undefined,
+      undefined,
+      4,
+    ]);
+    await assert.rejects(
+      plan(`[c]\n${APM}rw=write\nserialize_overlap=1\n`),
+      /f0:5: serialize_over/,
+    );
+  });
+
+  it("runs the sections alone that are named, and does not read the others", async () => {
+    // librpma's own servers have a section of fio's engine cpuio, which they leave out so.
+    const server = "[global]\nioengine=librpma_apm_server\nserverip=b\n[server]\nsize=4k\n" +
+      "filename=malloc\n[cpuio]\nioengine=cpuio\ncpuload=50\n";
+    const client = `[client]\n${APM}rw=write\n`;
+    const { jobs } = await plan([server, client], [], ["server", "client"]);
+    assert.deepEqual(jobs.map(({ job: { name } }) => name), ["server", "client"]);
+    await assert.rejects(plan([server, client]), /f0:8: ioengine: found "cpuio", expected librpma/);
+    await assert.rejects(
+      plan([server, client], [], ["serve"]),
+      /--section is "serve": expected server \(one of server, cpuio, client\)/,
+    );
+  });
+
+  it("takes filename_format for a file's name, and says where a server has none", async () => {
+    const memoryOf = async (more: string) => {
+      const text = `[s]\nioengine=librpma_apm_server\nserverip=b\nsize=4k\n${more}`;
+      const { jobs: [first], notes } = await plan(text);
+      return [first!.job.memory, ...notes];
+    };
+    assert.deepEqual(await memoryOf("filename_format=/mnt/pmem.$jobnum\n"), ["scm"]);
+    assert.deepEqual(await memoryOf("filename=malloc\nfilename_format=/mnt/pmem.$jobnum\n"), [
+      "dram",
+    ]);
+    assert.deepEqual(await memoryOf(""), [
+      "dram",
+      "f0:1: no filename: the workspace is in DRAM, as with filename=malloc",
+    ]);
   });
 
   it("lets settings of the command take the place of the files'", async () => {
@@ -187,6 +233,8 @@ runtime=60s
       bs: "8k",
       name: "d",
     });
+    const drawn = await plan(`[c]\n${APM}rw=write\nbs=$pagesize\n`);
+    assert.equal(drawn.jobs[0]!.options["bs"], "4096");
   });
 
   it("knows the line of each option, in [global], too", async () => {

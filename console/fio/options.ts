@@ -3,7 +3,7 @@
  * are refused, as they would change what is measured. Names are those of fio's `options.c` and of the
  * engines `librpma_*` and `rdma`.
  */
-import type { EngineName } from "../../nodes/host/programs/fio/job.ts";
+import { type EngineName, ENGINES } from "../../nodes/host/programs/fio/job.ts";
 
 /** What a value is: `values.ts` reads it. */
 export type Kind =
@@ -46,7 +46,7 @@ const DEPTH = { kind: "count", least: 1 } as const;
 /** Options that a job of the rack has. */
 export const USED = {
   name: { kind: "text" },
-  ioengine: { kind: "text" },
+  ioengine: { kind: ENGINES },
   description: { kind: "text" },
   rw: { kind: RW },
   rwmixread: PERCENT,
@@ -54,12 +54,12 @@ export const USED = {
   bs: { kind: "sizes" },
   bsrange: { kind: "ranges" },
   size: { kind: "extent" },
-  io_size: { kind: "bytes", least: 1 },
+  io_size: { kind: "bytes" },
   offset: { kind: "bytes" },
-  number_ios: { kind: "count", least: 1 },
+  number_ios: { kind: "count" },
   loops: DEPTH,
   iodepth: DEPTH,
-  iodepth_low: DEPTH,
+  iodepth_low: { kind: "count" },
   iodepth_batch: { kind: "count" },
   iodepth_batch_complete_min: { kind: "count" },
   iodepth_batch_complete_max: { kind: "count" },
@@ -78,12 +78,17 @@ export const USED = {
   clat_percentiles: { kind: "flag" },
   lat_percentiles: { kind: "flag" },
   slat_percentiles: { kind: "flag" },
+  disable_slat: { kind: "flag" },
+  disable_clat: { kind: "flag" },
+  disable_lat: { kind: "flag" },
+  gtod_reduce: { kind: "flag" },
   bwavgtime: { kind: "milliseconds" },
   iopsavgtime: { kind: "milliseconds" },
   kb_base: { kind: ["1024", "1000"] },
   unit_base: { kind: ["0", "8", "1"] },
   significant_figures: { kind: "count", least: 1, most: 10 },
   filename: { kind: "text" },
+  filename_format: { kind: "text" },
   serverip: { kind: "text", engines: "librpma" },
   direct_write_to_pmem: { kind: "flag", engines: "librpma" },
   busy_wait_polling: { kind: "flag", engines: "librpma" },
@@ -126,13 +131,13 @@ function words(text: string): ReadonlySet<string> {
 export const IDLE: ReadonlySet<string> = words(`
   thread create_serialize create_fsync create_on_open allow_file_create allow_mounted_write
   pre_read direct buffered atomic invalidate fallocate fadvise_hint write_hint overwrite opendir
-  unlink unlink_each_loop directory filename_format unique_filename lockfile openfiles
+  unlink unlink_each_loop directory unique_filename lockfile openfiles
   file_service_type ioscheduler mem iomem_align hugepage-size lockmem nice prio prioclass priohint
   clocksource randrepeat allrandrepeat softrandommap random_generator refill_buffers scramble_buffers
   zero_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk dedupe_percentage
   dedupe_global dedupe_mode dedupe_working_set_percentage disk_util comm cgroup cgroup_weight
   cgroup_nodelete uid gid do_verify job_start_clock_id
-  gtod_cpu serialize_overlap
+  gtod_cpu disable_bw_measurement
 `);
 
 /** Options that ask for something which the rack does not have: said once, and the job runs. */
@@ -143,18 +148,13 @@ export const WARNED: Readonly<Record<string, string>> = {
   numa_cpu_nodes: "a host has one socket",
   numa_mem_policy: "a host has one socket",
   bindname: "a host has one address",
-  disable_lat: "latencies are measured all the same, which costs nothing here",
-  disable_clat: "latencies are measured all the same, which costs nothing here",
-  disable_slat: "latencies are measured all the same, which costs nothing here",
-  disable_bw_measurement: "bandwidth is measured all the same, which costs nothing here",
-  gtod_reduce: "latencies are measured all the same, which costs nothing here",
   gpu_dev_id: "a host has no GPU: buffers are in DRAM",
   exec_prerun: "the command is not run",
   exec_postrun: "the command is not run",
-  write_bw_log: "no log is written: --json has the samples",
-  write_lat_log: "no log is written: --json+ has the histogram",
-  write_iops_log: "no log is written: --json has the samples",
-  write_hist_log: "no log is written: --json+ has the histogram",
+  write_bw_log: "no log is written: the output has the least, most and mean of its windows",
+  write_lat_log: "no log is written: --output-format=json+ has the histogram",
+  write_iops_log: "no log is written: the output has the least, most and mean of its windows",
+  write_hist_log: "no log is written: --output-format=json+ has the histogram",
   log_avg_msec: "no log is written",
   log_hist_msec: "no log is written",
   log_hist_coarseness: "no log is written",
@@ -183,11 +183,14 @@ export const REFUSED: ReadonlySet<string> = words(`
   create_only log_window_value log_prio log_issue_time log_compression log_compression_cpus
   log_store_compressed block_error_percentiles stats unified_rw_reporting continue_on_error
   ignore_error error_dump profile flow flow_id flow_watermark flow_sleep steadystate
-  steadystate_duration steadystate_ramp_time
+  steadystate_duration steadystate_ramp_time cpuload cpuchunks cpumode
+  serialize_overlap
 `);
 
 /** Values of a refused option that are fio's defaults, and ask for nothing. */
-export const ASKS_NOTHING: ReadonlySet<string> = words("0 none random mean");
+export const ASKS_NOTHING: ReadonlySet<string> = words(
+  "0 none random mean inline sequential linear",
+);
 
 /** All names that fio has, for a message about one that it has not. */
 export const KNOWN: readonly string[] = [

@@ -1,19 +1,25 @@
 /** Which host of the scenario a job's threads run on, and which server each client meets. */
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { formatAddress } from "../../fabric/trace/describe.ts";
 import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
+import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { placeOf, type PlannedJob, unique } from "./jobs.ts";
 
 export interface PlaceOptions {
   /** The scenario's hosts by name, in its order, with their IPv4 addresses. */
   readonly addresses: Readonly<Record<string, number>>;
+  /** How much memory each of them has. */
+  readonly memories: Readonly<Record<string, Memories>>;
   /** The clients' host, and the servers' where a job file names none of the rack. */
   readonly from?: string;
   readonly to?: string;
   /** Where the workspace of a server lies that no job file describes. */
   readonly memory: "dram" | "scm";
 }
+
+export type Memories = Pick<HostPlan, "dramBytes" | "scmBytes">;
 
 /** A thread with its host. */
 export interface PlacedJob extends PlannedJob {
@@ -36,8 +42,10 @@ const SERVERS: Readonly<Record<EngineName, EngineName>> = {
   rdma: "rdma",
 };
 
-/** Workspace of an assumed server of librpma, as in fio's examples, and receive depth of one of rdma. */
+/** Workspace of an assumed server of librpma, as in fio's examples, at most; and receive depth of one of rdma. */
 const WORKSPACE_BYTES = 100 * 2 ** 20, DEPTH = 16;
+/** librpma maps whole pages. */
+const PAGE = 4096;
 
 /** Addresses by which a socket listens on all of a host's. */
 const ANY: readonly string[] = ["0.0.0.0", "localhost", "127.0.0.1"];
@@ -150,7 +158,8 @@ function meet(
       problems.push(alone(each, servers));
       continue;
     }
-    const server = assumedFor(each, options);
+    const others = clients.filter(({ job: { to } }) => to === job.to).length;
+    const server = assumedFor(each, { ...options, room: roomOf(job.to!, options) / others });
     if (assumed.some(({ job: { port } }) => port === job.port)) problems.push(taken(each));
     assumed.push(server);
     notes.add(assumedText(server));
@@ -186,12 +195,22 @@ function alone(
   return { file, line, path: "", found, expected: `one client for each of: ${there.join(", ")}` };
 }
 
-/** The server that fio's example jobs have, or as large as the client needs it. */
-function assumedFor(client: PlacedJob, { memory }: PlaceOptions): PlacedJob {
+/** What the workspaces of a host may have: its SCM behind the directory, or half of its DRAM, as it has other uses. */
+function roomOf(host: string, { memories, memory }: PlaceOptions): number {
+  const { dramBytes, scmBytes } = memories[host]!;
+  return memory === "scm" ? scmBytes - DIRECTORY_BYTES : dramBytes / 2;
+}
+
+/** The server that fio's example jobs have, or as large as the client needs it; else no larger than its host's room. */
+function assumedFor(
+  client: PlacedJob,
+  { memory, room }: PlaceOptions & { readonly room: number },
+): PlacedJob {
   const { job } = client;
   const { size, offset } = job;
-  const wanted = size !== undefined && "bytes" in size ? offset + size.bytes : WORKSPACE_BYTES;
-  const bytes = Math.ceil(wanted / 4096) * 4096;
+  const usual = Math.max(PAGE, Math.min(WORKSPACE_BYTES, Math.floor(room / PAGE) * PAGE));
+  const wanted = size !== undefined && "bytes" in size ? offset + size.bytes : usual;
+  const bytes = Math.ceil(wanted / PAGE) * PAGE;
   const isRdma = job.engine === "rdma";
   return {
     ...client,

@@ -19,6 +19,8 @@ export interface RunFioOptions extends RunManner {
   readonly files: readonly string[];
   /** Settings that take the place of the files': `runtime=10ms`. */
   readonly set?: readonly string[];
+  /** Sections that run beside [global]; absent: all. */
+  readonly only?: readonly string[];
   readonly world: JobFileWorld;
   readonly packing: Packing;
   readonly from?: string;
@@ -58,6 +60,7 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
   const plan = planJobs(await readAll(options), {
     world: options.world,
     override: options.set ?? [],
+    only: options.only ?? [],
   });
   const { packing, seed, from, to, memory } = options;
   const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");
@@ -72,6 +75,9 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
   const bare = onlyOne(await prepare(path, { ...manner, programs: [] }), path);
   const placed = placeJobs(plan.jobs, {
     addresses: bare.plan.addresses,
+    memories: Object.fromEntries(
+      bare.plan.nodes.flatMap((node) => node.kind === "host" ? [[node.name, node.config]] : []),
+    ),
     memory,
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),

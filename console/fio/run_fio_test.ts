@@ -48,13 +48,37 @@ describe("hasNoIo", () => {
   });
 });
 
+async function place(text: string, memory: "dram" | "scm" = "scm") {
+  const world = { read: () => Promise.resolve(text), variable: () => undefined };
+  const { jobs } = planJobs([await readJobFile("f", world)], { world });
+  const memories = { dramBytes: 2 ** 26, scmBytes: 2 ** 26 };
+  return placeJobs(jobs, {
+    addresses: { a: 1, b: 2 },
+    memories: { a: memories, b: memories },
+    memory,
+  });
+}
+
+describe("a server that is assumed", () => {
+  const client = "[c]\nioengine=librpma_apm_client\nserverip=b\nrw=write\n";
+  const sizesOf = async (text: string, memory: "dram" | "scm") =>
+    (await place(text, memory)).assumed.map(({ job: { size } }) => Object(size).bytes);
+
+  it("is no larger than what its host has, shared by all that are assumed there", async () => {
+    const behind = 2 ** 26 - 2 ** 16;
+    assert.deepEqual(await sizesOf(client, "scm"), [behind]);
+    assert.deepEqual(await sizesOf(client, "dram"), [2 ** 25]);
+    const third = Math.floor(behind / 3 / 4096) * 4096;
+    assert.deepEqual(await sizesOf(`${client}numjobs=3\n`, "scm"), [third, third, third]);
+  });
+
+  it("is as large as its client needs it", async () => {
+    assert.deepEqual(await sizesOf(`${client}size=10k\n`, "scm"), [12_288]);
+  });
+});
+
 describe("claimsOf", () => {
   const nodes = [{ name: "b", config: { ddio: true, domain: "adr" } }];
-  const place = async (text: string) => {
-    const world = { read: () => Promise.resolve(text), variable: () => undefined };
-    const { jobs } = planJobs([await readJobFile("f", world)], { world });
-    return placeJobs(jobs, { addresses: { a: 1, b: 2 }, memory: "scm" });
-  };
 
   it("names the line that claims it, and says so where the server is assumed", async () => {
     const server = "[s]\nioengine=librpma_apm_server\nserverip=b\nkb_base=1000\nsize=1MiB\n" +

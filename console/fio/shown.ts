@@ -1,11 +1,16 @@
 /** How the figures of a job are shown. */
 import type { OptionName } from "./options.ts";
 import { kbBaseOf, type Options } from "./settings.ts";
+import type { Percentiles } from "./values.ts";
 
 /** How a job's figures are shown. */
 export interface Shown {
   readonly groupReporting: boolean;
-  readonly percentiles: readonly number[];
+  readonly percentiles: Percentiles;
+  /** Latencies that are not wanted (`disable_slat` and its like): there are none in the output. */
+  readonly noSlat: boolean;
+  readonly noClat: boolean;
+  readonly noLat: boolean;
   readonly slatPercentiles: boolean;
   readonly clatPercentiles: boolean;
   readonly latPercentiles: boolean;
@@ -16,35 +21,26 @@ export interface Shown {
 }
 
 /** fio's own list (`percentile_list`). */
-const PERCENTILES = [
-  1,
-  5,
-  10,
-  20,
-  30,
-  40,
-  50,
-  60,
-  70,
-  80,
-  90,
-  95,
-  99,
-  99.5,
-  99.9,
-  99.95,
-  99.99,
-] as const;
+const PERCENTILES: Percentiles = {
+  list: [1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99],
+  decimals: 2,
+};
 
 /** A job's value of an option, or another one where it is not given. */
 export type Take = <T>(option: OptionName, otherwise: T) => T;
 
 /** What a job says of its figures, with the defaults of fio. */
 export function shownOf(options: Options, take: Take): Shown {
+  const isReduced = take("gtod_reduce", false);
+  const [noSlat, noClat, noLat] = (["disable_slat", "disable_clat", "disable_lat"] as const)
+    .map((option) => isReduced || take(option, false)) as [boolean, boolean, boolean];
   const description = take<string | undefined>("description", undefined);
   return {
     groupReporting: take("group_reporting", false),
     percentiles: take("percentile_list", PERCENTILES),
+    noSlat,
+    noClat,
+    noLat,
     slatPercentiles: take("slat_percentiles", false),
     clatPercentiles: take("clat_percentiles", true),
     latPercentiles: take("lat_percentiles", false),

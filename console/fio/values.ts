@@ -70,9 +70,20 @@ export function rangeValue(
   return least < 1 ? undefined : { least, most };
 }
 
-/** fio's list of percentiles, `99.5:99.9`: at most 20 of them, above 0 and at most 100. */
-export function percentilesValue(text: string): number[] | undefined {
-  const list = text.split(":").map((each) => /^\d+(\.\d+)?$/.test(each) ? Number(each) : NaN);
-  const isList = list.length <= 20 && list.every((each) => each > 0 && each <= 100);
-  return isList ? list.toSorted((x, y) => x - y) : undefined;
+/** Some percentiles, ascending, and with how many decimals they are shown. */
+export interface Percentiles {
+  readonly list: readonly number[];
+  readonly decimals: number;
+}
+
+/**
+ * fio's list of percentiles, `99.5:99.9`: at most 20 of them, above 0 and at most 100; all have the decimals of
+ * the one that is written with most.
+ */
+export function percentilesValue(text: string): Percentiles | undefined {
+  const words = text.split(":");
+  const list = words.map((each) => /^\d+(\.\d+)?$/.test(each) ? Number(each) : NaN);
+  if (list.length > 20 || !list.every((each) => each > 0 && each <= 100)) return undefined;
+  const decimals = Math.max(...words.map((each) => each.split(".")[1]?.length ?? 0));
+  return { list: list.toSorted((x, y) => x - y), decimals };
 }

@@ -68,7 +68,8 @@ describe("other values", () => {
     for (const text of ["512", "4k-", "1-2-3", "0-4k"]) {
       assert.equal(rangeValue(text, 1024), undefined);
     }
-    assert.deepEqual(percentilesValue("99.9:50:99"), [50, 99, 99.9]);
+    assert.deepEqual(percentilesValue("99.9:50:99"), { list: [50, 99, 99.9], decimals: 1 });
+    assert.deepEqual(percentilesValue("99.0:50.000")?.decimals, 3);
     for (const text of ["", "0", "101", "50:x"]) assert.equal(percentilesValue(text), undefined);
   });
 });

@@ -19,6 +19,8 @@ export interface PerftestForm {
   readonly output?: PerftestOutput;
   /** `-H` and `-U`: every latency before its line, in order of size or of the messages. */
   readonly samples?: readonly ("sorted" | "unsorted")[];
+  /** `-N`: there is no peak because none is wanted. */
+  readonly noPeak?: boolean;
   /** `--report-both`: each end of a bidirectional test for itself, too. */
   readonly reportBoth?: boolean;
 }
@@ -29,6 +31,8 @@ export type PerftestOutput = typeof PERFTEST_OUTPUTS[number];
 /** `getDeviceList` has it. */
 export const DEVICE = "rackmesh0";
 const RULE = "-".repeat(87);
+/** In front of all, of a test by time or with too many messages (`force_dependecies`). */
+const NO_PEAK = " WARNING: BW peak won't be measured in this run.";
 const US = 1e6;
 const MIB = 2 ** 20;
 /** `waitCompletion` takes so many at once. */
@@ -58,7 +62,11 @@ export function perftestText(result: PerftestResult, form: PerftestForm = {}): s
     : LATENCY_COLUMNS;
   const side = (name: "local" | "remote") =>
     ends[name].flatMap((end) => endLines(end, name, result));
+  const isPeakMissing = rows.some((row) =>
+    row.measures === "bandwidth" && row.peakBytesPerSecond === null
+  );
   return [
+    ...(isPeakMissing && !form.noPeak ? [NO_PEAK] : []),
     RULE,
     ...headerLines(result),
     RULE,

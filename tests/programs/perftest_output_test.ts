@@ -117,10 +117,17 @@ describe("The output of a bandwidth test", () => {
     assert.equal(rate, (row.messagesPerSecond / 1e6).toFixed(6));
   });
 
-  it("without a peak (-N, -D) says 0.00", () => {
-    for (const options of ["noPeak: true, iterations: 20", "duration: 100us"]) {
-      const line = linesOf(run("ib_write_bw", `${options}, size: 4KiB`)).at(-2)!;
-      assert.match(line, /^ 4096 +\d+ +0\.00 +\d{4,}\.\d\d\t\t/);
+  it("without a peak (-N, -D) says 0.00, and perftest's warning where it was not asked for", () => {
+    const warning = " WARNING: BW peak won't be measured in this run.";
+    const rows = [["noPeak: true, iterations: 20", true, RULE], [
+      "duration: 100us",
+      false,
+      warning,
+    ]];
+    for (const [options, noPeak, first] of rows as [string, boolean, string][]) {
+      const lines = linesOf(run("ib_write_bw", `${options}, size: 4KiB`), { noPeak });
+      assert.match(lines.at(-2)!, /^ 4096 +\d+ +0\.00 +\d{4,}\.\d\d\t\t/);
+      assert.equal(lines[0], first);
     }
   });
 

@@ -25,7 +25,13 @@ export async function placedJobs(
     variable: () => undefined,
   };
   const files = await Promise.all(texts.map((_, i) => readJobFile(`f${i}`, world)));
-  const { jobs, assumed } = placeJobs(planJobs(files, { world }).jobs, { ...options, memory });
+  const large = { dramBytes: 2 ** 28, scmBytes: 2 ** 28 };
+  const memories = Object.fromEntries(Object.keys(options.addresses).map((host) => [host, large]));
+  const { jobs, assumed } = placeJobs(planJobs(files, { world }).jobs, {
+    ...options,
+    memories,
+    memory,
+  });
   return [...jobs, ...assumed];
 }
 

@@ -80,7 +80,7 @@ function rowOf({ job, host, groupId, shown, options, result }: FioThread): Row |
     error: { code: 110, text: "ETIMEDOUT: the job has not ended" },
   };
   if (stats === undefined && error === undefined) return undefined;
-  const found = stats ?? NOTHING;
+  const found = wanted(stats ?? NOTHING, shown);
   return {
     name: job.name,
     host,
@@ -124,6 +124,22 @@ const NOTHING: ThreadStats = {
   submits: [],
   completes: [],
 };
+
+/** Without latencies that are disabled; fio's classes are of completion latencies. */
+function wanted(stats: ThreadStats, { noSlat, noClat, noLat }: Shown): ThreadStats {
+  const of = (io: DirectionStats): DirectionStats => ({
+    ...io,
+    ...(noSlat && { slat: NO_LATENCY }),
+    ...(noClat && { clat: NO_LATENCY }),
+    ...(noLat && { lat: NO_LATENCY }),
+  });
+  return {
+    ...stats,
+    read: of(stats.read),
+    write: of(stats.write),
+    ...(noClat && { classes: [] }),
+  };
+}
 
 function merged(one: Row, other: Row): Row {
   const { stats: x } = one, { stats: y } = other;

@@ -155,13 +155,13 @@ function latencyOf(
   },
 ): Record<string, unknown> {
   const { samples, min, max, mean, buckets } = latency;
-  const { percentiles } = row.shown;
+  const { list } = row.shown.percentiles;
   const plain = { min, max, mean, stddev: deviationOf(latency), N: samples };
   if (!shown || samples === 0) return plain;
-  const values = percentilesOf(latency, percentiles);
+  const values = percentilesOf(latency, list);
   return {
     ...plain,
-    percentile: Object.fromEntries(percentiles.map((each, i) => [each.toFixed(6), values[i]!])),
+    percentile: Object.fromEntries(list.map((each, i) => [each.toFixed(6), values[i]!])),
     ...(withBins && {
       bins: Object.fromEntries(buckets.map(([bucket, count]) => [valueOf(bucket), count])),
     }),

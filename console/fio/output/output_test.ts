@@ -109,6 +109,20 @@ Run status group 0 (all jobs):
     assert.match(text, / {3}bw \( {2}KiB\/s\): min=.*, samples=5\n {3}iops {8}: min=/);
   });
 
+  it("shows percentiles with the decimals of the list, and no latencies that are disabled", async () => {
+    // As librpma's own jobs have it: fio 3.38 prints the same of its null engine.
+    const own = "disable_clat=1\nlat_percentiles=1\npercentile_list=99.0:99.999\n";
+    const text = fioText(await threadsOf(`${JOB}${own}`, LATENCIES), CONTEXT);
+    assert.match(
+      text,
+      /msec\); 0 zone resets\n {4}slat .*\n {5}lat .*\n {4}lat percentiles .*\n {5}\| 99\.000th=\[ {2}100\], 99\.999th=\[ {2}101\]\n {2}cpu /,
+    );
+    const whole = fioText(await threadsOf(`${JOB}percentile_list=50:99\n`, LATENCIES), CONTEXT);
+    assert.match(whole, / {5}\| {2}50th=\[49920\], {2}99th=\[98816\]\n/);
+    const none = fioText(await threadsOf(`${JOB}gtod_reduce=1\n`, LATENCIES), CONTEXT);
+    assert.doesNotMatch(none, /(slat|clat| lat) /);
+  });
+
   it("adds up the threads of a group with group_reporting, and shows each without", async () => {
     const two = `${JOB}numjobs=2\n`;
     const each = fioText(await threadsOf(two, LATENCIES), CONTEXT);
@@ -187,6 +201,15 @@ describe("fioJson", () => {
       100,
       0,
     ]);
+  });
+
+  it("has zeros for latencies that are disabled", async () => {
+    const threads = await threadsOf(`${JOB}disable_clat=1\n`, LATENCIES);
+    const document = fioJson(runOf(threads), { ...CONTEXT, withBins: true });
+    const [job] = document["jobs"] as [Record<string, Record<string, Record<string, unknown>>>];
+    assert.deepEqual(job["write"]!["clat_ns"], { min: 0, max: 0, mean: 0, stddev: 0, N: 0 });
+    assert.equal(job["write"]!["lat_ns"]!["N"], 100);
+    assert.ok(Object.values(job["latency_us"]!).every((share) => Number(share) === 0));
   });
 
   it("has the histogram in json+, whose counts are all I/O", async () => {

@@ -2,6 +2,7 @@
 import { type Direction, DIRECTIONS } from "../../../nodes/host/programs/fio/job.ts";
 import type { DirectionStats, Latency, Moments } from "../../../nodes/host/programs/fio/stats.ts";
 import type { Shown } from "../shown.ts";
+import type { Percentiles } from "../values.ts";
 import type { FioThread } from "../run_fio.ts";
 import {
   busyOf,
@@ -166,10 +167,11 @@ function latencyLine(name: string, latency: Moments): string {
     `stdev=${average(deviation)}`;
 }
 
-/** Decimals of a percentile: fio's default `precision`. */
-const PRECISION = 2;
-
-function percentileLines(name: string, latency: Latency, list: readonly number[]): string[] {
+function percentileLines(
+  name: string,
+  latency: Latency,
+  { list, decimals }: Percentiles,
+): string[] {
   const values = percentilesOf(latency, list);
   const least = Math.min(...values), most = Math.max(...values);
   const [unit, scale] = least > 2e6 && most > 99_999_999
@@ -178,9 +180,9 @@ function percentileLines(name: string, latency: Latency, list: readonly number[]
     ? ["usec", 1e3] as const
     : ["nsec", 1] as const;
   const width = Math.max(5, String(Math.floor(most / scale)).length);
-  const perLine = Math.floor((80 - 7) / (PRECISION + 10 + width));
+  const perLine = Math.floor((80 - 7) / (decimals + 10 + width));
   const cells = values.map((value, i) => {
-    const percentile = list[i]!.toFixed(PRECISION).padStart(PRECISION + 3);
+    const percentile = list[i]!.toFixed(decimals).padStart(decimals + 3);
     const text = String(Math.ceil(value / scale)).padStart(width);
     return ` ${percentile}th=[${text}]${i === values.length - 1 ? "" : ","}`;
   });

@@ -16,6 +16,7 @@ interface FioFlags {
   readonly output?: string;
   readonly outputFormat?: string;
   readonly set: readonly string[];
+  readonly section: readonly string[];
   readonly from?: string;
   readonly to?: string;
   readonly memory: "dram" | "scm";
@@ -39,6 +40,7 @@ export function addFio(program: Command): void {
     .option("--output <file>", "write the results to this file instead of stdout")
     .option("--output-format <formats>", `${FORMATS.join(", ")}, or several with commas`)
     .option("--set <option=value>", "in the place of the files' (repeatable)", collect, [])
+    .option("--section <name>", "run this section alone, beside [global] (repeatable)", collect, [])
     .option("--from <host>", "the clients' host; else the first that has no server")
     .option("--to <host>", "the servers' host, where a file names none of the scenario")
     .addOption(
@@ -75,6 +77,7 @@ async function fio(scenario: string, files: string[], flags: FioFlags): Promise<
   const run = await runFio(scenario, {
     files,
     set: flags.set,
+    only: flags.section,
     world: { read: readText, variable: (name) => Deno.env.get(name) },
     packing: flags.pack,
     memory,

@@ -79,7 +79,7 @@ export function formOf(
 ): PerftestForm {
   const { measures } = PERFTEST[test];
   const isLatency = measures === "latency";
-  const { report_gbits: gbits, reportBoth } = flags;
+  const { report_gbits: gbits, reportBoth, noPeak } = flags;
   const histogram = flags.reportHistogram ?? flags.reportHistogrm;
   const only = (option: string, is: boolean, expected: string) => {
     if (is) refuse(option, `of ${test}, a ${measures} test`, expected);
@@ -109,7 +109,7 @@ export function formOf(
     ...(flags.reportUnsorted ? ["unsorted"] as const : []),
     ...(histogram ? ["sorted"] as const : []),
   ];
-  return given({ gbits, reportBoth, output, samples });
+  return given({ gbits, noPeak, reportBoth, output, samples });
 }
 
 /** Least figures (`-w`, `-y`), and what does not reach them. @throws Refusal */
