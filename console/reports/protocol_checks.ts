@@ -7,6 +7,8 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { checkedScm } from "../../nodes/host/calls/checked_scm.ts";
+import { siteIn } from "../../nodes/host/cpu/wait_site.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
@@ -148,7 +150,8 @@ export function judgeProtocols(
     if (check === undefined) return [];
     const { at, reports, notes } = rack;
     const seen = names.map((name): [string, CrashedHost] => {
-      const { answers, scm } = booted.get(name)!;
+      const { answers, scm: read } = booted.get(name)!;
+      const scm = checkedScm({ host: name, bytes: hostIn(plan, name).scmBytes, read });
       const survived = hosts.get(name)!.since === 0;
       const options = optionsOf(plan, { host: name, program });
       return [name, { survived, options, recovered: answers(program), scm }];
@@ -211,7 +214,7 @@ function recover(
       const work = () => boot.recover(recover, options);
       answers.set(run, around(`recover of ${run} on ${host}`, work));
     } catch (error) {
-      failures.set(run, `recover failed on ${host}: ${messageOf(error)}`);
+      failures.set(run, `recover failed on ${host}: ${failureText(error)}`);
     }
   }
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
@@ -244,7 +247,7 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
   try {
     return textsOf(check(view));
   } catch (error) {
-    return [`check throws ${messageOf(error)}`];
+    return [`check throws ${failureText(error)}`];
   }
 }
 
@@ -292,6 +295,15 @@ function recoveredIn(
   return (found?.value as { recovered?: unknown } | undefined)?.recovered;
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+/** Frames of the product in a stack; a test's are a user's. */
+const OURS = new RegExp(
+  `\\b${new URL("../..", import.meta.url).href}(?:console|fabric|nodes)/(?!\\S+_test\\.ts:)`,
+);
+
+/** What the error says, and the user's line. */
+function failureText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { message, stack = "" } = error;
+  const { line } = siteIn(stack.split("\n").filter((frame) => !OURS.test(frame)).join("\n"));
+  return line === undefined || message.includes(line) ? message : `${message} (${line})`;
 }

@@ -1,5 +1,16 @@
 /** What the arguments of a core's functions must be, of a shared region's, and of a recovery's core. */
-import type { PersistentRecord, VisibleRecord, WritesRecord } from "../../../fabric/audit.ts";
+import {
+  type FreedRecord,
+  type LogRecord,
+  OBJECT_TYPES,
+  type ObjectRecord,
+  type OperationEndRecord,
+  type OperationRecord,
+  type PersistentRecord,
+  type VisibleRecord,
+  type WritesRecord,
+} from "../../../fabric/audit.ts";
+import { notPlain } from "../cpu/report_data.ts";
 import type { Measurement, Region, Source } from "../cpu/program.ts";
 import type { ProgramCpu } from "../program_context.ts";
 import { type CallRow, checksOf, row } from "./calls.ts";
@@ -11,8 +22,8 @@ import {
   deadline,
   duration,
   flag,
+  found,
   type Kind,
-  kind,
   length,
   listOf,
   made,
@@ -23,6 +34,7 @@ import {
   shape,
   size,
   text,
+  u32,
   u64,
 } from "./values.ts";
 
@@ -46,13 +58,20 @@ const source: Kind = (value) => {
   const wrong = sourceKind(its)!;
   return { ...wrong, at: ".kind" };
 };
-/** A record or a step: what is in it is for those that read it. */
-function tagged(what: string, tag: string): Kind {
-  return kind(
-    `${what}, an object with ${tag}`,
-    (value) => typeof Object(value)[tag] === "string",
-  );
-}
+/** A line of the ladder: numbers in it are for those that read it. */
+const step: Kind = (value) => {
+  const { step, text: said } = Object(value) as Readonly<Record<string, unknown>>;
+  if (typeof step !== "string") return { at: "", found: found(value), expected: STEP };
+  const wrong = text(said);
+  return wrong === undefined ? plain(value) : { ...wrong, at: ".text" };
+};
+const STEP = "a step, an object with step";
+
+/** What another process can be told. */
+const plain: Kind = (value) => {
+  const other = notPlain(value);
+  return other === undefined ? undefined : { at: "", found: other, expected: "plain data" };
+};
 
 const measurement = shape<Measurement>("a measurement", {
   operation: text,
@@ -62,7 +81,7 @@ const measurement = shape<Measurement>("a measurement", {
   promisedBytes: optional(length),
 });
 
-/** Records of promises, which own programs make; those of the driver are its own. */
+/** Records that own programs make; those of queues and of shared regions are the driver's own. */
 const RECORDS: Readonly<Record<string, Kind>> = {
   writes: shape<WritesRecord>("a record of a write", {
     kind: text,
@@ -80,11 +99,58 @@ const RECORDS: Readonly<Record<string, Kind>> = {
     id: count,
     promised: flag,
   }),
+  operation: shape<OperationRecord>("a record of an operation", {
+    kind: text,
+    id: count,
+    on: name,
+    object: name,
+    type: oneOf(OBJECT_TYPES),
+    initial: optional(plain),
+    call: name,
+    key: optional(text),
+    value: optional(plain),
+  }),
+  "operation-end": shape<OperationEndRecord>("a record of an operation", {
+    kind: text,
+    id: count,
+    result: optional(plain),
+    failed: optional(flag),
+  }),
+  object: shape<ObjectRecord>("a record of an object", {
+    kind: text,
+    state: oneOf(["begun", "asked", "stored", "withdrawn", "removing", "removed"]),
+    name,
+    on: optional(name),
+    at: offset,
+    length,
+    complete: optional(flag),
+  }),
+  freed: shape<FreedRecord>("a record of freed bytes", { kind: text, at: offset, length }),
+  log: shape<LogRecord>("a record of a log", {
+    kind: text,
+    log: name,
+    replicas: listOf(
+      shape<LogRecord["replicas"][number]>("a replica", {
+        host: name,
+        at: listOf(offset, "offsets"),
+      }),
+      "replicas",
+    ),
+    quorum: count,
+    recordBytes: size,
+    segments: listOf(count, "numbers of slots"),
+    durable: count,
+    crc: u32,
+    promised: flag,
+    anew: optional(flag),
+  }),
 };
-const record = tagged("a record", "kind");
+const recordKind = oneOf(Object.keys(RECORDS));
 const note: Kind = (value) => {
   const its: unknown = Object(value).kind;
-  return (typeof its === "string" && Object.hasOwn(RECORDS, its) ? RECORDS[its]! : record)(value);
+  const wrong = recordKind(its);
+  if (wrong !== undefined) return { ...wrong, at: ".kind" };
+  return RECORDS[its as string]!(value);
 };
 
 /** The functions of a core. */
@@ -126,7 +192,7 @@ export const CORE_CALLS = {
   note: row("thrown", { note }),
   measured: row("thrown", { measurement: measurement }),
   log: row("thrown", {}),
-  trace: row("thrown", { step: tagged("a step", "step") }),
+  trace: row("thrown", { step }),
   spawn: row("thrown", { name, thread: callback }),
 } as const satisfies Readonly<Record<Functions<ProgramCpu>, CallRow>>;
 

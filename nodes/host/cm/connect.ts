@@ -175,9 +175,11 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
  * ```
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
-  const peerAddress = device.cpu.addresses[options.to];
+  const { addresses } = device.cpu;
+  const peerAddress = Object.hasOwn(addresses, options.to) ? addresses[options.to] : undefined;
   if (peerAddress === undefined) {
-    return refusal("unknown-host", `No host is called ${options.to}`);
+    const names = Object.keys(addresses).join(", ");
+    return refusal("unknown-host", `No host is called ${options.to}: expected one of ${names}`);
   }
   const serviceId = serviceIdOf(options.service);
   if (serviceId === undefined) {
@@ -217,7 +219,6 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
     ...(options.path !== undefined && { path: options.path }),
-    ...depthsOf(options),
     ...depthsOf(options),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });

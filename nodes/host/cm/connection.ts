@@ -17,6 +17,7 @@ import {
 } from "./cm_state.ts";
 import { withDefaults } from "./check_options.ts";
 import { ackEventsOf, failed, refuseQp, verbError } from "../verbs/device.ts";
+import { insistOnDone } from "../verbs/errors.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -90,9 +91,14 @@ export interface Refusal {
   readonly privateData: Uint8Array;
 }
 
-/** Whether `connect` or `accept` has made no connection. */
+/**
+ * Whether `connect` or `accept` has made no connection.
+ * @throws ProgramError for steps without `yield*`.
+ */
 export function refused<T>(answer: T | Refusal): answer is Refusal {
-  return typeof answer === "object" && answer !== null && "refused" in answer;
+  if (typeof answer !== "object" || answer === null) return false;
+  insistOnDone(answer, "refused");
+  return "refused" in answer;
 }
 
 export const NO_DATA = new Uint8Array(0);

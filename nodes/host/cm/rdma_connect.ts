@@ -217,6 +217,7 @@ export function rdmaInitQpAttr(
   if (state !== "init" && state !== "rtr" && state !== "rts") {
     return verbError("EINVAL", `The state is ${String(state)}: expected init, rtr or rts`);
   }
+  if (id.state === "destroyed") return verbError("EINVAL", "The id is gone");
   if (id.ps === "udp") return datagramAttributes(state);
   if (state === "init") return { state, accessFlags: ALL_ACCESS };
   const { endpoint } = id;
@@ -268,7 +269,7 @@ export function* bringUpId(id: RdmaId): Steps<VerbError | undefined> {
  */
 export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbError | undefined> {
   const wrong = refuseRequest(id) ??
-    refuseParam(id, param, id.ps === "udp" ? "SIDR_REP" : "REP");
+    refuseParam(id, param, id.ps === "udp" ? "SIDR_REP" : "REP") ?? refuseType(id);
   if (wrong !== undefined) return wrong;
   const { device, endpoint, sidr, qp } = id;
   const { agent } = device.cm;
@@ -299,6 +300,13 @@ export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbEr
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint!.peerAddress, message });
   return undefined;
+}
+
+/** EINVAL for a queue pair of another type than the one that asks. */
+function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
+  const asks = endpoint?.req?.transportService === TRANSPORT_SERVICE.uc ? "uc" : "rc";
+  if (endpoint === undefined || qp === undefined || qp.type === asks) return undefined;
+  return verbError("EINVAL", `The id's queue pair is ${qp.type}, and the request's ${asks}`);
 }
 
 /** What a request offers, as its receiver uses it: the other end's depth is what this one answers. */

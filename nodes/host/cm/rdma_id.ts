@@ -378,8 +378,8 @@ export function* rdmaCreateQp(
 ): Steps<Qp | VerbError> {
   const { ps } = id;
   const { type = ps === "udp" ? "ud" : "rc" } = options;
-  if (id.state === "destroyed") return verbError("EINVAL", "The id is gone");
-  if (id.qp !== undefined) return verbError("EINVAL", `The id has queue pair ${id.qp.qpn} already`);
+  const refused = refuseQpOf(id);
+  if (refused !== undefined) return refused;
   if ((type === "ud") !== (ps === "udp")) {
     const expected = ps === "udp" ? "ud" : "rc or uc";
     return verbError(
@@ -390,8 +390,18 @@ export function* rdmaCreateQp(
   const qp = type === "ud"
     ? yield* readyDatagrams(pd, options)
     : yield* prepareQp({ ...options, pd, type });
-  if (!failed(qp)) id.qp = qp;
-  return qp;
+  if (failed(qp)) return qp;
+  const wrong = refuseQpOf(id);
+  if (wrong === undefined) return id.qp = qp;
+  // Another thread has made one, or destroyed the id, meanwhile.
+  yield* destroyQp(qp);
+  return wrong;
+}
+
+function refuseQpOf({ state, qp }: RdmaId): VerbError | undefined {
+  if (state === "destroyed") return verbError("EINVAL", "The id is gone");
+  if (qp !== undefined) return verbError("EINVAL", `The id has queue pair ${qp.qpn} already`);
+  return undefined;
 }
 
 function* readyDatagrams(pd: Pd, options: RdmaQpOptions): Steps<Qp | VerbError> {

@@ -191,7 +191,8 @@ export interface Cpu {
   /**
    * Notes what this program is about to write into a host's SCM, what was confirmed, its operations: by these
    * records `rack run` and `rack explore` judge whether promises were kept (fabric/audit.ts). Bytes are
-   * copied.
+   * copied. An own program that notes another kind, or a field that is wrong, ends with EINVAL; records of queues
+   * and of shared regions are the driver's.
    */
   note(note: AuditRecord): void;
   /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */

@@ -74,7 +74,7 @@ export interface CrashedHost {
   readonly recovered: unknown;
   /**
    * Bytes of its SCM: of a host in `cut` after the recovery; of one with power as its cores see them
-   * or, at the end of a run, as a power failure then would leave them.
+   * or, at the end of a run, as a power failure then would leave them. @throws ProgramError for what is no part of it.
    */
   scm(offset: number, length: number): Uint8Array;
 }

@@ -52,7 +52,8 @@ export function verbNames(): string[] {
 /** How a function is called: `regMr(pd, buffer, options?)`. @param file that declares it; of a verb, not needed. */
 export function signatureOf(name: string, file = verbFile(name)): string | undefined {
   const text = file === undefined ? "" : textIfThere(file) ?? "";
-  const begin = new RegExp(`\\bfunction\\*?\\s+${name}\\s*(?:<[^(]*>)?\\(`).exec(text);
+  // A function, or a method of an interface: cpu.waitSignal.
+  const begin = new RegExp(`(?:\\bfunction\\*?\\s+|\\n {2})${name}\\s*(?:<[^(]*>)?\\(`).exec(text);
   if (begin === null) return undefined;
   const parameters = partsOf(text, begin.index + begin[0].length).map((parameter) => {
     const [, pattern = parameter, rest = ""] =

@@ -28,6 +28,8 @@ const FIELD = /^ +The expected type comes from property '(\w+)'/;
 const FIRST = /^(?:(TS\d+) \[ERROR\]: |error: )(.*)$/;
 const PLACE = /^ +at (file:\S+?):(\d+):(\d+)$/;
 const LAST = "Type checking failed.";
+/** "Did you mean to mark this function as 'async'?" of an `await`, which has an error of its own. */
+const ABOUT_AWAIT = "TS1356";
 
 /**
  * The errors in what `deno check` has written on stderr, without colours: each once, as it checks a file again for
@@ -40,7 +42,8 @@ export function typeErrorsIn(text: string): TypeError[] {
     if (first !== null) found.push([line]);
     else found.at(-1)?.push(line);
   }
-  const errors = found.map(errorOf).filter(({ lines }) => lines[0] !== LAST);
+  const errors = found.map(errorOf)
+    .filter(({ code, lines }) => lines[0] !== LAST && code !== ABOUT_AWAIT);
   return [...new Map(errors.map((error) => [JSON.stringify(error), error])).values()];
 }
 
@@ -129,9 +132,27 @@ function wordsFor(error: TypeError): Words {
     };
   }
   const why = lines.length > 1 ? `; ${lines.at(-1)!.replace(/\.$/, "")}` : "";
-  return unknownField(first) ?? unknownProperty(first) ?? wrongCount(error) ?? wrongFlags(first) ??
-    wrongText(first) ?? missingField(lines) ?? unknownName(first) ??
+  return awaited(error) ?? unknownField(first) ?? unknownProperty(first) ?? wrongCount(error) ??
+    wrongFlags(first) ?? wrongText(first) ?? neverEqual(first) ?? missingField(lines) ??
+    unknownName(first) ??
     { found: `${first.replace(/\.$/, "")}${all === first ? "" : why}`, expected: "" };
+}
+
+/** `await cpu.sleep(10)`, as in a program that waits in real time. */
+function awaited({ code }: TypeError): Words | undefined {
+  if (code !== "TS1308") return undefined;
+  return { found: "await, which waits in real time", expected: "yield* in its place" };
+}
+
+/** A comparison with what libibverbs calls a text: `status === "IBV_WC_SUCCESS"`. */
+function neverEqual(first: string): Words | undefined {
+  const [, constant] = /^This comparison .* '"(\w+)"' have no overlap/.exec(first) ?? [];
+  if (constant === undefined) return undefined;
+  const text = textFor(constant) ??
+    /^(?:IBV_WC|IBV_EVENT|RDMA_CM_EVENT)_(\w+)$/.exec(constant)?.[1];
+  return text === undefined
+    ? undefined
+    : { found: JSON.stringify(constant), expected: JSON.stringify(text) };
 }
 
 /** What TypeScript takes for the word that was meant. */
@@ -175,6 +196,12 @@ function unknownProperty(first: string): Words | undefined {
 function camelCased(name: string): string {
   const camel = name.replace(/_+([a-zA-Z0-9])/g, (_, letter: string) => letter.toUpperCase());
   return camel.replace(/^ibv([A-Z])/, (_, letter: string) => letter.toLowerCase());
+}
+
+/** `device.verbs.postSend` for `ibv_post_send`. */
+function verbNamed(word: string): string | undefined {
+  const name = camelCased(word);
+  return verbNames().includes(name) ? `device.verbs.${name}` : undefined;
 }
 
 /** Too few arguments, where the function is marked, or too many, where the first such argument is. */
@@ -239,18 +266,25 @@ function unknownName(first: string): Words | undefined {
     if (door().includes(missing)) {
       return { found: `${missing}, which is not imported`, expected: `it from "rackmesh"` };
     }
-    return text === undefined
+    if (text !== undefined) {
+      return { found: `${missing}, which is a text here`, expected: JSON.stringify(text) };
+    }
+    const verb = verbNamed(missing);
+    return verb === undefined
       ? undefined
-      : { found: `${missing}, which is a text here`, expected: JSON.stringify(text) };
+      : { found: `${missing}, which is no name of the file`, expected: verb };
   }
-  const exported = /^Module '"rackmesh"' has no exported member (?:named )?'(\w+)'/.exec(first)
-    ?.[1];
+  const exported =
+    /^Module '"rackmesh"' has no exported member (?:named )?'(\w+)'/.exec(first)?.[1] ??
+      /^Property '(\w+)' does not exist on type 'typeof import\(".*\/nodes\/protocol\.ts"/.exec(
+        first,
+      )?.[1];
   if (exported === undefined) return undefined;
   const text = textFor(exported);
   return {
     found: `${exported}, which rackmesh does not export`,
     expected: text === undefined
-      ? nearest(exported, door()) ?? "a name of nodes/protocol.ts"
+      ? verbNamed(exported) ?? nearest(exported, door()) ?? "a name of nodes/protocol.ts"
       : `the text ${JSON.stringify(text)}`,
   };
 }

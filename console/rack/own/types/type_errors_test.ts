@@ -133,6 +133,36 @@ TS2554 [ERROR]: Expected 2 arguments, but got 0.
     ]);
   });
 
+  it("says what a port from C or of a program in real time means", () => {
+    const place = "    at file:///p/a.ts:3:17\n\n";
+    const module = `typeof import("file:///clone/nodes/protocol.ts", { with: {} })`;
+    const said = told(
+      `TS1308 [ERROR]: 'await' expressions are only allowed within async functions.\n${place}` +
+        `TS1356 [ERROR]:     Did you mean to mark this function as 'async'?\n    ${place}` +
+        `TS2304 [ERROR]: Cannot find name 'ibv_post_send'.\n${place}` +
+        `TS2339 [ERROR]: Property 'IBV_QPT_RC' does not exist on type '${module}'.\n${place}` +
+        `TS2367 [ERROR]: This comparison appears to be unintentional because the types ` +
+        `'WcStatus' and '"IBV_WC_RNR_RETRY_EXC_ERR"' have no overlap.\n${place}` +
+        `TS2554 [ERROR]: Expected 2 arguments, but got 1.
+  yield* cpu.waitSignal("x");
+             ~~~~~~~~~~
+    at file:///p/a.ts:3:14
+
+    An argument for 'deadline' was not provided.
+      waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
+                               ~~~~~~~~~~~~~~
+        at ${new URL("../../../../nodes/host/cpu/program.ts", import.meta.url)}:127:28
+`,
+    );
+    assert.deepEqual(said.map((each) => each.replace("/p/a.ts:3: found ", "")), [
+      "await, which waits in real time (TS1308), expected yield* in its place",
+      "ibv_post_send, which is no name of the file (TS2304), expected device.verbs.postSend",
+      'IBV_QPT_RC, which rackmesh does not export (TS2339), expected the text "rc"',
+      '"IBV_WC_RNR_RETRY_EXC_ERR" (TS2367), expected "RNR_RETRY_EXC_ERR"',
+      "1 argument of waitSignal (TS2554), expected waitSignal(name, deadline)",
+    ]);
+  });
+
   it("says what libibverbs' constants are here, by which names they may be wrong", () => {
     assert.deepEqual(
       told(`TS2322 [ERROR]: Type '"range"' is not assignable to type '"read" | "send" | undefined'.
