@@ -303,6 +303,20 @@ describe("rack explore: robustness of what a core stores", () => {
     await assertSafe(ownRack(stores(flushed)));
   });
 
+  it("names the fence between two words that one non-temporal store writes", async () => {
+    const program = function* ({ cpu }: ProgramContext): Steps<void> {
+      yield* cpu.ntStore(cpu.scm.address + FIRST, Uint8Array.from([...wordOf(1), ...wordOf(1)]));
+    };
+    // deno-lint-ignore require-yield -- it only looks
+    const recover = function* ({ cpu }: RecoveryContext): Steps<number> {
+      return cpu.load(cpu.scm.address + FIRST, 16)[0]!;
+    };
+    await assertFound(
+      ownRack({ program, recover }),
+      /B, 8 B at 0x1008 .* and not A, 8 B at 0x1000 .*: b stores A and B around the cache .* no sfence between them/,
+    );
+  });
+
   it("needs none where caches survive", () =>
     assertSafe(ownRack(stores(unflushed), ", domain: eadr")));
 
