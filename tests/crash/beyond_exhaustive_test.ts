@@ -78,11 +78,16 @@ describe("rack explore: a record with a checksum", () => {
 
 /**
  * Copies `words` words to another place, one after the other, and says there that it has.
+ * @param more.reads bytes that recovery reads before it begins.
  * @param more.isOpen recovery reads a line that the cache may have written back, too.
  */
 function copying(
   words: number,
-  { isRight, isOpen = false }: { readonly isRight: boolean; readonly isOpen?: boolean },
+  { isRight, isOpen = false, reads = 8 }: {
+    readonly isRight: boolean;
+    readonly isOpen?: boolean;
+    readonly reads?: number;
+  },
 ) {
   const program = function* ({ cpu }: ProgramContext): Steps<void> {
     if (isOpen) cpu.store(cpu.scm.address + 64, one(1));
@@ -90,6 +95,7 @@ function copying(
   };
   const recover = function* ({ cpu }: RecoveryContext): Steps<unknown> {
     const { address } = cpu.scm;
+    cpu.load(address + 32_768, reads);
     if (isOpen) cpu.load(address + 64, 8);
     const isDone = () => cpu.load(address + 4096, 8)[0] === 1;
     if (!isDone() && cpu.load(address, 8)[0] === 1) {
@@ -137,6 +143,9 @@ describe("rack explore: a recovery that writes", () => {
       why!,
       /^the power failed again during \d+ of \d+ recoveries that write, with \d+ ways to find memory: --cuts 2/,
     );
+    const reading = copying(400, { isRight: true, reads: 32_768 });
+    const read = await explore(reading, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
+    ok(2 * read.again.ways < again.ways, `${read.again.ways}: what is read costs, too`);
     const open = copying(400, { isRight: true, isOpen: true });
     const both = await explore(open, { ...EXPLORE_DEFAULTS, cut: { host: "b" }, choices: 1 });
     match(
