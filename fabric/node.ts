@@ -109,6 +109,13 @@ export interface Span {
 /** The topic of an output file: it is written where it is made, and not sent. */
 export const OUTPUT_TOPIC = "output";
 
+/** A piece of a message's payload that a card writes into its host's memory. */
+export interface PlacedPayload extends Pick<TraceStep, "connection" | "psn" | "inbound"> {
+  /** Physical addresses [from, to). */
+  readonly from: number;
+  readonly to: number;
+}
+
 /** The outputs of a node's step. Calls take effect in their order. */
 export interface Outputs {
   /**
@@ -134,6 +141,8 @@ export interface Outputs {
    * observers learn of it. Present where one takes it.
    */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
+  /** A card writes payload: whose it is, for who follows bytes. Present where one does. */
+  placed?(payload: PlacedPayload): void;
   /** What program `by` did or was notified of: the audit record that checkers judge. */
   audit?(by: string, note: AuditRecord): void;
 }

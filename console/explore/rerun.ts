@@ -1,5 +1,12 @@
 /** Runs a rack from its beginning, in memory, and keeps what an exploration needs. */
-import { type Node, OUTPUT_TOPIC, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
+import {
+  type Node,
+  OUTPUT_TOPIC,
+  type Outputs,
+  type PlacedPayload,
+  PORTS,
+  type TraceStep,
+} from "../../fabric/node.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -33,12 +40,19 @@ export interface BusWrite {
   readonly bytes: Uint8Array;
 }
 
+/** Payload that an RNIC writes to memory, and when. */
+export interface Placed extends PlacedPayload {
+  readonly at: Time;
+}
+
 export interface Sendings {
   /** When it hands frames to its network port, ascending. */
   readonly frames: Time[];
   /** Bytes of each. */
   readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
+  /** Of which messages these are, where the run is traced: in the order of time. */
+  readonly placed: Placed[];
 }
 
 export interface RackRun {
@@ -124,7 +138,7 @@ function watched(
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
     if (sent === undefined) {
-      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [] });
+      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [], placed: [] });
     }
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
@@ -166,6 +180,7 @@ function watchedRnic(
     trace: (step) => out.trace(step),
     report: (topic, value) => out.report(topic, value),
     audit: (by, note) => out.audit?.(by, note),
+    ...(out.tracing && { placed: (payload) => void sent.placed.push({ at: now, ...payload }) }),
   });
   return {
     ...node,

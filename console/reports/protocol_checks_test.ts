@@ -26,7 +26,7 @@ describe("what a user's check answers", () => {
   });
 
   it("is wrong itself where it is anything else, so that `true` is never taken for all is well", () => {
-    for (const answer of [true, false, 5, 0, { broken: 1 }, [1]]) {
+    for (const answer of [true, false, 5, 0, "", { broken: 1 }, [1], ["one", ""]]) {
       const [text, ...more] = findings(answer);
       assert.match(text!, /check answers .*: expected what is wrong, in words/);
       assert.deepEqual(more, []);

@@ -158,7 +158,8 @@ function placeResponse(
   if (data.length > 0) {
     if (!isLive(work.segments)) return fail(device, qp, { work, fault: "region-gone" });
     if (!mayPlace(device, qp, { ...response, offset, length: data.length })) return;
-    placePayload(device, data, { segments: work.segments, offset });
+    const of = { qp, psn: packet.bth.psn, inbound: false };
+    placePayload(device, data, { segments: work.segments, offset, of });
   }
   work.responses++;
   noteAnswered(device, qp, { work, psn: packet.bth.psn });

@@ -25,7 +25,7 @@ import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
-import { trace } from "../trace/trace.ts";
+import { tellPlaced, trace } from "../trace/trace.ts";
 import {
   type AtomicOperation,
   type AtomicTask,
@@ -282,7 +282,7 @@ export function compute(task: AtomicOperation, original: bigint): bigint | undef
 
 function writeWord(
   device: Device,
-  { qp, task }: AtomicTurn,
+  { qp, task, service }: AtomicTurn,
   data: Uint8Array<ArrayBuffer>,
 ): Time {
   const { address, persistent } = task;
@@ -291,6 +291,7 @@ function writeWord(
   const word = wordOnChip(device, task);
   const keeps = word?.state === "here" ? word : undefined;
   if (keeps !== undefined) keeps.value = viewOf(data).getBigUint64(0, true);
+  tellPlaced(device, { qp, psn: service.psn, inbound: true }, { address, length: ATOMIC_BYTES });
   return dmaWrite(device, { address, data, noSnoop, persistent, keeps });
 }
 

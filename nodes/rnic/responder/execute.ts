@@ -39,7 +39,8 @@ export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): V
   // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
   const data = flipped(device, "checked", flipped(device, "buffer", packet.payload));
   const { segments, received: offset } = opened;
-  const readyAt = placePayload(device, data, { segments, offset, isWrite: true });
+  const of = { qp, psn: packet.bth.psn, inbound: true };
+  const readyAt = placePayload(device, data, { segments, offset, isWrite: true, of });
   if (!opened.persist) noteWritten(device, qp, { opened, length: packet.payload.length });
   qp.lastWrite = "in";
   const ends = acceptPacket(qp, opened, input);
@@ -111,6 +112,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
   const readyAt = placePayload(device, packet.payload, {
     segments: opened.segments,
     offset: opened.received,
+    of: { qp, psn: packet.bth.psn, inbound: true },
   });
   noteWritten(device, qp, { opened, length: packet.payload.length });
   if (!acceptPacket(qp, opened, input)) {
