@@ -170,6 +170,7 @@ function emptyPlace(queue: number, madeAt: Time): CqPlace {
     stored: 0,
     users: 0,
     armed: "no",
+    fired: 0,
     unacknowledged: 0,
     polling: false,
     current: undefined,
