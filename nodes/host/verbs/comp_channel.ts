@@ -32,9 +32,8 @@ function goneChannelSignal({ vector }: CompChannel): string {
 
 function hasEvent(cq: Cq): boolean {
   const { armed, fired } = cq.place;
-  if (!isThere(cq)) return false;
-  if (fired > 0) return true;
-  if (armed !== "solicited" && armed !== "any") return false;
+  if (fired > 0) return isThere(cq);
+  if (armed === "no" || !isThere(cq)) return false;
   for (const cqe of unreadEntries(cq)) if (makesEvent(cq, cqe)) return true;
   return false;
 }

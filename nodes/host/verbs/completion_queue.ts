@@ -182,12 +182,6 @@ function* arm({ cqn, place, device }: Cq, armed: Exclude<CqPlace["armed"], "no">
   yield* device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(request));
 }
 
-/** Arms for a wait, whose events are not the program's; an arm of the program's stands, and may fire sooner. */
-function armForWait(cq: Cq): Steps<void> {
-  const { armed } = cq.place;
-  return arm(cq, armed === "any" || armed === "solicited" ? "any" : "wait");
-}
-
 /** Options of `waitCompletion`. */
 export interface WaitOptions {
   /** Spin on the next entry, or sleep until an interrupt. The host's default unless given. */
@@ -221,7 +215,8 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
-      yield* armForWait(cq);
+      // An arm of the program's stands, and may fire sooner.
+      yield* arm(cq, ["any", "solicited"].includes(cq.place.armed) ? "any" : "wait");
       completions = takeCompletions(cq, most);
     }
     if (completions.length > 0 || options.also?.ready()) {

@@ -148,7 +148,6 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     address: ring.address,
     entries,
     vector,
-    sharesVector: channel !== undefined || options.compVector !== undefined,
     channel,
     wcFlags,
     place: emptyPlace(reply.cqn, device.cpu.now),

@@ -212,8 +212,6 @@ export interface Cq {
   entries: number;
   /** MSI-X vector of its events; null where it has none. */
   readonly vector: number | null;
-  /** Other queues raise the same vector. */
-  readonly sharesVector: boolean;
   readonly channel: CompChannel | undefined;
   /** As it was asked for. */
   readonly wcFlags: WcExFlags;
