@@ -31,16 +31,17 @@ function goneChannelSignal({ vector }: CompChannel): string {
 }
 
 function hasEvent(cq: Cq): boolean {
-  const { armed } = cq.place;
+  const { armed, fired } = cq.place;
+  if (fired > 0) return isThere(cq);
   if (armed === "no" || !isThere(cq)) return false;
-  if (armed === "fired") return true;
   for (const cqe of unreadEntries(cq)) if (makesEvent(cq, cqe)) return true;
   return false;
 }
 
-function takeEvent(cq: Cq): void {
-  cq.place.armed = "no";
-  cq.place.unacknowledged++;
+function takeEvent({ place }: Cq): void {
+  if (place.fired > 0) place.fired--;
+  else place.armed = "no";
+  place.unacknowledged++;
 }
 
 /**
@@ -98,10 +99,13 @@ export function* getCqEvent(
   for (;;) {
     const gone = refuseCq(cq.device, cq);
     if (gone !== undefined) return gone;
-    if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") return "timeout";
-    if (!isThere(cq)) continue;
-    // A shared vector may have been raised for another queue.
-    if (cq.sharesVector && !hasEvent(cq)) continue;
+    // Interrupts of two arms may have come as one: what was read already tells of both.
+    if (cq.place.fired > 0) yield* cpu.settle();
+    else if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") {
+      return "timeout";
+    }
+    // A vector may have been raised for another queue that shares it, or for an event that was taken.
+    if (!hasEvent(cq)) continue;
     takeEvent(cq);
     return "event";
   }

@@ -77,7 +77,10 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
-    if (makesEvent(cq, cqe)) place.armed = "fired";
+    if (makesEvent(cq, cqe)) {
+      place.armed = "no";
+      place.fired++;
+    }
     wantsMore = use(cqe, place.taken++);
   }
   if (place.taken - place.stored >= cq.entries / 4) {
@@ -169,14 +172,14 @@ export function* reqNotifyCq(
   const gone = refuseCq(cq.device, cq);
   if (gone !== undefined) return gone;
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
-  const arm = {
-    cqn: cq.cqn,
-    position: cq.place.taken,
-    solicitedOnly: options.solicitedOnly ?? false,
-  };
-  cq.place.armed = arm.solicitedOnly ? "solicited" : "any";
-  yield* cq.device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(arm));
+  yield* arm(cq, options.solicitedOnly === true ? "solicited" : "any");
   return undefined;
+}
+
+function* arm({ cqn, place, device }: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
+  place.armed = armed;
+  const request = { cqn, position: place.taken, solicitedOnly: armed === "solicited" };
+  yield* device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(request));
 }
 
 /** Options of `waitCompletion`. */
@@ -212,7 +215,8 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
-      yield* reqNotifyCq(cq);
+      // An arm of the program's stands, and may fire sooner.
+      yield* arm(cq, ["any", "solicited"].includes(cq.place.armed) ? "any" : "wait");
       completions = takeCompletions(cq, most);
     }
     if (completions.length > 0 || options.also?.ready()) {

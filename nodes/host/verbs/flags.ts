@@ -23,7 +23,7 @@ export const IBV_ACCESS_REMOTE_READ: AccessFlags = 4;
 export const IBV_ACCESS_REMOTE_ATOMIC: AccessFlags = 8;
 /** Memory windows may be bound to the region. */
 export const IBV_ACCESS_MW_BIND: AccessFlags = 16;
-/** For a window of type 2: its addresses begin at 0. */
+/** For a window of type 2: its addresses begin at 0. EINVAL for a region, which has `iova`. */
 export const IBV_ACCESS_ZERO_BASED: AccessFlags = 32;
 /** The region's pages are not pinned: the card asks for each when it is needed. */
 export const IBV_ACCESS_ON_DEMAND: AccessFlags = 64;

@@ -120,6 +120,9 @@ function checkRegion(
 function checkRights(access: number): VerbError | undefined {
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
+  if ((access & ACCESS.zeroBased) !== 0) {
+    return verbError("EINVAL", "IBV_ACCESS_ZERO_BASED is for windows of type 2: expected iova");
+  }
   const remoteChange = ACCESS.remoteWrite | ACCESS.remoteAtomic;
   if ((access & remoteChange) !== 0 && (access & ACCESS.localWrite) === 0) {
     return verbError("EINVAL", "Remote write or atomic access needs local write access");
@@ -288,7 +291,7 @@ export interface Reregistration {
 
 /**
  * Changes memory, domain or rights of a region; its keys stay. Outstanding accesses with the old
- * rights fail like later ones. EINVAL where windows are bound to it, or the result would be
+ * rights fail like later ones. EINVAL where nothing is to change, windows are bound to it, or the result would be
  * invalid: the region is then unchanged.
  */
 export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | undefined> {
@@ -298,6 +301,9 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   const access = change.access === undefined ? mr.access : change.access | kept;
   const gone = refuseMr(mr) ?? refusePd(pd);
   if (gone !== undefined) return gone;
+  if (change.place === undefined && change.pd === undefined && change.access === undefined) {
+    return verbError("EINVAL", "The change has nothing: expected place, pd or access");
+  }
   const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
   if (place !== undefined && failed(place)) return place;
   const wrong = checkRights(access);

@@ -241,8 +241,6 @@ export interface Cq {
   entries: number;
   /** MSI-X vector of its events; null where it has none. */
   readonly vector: number | null;
-  /** Other queues raise the same vector. */
-  readonly sharesVector: boolean;
   /** Whose events it raises; undefined: its own. */
   readonly channel: CompChannel | undefined;
   /** As it was asked for. */
@@ -262,11 +260,10 @@ export interface CqPlace {
   stored: number;
   /** Number of queue pairs that use it. */
   users: number;
-  /**
-   * The armed notification of `reqNotifyCq`, until its event; `fired`: a completion that makes the event has been
-   * read already, so that none of those that are there would tell of it.
-   */
-  armed: "no" | "solicited" | "any" | "fired";
+  /** The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, whose event is nobody's. */
+  armed: "no" | "solicited" | "any" | "wait";
+  /** Events whose completion has been read already, so that none of those that are there would tell of them. */
+  fired: number;
   /** Events not yet acknowledged. */
   unacknowledged: number;
   /** Extended polling: whether a session is open, and its current completion. */

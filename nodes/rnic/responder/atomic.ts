@@ -56,12 +56,16 @@ export function executeAtomic(
   const need = needOf(input)!;
   const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
   if (typeof region !== "object") return region;
-  if (va % BigInt(ATOMIC_BYTES) !== 0n) return NAK_SYNDROMES["invalid-request"];
+  const remoteVa = Number(va), hostVa = hostAddress(region, remoteVa);
+  // A zero-based window may begin anywhere: its VA 0 need not be where a word is.
+  if (remoteVa % ATOMIC_BYTES !== 0 || hostVa % ATOMIC_BYTES !== 0) {
+    return NAK_SYNDROMES["invalid-request"];
+  }
   const task = taskOf(input, {
-    address: physicalAddress(region, Number(va)),
+    address: physicalAddress(region, remoteVa),
     persistent: region.persistent,
-    va: hostAddress(region, Number(va)),
-    remoteVa: Number(va),
+    va: hostVa,
+    remoteVa,
   });
   const { psn } = packet.bth;
   const msn = acceptRequest(qp, psnAdd(psn, 1));
