@@ -145,8 +145,8 @@ function insistOn(cq: Cq): void {
  * Polls up to `most` completions (ibv_poll_cq); empty where there are none.
  *
  * After 64 empty polls in a row a call stands for all those up to the next thing that happens on this host, at
- * most 1 ms: a completion is taken at the same picosecond and cost, and a program that counts counts fewer. What
- * differs, and how it is done: `cpu/spin.ts`.
+ * most 1 ms, or a thousandth of the time since the last that came: a completion is taken at the same picosecond and
+ * cost, and a program that counts counts fewer. What differs, and how it is done: `cpu/spin.ts`.
  * @throws ProgramError on a queue that was destroyed: nothing completes there.
  */
 export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
