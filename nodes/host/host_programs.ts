@@ -16,7 +16,7 @@ import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
-import { servesClients, waitsUnasked } from "./serving.ts";
+import { servesClients, waitsUnarmed, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
@@ -398,7 +398,7 @@ export class HostPrograms {
         device !== undefined && servesClients(device, { program: name, sources }),
       waitsFor: [
         waitsFor,
-        device && waitsUnasked(device, sources),
+        device && (waitsUnarmed(device, sources) ?? waitsUnasked(device, sources)),
         this.#watches.get(name)?.forgotten(),
       ].filter((text) => text).join("; "),
       since,

@@ -522,7 +522,7 @@ describe("What is refused at the call", () => {
         [
           'EINVAL: options.ps is "ib": expected one of "tcp", "udp"',
           "EINVAL: options.retry.tries is 0: expected transmissions, a whole number from 1 to 16",
-          "EBUSY: The event channel has 1 ids: expected none",
+          "EBUSY: The event channel has one id in state idle (port 0): expected rdmaDestroyId before",
           "EINVAL: address.port is 65536: expected 16 bits, a whole number from 0 to 65535",
           "EINVAL: The id is in state idle: expected addr-resolved",
           "EINVAL: The id is in state idle: expected route-resolved",

@@ -141,7 +141,10 @@ export function rdmaCreateEventChannel(device: CmDevice): RdmaEventChannel {
 export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | undefined {
   if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone already");
   if (channel.ids.size > 0) {
-    return verbError("EBUSY", `The event channel has ${channel.ids.size} ids: expected none`);
+    const [{ state, port }] = [...channel.ids] as [RdmaId];
+    const count = channel.ids.size === 1 ? "one id" : `${channel.ids.size} ids, one of them`;
+    const found = `The event channel has ${count} in state ${state} (port ${port})`;
+    return verbError("EBUSY", `${found}: expected rdmaDestroyId before`);
   }
   const { cpu, cm: { agent } } = channel.device;
   channel.isAlive = false;

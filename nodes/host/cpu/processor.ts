@@ -4,7 +4,7 @@
  * at their yields, first ready first. `cpu.ts` has the programs' interface.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
-import { formatTime, NEVER, type Time } from "../../../fabric/base/time.ts";
+import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
@@ -354,9 +354,9 @@ export class Processor {
     }
   }
 
+  /** A wait beyond the end of virtual time does not end. */
   #setResume(task: Task, at: Time, wake: Wake): void {
-    task.resumeAt = at;
-    task.readyAt = at;
+    task.resumeAt = task.readyAt = at > TIME_END ? NEVER : at;
     task.wake = wake;
   }
 
@@ -455,6 +455,7 @@ export class Processor {
         task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
       case "spin":
+        task.since = task.account.streak.since;
         task.spin = { firstAt: task.paidAt, roundPs: wait.roundPs };
         return this.#setResume(task, task.paidAt + wait.rounds * wait.roundPs, DONE);
       case "any":

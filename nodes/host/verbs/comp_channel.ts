@@ -9,6 +9,7 @@ import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue
 import { verbError } from "./device.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
+import { refuseChannelInUse } from "./users.ts";
 
 /** ibv_create_comp_channel: without completion queues. */
 export function createCompChannel(device: Device): CompChannel {
@@ -18,8 +19,8 @@ export function createCompChannel(device: Device): CompChannel {
 /** EBUSY while it has completion queues, EINVAL the second time. */
 export function destroyCompChannel(channel: CompChannel): VerbError | undefined {
   if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone already");
-  const { size } = channel.cqs;
-  if (size > 0) return verbError("EBUSY", `The channel has ${size} completion queues`);
+  const used = refuseChannelInUse(channel);
+  if (used !== undefined) return used;
   channel.uses.alive = false;
   channel.device.cpu.signal(goneChannelSignal(channel));
   return undefined;
@@ -115,7 +116,10 @@ export function* getCqEvent(
 export function ackCqEvents(cq: Cq, count: number): VerbError | undefined {
   const { place } = cq;
   if (!(count >= 0) || count > place.unacknowledged) {
-    return verbError("EINVAL", `${place.unacknowledged} events are not acknowledged, not ${count}`);
+    return verbError(
+      "EINVAL",
+      `count is ${count}: expected at most ${place.unacknowledged}, the events of the queue that are not acknowledged`,
+    );
   }
   place.unacknowledged -= count;
   return undefined;

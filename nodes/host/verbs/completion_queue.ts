@@ -147,9 +147,9 @@ function insistOn(cq: Cq): void {
 /**
  * Polls up to `most` completions (ibv_poll_cq); empty where there are none.
  *
- * After 64 empty polls in a row one call stands for all polls until something happens on this host, for 1 ms at most.
- * A completion is taken at the same picosecond and at the same cost; a program that counts its polls counts fewer.
- * How it is done: `cpu/spin.ts`.
+ * After 64 empty polls in a row one call stands for all polls until something happens on this host, for at most 1 ms,
+ * or a thousandth of the time since a completion came. A completion is taken at the same picosecond and at the same
+ * cost; a program that counts its polls counts fewer. How it is done: `cpu/spin.ts`.
  * @throws ProgramError on a queue that was destroyed: nothing completes there.
  */
 export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {

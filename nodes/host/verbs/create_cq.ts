@@ -30,6 +30,7 @@ import {
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, CqPlace, Device, VerbError } from "./objects.ts";
+import { refuseCqInUse } from "./users.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 export const CQ_ENTRIES_MAX = 1 << 20;
@@ -198,12 +199,8 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
     refuseUnacknowledged(cq.device.context, cq.place);
   if (gone !== undefined) return gone;
   if (cq.place.resizing) return verbError("EBUSY", "The completion queue is being resized");
-  if (cq.place.users > 0) {
-    return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
-  }
-  if (cq.place.unacknowledged > 0) {
-    return verbError("EBUSY", `${cq.place.unacknowledged} events are not acknowledged`);
-  }
+  const used = refuseCqInUse(cq);
+  if (used !== undefined) return used;
   cq.place.leaving = true;
   const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
   if (wrong !== undefined) {

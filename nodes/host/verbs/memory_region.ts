@@ -24,6 +24,7 @@ import type { Steps } from "../cpu/program.ts";
 import type { AccessFlags, AdviseFlags } from "./flags.ts";
 import { IBV_ADVISE_MR_FLAG_FLUSH } from "./flags.ts";
 import type { Device, Mr, Pd, VerbError } from "./objects.ts";
+import { refusePdInUse } from "./users.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 /** H-01: a data transfer object that lies in a region. */
@@ -66,9 +67,8 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone already");
   const stale = refuseStale(pd.device, pd.epoch);
   if (stale !== undefined) return stale;
-  if (pd.uses.count > 0) {
-    return verbError("EBUSY", `The protection domain has ${pd.uses.count} users`);
-  }
+  const used = refusePdInUse(pd);
+  if (used !== undefined) return used;
   pd.uses.alive = false;
   pd.device.state.pds.delete(pd.handle);
   return undefined;

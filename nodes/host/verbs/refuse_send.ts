@@ -91,7 +91,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} may take a receive, which a one-sided queue pair does not`;
   }
   if (sges.length > qp.caps.maxSendSge) {
-    return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
+    return `sges has ${sges.length} elements: expected at most maxSendSge, ${qp.caps.maxSendSge}`;
   }
   if ((request.ud !== undefined) !== (qp.type === "ud")) {
     return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
