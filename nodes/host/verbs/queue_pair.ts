@@ -2,6 +2,7 @@
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
  * record of their rings. `post.ts` has the posts.
  */
+import { encodeHint, type HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -433,6 +434,18 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   qp.sendCq.place.users--;
   qp.recvCq.place.users--;
   return undefined;
+}
+
+/**
+ * Has the RNIC send a hint as it stands (H-09): a program may know its next operations before it posts them. The
+ * responder does what the queue pair has rights to (H-24). EINVAL where the queue pair sends no hints, its peer has
+ * not said what it wants, or the hint is longer than a packet.
+ */
+export function* postHint(qp: Qp, hint: HintMessage): Steps<VerbError | undefined> {
+  const { device, qpn } = qp;
+  const stale = refuseStale(device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  return yield* perform(device.cpu, { op: "send-hint", qpn, message: encodeHint(hint) });
 }
 
 /** Sizes of a queue pair's own rings, in work requests; absent: as it is. */
