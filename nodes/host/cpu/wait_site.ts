@@ -45,11 +45,7 @@ export function siteOf(steps: Steps<unknown>): WaitSite {
   return siteIn(probe.stack ?? "");
 }
 
-/** The host's own files, and those of recoveries and checks that run without one. */
-const HOST = [
-  new URL("..", import.meta.url).href,
-  new URL("../../../console/", import.meta.url).href,
-];
+const HOST = new URL("..", import.meta.url).href;
 const PROGRAMS = new URL("../programs/", import.meta.url).href;
 
 /** The program's innermost frame in a stack, and the host's function that it called. */
@@ -59,7 +55,7 @@ export function siteIn(stack: string): WaitSite {
     const frame = /^\s+at (?:(.+) \()?(file:.+):(\d+):(\d+)\)?$/.exec(line);
     if (frame === null) continue;
     const [, name, file, row, column] = frame;
-    if (HOST.some((own) => file!.startsWith(own)) && !file!.startsWith(PROGRAMS)) {
+    if (file!.startsWith(HOST) && !file!.startsWith(PROGRAMS)) {
       call = name?.split(".").at(-1);
       continue;
     }
