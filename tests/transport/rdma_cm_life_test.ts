@@ -5,6 +5,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
+  acceptOne,
+  connectTo,
   expectEvent,
   expectNothing,
   listenOn,
@@ -110,20 +112,14 @@ describe("rdmaGetCmEvent of a channel that is gone", () => {
 describe("rdmaNotify", () => {
   it("the first message has come without the RTU: ESTABLISHED, once", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v } = side;
+      const id = yield* acceptOne(side);
       v.must(v.rdmaNotify(id));
       v.must(v.rdmaNotify(id));
       yield* expectEvent(side, "ESTABLISHED");
       yield* expectNothing(side);
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       yield* expectNothing(side);
     });
@@ -133,11 +129,8 @@ describe("rdmaNotify", () => {
 describe("Ends before a connection stands", () => {
   it("rdmaDisconnect before an RTU that never comes: DISCONNECTED", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v } = side;
+      const id = yield* acceptOne(side);
       v.must(yield* v.rdmaDisconnect(id));
       const { status, reason } = yield* expectEvent(side, "DISCONNECTED");
       assert.deepEqual([status, reason], [-110, "no answer to the REP"]);
@@ -153,19 +146,13 @@ describe("Ends before a connection stands", () => {
 
   it("the RTU is lost, then the client disconnects: DISCONNECTED and TIMEWAIT_EXIT all the same", () => {
     const { rack, sent } = runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      yield* acceptOne(side);
       yield* expectEvent(side, "DISCONNECTED");
       yield* expectEvent(side, "TIMEWAIT_EXIT");
       yield* expectNothing(side);
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      const { v } = side;
+      const id = yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       v.must(yield* v.rdmaDisconnect(id));
       yield* expectEvent(side, "DISCONNECTED");
@@ -191,10 +178,8 @@ describe("Ends before a connection stands", () => {
       v.must(yield* v.rdmaAccept(asked.id, { qpNum: 99 }));
       yield* cpu.settle();
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      const { v } = side;
+      yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       const later = yield* routeTo(side, "b");
       v.must(yield* v.rdmaConnect(later, { qpNum: 99 }));
@@ -267,11 +252,8 @@ describe("Queue pairs of ids", () => {
 
   it("a queue pair's number of before its RNIC failed: stale connection (10), whose server is told", () => {
     const { rack, sent } = runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v } = side;
+      const id = yield* acceptOne(side);
       yield* expectEvent(side, "ESTABLISHED");
       yield* expectEvent(side, "DISCONNECTED");
       v.must(yield* v.rdmaDisconnect(id));
