@@ -28,6 +28,10 @@ const FIELD = /^ +The expected type comes from property '(\w+)'/;
 const FIRST = /^(?:(TS\d+) \[ERROR\]: |error: )(.*)$/;
 const PLACE = /^ +at (file:\S+?):(\d+):(\d+)$/;
 const LAST = "Type checking failed.";
+/** "Did you mean to mark this function as 'async'?", behind an `await`: a program is no such function. */
+const ADVISES_ASYNC = "TS1356";
+/** Of an error of syntax: the line's number and source, and the mark below it. */
+const FRAMED = /^ *\d* \| ?/;
 
 /**
  * The errors in what `deno check` has written on stderr, without colours: each once, as it checks a file again for
@@ -40,17 +44,21 @@ export function typeErrorsIn(text: string): TypeError[] {
     if (first !== null) found.push([line]);
     else found.at(-1)?.push(line);
   }
-  const errors = found.map(errorOf).filter(({ lines }) => lines[0] !== LAST);
+  const errors = found.map(errorOf).filter(({ code, lines }) =>
+    lines[0] !== LAST && code !== ADVISES_ASYNC
+  );
   return [...new Map(errors.map((error) => [JSON.stringify(error), error])).values()];
 }
 
 function errorOf([head, ...rest]: string[]): TypeError {
   const [, code = "", message] = FIRST.exec(head!)!;
   const at = rest.findIndex((line) => PLACE.test(line));
-  // Behind the message: the line of source, and a mark below it.
-  const mark = rest.findIndex((line) => /^\s*~+\s*$|^\s*\^+\s*$/.test(line));
+  // Behind the message: the line of source, unless it is long, and a mark below it.
+  const mark = rest.findIndex((line, i) =>
+    (at < 0 || i < at) && /^\s*~+\s*$|^\s*\^+\s*$/.test(line)
+  );
   const said = rest.slice(0, Math.max(0, mark < 0 ? at : mark - 1))
-    .filter((line) => line.trim() !== "");
+    .filter((line) => line.trim() !== "" && !FRAMED.test(line));
   const lines = [message!, ...said.map((line) => line.trim())];
   if (at < 0) return withPlaceInText({ code, lines });
   const [, file, line, column] = PLACE.exec(rest[at]!)!;
@@ -120,7 +128,7 @@ const STEPS = /(?:Type|type) '((?:Steps|Generator)<[^']*)'/;
 /** What the error is to the author of a protocol. */
 function wordsFor(error: TypeError): Words {
   const { lines } = error;
-  const all = lines.join("\n"), [first] = lines as [string];
+  const [first] = lines as [string];
   const steps = stepsIn(lines);
   if (steps !== undefined) {
     return {
@@ -128,10 +136,27 @@ function wordsFor(error: TypeError): Words {
       expected: "yield* in front of the call",
     };
   }
-  const why = lines.length > 1 ? `; ${lines.at(-1)!.replace(/\.$/, "")}` : "";
-  return unknownField(first) ?? unknownProperty(first) ?? wrongCount(error) ?? wrongFlags(first) ??
-    wrongText(first) ?? missingField(lines) ?? unknownName(first) ??
-    { found: `${first.replace(/\.$/, "")}${all === first ? "" : why}`, expected: "" };
+  // Of what follows the first line, the last is the reason; whose type was expected is told as the field.
+  const further = lines.slice(1).filter((line) => !FIELD.test(` ${line}`)).at(-1);
+  const why = further === undefined ? "" : `; ${further.replace(/\.$/, "")}`;
+  return ofGenerators(error) ?? unknownField(first) ?? unknownProperty(first) ??
+    wrongCount(error) ?? wrongFlags(first) ??
+    wrongText(first) ?? wrongNumber(first) ?? missingField(lines) ?? unknownName(first) ??
+    { found: `${first.replace(/\.$/, "")}${why}`, expected: "" };
+}
+
+/** `await`, and `yield*` in front of a call that returns its answer at once. */
+function ofGenerators({ code, lines: [first = ""], source = "", marked }: TypeError) {
+  if (code === "TS1308") {
+    return { found: "await, which a program has not", expected: "yield* in a function*" };
+  }
+  const isDelegated = /yield\s*\*\s*$/.test(source.slice(0, marked?.from ?? 0));
+  const answer = /^Type '(.*)' must have a '\[Symbol\.iterator\]\(\)' method/.exec(first)?.[1];
+  if (code !== "TS2488" || answer === undefined || !isDelegated) return undefined;
+  return {
+    found: `yield* of a call that takes no time, whose answer is ${answer}`,
+    expected: "the call without yield*",
+  };
 }
 
 /** What TypeScript takes for the word that was meant. */
@@ -217,6 +242,17 @@ function wrongText(first: string): Words | undefined {
   return { found, expected: oneOf(parts.map((part) => part.slice(1, -1)), word) };
 }
 
+/** A number that is none of those that a field can have. */
+function wrongNumber(first: string): Words | undefined {
+  const [, found, type] = /^Type '(-?[\d.]+)' is not assignable to type '([^']*)'/.exec(first) ??
+    [];
+  const parts = type?.split(" | ").filter((part) => part !== "undefined") ?? [];
+  if (found === undefined || parts.length < 2 || !parts.every((part) => /^\d+$/.test(part))) {
+    return undefined;
+  }
+  return { found, expected: `one of ${parts.join(", ")}` };
+}
+
 /** An object that has the field by another name, `max_send_wr`. */
 function missingField(lines: readonly string[]): Words | undefined {
   const missing = /^Property '(\w+)' is missing in type '(\{[^']*\})' but required/.exec(
@@ -243,8 +279,10 @@ function unknownName(first: string): Words | undefined {
       ? undefined
       : { found: `${missing}, which is a text here`, expected: JSON.stringify(text) };
   }
-  const exported = /^Module '"rackmesh"' has no exported member (?:named )?'(\w+)'/.exec(first)
-    ?.[1];
+  // By the file that the name stands for, where a deno.json says so.
+  const exported =
+    /^Module '"(?:rackmesh|file:[^"]*\/nodes\/protocol\.ts)"' has no exported member (?:named )?'(\w+)'/
+      .exec(first)?.[1];
   if (exported === undefined) return undefined;
   const text = textFor(exported);
   return {
