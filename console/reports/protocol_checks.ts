@@ -7,6 +7,7 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { siteIn } from "../../nodes/host/cpu/wait_site.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
@@ -292,6 +293,13 @@ function recoveredIn(
   return (found?.value as { recovered?: unknown } | undefined)?.recovered;
 }
 
+const CONSOLE = new URL("../", import.meta.url).href;
+
+/** An error's message, and its place in the user's file where it is known. */
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const frames = (error.stack ?? "").split("\n");
+  const end = frames.findIndex((line) => line.includes(CONSOLE));
+  const { line } = siteIn(frames.slice(0, end < 0 ? frames.length : end).join("\n"));
+  return line === undefined ? error.message : `${error.message}, at ${line}`;
 }
