@@ -49,6 +49,9 @@ export const IBV_SEND_SOLICITED: SendFlags = 4;
 /** The payload goes in the WQE, when the request is posted: its buffer may be used again at once. */
 export const IBV_SEND_INLINE: SendFlags = 8;
 
+/** Bytes in front of a datagram's payload in its receive's buffer: sizeof(struct ibv_grh). */
+export const GRH_BYTES = 40;
+
 /** ibv_placement_type: what a FLUSH guarantees (`flush.placement`). */
 export type FlushFlags = Flags<"flush">;
 /** Visible to every observer. */

@@ -30,6 +30,8 @@ const PLACE = /^ +at (file:\S+?):(\d+):(\d+)$/;
 const LAST = "Type checking failed.";
 /** "Did you mean to mark this function as 'async'?" of an `await`, which has an error of its own. */
 const ABOUT_AWAIT = "TS1356";
+/** Of an error of syntax: the line's number and source, and the mark below it. */
+const FRAMED = /^ *\d* \| ?/;
 
 /**
  * The errors in what `deno check` has written on stderr, without colours: each once, as it checks a file again for
@@ -50,10 +52,12 @@ export function typeErrorsIn(text: string): TypeError[] {
 function errorOf([head, ...rest]: string[]): TypeError {
   const [, code = "", message] = FIRST.exec(head!)!;
   const at = rest.findIndex((line) => PLACE.test(line));
-  // Behind the message: the line of source, and a mark below it.
-  const mark = rest.findIndex((line) => /^\s*~+\s*$|^\s*\^+\s*$/.test(line));
+  // Behind the message: the line of source, unless it is long, and a mark below it.
+  const mark = rest.findIndex((line, i) =>
+    (at < 0 || i < at) && /^\s*~+\s*$|^\s*\^+\s*$/.test(line)
+  );
   const said = rest.slice(0, Math.max(0, mark < 0 ? at : mark - 1))
-    .filter((line) => line.trim() !== "");
+    .filter((line) => line.trim() !== "" && !FRAMED.test(line));
   const lines = [message!, ...said.map((line) => line.trim())];
   if (at < 0) return withPlaceInText({ code, lines });
   const [, file, line, column] = PLACE.exec(rest[at]!)!;
@@ -123,7 +127,7 @@ const STEPS = /(?:Type|type) '((?:Steps|Generator)<[^']*)'/;
 /** What the error is to the author of a protocol. */
 function wordsFor(error: TypeError): Words {
   const { lines } = error;
-  const all = lines.join("\n"), [first] = lines as [string];
+  const [first] = lines as [string];
   const steps = stepsIn(lines);
   if (steps !== undefined) {
     return {
@@ -131,11 +135,24 @@ function wordsFor(error: TypeError): Words {
       expected: "yield* in front of the call",
     };
   }
-  const why = lines.length > 1 ? `; ${lines.at(-1)!.replace(/\.$/, "")}` : "";
-  return awaited(error) ?? unknownField(first) ?? unknownProperty(first) ?? wrongCount(error) ??
-    wrongFlags(first) ?? wrongText(first) ?? neverEqual(first) ?? missingField(lines) ??
-    unknownName(first) ??
-    { found: `${first.replace(/\.$/, "")}${all === first ? "" : why}`, expected: "" };
+  // Of what follows the first line, the last is the reason; whose type was expected is told as the field.
+  const further = lines.slice(1).filter((line) => !FIELD.test(` ${line}`)).at(-1);
+  const why = further === undefined ? "" : `; ${further.replace(/\.$/, "")}`;
+  return awaited(error) ?? needlessYield(error) ?? unknownField(first) ?? unknownProperty(first) ??
+    wrongCount(error) ?? wrongFlags(first) ?? wrongText(first) ?? wrongNumber(first) ??
+    neverEqual(first) ?? missingField(lines) ?? unknownName(first) ??
+    { found: `${first.replace(/\.$/, "")}${why}`, expected: "" };
+}
+
+/** `yield*` in front of a call that returns its answer at once. */
+function needlessYield({ code, lines: [first = ""], source = "", marked }: TypeError) {
+  const isDelegated = /yield\s*\*\s*$/.test(source.slice(0, marked?.from ?? 0));
+  const answer = /^Type '(.*)' must have a '\[Symbol\.iterator\]\(\)' method/.exec(first)?.[1];
+  if (code !== "TS2488" || answer === undefined || !isDelegated) return undefined;
+  return {
+    found: `yield* of a call that takes no time, whose answer is ${answer}`,
+    expected: "the call without yield*",
+  };
 }
 
 /** `await cpu.sleep(10)`, as in a program that waits in real time. */
@@ -244,6 +261,17 @@ function wrongText(first: string): Words | undefined {
   return { found, expected: oneOf(parts.map((part) => part.slice(1, -1)), word) };
 }
 
+/** A number that is none of those that a field can have. */
+function wrongNumber(first: string): Words | undefined {
+  const [, found, type] = /^Type '(-?[\d.]+)' is not assignable to type '([^']*)'/.exec(first) ??
+    [];
+  const parts = type?.split(" | ").filter((part) => part !== "undefined") ?? [];
+  if (found === undefined || parts.length < 2 || !parts.every((part) => /^\d+$/.test(part))) {
+    return undefined;
+  }
+  return { found, expected: `one of ${parts.join(", ")}` };
+}
+
 /** An object that has the field by another name, `max_send_wr`. */
 function missingField(lines: readonly string[]): Words | undefined {
   const missing = /^Property '(\w+)' is missing in type '(\{[^']*\})' but required/.exec(
@@ -274,8 +302,10 @@ function unknownName(first: string): Words | undefined {
       ? undefined
       : { found: `${missing}, which is no name of the file`, expected: verb };
   }
+  // Also by the file that the name stands for, where a deno.json says so.
   const exported =
-    /^Module '"rackmesh"' has no exported member (?:named )?'(\w+)'/.exec(first)?.[1] ??
+    /^Module '"(?:rackmesh|file:[^"]*\/nodes\/protocol\.ts)"' has no exported member (?:named )?'(\w+)'/
+      .exec(first)?.[1] ??
       /^Property '(\w+)' does not exist on type 'typeof import\(".*\/nodes\/protocol\.ts"/.exec(
         first,
       )?.[1];

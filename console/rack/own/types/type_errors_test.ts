@@ -180,6 +180,29 @@ import { IBV_FLUSH_RANGE } from "rackmesh";
          ~~~~~~~~~~~~~~~
     at file:///p/a.ts:1:10
 
+TS2305 [ERROR]: Module '"file:///clone/nodes/protocol.ts"' has no exported member 'IBV_QPT_RC'.
+import { IBV_QPT_RC } from "rackmesh";
+         ~~~~~~~~~~
+    at file:///p/a.ts:2:10
+
+TS2322 [ERROR]: Type 'string' is not assignable to type 'number'.
+    at file:///p/a.ts:8:86
+
+    The expected type comes from property 'destAddress' which is declared here on type 'QpAttributes'
+      readonly destAddress?: number;
+               ~~~~~~~~~~~
+        at file:///clone/fabric/wire/host_bus/rnic_command.ts:10:12
+
+TS2322 [ERROR]: Type '3' is not assignable to type '256 | 512 | undefined'.
+  must(yield* v.modifyQp(qp, { pathMtu: 3 }));
+                               ~~~~~~~
+    at file:///p/a.ts:7:32
+
+    The expected type comes from property 'pathMtu' which is declared here on type 'QpAttributes'
+      readonly pathMtu?: 256 | 512;
+               ~~~~~~~
+        at file:///clone/fabric/wire/host_bus/rnic_command.ts:9:12
+
 TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of type 'AccessFlags'.
   f(IBV_SEND_INLINE);
     ~~~~~~~~~~~~~~~
@@ -190,6 +213,10 @@ TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of t
         '/p/a.ts:4: found IBV_WR_RDMA_WRITE, which is a text here (TS2304), expected "write"',
         "/p/a.ts:1: found IBV_FLUSH_RANGE, which rackmesh does not export (TS2305), " +
         'expected the text "range"',
+        "/p/a.ts:2: found IBV_QPT_RC, which rackmesh does not export (TS2305), " +
+        'expected the text "rc"',
+        "/p/a.ts:8: destAddress: found Type 'string' is not assignable to type 'number' (TS2322)",
+        "/p/a.ts:7: pathMtu: found 3 (TS2322), expected one of 256, 512",
         "/p/a.ts:6: found IBV_SEND_… flags (TS2345), expected IBV_ACCESS_… flags",
       ],
     );
@@ -204,10 +231,38 @@ TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of t
 `),
       ["/p/a.ts:3: found The module's source code could not be parsed: Expected ','"],
     );
+    assert.deepEqual(
+      told(`error: SyntaxError: Expected ',', got ';'
+  |
+2 | const x = { a: 1; b: 2 };
+  |                 ~
+    at file:///p/a.ts:2:17
+
+Stack backtrace:
+   0: <unknown>
+`),
+      ["/p/a.ts:2: found SyntaxError: Expected ',', got ';'"],
+    );
     const [missing] = told(
       `error: Module not found "file:///p/none.ts".\n    at file:///p/a.ts:2:8\n`,
     );
     assert.equal(missing, `/p/a.ts:2: found Module not found "file:///p/none.ts"`);
+  });
+
+  it("says which calls take no time", () => {
+    assert.deepEqual(
+      told(
+        `TS2488 [ERROR]: Type 'VerbError | undefined' must have a '[Symbol.iterator]()' method that returns an iterator.
+  must(yield* v.deallocPd(pd));
+              ~~~~~~~~~~~~~~~
+    at file:///p/a.ts:8:15
+`,
+      ),
+      [
+        "/p/a.ts:8: found yield* of a call that takes no time, whose answer is " +
+        "VerbError | undefined (TS2488), expected the call without yield*",
+      ],
+    );
   });
 
   it("finds nothing where there is nothing", () => {
