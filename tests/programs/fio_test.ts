@@ -74,6 +74,17 @@ describe("librpma_apm_client", () => {
     assert.ok(passed >= 400e6 && passed < 450e6, `${passed} ps from the first block to the end`);
   });
 
+  it("samples no latencies in ramp_time, where a job ends in it, too", async () => {
+    const { jobs } = await runJobs([
+      server("apm"),
+      `[c]\n${APM}rw=write\nbs=4k\nsize=8k\nramp_time=1ms\n`,
+    ]);
+    const { write, classes } = statsOf(jobs);
+    assert.deepEqual([write.ios, write.bytes], [2, 8192]);
+    assert.deepEqual([write.slat.samples, write.clat.samples, write.lat.samples], [0, 0, 0]);
+    assert.ok(classes.every((count) => count === 0));
+  });
+
   it("goes on at the begin of a small workspace with flushes of their own", async () => {
     const { jobs } = await runJobs([
       server("apm"),

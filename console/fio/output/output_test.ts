@@ -27,7 +27,13 @@ async function threadsOf(
     for (const ns of latenciesNs) {
       const end = now + (ns + 1000) * 1000;
       meter.submittedTogether(1, 1);
-      meter.completed("write", 4096, { start: now, issue: now + 1e6, end, isSync: false });
+      meter.completed("write", 4096, {
+        start: now,
+        issue: now + 1e6,
+        end,
+        isSync: false,
+        isRamping: false,
+      });
       meter.completedTogether(1);
       now = end;
     }

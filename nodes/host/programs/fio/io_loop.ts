@@ -165,7 +165,8 @@ export class IoLoop {
       this.#free.push(index);
       this.#depth--;
       const isSync = this.#rules.sync && this.#engine.sync !== undefined;
-      this.#meter.completed(direction, moved, { start, issue, end, isSync });
+      const isRamping = this.#isRamping;
+      this.#meter.completed(direction, moved, { start, issue, end, isSync, isRamping });
       if (moved < bytes) this.#meter.short(direction);
     }
   }

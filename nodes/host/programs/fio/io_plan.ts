@@ -38,11 +38,10 @@ export function extentsOf(
   workspace: number,
 ): Extents | string {
   if (offset >= workspace) return `offset ${offset}: the server's workspace has ${workspace} B`;
-  const bytes = size === undefined
-    ? workspace - offset
-    : "bytes" in size
+  const bytes = size === undefined ? workspace - offset : "bytes" in size
     ? size.bytes
-    : Math.floor(workspace * size.percent / 100);
+    // setup_files: a percentage of all is what is left behind the offset, at most.
+    : Math.min(Math.floor(workspace * size.percent / 100), workspace - offset);
   const most = Math.max(
     readPercent > 0 ? blockSizes.read.most : 0,
     readPercent < 100 ? blockSizes.write.most : 0,

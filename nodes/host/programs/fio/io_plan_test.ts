@@ -114,6 +114,10 @@ describe("extentsOf", () => {
       offset: 0,
       bytes: 8192,
     });
+    assert.deepEqual(extentsOf({ ...RULES, offset: 4096, size: { percent: 100 } }, 16_384), {
+      offset: 4096,
+      bytes: 12_288,
+    });
   });
 
   it("says why a job does not fit", () => {

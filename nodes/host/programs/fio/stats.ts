@@ -107,6 +107,8 @@ export interface IoTimes {
   readonly issue: Time;
   readonly end: Time;
   readonly isSync: boolean;
+  /** In `ramp_time`, of which fio samples nothing; a job that ends in it has moved its bytes all the same. */
+  readonly isRamping: boolean;
 }
 
 const NS = 1000;
@@ -121,9 +123,10 @@ class DirectionMeter {
 
   constructor(readonly bw: WindowMeter, readonly iops: WindowMeter) {}
 
-  add(bytes: number, { start, issue, end, isSync }: IoTimes): void {
+  add(bytes: number, { start, issue, end, isSync, isRamping }: IoTimes): void {
     this.bytes += bytes;
     this.ios++;
+    if (isRamping) return;
     if (!isSync) this.slat.add(Math.floor((issue - start) / NS));
     this.clat.add(Math.floor((end - issue) / NS));
     this.lat.add(Math.floor((end - start) / NS));
@@ -197,6 +200,7 @@ export class StatsMeter {
 
   completed(direction: Direction, bytes: number, times: IoTimes): void {
     this.#directions[direction].add(bytes, times);
+    if (times.isRamping) return;
     this.#classes[latencyClass(Math.floor((times.end - times.issue) / NS))]!++;
   }
 

@@ -34,7 +34,13 @@ describe("StatsMeter", () => {
     const meter = new StatsMeter(0, 0, WINDOWS);
     for (const ns of [2, 4, 4, 4, 5, 5, 7, 9]) {
       const end = 1000 + ns * 1000;
-      meter.completed("write", 10, { start: 500, issue: 1000, end, isSync: false });
+      meter.completed("write", 10, {
+        start: 500,
+        issue: 1000,
+        end,
+        isSync: false,
+        isRamping: false,
+      });
     }
     const { write, read } = meter.result(20_000, 0);
     const { samples, min, max, mean, squares } = write.clat;
@@ -48,7 +54,13 @@ describe("StatsMeter", () => {
 
   it("has no submission latency where I/O is synchronous", () => {
     const meter = new StatsMeter(0, 0, WINDOWS);
-    meter.completed("read", 1, { start: 0, issue: 5000, end: 9000, isSync: true });
+    meter.completed("read", 1, {
+      start: 0,
+      issue: 5000,
+      end: 9000,
+      isSync: true,
+      isRamping: false,
+    });
     const { read } = meter.result(10_000, 0);
     assert.deepEqual([read.slat.samples, read.clat.max, read.lat.max], [0, 4, 9]);
   });
@@ -57,7 +69,13 @@ describe("StatsMeter", () => {
     const meter = new StatsMeter(0, 0, WINDOWS);
     for (let i = 0; i < 25; i++) {
       const end = i * 1e8;
-      meter.completed("read", 1024, { start: end, issue: end, end, isSync: false });
+      meter.completed("read", 1024, {
+        start: end,
+        issue: end,
+        end,
+        isSync: false,
+        isRamping: false,
+      });
     }
     const { read: { bw, iops } } = meter.result(25e8, 0);
     assert.deepEqual([bw.samples, bw.mean, iops.mean], [2, 10_000, 10_000]);
