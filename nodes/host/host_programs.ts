@@ -10,6 +10,7 @@ import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { watchedContext } from "./calls/watched_context.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
+import { logText } from "./cpu/log_text.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
 import { HostShutdown } from "./cpu/region.ts";
@@ -356,7 +357,7 @@ export class HostPrograms {
 
   /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
-    const { message, stack = "" } = error instanceof Error ? error : new Error(String(error));
+    const { message, stack } = failureOf(error);
     if (error instanceof HostShutdown && order === undefined) {
       return this.#parts.machine.out.report("program-stopped", { program, message });
     }
@@ -415,4 +416,11 @@ function programNamed(programs: Readonly<Record<string, Program>>, name: string)
     throw new Error(`Cannot run ${name}: the host has the programs ${known}`);
   }
   return program;
+}
+
+/** Any value can be thrown: an error of a verb, by `throw answer`. */
+function failureOf(error: unknown): { readonly message: string; readonly stack: string } {
+  if (!(error instanceof Error)) return { message: logText([error]), stack: "" };
+  const { message, stack = "" } = error;
+  return { message: logText([message]), stack: logText([stack]) };
 }

@@ -596,6 +596,7 @@ const CORE: readonly (readonly [keyof typeof CORE_CALLS, ...Case])[] = [
     () => [{ kind: "operation-end", id: 1, result: new Map() }],
     "note.result is a Map: expected plain data",
   ],
+  ["note", () => [{ ...OPERATION, on: "c" }], 'note.on is "c": expected one of "a", "b"'],
   ["note", () => [{ kind: "object", at: 0, length: 8, name: "x", state: "whole" }], OBJECT],
   ["trace", () => [{ step: "mine", text: 5 }], "step.text is 5: expected a text"],
   ["trace", () => ["mine"], 'step is "mine": expected a step, an object with step'],

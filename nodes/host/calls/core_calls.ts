@@ -82,11 +82,11 @@ const measurement = shape<Measurement>("a measurement", {
 });
 
 /** Records that own programs make; those of queues and of shared regions are the driver's own. */
-const RECORDS: Readonly<Record<string, Kind>> = {
+const recordsOn = (host: Kind): Readonly<Record<string, Kind>> => ({
   writes: shape<WritesRecord>("a record of a write", {
     kind: text,
     id: count,
-    on: name,
+    on: host,
     at: offset,
     bytes,
     line: optional(count),
@@ -102,7 +102,7 @@ const RECORDS: Readonly<Record<string, Kind>> = {
   operation: shape<OperationRecord>("a record of an operation", {
     kind: text,
     id: count,
-    on: name,
+    on: host,
     object: name,
     type: oneOf(OBJECT_TYPES),
     initial: optional(plain),
@@ -120,7 +120,7 @@ const RECORDS: Readonly<Record<string, Kind>> = {
     kind: text,
     state: oneOf(["begun", "asked", "stored", "withdrawn", "removing", "removed"]),
     name,
-    on: optional(name),
+    on: optional(host),
     at: offset,
     length,
     complete: optional(flag),
@@ -131,7 +131,7 @@ const RECORDS: Readonly<Record<string, Kind>> = {
     log: name,
     replicas: listOf(
       shape<LogRecord["replicas"][number]>("a replica", {
-        host: name,
+        host,
         at: listOf(offset, "offsets"),
       }),
       "replicas",
@@ -144,14 +144,18 @@ const RECORDS: Readonly<Record<string, Kind>> = {
     promised: flag,
     anew: optional(flag),
   }),
-};
-const recordKind = oneOf(Object.keys(RECORDS));
-const note: Kind = (value) => {
-  const its: unknown = Object(value).kind;
-  const wrong = recordKind(its);
-  if (wrong !== undefined) return { ...wrong, at: ".kind" };
-  return RECORDS[its as string]!(value);
-};
+});
+
+/** @param host what is noted of another host would be judged by nothing. */
+function noteOn(host: Kind): Kind {
+  const records = recordsOn(host), kinds = oneOf(Object.keys(records));
+  return (value) => {
+    const its: unknown = Object(value).kind;
+    const wrong = kinds(its);
+    if (wrong !== undefined) return { ...wrong, at: ".kind" };
+    return records[its as string]!(value);
+  };
+}
 
 /** The functions of a core. */
 type Functions<T> = {
@@ -189,7 +193,7 @@ export const CORE_CALLS = {
   free: row("thrown", { memory: made("a buffer", "cpu.allocate", ["address"]) }),
   input: row("thrown", { path: text }),
   report: row("thrown", { topic: name }),
-  note: row("thrown", { note }),
+  note: row("thrown", { note: noteOn(name) }),
   measured: row("thrown", { measurement: measurement }),
   log: row("thrown", {}),
   trace: row("thrown", { step }),
@@ -210,4 +214,18 @@ export const REGION_CALLS = {
 } as const satisfies Readonly<Record<Functions<Region>, CallRow>>;
 
 export const CORE_CHECKS = checksOf(CORE_CALLS);
+
+/** By the addresses of a rack's hosts. */
+const CHECKS_ON = new WeakMap<object, typeof CORE_CHECKS>();
+
+/** The checks of a core on a rack with these hosts. */
+export function coreChecks(addresses: ProgramCpu["addresses"]): typeof CORE_CHECKS {
+  const known = CHECKS_ON.get(addresses);
+  if (known !== undefined) return known;
+  const note = noteOn(oneOf(Object.keys(addresses)));
+  const checks = { ...CORE_CHECKS, ...checksOf({ note: row("thrown", { note }) }) };
+  CHECKS_ON.set(addresses, checks);
+  return checks;
+}
+
 export const REGION_CHECKS = checksOf(REGION_CALLS);

@@ -7,6 +7,8 @@ import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
+import { notAwaited } from "./forgotten_calls.ts";
+import { logText } from "./log_text.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./spin.ts";
 import { awaited, siteOf } from "./wait_site.ts";
@@ -438,7 +440,8 @@ export class Processor {
     this.#pay(task, now);
     task.wait = wait;
     task.since = now;
-    switch (wait.kind) {
+    // What a program without types yields may be anything.
+    switch (wait?.kind) {
       case "time":
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);
       case "reply":
@@ -461,9 +464,7 @@ export class Processor {
       case "any":
         return this.#watch(task, wait.sources, wait.deadline);
       default:
-        throw new TypeError(
-          `A program yielded something that is no wait; use yield* with what cpu and verbs offer`,
-        );
+        throw noWait(wait);
     }
   }
 
@@ -503,6 +504,14 @@ export class Processor {
 }
 
 /** Inserts a task behind the last one that stays before it; new ones mostly come last. */
+/** `yield cpu.sleep(5)`, without the star, or `yield 5`. Its stack would be ours alone. */
+function noWait(found: unknown): TypeError {
+  const what = notAwaited(found) ?? `a yield of ${logText([found])}: expected yield* and a call`;
+  const error = new TypeError(`EINVAL: ${what}`);
+  error.stack = "";
+  return error;
+}
+
 function insert(tasks: Task[], task: Task, staysBefore: (other: Task) => boolean): void {
   let at = tasks.length;
   while (at > 0 && !staysBefore(tasks[at - 1]!)) at--;

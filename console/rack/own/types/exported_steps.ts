@@ -3,7 +3,7 @@
  * file at a time (`unused_steps.ts`).
  */
 
-const EXPORT = /^export (default )?(?:(function)\s*(\*)?\s*(\w*)|(?:const|let) (\w+)[^=]*= *)/gm;
+const EXPORT = /^export (default )?(?:(function)\s*(\*)?\s*(\w*)|(?:const|let) (\w+)[^=;\n]*= *)/gm;
 const STEPS_TYPE = /^\s*:\s*(?:Steps|Generator)\s*</;
 
 /** Names of functions that return steps; `default` for the default export; `Sender.send` of a class. */

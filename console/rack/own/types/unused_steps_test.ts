@@ -298,7 +298,8 @@ export function *b() {}
 export function plain(x: Steps<void>) {}
 export const kept = function* (v: Verbs) {};
 export const arrow = (v: Verbs, done: () => void): Steps<void> => v.work();
-export const count = 5;
+export let count;
+const hidden = function* () {};
 function* inner() {}
 export { inner, inner as other, count as number };
 export default inner;
