@@ -319,6 +319,10 @@ function targetsOf(
     const isJudged = (run: string) => rack.own[run] !== undefined && hasHooks(rack.own[run]);
     if (programs.some(({ run }) => isJudged(run))) wanted.add(node.name);
   }
+  // A check looks at any host, also at one that runs none of its protocol's programs.
+  if (Object.values(rack.own).some((make) => make().check !== undefined)) {
+    for (const [host, { entries }] of recording.histories) if (entries.length > 0) wanted.add(host);
+  }
   const found = hosts.filter((host) => wanted.has(host));
   return (found.length > 0 ? found : hosts).map((host) => [host]);
 }

@@ -23,7 +23,7 @@ const PLACE = 4096, COPY = 8192, OTHER_PLACE = 12288;
 /** Hosts without services, of which some run a protocol. */
 function exploring(
   scenario: string,
-  protocols: Readonly<Record<string, Protocol>>,
+  protocols: Readonly<Record<string, OwnProgram>>,
   options: Partial<ExploreOptions> = {},
 ): Promise<Verdict> {
   const rack = rackOf(
@@ -184,5 +184,32 @@ programs:
     );
     equal(verdict, "unsafe");
     same(hosts, ["b", "c"]);
+  });
+
+  it("P-41: cuts a host whose SCM is written to, where another one's program has the check", async () => {
+    const server: OwnProgram = {
+      *program({ cpu }: ProgramContext): Steps<void> {
+        cpu.store(cpu.scm.address + COPY, word(1));
+        yield* cpu.ntStore(cpu.scm.address + PLACE, word(1));
+      },
+    };
+    const client: OwnProgram = {
+      *program() {},
+      check: ({ cut, hosts }) => {
+        const { scm } = hosts["b"]!;
+        const isWrong = cut.includes("b") && scm(PLACE, 8)[0]! > scm(COPY, 8)[0]!;
+        return isWrong ? "there, and its copy is not" : undefined;
+      },
+    };
+    const { verdict, hosts } = await exploring(
+      `
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: b, program: ./server.ts }
+  - { on: a, program: ./client.ts }
+`,
+      { "./server.ts": server, "./client.ts": client },
+    );
+    same([verdict, hosts], ["unsafe", ["a", "b"]]);
   });
 });
