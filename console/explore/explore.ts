@@ -80,7 +80,7 @@ export async function explore(
   for (const host of targets.flat()) victimOf(rack.plan, host);
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
   if (!hasSubjects(rack, recording)) return ended("unchecked", UNCHECKED);
-  let turnEnds = began, done = 0, isCutOff = recording.isCutOff;
+  let turnEnds = began, done = 0, isCutOff = recording.isCutOff, endless: string | undefined;
   const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
   const cuts = targets.map((hosts) =>
     cutOf(rack, { recording, hosts, options, of: targets.length })
@@ -105,12 +105,13 @@ export async function explore(
       turnEnds = performance.now() + TURN_MS;
     }
     isCutOff ||= runs?.isCutOff === true;
+    endless ??= runs?.endless;
     const { violation } = sweep;
     if (violation === undefined) continue;
     const counterexample = confirm(rack, { violation, recording, options, robustness });
     return { ...ended("unsafe"), counterexample };
   }
-  const why = whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
+  const why = endless ?? whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
     whyUnexplained(robustness);
   if (why !== undefined) return ended("partial", why);
   if (judgedBy.length === 0) return ended("unchecked", UNCHECKED);

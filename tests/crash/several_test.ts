@@ -1,5 +1,5 @@
 /** Racks in which there is more than one of something: protocols of one host, hosts that lose their power. */
-import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Check, CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
@@ -155,6 +155,44 @@ describe("rack explore: hosts that the scenario cuts", () => {
     const killed = `[{ at: ${counterexample!.atPs}ps, kill: b }]`;
     const again = await exploring(threeHosts(killed), own, { cut: { host: "b" } });
     equal(again.counterexample?.atPs, counterexample!.atPs);
+  });
+});
+
+describe("rack explore: a survivor that waits for ever", () => {
+  it("is cut off after many events, and the verdict says who goes on and what ends it", async () => {
+    const own: Protocol = {
+      *program({ cpu, device, options }: ProgramContext): Steps<void> {
+        const { allocPd, createCq, connect, listen, waitEvent, accept, refused, must } =
+          device.verbs;
+        const pd = allocPd(device);
+        const cq = must(yield* createCq(device, { entries: 4 }));
+        const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+        if (options.to !== undefined) {
+          const connection = yield* connect(device, { to: "a", service: "waited", qp });
+          while (refused(connection)) yield* cpu.sleep(1_000_000);
+          return;
+        }
+        const listener = must(listen(device, "waited"));
+        const event = yield* waitEvent(listener);
+        if (event?.kind === "request") yield* accept(listener, event.request, { qp });
+      },
+      check: () => undefined,
+    };
+    const { verdict, why, continuations } = await exploring(
+      `
+hosts: { a: {}, c: {} }
+programs:
+  - { on: a, program: ./waits.ts }
+  - { on: c, program: ./waits.ts, to: a }
+`,
+      { "./waits.ts": own },
+      { cut: { host: "a" }, until: 2 },
+    );
+    same([verdict, continuations], ["partial", 1]);
+    match(
+      why!,
+      /^where the power of a fails, \.\/waits\.ts#1 of c goes on without an end, here for \d+ events: with `until` /,
+    );
   });
 });
 
