@@ -1,12 +1,6 @@
 /** Runs a rack from its beginning, in memory, and keeps what an exploration needs. */
-import {
-  type Node,
-  OUTPUT_TOPIC,
-  type Outputs,
-  type PlacedPayload,
-  PORTS,
-  type TraceStep,
-} from "../../fabric/node.ts";
+import { type Node, OUTPUT_TOPIC, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
+import type { PlacedPayload } from "../../fabric/placed_payload.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
