@@ -2,6 +2,7 @@
  * A node is a pure state machine: inputs with their time in, outputs and a deadline out. No I/O, no
  * clock, no unseeded number. `partition/partition.ts` is the one loop that drives every kind of node.
  */
+import type { PlacedPayload } from "./placed_payload.ts";
 import type { RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
@@ -109,13 +110,6 @@ export interface Span {
 /** The topic of an output file: it is written where it is made, and not sent. */
 export const OUTPUT_TOPIC = "output";
 
-/** A piece of a message's payload that a card writes into its host's memory. */
-export interface PlacedPayload extends Pick<TraceStep, "connection" | "psn" | "inbound"> {
-  /** Physical addresses [from, to). */
-  readonly from: number;
-  readonly to: number;
-}
-
 /** The outputs of a node's step. Calls take effect in their order. */
 export interface Outputs {
   /**
@@ -141,7 +135,7 @@ export interface Outputs {
    * observers learn of it. Present where one takes it.
    */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
-  /** A card writes payload: whose it is, for who follows bytes. Present where one does. */
+  /** A card writes payload to memory. Present where an observer follows bytes. */
   placed?(payload: PlacedPayload): void;
   /** What program `by` did or was notified of: the audit record that checkers judge. */
   audit?(by: string, note: AuditRecord): void;

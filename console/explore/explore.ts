@@ -63,9 +63,9 @@ export async function explore(
   for (const host of exploration.targets.flat()) victimOf(rack.plan, host);
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
   if (!hasSubjects(rack, recording)) return ended({ verdict: "unchecked", why: UNCHECKED });
-  const { stopped, violation, isCutOff } = await sweepAll(exploration, onProgress);
+  const { stopped, violation, ...swept } = await sweepAll(exploration, onProgress);
   if (stopped !== undefined) return ended({ verdict: "partial", why: stopped });
-  if (violation === undefined) return ended(conclude(exploration, isCutOff));
+  if (violation === undefined) return ended(conclude(exploration, swept));
   const counterexample = confirm(rack, { violation, recording, options, robustness });
   return { ...ended({ verdict: "unsafe" }), counterexample };
 }
@@ -111,17 +111,19 @@ function verdictOf(
   };
 }
 
+interface Swept {
+  readonly isCutOff: boolean;
+  /** Why the survivors of a power failure were not seen to their end. */
+  readonly endless: string | undefined;
+}
+
 /** Cuts the power at every instant, up to the first violation, or until it is to stop. */
 async function sweepAll(
   exploration: Exploration,
   onProgress: (progress: ExploreProgress) => void,
-): Promise<{
-  readonly stopped?: string;
-  readonly violation?: CrashSweep["violation"];
-  readonly isCutOff: boolean;
-}> {
+): Promise<Swept & { readonly stopped?: string; readonly violation?: CrashSweep["violation"] }> {
   const { rack, recording, robustness, options, targets, counts, began } = exploration;
-  let turnEnds = began, done = 0, { isCutOff } = recording;
+  let turnEnds = began, done = 0, { isCutOff } = recording, endless: string | undefined;
   const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
   const cuts = targets.map((hosts) =>
     cutOf(rack, { recording, hosts, options, of: targets.length })
@@ -138,25 +140,26 @@ async function sweepAll(
       const now = performance.now();
       done = share ?? done;
       const stopped = whyStop(exploration, share === undefined ? ofTime : options, now - began);
-      if (stopped !== undefined) return { stopped, isCutOff };
+      if (stopped !== undefined) return { stopped, isCutOff, endless };
       if (now < turnEnds) continue;
       onProgress({ share: (i + done) / sweeps.length, crashPoints: counts.crashPoints });
       await sleep(0);
       turnEnds = performance.now() + TURN_MS;
     }
     isCutOff ||= runs?.isCutOff === true;
+    endless ??= runs?.endless;
     const { violation } = sweep;
-    if (violation !== undefined) return { violation, isCutOff };
+    if (violation !== undefined) return { violation, isCutOff, endless };
   }
-  return { isCutOff };
+  return { isCutOff, endless };
 }
 
 /** What an exploration without a violation says. */
 function conclude(
   { recording, robustness, options, judgedBy, counts }: Exploration,
-  isCutOff: boolean,
+  { isCutOff, endless }: Swept,
 ): Conclusion {
-  const why = whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
+  const why = endless ?? whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
     whyUnexplained(robustness);
   if (why !== undefined) return { verdict: "partial", why };
   if (judgedBy.length === 0) return { verdict: "unchecked", why: UNCHECKED };
@@ -360,6 +363,10 @@ function targetsOf(
     const programs = node.kind === "host" ? node.config.programs : [];
     const isJudged = (run: string) => rack.own[run] !== undefined && hasHooks(rack.own[run]);
     if (programs.some(({ run }) => isJudged(run))) wanted.add(node.name);
+  }
+  // A check looks at any host, also at one that runs none of its protocol's programs.
+  if (Object.values(rack.own).some((make) => make().check !== undefined)) {
+    for (const [host, { entries }] of recording.histories) if (entries.length > 0) wanted.add(host);
   }
   const found = hosts.filter((host) => wanted.has(host));
   return (found.length > 0 ? found : hosts).map((host) => [host]);

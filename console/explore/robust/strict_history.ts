@@ -369,7 +369,7 @@ class Posts {
     if (found === undefined) return undefined;
     found.left -= bytes.length;
     const { connection, psn, inbound } = found.payload;
-    if (connection === undefined || psn === undefined) return undefined;
+    if (connection === undefined) return undefined;
     const ends = endsOf(connection, this.#names);
     // A card's messages to itself have one host at both ends.
     const peer = ends.find((end) => end.host !== host)?.host ?? host;

@@ -23,7 +23,6 @@ export function placePayload(
     readonly offset: number;
     /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
     readonly isWrite?: boolean;
-    /** The message that it is of. */
     readonly of?: MessageOf;
   },
 ): Time {

@@ -32,8 +32,7 @@ import { invalidateKey } from "../dma/memory_window.ts";
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
 export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet } = input;
-  const { responder } = qp;
-  const opened = isFirst(input.row) ? openWrite(device, qp, input) : responder.open!;
+  const opened = isFirst(input.row) ? openWrite(device, qp, input) : qp.responder.open!;
   if (typeof opened !== "object") return opened;
   if (!isLive(opened.segments)) return NAK_SYNDROMES["remote-access-error"];
   // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
@@ -98,8 +97,7 @@ function completeImmediate(
 /** A SEND packet: data to the receive WQE's memory; at the end its CQE and the ACK. */
 export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, row } = input;
-  const { responder } = qp;
-  const opened = isFirst(input.row) ? openSend(device, qp, input) : responder.open!;
+  const opened = isFirst(input.row) ? openSend(device, qp, input) : qp.responder.open!;
   if (typeof opened !== "object") return opened;
   if (opened.received + packet.payload.length > opened.length) {
     failReceive(device, qp, { recv: opened.recv!, fault: "receive-length" });
@@ -109,11 +107,9 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     failReceive(device, qp, { recv: opened.recv!, fault: "region-gone" });
     return NAK_SYNDROMES["remote-operational-error"];
   }
-  const readyAt = placePayload(device, packet.payload, {
-    segments: opened.segments,
-    offset: opened.received,
-    of: { qp, psn: packet.bth.psn, inbound: true },
-  });
+  const { segments, received: offset } = opened;
+  const of = { qp, psn: packet.bth.psn, inbound: true };
+  const readyAt = placePayload(device, packet.payload, { segments, offset, of });
   noteWritten(device, qp, { opened, length: packet.payload.length });
   if (!acceptPacket(qp, opened, input)) {
     acknowledgePacket(device, qp, { input, readyAt });
