@@ -12,6 +12,7 @@ import type { WorkCompletion } from "./objects.ts";
 
 /** A range of memory that a peer has written. */
 export interface DirtyRange {
+  /** As the region has it: of one with `iova` not the program's own address. */
   readonly va: number;
   readonly length: number;
 }
