@@ -107,6 +107,20 @@ export interface Cqe {
   readonly timestamp?: number;
 }
 
+/** Fields of a CQE that most do not use. */
+export const PLAIN_CQE = {
+  status: "SUCCESS",
+  vendorError: 0,
+  byteCount: 0,
+  immediate: 0,
+  wqeOpcode: 0,
+  psn: 0,
+  va: 0n,
+  sourceQpn: 0,
+  verify: 0,
+  solicited: false,
+} as const;
+
 const OPCODE_NAMES = new Map<number, CqeOpcode>(
   Object.entries(CQE_OPCODES).map(([name, code]) => [code, name as CqeOpcode]),
 );

@@ -476,6 +476,11 @@ export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];
 
+/** Whether it is about a queue of programs: completions may have been written before it. */
+export function isOfQueue(event: RnicEvent): boolean {
+  return "qpn" in event || "cqn" in event || "srqn" in event;
+}
+
 export function isRnicCommand(value: unknown): value is RnicCommand {
   return matchesRow(value, { rows: COMMANDS, names: ["op"] });
 }

@@ -476,6 +476,7 @@ describe("postSend of what the standard's later issues added", () => {
       memory("flush", { flush: { ...flush, length: 2 ** 31 + 1 } }),
       memory("flush", { flush, sges: [sge(mr, 0, 8)] }),
       memory("atomic-write", { sges: [sge(mr, 0, 4)] }),
+      { opcode: "local-invalidate", immediate: 0x301, sges: [sge(mr, 0, 4)] },
       write(1, { flush }),
     ];
     for (const request of wrong) {
