@@ -51,14 +51,20 @@ export class RackRun {
     return this.report.digest;
   }
 
-  /** @param name such as `protocol-holds`. @throws RackFailure with the checks that were made. */
+  /**
+   * @param name such as `protocol-holds`.
+   * @throws RackFailure with the checks that were made.
+   */
   check(name: string): Check {
     const found = this.report.checks.find((check) => check.name === name);
     if (found !== undefined) return found;
     throw notFound(`check ${name}`, this.report.checks.map((check) => check.name));
   }
 
-  /** @param label as the report names it. @throws RackFailure with the labels that there are. */
+  /**
+   * @param label as the report names it.
+   * @throws RackFailure with the labels that there are.
+   */
   variant(label: string): RackVariant {
     const found = this.variants.find((variant) => variant.label === label);
     if (found !== undefined) return found;

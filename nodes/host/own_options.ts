@@ -10,7 +10,8 @@ type Options = Readonly<Record<string, unknown>>;
 
 /**
  * Bytes of a size: `64KiB`, or a whole number.
- * @param otherwise what an option means that is not given. @throws TypeError where it is no size.
+ * @param otherwise what an option means that is not given.
+ * @throws TypeError where it is no size.
  *
  * @example Options with defaults
  * ```ts
@@ -29,7 +30,8 @@ export function sizeOption(options: Options, name: string, otherwise?: number): 
 
 /**
  * Picoseconds of a time: `10us`, or 0.
- * @param otherwise what an option means that is not given, in ps. @throws TypeError where it is no time.
+ * @param otherwise what an option means that is not given, in ps.
+ * @throws TypeError where it is no time.
  */
 export function timeOption(options: Options, name: string, otherwise?: Time): Time {
   const value = options[name];
