@@ -390,7 +390,7 @@ export class HostPrograms {
     return [...running.map((each) => this.#unfinished(each)), ...pending];
   }
 
-  #unfinished({ plan, waitsFor, sources, since, at }: Unfinished): UnfinishedProgram {
+  #unfinished({ plan, waitsFor, sources, polled, since, at }: Unfinished): UnfinishedProgram {
     const { name, serves = false, order } = plan;
     const device = this.#device;
     return {
@@ -399,7 +399,8 @@ export class HostPrograms {
         device !== undefined && servesClients(device, { program: name, sources }),
       waitsFor: [
         waitsFor,
-        device && (waitsUnarmed(device, sources) ?? waitsUnasked(device, sources)),
+        device && (waitsUnarmed(device, sources) ??
+          waitsUnasked(device, polled === undefined ? sources : [polled])),
         this.#watches.get(name)?.forgotten(),
       ].filter((text) => text).join("; "),
       since,

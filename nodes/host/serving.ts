@@ -72,8 +72,8 @@ export function waitsUnarmed(
     sources.some((source) => source.kind === "interrupt" && isWaitFor(source, cq))
   );
   if (cqs.length === 0 || cqs.some(({ place }) => place.armed !== "no")) return undefined;
-  return `completion queue ${cqs.map(({ cqn }) => cqn).join(", ")} is not armed: ` +
-    "expected reqNotifyCq, which holds for one event, before";
+  const names = cqs.map(({ cqn }) => cqn).join(", ");
+  return `completion queue ${names} is not armed (expected reqNotifyCq, once for each event)`;
 }
 
 /** The program of a thread: `mine.ts#2/worker` is one of `mine.ts#2`. */

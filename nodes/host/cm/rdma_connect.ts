@@ -357,9 +357,12 @@ export function* rdmaReject(
 export function* rdmaEstablish(id: RdmaId): Steps<VerbError | undefined> {
   const { endpoint } = id;
   if (id.qp !== undefined || endpoint?.phase !== "rep-received") {
-    const found = id.qp === undefined
-      ? endpoint?.phase ?? id.state
-      : "with a queue pair of its own";
+    const phase = endpoint?.phase ?? id.state;
+    const found = id.qp !== undefined
+      ? "with a queue pair of its own"
+      : phase === "closed"
+      ? "closed (its last event says why)"
+      : phase;
     return verbError(
       "EINVAL",
       `The id is ${found}: expected a response that waits (CONNECT_RESPONSE)`,

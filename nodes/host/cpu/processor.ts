@@ -59,6 +59,8 @@ export interface Unfinished {
   readonly plan: Pick<TaskPlan<unknown>, "name" | "driver" | "serves" | "order">;
   readonly waitsFor: string;
   readonly sources: readonly Source[];
+  /** The ring that it polls in a loop. */
+  readonly polled?: Source;
   readonly since: Time;
   readonly at?: string;
 }
@@ -163,7 +165,16 @@ export class Processor {
       const site = isAsked ? siteOf(steps) : {};
       const sources = wait?.kind === "any" ? wait.sources : [];
       const waitsFor = wait === undefined ? "nothing" : awaited(wait, site);
-      return { plan, waitsFor, since, sources, ...(site.line !== undefined && { at: site.line }) };
+      return {
+        plan,
+        waitsFor,
+        since,
+        sources,
+        ...(wait?.kind === "spin" && {
+          polled: { kind: "memory" as const, address: wait.address, length: 1 },
+        }),
+        ...(site.line !== undefined && { at: site.line }),
+      };
     });
   }
 

@@ -18,7 +18,7 @@ export type Wait =
     | { readonly kind: "reply"; readonly id: number }
     | { readonly kind: "load"; readonly id: number; readonly length: number }
     | { readonly kind: "line"; readonly id: number }
-    | { readonly kind: "spin" } & Rounds
+    | { readonly kind: "spin"; readonly address: number } & Rounds
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {

@@ -18,6 +18,8 @@ import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 export interface Poll {
   /** Identifies the ring. */
   readonly ring: object;
+  /** Where it is, for what is said of a program that polls on. */
+  readonly address: number;
   /** What the look has cost. */
   readonly costPs: Time;
   readonly isEmpty: boolean;

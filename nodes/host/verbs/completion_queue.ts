@@ -160,7 +160,7 @@ export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
   // Entries of an ended life are taken, and none is returned.
   const isEmpty = place.taken === taken;
   const costPs = cpu.owedPs - owedPs;
-  yield* cpu.polled?.({ ring: place, costPs, isEmpty }) ?? cpu.settle();
+  yield* cpu.polled?.({ ring: place, address: cq.address, costPs, isEmpty }) ?? cpu.settle();
   return completions;
 }
 

@@ -14,7 +14,7 @@ import {
 import { type CqArm, ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { PS_PER_S } from "../../../fabric/base/time.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { type Device, raiseEvent } from "../state/device.ts";
+import { type Device, raiseEvent, warn } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
@@ -186,5 +186,6 @@ function overflow(device: Device, cq: CompletionQueue): "overflow" {
   device.counters.cqOverflows++;
   raiseEvent(device, { type: "CQ_ERR", cqn: cq.cqn });
   raiseDue(device, cq);
+  warn(device, `completion queue ${cq.cqn} has overflowed: CQ_ERR, its queue pairs go to ERR`);
   return "overflow";
 }

@@ -368,6 +368,8 @@ describe("completion queue", () => {
     rig.ring(rig.a, a.sq);
     rig.run();
     assert.deepEqual(rig.a.host.events.map(({ type }) => type), ["CQ_ERR", "QP_FATAL"]);
+    const message = `completion queue ${cq.cqn} has overflowed: CQ_ERR, its queue pairs go to ERR`;
+    assert.deepEqual(rig.reports, [{ node: "a", topic: "warning", value: { message } }]);
     assert.equal(space1(rig, rig.a, a.sq.queue).state, "err");
     assert.equal(space1(rig, rig.a, p.a.sq.queue).state, "rts");
   });

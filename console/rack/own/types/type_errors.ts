@@ -4,7 +4,7 @@
  */
 import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/problem.ts";
 import { fromFileUrl } from "../../../base/paths.ts";
-import { door, fieldsOf, flagsOf, signatureOf, textFor, verbNames } from "./door_text.ts";
+import { door, fieldFor, fieldsOf, flagsOf, signatureOf, textFor, verbNames } from "./door_text.ts";
 
 /** An error of the compiler, or of the module graph (without a number). */
 export interface TypeError {
@@ -180,7 +180,8 @@ function unknownField(first: string): Words | undefined {
   const unknown = /'(\w+)' does not exist in type '(\w+)(?: \| readonly \2\[\])?'/.exec(first);
   if (unknown === null) return undefined;
   const [, word, type] = unknown;
-  const known = fieldsOf(type!);
+  const known = fieldsOf(type!), same = fieldFor(type!, word!);
+  if (same !== undefined) return { found: `${word}, which ${type} has not`, expected: same };
   return {
     found: `${word}, which ${type} has not`,
     expected: known.length === 0

@@ -185,6 +185,16 @@ import { IBV_QPT_RC } from "rackmesh";
          ~~~~~~~~~~
     at file:///p/a.ts:2:10
 
+TS2353 [ERROR]: Object literal may only specify known properties, and 'sg_list' does not exist in type 'SendRequest'.
+  must(yield* v.postSend(qp, { opcode: "send", sg_list: [] }));
+                                               ~~~~~~~
+    at file:///p/a.ts:9:48
+
+TS2561 [ERROR]: Object literal may only specify known properties, but 'qpState' does not exist in type 'QpAttributes'. Did you mean to write 'state'?
+  must(yield* v.modifyQp(qp, { qpState: "rtr" }));
+                               ~~~~~~~
+    at file:///p/a.ts:10:32
+
 TS2322 [ERROR]: Type 'string' is not assignable to type 'number'.
     at file:///p/a.ts:8:86
 
@@ -215,6 +225,8 @@ TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of t
         'expected the text "range"',
         "/p/a.ts:2: found IBV_QPT_RC, which rackmesh does not export (TS2305), " +
         'expected the text "rc"',
+        "/p/a.ts:9: found sg_list, which SendRequest has not (TS2353), expected sges",
+        "/p/a.ts:10: found qpState, which QpAttributes has not (TS2561), expected state",
         "/p/a.ts:8: destAddress: found Type 'string' is not assignable to type 'number' (TS2322)",
         "/p/a.ts:7: pathMtu: found 3 (TS2322), expected one of 256, 512",
         "/p/a.ts:6: found IBV_SEND_… flags (TS2345), expected IBV_ACCESS_… flags",
