@@ -97,10 +97,8 @@ export interface Cpu {
   readonly owedPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
-  /**
-   * {@link settle} after a poll of a completion queue; after many empty ones, also for those that follow.
-   * @ignore
-   */
+  // `settle` after a poll of a completion queue; after many empty ones, also for those that follow.
+  /** @ignore */
   polled?(poll: Poll): Steps<void>;
 
   /**
@@ -109,10 +107,8 @@ export interface Cpu {
    */
   region(name: string): Steps<Region>;
 
-  /**
-   * Memory on demand, where the host has it: see `verbs/memory_region.ts`.
-   * @ignore
-   */
+  // Memory on demand, where the host has it: see `verbs/memory_region.ts`.
+  /** @ignore */
   readonly paging?: DemandPaging;
 
   /** Starts the write-back of the range's lines: persistent after the next {@link sfence}. */
@@ -231,15 +227,9 @@ export interface Region {
   load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
   /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
   store(offset: number, bytes: Uint8Array): Steps<void>;
-  /**
-   * Adds to the word: atomic on 8 B at a multiple of 8, little-endian.
-   * @returns the old value.
-   */
+  /** Adds to a word of 8 B at a multiple of 8, little-endian, atomically: returns the old value. */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
-  /**
-   * Stores `swap` where `compare` is found, atomically as {@link fetchAdd}.
-   * @returns the old value.
-   */
+  /** Stores `swap` where the word is `compare`, atomically as {@link fetchAdd}: returns the old value. */
   compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
   /** Orders private stores before it with accesses to the region; those have their order already. */
   fence(): Steps<void>;
