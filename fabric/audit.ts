@@ -215,12 +215,15 @@ export const OBJECT_TYPES = ["register", "counter", "map", "log", "queue"] as co
  * can have an effect. By these `rack explore` judges what `recover` answers under `objects`, without a check.
  */
 export interface OperationRecord {
+  /** An operation begins. */
   readonly kind: "operation";
   /** The operation's number, unique in its program ({@link TimedRecord.by}). */
   readonly id: number;
-  /** The host whose recovery answers for the object, and its name there. */
+  /** The host whose recovery answers for the object. */
   readonly on: string;
+  /** The object's name in `recover`'s answer. */
   readonly object: string;
+  /** Which calls it has, and what its state is. */
   readonly type: typeof OBJECT_TYPES[number];
   /** Before the first operation; else null, 0, {} or []. */
   readonly initial?: unknown;
@@ -234,7 +237,9 @@ export interface OperationRecord {
 
 /** The operation has ended, and its effect survives from now on. */
 export interface OperationEndRecord {
+  /** An operation has ended. */
   readonly kind: "operation-end";
+  /** As its {@link OperationRecord} has it. */
   readonly id: number;
   /** Of a call that answers: what it has answered. */
   readonly result?: unknown;
@@ -264,9 +269,12 @@ export type AuditRecord =
 
 /** A record with its program and time; those of one node in the order in which they were made. */
 export interface TimedRecord {
+  /** When it was made, in ps. */
   readonly time: Time;
+  /** The host. */
   readonly node: string;
   /** The program that made it, with the host and the host's life: `a/0/put#0`. */
   readonly by: string;
+  /** What was noted. */
   readonly note: AuditRecord;
 }

@@ -2,6 +2,7 @@
  * A node is a pure state machine: inputs with their time in, outputs and a deadline out. No I/O, no
  * clock, no unseeded number. `partition/partition.ts` is the one loop that drives every kind of node.
  */
+import type { PlacedPayload } from "./placed_payload.ts";
 import type { RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
@@ -64,12 +65,15 @@ export const PORTS = {
  * where it has one, else a short verb (`wqe-fetch`).
  */
 export interface TraceStep {
+  /** The document's number, or a short verb. */
   readonly step: string;
+  /** What the node does, in words. */
   readonly text: string;
   /** Connection as `a:17-b:18` (lower name first), where known. */
   readonly connection?: string;
-  /** PSN of the operation's first packet, where known; PSN of its last one, where that differs. */
+  /** PSN of the operation's first packet, where known. */
   readonly psn?: number;
+  /** PSN of the last packet, where it is another. */
   readonly lastPsn?: number;
   /** The PSN belongs to the peer's sequence: the line is about the peer's request. */
   readonly inbound?: true;
@@ -131,6 +135,8 @@ export interface Outputs {
    * observers learn of it. Present where one takes it.
    */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
+  /** A card writes payload to memory. Present where an observer follows bytes. */
+  placed?(payload: PlacedPayload): void;
   /** What program `by` did or was notified of: the audit record that checkers judge. */
   audit?(by: string, note: AuditRecord): void;
 }

@@ -147,6 +147,8 @@ const AROUND = surroundings(globalThis, console.error);
 export async function loadOwnPrograms(
   { programs }: Pick<RunFile, "programs">,
 ): Promise<Record<string, MakeProgram>> {
+  // A call by `yield*` has three frames: with ten an error would name three of the program's functions at most.
+  Error.stackTraceLimit = 60;
   const own: Record<string, MakeProgram> = {};
   for (const [name, text] of Object.entries(programs)) {
     const encoded = new TextEncoder().encode(text).toBase64();

@@ -109,7 +109,12 @@ export type { GidEntry, PortAttributes } from "./host/verbs/query/query_port.ts"
 export type { QueueFill } from "./host/verbs/queue_fill.ts";
 export type { ObjectPart, Sge, WqeOpcode } from "../fabric/wire/host_bus/wqe.ts";
 export type { CqeOpcode, WcStatus } from "../fabric/wire/host_bus/cqe.ts";
-export type { VerifyLevel, VerifyVerdict } from "../fabric/wire/roce/verify_eth.ts";
+export type {
+  VerifyCheck,
+  VerifyLevel,
+  VerifyStatus,
+  VerifyVerdict,
+} from "../fabric/wire/roce/verify_eth.ts";
 export type { BlueFlame } from "../fabric/rack/plan/plan.ts";
 export type {
   HintPart,

@@ -1,3 +1,5 @@
+import { fromFileUrl, projectFile } from "./paths.ts";
+
 /**
  * The flag of Deno with what V8 is told; all processes of the product have it.
  *
@@ -8,4 +10,20 @@
  */
 export function v8Flags(...heap: readonly string[]): string {
   return `--v8-flags=${[...heap, "--disallow-code-generation-from-strings"].join(",")}`;
+}
+
+/** Of a process with a whole rack, which makes many short-lived objects: a tenth of its time is saved. */
+export const LARGE_HEAP: readonly string[] = [
+  "--min-semi-space-size=32",
+  "--max-semi-space-size=32",
+];
+
+/** Flags of `deno run` for a process of the product that may do all that the command may: as `scripts/rack` has them. */
+export function commandFlags(...heap: readonly string[]): string[] {
+  return [
+    ...["--quiet", "--no-prompt", "--cached-only", "--frozen"],
+    ...["--config", fromFileUrl(projectFile("deno.json"))],
+    v8Flags(...heap),
+    "--allow-all",
+  ];
 }

@@ -17,7 +17,7 @@ import { type AnnouncedWrite, placesOf } from "./places.ts";
 import { toItsEnd } from "./covering/paths.ts";
 import { AgainCount, OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
-import { type RackRun, runRack } from "./rerun.ts";
+import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
 
 export interface Unconfirmed {
@@ -38,6 +38,7 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     faults,
     writebacks,
     histories: true,
+    eventsMax: eventsMaxOf(recording),
     onTrace: (time, node, step) => void lines.push({ time, node, ...step }),
   });
   // The run's power failure comes before all notes at its instant.

@@ -49,44 +49,89 @@ export async function explore(
 ): Promise<Verdict> {
   const began = performance.now();
   const { recording, robustness } = record(rack, options);
-  const judgedBy = oraclesOf(rack, { recording, robustness, options });
-  const counts: Counts = {
-    ...{ instants: 0, crashPoints: 0, continuations: 0, paths: 0, bounded: 0 },
-    ...{ covered: new CoverageCount(), again: new AgainCount() },
+  const exploration: Exploration = {
+    ...{ rack, recording, robustness, options, began },
+    targets: targetsOf(rack, recording, options),
+    judgedBy: oraclesOf(rack, { recording, robustness, options }),
+    counts: {
+      ...{ instants: 0, crashPoints: 0, continuations: 0, paths: 0, bounded: 0 },
+      ...{ covered: new CoverageCount(), again: new AgainCount() },
+    },
   };
-  const targets = targetsOf(rack, recording, options);
   const failure = plainFailure(rack, recording, options);
-  const isWindow = options.from !== undefined || options.until !== undefined;
-  const ended = (verdict: Verdict["verdict"], why?: string): Verdict => {
-    const wallMs = performance.now() - began;
-    const isFailed = verdict !== "unsafe" && failure !== undefined;
-    const reason = isFailed ? failure : why;
-    const { recoveries, cut, ways } = counts.again;
-    return {
-      verdict: isFailed ? "failed" : verdict,
-      ...(reason !== undefined && { why: reason }),
-      hosts: targets.flat(),
-      ...counts,
-      covered: counts.covered.all(),
-      again: { recoveries, cut, ways },
-      exhaustive: verdict === "safe" && !isFailed && counts.bounded === 0 && !isWindow,
-      judgedBy,
-      ...countWrites(recording),
-      wallMs,
-      perSecond: Math.round(1_000 * counts.crashPoints / wallMs),
-      counterexample: null,
-    };
-  };
-  for (const host of targets.flat()) victimOf(rack.plan, host);
+  const ended = (conclusion: Conclusion) => verdictOf(exploration, conclusion, failure);
+  for (const host of exploration.targets.flat()) victimOf(rack.plan, host);
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
-  if (!hasSubjects(rack, recording)) return ended("unchecked", UNCHECKED);
-  let turnEnds = began, done = 0, isCutOff = recording.isCutOff;
+  if (!hasSubjects(rack, recording)) return ended({ verdict: "unchecked", why: UNCHECKED });
+  const { stopped, violation, ...swept } = await sweepAll(exploration, onProgress);
+  if (stopped !== undefined) return ended({ verdict: "partial", why: stopped });
+  if (violation === undefined) return ended(conclude(exploration, swept));
+  const counterexample = confirm(rack, { violation, recording, options, robustness });
+  return { ...ended({ verdict: "unsafe" }), counterexample };
+}
+
+interface Exploration {
+  readonly rack: ExploredRack;
+  readonly recording: RackRun;
+  readonly robustness: Robustness | undefined;
+  readonly options: ExploreOptions;
+  /** Groups of hosts, each cut at once. */
+  readonly targets: readonly (readonly string[])[];
+  readonly judgedBy: readonly Oracle[];
+  readonly counts: Counts;
+  readonly began: number;
+}
+
+type Conclusion = Pick<Verdict, "verdict" | "why">;
+
+/** @param failure of the run without a power failure: it stands before all but a counterexample. */
+function verdictOf(
+  { recording, options: { from, until }, targets, judgedBy, counts, began }: Exploration,
+  conclusion: Conclusion,
+  failure: string | undefined,
+): Verdict {
+  const wallMs = performance.now() - began;
+  const isFailed = conclusion.verdict !== "unsafe" && failure !== undefined;
+  const { verdict, why } = isFailed ? { verdict: "failed", why: failure } as const : conclusion;
+  const { recoveries, cut, ways } = counts.again;
+  const isWindow = from !== undefined || until !== undefined;
+  return {
+    verdict,
+    ...(why !== undefined && { why }),
+    hosts: targets.flat(),
+    ...counts,
+    covered: counts.covered.all(),
+    again: { recoveries, cut, ways },
+    exhaustive: verdict === "safe" && counts.bounded === 0 && !isWindow,
+    judgedBy,
+    ...countWrites(recording),
+    wallMs,
+    perSecond: Math.round(1_000 * counts.crashPoints / wallMs),
+    counterexample: null,
+  };
+}
+
+interface Swept {
+  readonly isCutOff: boolean;
+  /** Why the survivors of a power failure were not seen to their end. */
+  readonly endless: string | undefined;
+}
+
+/** Cuts the power at every instant, up to the first violation, or until it is to stop. */
+async function sweepAll(
+  exploration: Exploration,
+  onProgress: (progress: ExploreProgress) => void,
+): Promise<Swept & { readonly stopped?: string; readonly violation?: CrashSweep["violation"] }> {
+  const { rack, recording, robustness, options, targets, counts, began } = exploration;
+  let turnEnds = began, done = 0, { isCutOff } = recording, endless: string | undefined;
   const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
   const cuts = targets.map((hosts) =>
     cutOf(rack, { recording, hosts, options, of: targets.length })
   );
   // Of all hosts first, what is likely to show a mistake.
   const sweeps = turns.flatMap((turn) => cuts.map((cut) => ({ turn, ...cut })));
+  // Crash points are counted where all of an instant is judged: a limit ends at the same one each time.
+  const { limit: _, ...ofTime } = options;
   for (const [i, { turn, victims, runs }] of sweeps.entries()) {
     const sweep = new CrashSweep({
       ...{ rack, recording, robustness, victims, runs, turn, options, counts },
@@ -94,29 +139,33 @@ export async function explore(
     for (const share of sweep.run()) {
       const now = performance.now();
       done = share ?? done;
-      // Crash points are counted where all of an instant is judged: a limit ends at the same one each time.
-      const { limit: _, ...ofTime } = options;
-      const asked = share === undefined ? ofTime : options;
-      const why = whyStop({ rack, recording, targets, options: asked }, counts, now - began);
-      if (why !== undefined) return ended("partial", why);
+      const stopped = whyStop(exploration, share === undefined ? ofTime : options, now - began);
+      if (stopped !== undefined) return { stopped, isCutOff, endless };
       if (now < turnEnds) continue;
       onProgress({ share: (i + done) / sweeps.length, crashPoints: counts.crashPoints });
       await sleep(0);
       turnEnds = performance.now() + TURN_MS;
     }
     isCutOff ||= runs?.isCutOff === true;
+    endless ??= runs?.endless;
     const { violation } = sweep;
-    if (violation === undefined) continue;
-    const counterexample = confirm(rack, { violation, recording, options, robustness });
-    return { ...ended("unsafe"), counterexample };
+    if (violation !== undefined) return { violation, isCutOff, endless };
   }
-  const why = whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
+  return { isCutOff, endless };
+}
+
+/** What an exploration without a violation says. */
+function conclude(
+  { recording, robustness, options, judgedBy, counts }: Exploration,
+  { isCutOff, endless }: Swept,
+): Conclusion {
+  const why = endless ?? whyUnsure(recording, counts, { isCutOff, isOnce: options.cuts === 1 }) ??
     whyUnexplained(robustness);
-  if (why !== undefined) return ended("partial", why);
-  if (judgedBy.length === 0) return ended("unchecked", UNCHECKED);
+  if (why !== undefined) return { verdict: "partial", why };
+  if (judgedBy.length === 0) return { verdict: "unchecked", why: UNCHECKED };
   // Without a word that the run has written, robustness has judged nothing.
   const isEmpty = robustness?.words === 0 && judgedBy.length === 1;
-  return isEmpty ? ended("unchecked", NOTHING_READ) : ended("safe");
+  return isEmpty ? { verdict: "unchecked", why: NOTHING_READ } : { verdict: "safe" };
 }
 
 /** So many runs of survivors, of all cuts together, are kept for the second turn. */
@@ -264,23 +313,19 @@ function whyBounded(bounded: number, covered: readonly Covered[]): string {
   return `not every choice was tried (--choices), but ${tried.join("; ")}`;
 }
 
-interface Exploration {
-  readonly rack: ExploredRack;
-  readonly recording: RackRun;
-  readonly targets: readonly (readonly string[])[];
-  readonly options: ExploreOptions;
-}
-
-function whyStop(exploration: Exploration, counts: Counts, elapsedMs: number): string | undefined {
-  const { limit = Infinity, forMs = Infinity, stopped } = exploration.options;
-  const size = () => `after ${sizeText(exploration, counts)}`;
+function whyStop(
+  exploration: Exploration,
+  { limit = Infinity, forMs = Infinity, stopped }: ExploreOptions,
+  elapsedMs: number,
+): string | undefined {
+  const size = () => `after ${sizeText(exploration)}`;
   if (stopped?.()) return `it was interrupted ${size()}`;
-  if (counts.crashPoints >= limit) return `${limit} crash points were asked for`;
+  if (exploration.counts.crashPoints >= limit) return `${limit} crash points were asked for`;
   return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over ${size()}` : undefined;
 }
 
 /** What makes an exploration large, and how much of that is done: survivors see as many futures as frames. */
-function sizeText({ rack, recording, targets, options }: Exploration, counts: Counts): string {
+function sizeText({ rack, recording, targets, options, counts }: Exploration): string {
   const { from = 0, until = Infinity, cut } = options;
   const frames = targets.flat().flatMap((host) => {
     const { config: { rnic }, noticePs } = victimOf(rack.plan, host);
@@ -318,6 +363,10 @@ function targetsOf(
     const programs = node.kind === "host" ? node.config.programs : [];
     const isJudged = (run: string) => rack.own[run] !== undefined && hasHooks(rack.own[run]);
     if (programs.some(({ run }) => isJudged(run))) wanted.add(node.name);
+  }
+  // A check looks at any host, also at one that runs none of its protocol's programs.
+  if (Object.values(rack.own).some((make) => make().check !== undefined)) {
+    for (const [host, { entries }] of recording.histories) if (entries.length > 0) wanted.add(host);
   }
   const found = hosts.filter((host) => wanted.has(host));
   return (found.length > 0 ? found : hosts).map((host) => [host]);

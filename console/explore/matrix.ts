@@ -106,7 +106,7 @@ export function matrixScenario(place: MatrixPlace): string {
     "profile: clx-optane-cx5",
     "defaults: { dram: 16MiB, scm: { size: 256KiB } }",
     "hosts:",
-    // It serves nobody: without its service each of a place's many runs begins sooner.
+    // No program uses its service: without it each of a place's many runs begins sooner.
     "  a: { services: none }",
     `  b: { ${host} }`,
     "programs:",

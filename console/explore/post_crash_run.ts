@@ -9,7 +9,7 @@ import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
-import { type RackRun, runRack } from "./rerun.ts";
+import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
 /** A run with a power failure. */
@@ -78,6 +78,8 @@ export class PostCrashRuns {
   count = 0;
   /** Whether the plan's `until` ended any of them though something would still have happened. */
   isCutOff = false;
+  /** What goes on without end in the first run that had none. */
+  endless: string | undefined;
 
   /**
    * @param options.histories keeps the histories of the survivors' memories.
@@ -117,12 +119,14 @@ export class PostCrashRuns {
     if (known !== undefined) return this.#last = known;
     const faults = faultsWith(this.#rack.plan.faults, { hosts: [this.#victim.host], at });
     const { histories, keep } = this.#options;
-    const run = runRack(this.#rack, { faults, histories });
+    const eventsMax = eventsMaxOf(this.#recording);
+    const run = runRack(this.#rack, { faults, histories, eventsMax });
     const reports = run.reports.filter((report) => !this.#isOwn(report));
     this.#assertSameUntil(at, reports);
     const notes = run.notes.filter((note) => !this.#isOwn(note));
     this.count++;
     this.isCutOff ||= run.isCutOff;
+    if (run.isEndless) this.endless ??= endlessText(run, this.#victim.host);
     this.#last = { frames, reports, notes, run, cutAt: at };
     if (this.#kept.size < keep) this.#kept.set(frames, this.#last);
     return this.#last;
@@ -147,6 +151,14 @@ export class PostCrashRuns {
         "time only. A program that keeps something outside its generator from run to run cannot be explored",
     );
   }
+}
+
+function endlessText({ unfinished, events }: RackRun, host: string): string {
+  const others = unfinished.filter(({ node, value }) => node !== host && !value.serves)
+    .map(({ node, value }) => `${value.program} of ${node}`);
+  const who = others.length > 0 ? others.join(", ") : "something";
+  return `where the power of ${host} fails, ${who} goes on without an end, here for ${events} events: ` +
+    "with `until` the scenario says when such a run ends";
 }
 
 /** Sorts them; those of one instant stay as they are. */

@@ -8,7 +8,7 @@ import { hasHooks } from "../../nodes/host/own_programs.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
 import { type EndedHost, judgeProtocols } from "../reports/protocol_checks.ts";
 import { Cells, type Picker, viewOf } from "./choices.ts";
-import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
+import { CrashCursor, HistoryLog, LINE_BYTES, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { stepsThroughPaths, type Trail } from "./covering/paths.ts";
@@ -38,8 +38,9 @@ export interface ProtocolVerdict {
 
 /**
  * Second power failures that are not asked for by `--cuts 2` may cost so much: each way to find memory behind one
- * as much as the recovery that it interrupts writes, and what it costs to begin. That is work, not time, so verdicts
- * are the same on each machine: a second or two for short recoveries, half a minute for one of 100 stores.
+ * as much as the recovery that it interrupts writes, the lines that recoveries and checks read then, and what it
+ * costs to begin. That is work, not time, so verdicts are the same on each machine: a second or two for short
+ * recoveries, half a minute for one of 100 stores.
  */
 const AGAIN_COST = { most: 500_000, begin: 16 } as const;
 
@@ -85,6 +86,8 @@ export class ProtocolJudge {
   readonly #robustness: Robustness | undefined;
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
   readonly #again: AgainCount;
+  /** Lines of SCM that recoveries and checks have read. */
+  #linesRead = 0;
   /** Whether there is a protocol that recovers or checks. */
   readonly hasQuestions: boolean;
 
@@ -154,9 +157,11 @@ export class ProtocolJudge {
     const hosts = new Map(crash.others);
     for (const state of crash.cut) {
       const { host } = state;
+      const count = (bytes: number) => this.#linesRead += Math.ceil(bytes / LINE_BYTES);
       const found = {
         pick,
         read(from: number, to: number) {
+          count(to - from);
           return viewOf(state, this.pick).read(from, to);
         },
       };
@@ -205,12 +210,14 @@ export class ProtocolJudge {
         wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
         return wrong !== undefined;
       };
+      const before = this.#linesRead;
       const done = yield* stepsThroughPaths(choosing, function* (pick) {
         return isWrong(pick);
       });
       paths += done.paths;
       this.#again.ways += done.paths;
-      this.#again.cost += done.paths * (AGAIN_COST.begin + log.entries.length);
+      this.#again.cost += done.paths * (AGAIN_COST.begin + log.entries.length) +
+        this.#linesRead - before;
       if (done.coverage !== undefined) covered.push(done.coverage);
       return wrong && { ...wrong, trail: done.ended!, again: at };
     };

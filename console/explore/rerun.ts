@@ -1,11 +1,12 @@
 /** Runs a rack from its beginning, in memory, and keeps what an exploration needs. */
 import { type Node, OUTPUT_TOPIC, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
+import type { PlacedPayload } from "../../fabric/placed_payload.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { UnfinishedReport } from "../../fabric/partition/partition.ts";
-import { NEVER, type Time } from "../../fabric/base/time.ts";
+import { NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -21,6 +22,8 @@ export interface RunOptions {
   /** Keeps histories of every host's memory, and what RNICs send. */
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  /** Events after which it is cut off: see {@link eventsMaxOf}. */
+  readonly eventsMax?: number;
 }
 
 /** A write of an RNIC on its way to SCM. */
@@ -33,12 +36,19 @@ export interface BusWrite {
   readonly bytes: Uint8Array;
 }
 
+/** Payload that an RNIC writes to memory, and when. */
+export interface Placed extends PlacedPayload {
+  readonly at: Time;
+}
+
 export interface Sendings {
   /** When it hands frames to its network port, ascending. */
   readonly frames: Time[];
   /** Bytes of each. */
   readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
+  /** Of which messages these are, where the run is traced: in the order of time. */
+  readonly placed: Placed[];
 }
 
 export interface RackRun {
@@ -56,8 +66,21 @@ export interface RackRun {
   readonly sendings: ReadonlyMap<string, Sendings>;
   /** The time of the last event. */
   readonly endPs: Time;
-  /** Whether the plan's `until` ended it though something would still have happened. */
+  readonly events: number;
+  /** Whether the plan's `until`, or `eventsMax`, ended it though something would still have happened. */
   readonly isCutOff: boolean;
+  /** Whether it was `eventsMax`. */
+  readonly isEndless: boolean;
+}
+
+/** A program may wait without end for a host that has failed, and look again and again; a run has some thousand events. */
+const EVENTS_MORE = 400_000;
+/** Between looks at their number. */
+const SLICE_PS = 1_000 * PS_PER_US;
+
+/** Events of a run like the recorded one, but with a power failure, after which it is taken for endless. */
+export function eventsMaxOf({ events }: Pick<RackRun, "events">): number {
+  return EVENTS_MORE + 10 * events;
 }
 
 /** Runs the rack to its end. */
@@ -97,10 +120,15 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
     ...(options.onTrace && { onTrace: options.onTrace }),
   });
-  simulator.run();
-  const { now: endPs, next } = simulator;
+  const { eventsMax = Infinity } = options;
+  const endsAt = plan.until ?? NEVER;
+  while (simulator.next < endsAt && simulator.events < eventsMax) {
+    simulator.run(eventsMax === Infinity ? NEVER : simulator.next + SLICE_PS);
+  }
+  const { now: endPs, next, events } = simulator;
   const kept = { reports, unfinished: simulator.unfinished(), notes, scm, histories, sendings };
-  return { plan, lives, ...kept, endPs, isCutOff: next !== NEVER };
+  const isEndless = next < endsAt;
+  return { plan, lives, ...kept, endPs, events, isCutOff: next !== NEVER, isEndless };
 }
 
 function planOf(plan: RackPlan, { faults, writebacks }: RunOptions): RackPlan {
@@ -124,7 +152,7 @@ function watched(
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
     if (sent === undefined) {
-      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [] });
+      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [], placed: [] });
     }
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
@@ -166,6 +194,7 @@ function watchedRnic(
     trace: (step) => out.trace(step),
     report: (topic, value) => out.report(topic, value),
     audit: (by, note) => out.audit?.(by, note),
+    ...(out.tracing && { placed: (payload) => void sent.placed.push({ at: now, ...payload }) }),
   });
   return {
     ...node,

@@ -30,7 +30,10 @@ export interface ExploredRack {
 export type Cut = { readonly host: string } | "each" | "all";
 
 export interface ExploreOptions {
-  /** Absent: each host in turn whose SCM is written to, or whose protocol recovers or checks. */
+  /**
+   * Absent: each host in turn to whose SCM programs note writes, or whose protocol recovers or checks; where one
+   * checks, each whose SCM is written to at all.
+   */
   readonly cut?: Cut;
   /** Paths through a protocol's recovery and check at one instant; where there are more, so many cover them. */
   readonly choices: number;

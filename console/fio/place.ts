@@ -2,6 +2,7 @@
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { formatAddress } from "../../fabric/trace/describe.ts";
 import type { EngineName, FioJob } from "../../nodes/host/programs/fio/job.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { placeOf, type PlannedJob, unique } from "./jobs.ts";
@@ -102,7 +103,7 @@ function hostOf(
   const { address, job } = planned;
   const path = job.engine === "rdma" ? "hostname" : "serverip";
   const { file, line } = placeOf(planned, path);
-  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${dotted(ip)})`);
+  const known = Object.entries(addresses).map(([name, ip]) => `${name} (${formatAddress(ip)})`);
   const expected = `a host of the scenario, ${known.join(", ")}, or --to HOST`;
   if (address === undefined) {
     // A server of rdma listens on all addresses; librpma's needs one, as every client does.
@@ -113,7 +114,7 @@ function hostOf(
   }
   if (job.isServer && ANY.includes(address)) return undefined;
   const host = Object.keys(addresses).find((name) =>
-    name === address || dotted(addresses[name]!) === address
+    name === address || formatAddress(addresses[name]!) === address
   );
   if (host !== undefined) return host;
   if (to !== undefined) {
@@ -129,11 +130,6 @@ function noAddress({ given }: PlannedJob, path: "hostname" | "serverip"): string
   if (setting === undefined) return "none";
   const [variable] = setting.unset;
   return variable === undefined ? '""' : `"", as the variable ${variable} is not set`;
-}
-
-/** An IPv4 address as text. */
-function dotted(address: number): string {
-  return [24, 16, 8, 0].map((shift) => (address >>> shift) & 0xff).join(".");
 }
 
 /** Assumes servers for clients of a host and port that no file serves; each server has one client. */

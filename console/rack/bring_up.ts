@@ -4,7 +4,7 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
-import { v8Flags } from "../base/v8_flags.ts";
+import { commandFlags } from "../base/v8_flags.ts";
 import { captureFiles, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { RackError } from "../base/rack_error.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
@@ -154,12 +154,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
   return new Deno.Command(Deno.execPath(), {
     args: [
       "run",
-      "--quiet",
-      "--no-prompt",
-      "--config",
-      fromFileUrl(projectFile("deno.json")),
-      v8Flags(),
-      "--allow-all",
+      ...commandFlags(),
       fromFileUrl(projectFile("console/rack/supervise.ts")),
       runFilePath,
     ],

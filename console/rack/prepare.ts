@@ -83,6 +83,11 @@ const piped = new Map<string, string>();
 export async function readScenarioText(path: string): Promise<string> {
   const before = piped.get(path);
   if (before !== undefined) return before;
+  if (/\.[cm]?[jt]s$/.test(path)) {
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    const expected = `a scenario that names it, by { on: a, program: ./${name} }`;
+    throw refusal("", { found: `${path} is a program`, expected });
+  }
   try {
     using file = await Deno.open(path);
     const bytes = new Uint8Array(SCENARIO_BYTES_MAX + 1);

@@ -18,6 +18,7 @@ import { inexactIn } from "./fault_lines.ts";
 import { askConfined } from "./own/confined.ts";
 import type { RunAnswer, RunJob, RunProgress } from "./own/run_main.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
+import type { ProtocolVerdict } from "../reports/protocol_checks.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
 import type { Simulated } from "./simulate.ts";
 
@@ -37,6 +38,8 @@ export interface Outcome {
   readonly directory: string;
   /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
+  /** What recoveries and checks of protocols have found, where the run itself has asked them: under a debugger. */
+  readonly protocols?: readonly ProtocolVerdict[];
 }
 
 /**
@@ -156,7 +159,7 @@ export async function runSimulated(prepared: Prepared, options: RunOptions): Pro
   const began = performance.now();
   options.signal?.throwIfAborted();
   const isOwn = Object.keys(prepared.programs).length > 0;
-  const { digest, virtualPs, events, final, nodes, record } = isOwn
+  const { digest, virtualPs, events, final, nodes, record, protocols } = isOwn
     ? await simulateConfined(prepared, options)
     : await simulateHere(prepared, options);
   const wallMs = performance.now() - began;
@@ -166,11 +169,12 @@ export async function runSimulated(prepared: Prepared, options: RunOptions): Pro
     partitions: [{ partition: "all", reached: null, nodes }],
   });
   const counted = { digest, virtualPs, events, wallMs, processes: 1 };
-  const outcome = { ...counted, finals: [final], refused: [], directory };
+  const asked = protocols && { protocols };
+  const outcome = { ...counted, finals: [final], refused: [], directory, ...asked };
   return record === undefined ? outcome : { ...outcome, record };
 }
 
-interface Recorded extends Simulated {
+interface Recorded extends Simulated, Pick<Outcome, "protocols"> {
   readonly record: RunRecord | undefined;
 }
 

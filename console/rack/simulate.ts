@@ -16,6 +16,7 @@ import {
   traceWriter,
   writeOutput,
 } from "../../nodes/files.ts";
+import type { ImageView } from "../checks/run_record.ts";
 import type { Watch } from "./run_record.ts";
 import { RackError } from "../base/rack_error.ts";
 
@@ -30,6 +31,8 @@ export interface SimulateOptions {
   readonly onProgress?: ((node: string, topic: string, value: unknown) => void) | undefined;
   /** Loads the user's own programs, when all files are open. */
   readonly load?: () => Promise<OwnPrograms>;
+  /** Called at the end, with what a power failure then leaves of a host's SCM. */
+  readonly onEnd?: ((scm: (host: string) => ImageView) => void) | undefined;
 }
 
 /** The user's own programs, and what is done to nodes that run them. */
@@ -96,6 +99,9 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
       sent: 0,
       residentBytes: Deno.memoryUsage().rss,
     };
+    options.onEnd?.((host) => ({
+      read: (from, to) => stores.get(host)!.readImage(from, to - from),
+    }));
     const { digest, now: virtualPs, events } = simulator;
     return { digest, virtualPs, events, final, nodes: simulator.digests() };
   } finally {

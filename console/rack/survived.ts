@@ -30,6 +30,17 @@ export function heldFor(
   });
 }
 
+/** SCM with such writes over it. */
+export function withHeld(scm: ImageView, held: readonly DurableWrite[]): ImageView {
+  return {
+    read(from, to) {
+      const bytes = scm.read(from, to);
+      overlay(bytes, from, held);
+      return bytes;
+    },
+  };
+}
+
 /** Bytes that the view reads at a time. */
 const BLOCK_BYTES = 2 ** 20;
 

@@ -25,15 +25,6 @@ export interface ReplayTarget {
   readonly checkpoint?: string;
 }
 
-/** A device whose events in the replay differ from those in the run. */
-export interface DigestDifference {
-  readonly node: string;
-  /** Every event of the node before this is in `recorded`. */
-  readonly at: Ps;
-  readonly recorded: string;
-  readonly replayed: string;
-}
-
 /**
  * `equal`: every device has the digest that the run left; `unknown`: its timekeeper was killed with it, so the digests
  * are those of an earlier instant, or there are none. A difference is an error of `Replay.open`.

@@ -1,6 +1,6 @@
 /** Messages on the cables of a run: for each direction, when each was on it, and its first bytes. */
 import { peekBth } from "../../fabric/capture/bth_peek.ts";
-import type { CutOffSeen, MessageSeen } from "../../fabric/capture/observation.ts";
+import type { MessageSeen } from "../../fabric/capture/observation.ts";
 import type { CablePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
@@ -227,8 +227,6 @@ export class WireRecord {
     };
   }
 }
-
-export type WireSeen = MessageSeen | CutOffSeen;
 
 /** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; of what is no RoCE, its length. */
 function frameText(

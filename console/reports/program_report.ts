@@ -102,11 +102,15 @@ function lineOf({ variant, node, value }: ProgramResult): string {
 }
 
 /**
- * The program's own stack frames: without the project's frames above (callees) and below (callers).
+ * The program's own stack frames: without the project's frames above (callees) and below (callers), and without
+ * what stands between a generator and the one that calls it by `yield*`: the engine's `next`, and what the bundle
+ * has around it.
  */
 function programFrames(stack: string): string[] {
-  const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
-  const isOurs = (line: string) => /\/nodes\/host\/|<anonymous>|\(data:/.test(line);
+  const frames = stack.split("\n").filter((line) =>
+    /^\s+at /.test(line) && !/<anonymous>|\(data:/.test(line)
+  );
+  const isOurs = (line: string) => line.includes("/nodes/host/");
   const own = frames.slice(Math.max(0, frames.findIndex((line) => !isOurs(line))));
   const end = own.findIndex(isOurs);
   return (end === -1 ? own : own.slice(0, end)).map((line) => `    ${line.trim()}`);

@@ -61,12 +61,16 @@ describe("programText", () => {
     const stack = [
       "Error: out of ideas",
       "    at think (file:///home/me/mine.ts:7:3)",
+      "    at think.next (<anonymous>)",
+      "    at Object.it.<computed> [as next] (data:application/javascript;base64,ZXhw:30:42)",
+      "    at Object.mine [as program] (file:///home/me/mine.ts:21:5)",
       "    at mine.next (<anonymous>)",
       "    at Processor.run (file:///rack/nodes/host/processor.ts:144:24)",
     ].join("\n");
     const results = [{ node: "a", variant: "x", value: { message: "out of ideas", stack } }];
     assert.deepEqual(programText(results), [
-      "x: a: out of ideas\n    at think (file:///home/me/mine.ts:7:3)",
+      "x: a: out of ideas\n    at think (file:///home/me/mine.ts:7:3)" +
+      "\n    at Object.mine [as program] (file:///home/me/mine.ts:21:5)",
     ]);
   });
 

@@ -7,7 +7,9 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { checkedScm } from "../../nodes/host/calls/checked_scm.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import { siteIn } from "../../nodes/host/cpu/wait_site.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type {
@@ -18,7 +20,12 @@ import type {
 } from "../../nodes/host/recovery/protocol.ts";
 import { RecoveryBoot } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Life } from "../checks/lives.ts";
-import { type NotedObject, objectsIn, wrongWith } from "../checks/operations/operations.ts";
+import {
+  type NotedObject,
+  objectsIn,
+  wrongCalls,
+  wrongWith,
+} from "../checks/operations/operations.ts";
 import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
 import { askConfined } from "../rack/own/confined.ts";
@@ -144,18 +151,26 @@ export function judgeProtocols(
     if (failed.length > 0) return [{ program, by: "check", findings: failed, sawCut }];
     const { check: own, recover } = make();
     const isNoted = own === undefined && recover !== undefined && objects.length > 0;
-    const check = isNoted ? (view: CrashView) => wrongObjects(view, objects, program) : own;
-    if (check === undefined) return [];
+    if (!isNoted && own === undefined) return [];
     const { at, reports, notes } = rack;
     const seen = names.map((name): [string, CrashedHost] => {
-      const { answers, scm } = booted.get(name)!;
+      const { answers, scm: read } = booted.get(name)!;
+      const scm = checkedScm({ host: name, bytes: hostIn(plan, name).scmBytes, read });
       const survived = hosts.get(name)!.since === 0;
       const options = optionsOf(plan, { host: name, program });
       return [name, { survived, options, recovered: answers(program), scm }];
     });
     const view = { cut, at, reports, notes, hosts: Object.fromEntries(seen) };
-    const findings = around(`check of ${program}`, () => findingsOf(check, view));
-    return [{ program, by: isNoted ? "operations" : "check", findings, sawCut }];
+    if (own === undefined) {
+      return [{
+        program,
+        by: "operations",
+        findings: wrongObjects(view, objects, program),
+        sawCut,
+      }];
+    }
+    const findings = around(`check of ${program}`, () => findingsOf(own, view));
+    return [{ program, by: "check", findings, sawCut }];
   });
 }
 
@@ -211,7 +226,7 @@ function recover(
       const work = () => boot.recover(recover, options);
       answers.set(run, around(`recover of ${run} on ${host}`, work));
     } catch (error) {
-      failures.set(run, `recover failed on ${host}: ${messageOf(error)}`);
+      failures.set(run, `recover failed on ${host}: ${failureText(error)}`);
     }
   }
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
@@ -225,6 +240,8 @@ function wrongObjects(
 ): readonly string[] {
   return objects.flatMap((noted) => {
     const { on, object } = noted;
+    const refused = wrongCalls(noted);
+    if (refused.length > 0) return refused;
     const { recovered } = hosts[on] ?? {};
     // One that is back has recovered in the middle of the run, and gone on.
     if (recovered === undefined || !cut.includes(on)) return [];
@@ -244,7 +261,7 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
   try {
     return textsOf(check(view));
   } catch (error) {
-    return [`check throws ${messageOf(error)}`];
+    return [`check throws ${failureText(error)}`];
   }
 }
 
@@ -253,10 +270,14 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
  */
 function textsOf(answer: unknown): readonly string[] {
   if (answer === undefined || answer === null) return [];
-  if (typeof answer === "string") return [answer];
-  const isTexts = Array.isArray(answer) && answer.every((text) => typeof text === "string");
-  if (isTexts) return answer;
-  const found = typeof answer === "object" ? `an object (${Object.keys(answer)})` : String(answer);
+  const answers = Array.isArray(answer) ? answer : [answer];
+  if (answers.every((text) => typeof text === "string" && text !== "")) return answers;
+  const [other] = answers.filter((text) => typeof text !== "string" || text === "");
+  const found = typeof other === "object" && other !== null
+    ? `an object (${Object.keys(other)})`
+    : typeof other === "string"
+    ? "an empty text"
+    : String(other);
   return [
     `check answers ${found}: expected what is wrong, in words, and nothing where all is well`,
   ];
@@ -292,6 +313,15 @@ function recoveredIn(
   return (found?.value as { recovered?: unknown } | undefined)?.recovered;
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+/** Frames of the product in a stack; a test's are a user's. */
+const OURS = new RegExp(
+  `\\b${new URL("../..", import.meta.url).href}(?:console|fabric|nodes)/(?!\\S+_test\\.ts:)`,
+);
+
+/** What the error says, and the user's line. */
+function failureText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { message, stack = "" } = error;
+  const { line } = siteIn(stack.split("\n").filter((frame) => !OURS.test(frame)).join("\n"));
+  return line === undefined || message.includes(line) ? message : `${message} (${line})`;
 }

@@ -26,7 +26,7 @@ describe("what a user's check answers", () => {
   });
 
   it("is wrong itself where it is anything else, so that `true` is never taken for all is well", () => {
-    for (const answer of [true, false, 5, 0, { broken: 1 }, [1]]) {
+    for (const answer of [true, false, 5, 0, "", { broken: 1 }, [1], ["one", ""]]) {
       const [text, ...more] = findings(answer);
       assert.match(text!, /check answers .*: expected what is wrong, in words/);
       assert.deepEqual(more, []);
@@ -37,7 +37,33 @@ describe("what a user's check answers", () => {
     const check: Check = () => {
       throw new Error("no such host");
     };
-    assert.deepEqual(findingsOf(check, view), ["check throws no such host"]);
+    const [text] = findingsOf(check, view);
+    assert.match(text!, /^check throws no such host \(protocol_checks_test\.ts:\d+:\d+\)$/);
+    const none: Check = ({ hosts }) => void hosts.z!.scm(0, 8);
+    const read = /^check throws Cannot read .*'scm'\) \(protocol_checks_test\.ts:\d+:\d+\)$/;
+    assert.match(findingsOf(none, view)[0]!, read);
+  });
+
+  it("is that it reads what is no part of a host's SCM, with the line that does", () => {
+    const read = (offset: unknown, length: unknown) => {
+      const check: Check = ({ hosts: { b } }) => void b!.scm(offset as number, length as number);
+      return seen([], { check }).verdicts[0]!.findings.join();
+    };
+    const at = /^check throws EINVAL: scm at protocol_checks_test\.ts:\d+:\d+: /;
+    for (
+      const [offset, length, text] of [
+        [undefined, 8, "offset is not given"],
+        [-8, 8, "offset is -8"],
+        [0, NaN, "length is NaN"],
+        [0, 8n, "length is 8n, a bigint"],
+        [65_532, 8, "8 B at 65532: expected a part of the SCM of b, 65536 B"],
+      ] as const
+    ) {
+      const said = read(offset, length);
+      assert.match(said, at);
+      assert.ok(said.replace(at, "").startsWith(text), said);
+    }
+    assert.equal(read(65_528, 8), "");
   });
 });
 
@@ -167,7 +193,10 @@ describe("the rack at the end of a run, as a user's check sees it", () => {
     const [failed] = judged(function* () {
       throw new Error("no log");
     });
-    assert.deepEqual(failed!.findings, ["recover failed on b: no log"]);
+    assert.match(
+      failed!.findings.join(),
+      /^recover failed on b: no log \(protocol_checks_test\.ts:/,
+    );
     const [endless] = judged(function* ({ cpu }) {
       for (;;) yield* cpu.settle();
     });

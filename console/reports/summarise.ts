@@ -29,9 +29,8 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   } = {},
 ): Promise<JudgedVariant> {
   const { record, directory } = outcome;
-  const protocols = record === undefined
-    ? []
-    : await checkProtocols(one, { record, directory, signal });
+  const protocols = outcome.protocols ??
+    (record === undefined ? [] : await checkProtocols(one, { record, directory, signal }));
   const judged = record && claims ? { record: { ...record, claims: true } } : {};
   return { one, outcome: { ...outcome, ...judged }, rows: await rowsOf(one, outcome), protocols };
 }

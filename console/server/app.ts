@@ -33,9 +33,6 @@ function apiRoutes(console: Console, feeds: Set<() => void>) {
     .route("/", feedRoutes(console, feeds));
 }
 
-/** For `hc<AppType>(origin + "/api/v1")`. */
-export type AppType = ReturnType<typeof apiRoutes>;
-
 export interface App {
   readonly fetch: (request: Request, env?: Env["Bindings"]) => Response | Promise<Response>;
   readonly request: (

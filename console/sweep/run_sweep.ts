@@ -2,8 +2,7 @@
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { writeWhole } from "../base/files.ts";
-import { fromFileUrl, projectFile } from "../base/paths.ts";
-import { v8Flags } from "../base/v8_flags.ts";
+import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import { commitHere } from "../base/version.ts";
 import { explain } from "../rack/failure.ts";
 import { askConfined } from "../rack/own/confined.ts";
@@ -157,7 +156,7 @@ async function runOne(
       module: "console/sweep/combination_main.ts",
       job: { scenario: `${path}/${row.scenario}`, base, directory, input } satisfies CombinationJob,
       programs: [`combination ${row.number}`],
-      flags: flags(),
+      flags: commandFlags(...LARGE_HEAP),
       runDirectory: directory,
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress,
@@ -177,14 +176,4 @@ async function runOne(
       : explain(error).message;
     return { ...row, state: "failed", error: why, directory: name };
   }
-}
-
-/** Those of the command: see `scripts/rack`. */
-function flags(): string[] {
-  return [
-    ...["--quiet", "--no-prompt", "--cached-only"],
-    ...["--config", fromFileUrl(projectFile("deno.json"))],
-    v8Flags("--min-semi-space-size=32", "--max-semi-space-size=32"),
-    "--allow-all",
-  ];
 }

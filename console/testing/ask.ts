@@ -1,7 +1,7 @@
 /** The test's end of the process that runs a rack; `main.ts` is the other. */
 import { deserialize } from "node:v8";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
-import { v8Flags } from "../base/v8_flags.ts";
+import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import { RackFailure } from "./failure.ts";
 import type { Answer, Question } from "./types.ts";
 
@@ -21,11 +21,9 @@ export async function ask<Kind extends Question["kind"]>(
   const line = new TextEncoder().encode(`${textOf(question)}\n`);
   const child = new Deno.Command(Deno.execPath(), {
     args: [
-      ...["run", "--quiet", "--no-prompt", "--no-check", "--cached-only", "--frozen"],
-      // As `scripts/rack` has them.
-      v8Flags("--min-semi-space-size=32", "--max-semi-space-size=32"),
-      ...["--config", fromFileUrl(projectFile("deno.json"))],
-      ...["--allow-all", fromFileUrl(projectFile("console/testing/main.ts"))],
+      "run",
+      ...commandFlags(...LARGE_HEAP),
+      fromFileUrl(projectFile("console/testing/main.ts")),
     ],
     stdin: "piped",
     stdout: "piped",

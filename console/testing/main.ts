@@ -41,7 +41,7 @@ async function main(): Promise<void> {
   try {
     for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
   } catch (error) {
-    // The test's process has ended: there is no one to tell.
+    // The test's process has ended, and reads no answer.
     if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
   }
   Deno.exit(EXIT.done);

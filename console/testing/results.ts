@@ -17,11 +17,13 @@ import type {
 
 const EXIT = { failed: 1, unclear: 2, usage: 64 } as const;
 
-/** A run of all variants of a scenario, whose checks are as its test has them. */
+/** A run of all variants of a scenario; all checks hold, but for those that the test expects to fail. */
 export class RackRun {
+  /** The report: a part of what `rack run --json` prints. */
   readonly report: RackReport;
   /** What `rack run` prints. */
   readonly text: string;
+  /** One for each method and DDIO that the scenario stands for. */
   readonly variants: readonly RackVariant[];
 
   private constructor({ report, text, variants }: RunAnswer) {
@@ -30,7 +32,10 @@ export class RackRun {
     this.variants = variants.map((variant) => new RackVariant(variant));
   }
 
-  /** @throws RackFailure where other checks fail than `fails` names. */
+  /**
+   * @throws RackFailure where other checks fail than `fails` names.
+   * @ignore
+   */
   static of(answer: RunAnswer, { fails = [] }: RunTestOptions): RackRun {
     const run = new RackRun(answer);
     for (const name of fails) {
@@ -47,40 +52,61 @@ export class RackRun {
     throw new RackFailure(`The run does not hold: ${names}\n${run.text}`, EXIT.failed);
   }
 
+  /** Over all events of all variants: equal runs have equal digests. */
   get digest(): string {
     return this.report.digest;
   }
 
-  /** @param name such as `protocol-holds`. @throws RackFailure with the checks that were made. */
+  /**
+   * One check of the run.
+   * @param name such as `protocol-holds`.
+   * @throws RackFailure with the checks that were made.
+   */
   check(name: string): Check {
     const found = this.report.checks.find((check) => check.name === name);
     if (found !== undefined) return found;
     throw notFound(`check ${name}`, this.report.checks.map((check) => check.name));
   }
 
-  /** @param label as the report names it. @throws RackFailure with the labels that there are. */
+  /**
+   * One variant of the run.
+   * @param label as the report names it.
+   * @throws RackFailure with the labels that there are.
+   */
   variant(label: string): RackVariant {
     const found = this.variants.find((variant) => variant.label === label);
     if (found !== undefined) return found;
     throw notFound(`variant "${label}"`, this.variants.map((variant) => `"${variant.label}"`));
   }
 
-  /** {@link RackVariant.reports} of the only variant. @throws RackFailure where there are several. */
+  /**
+   * {@link RackVariant.reports} of the only variant.
+   * @throws RackFailure where there are several.
+   */
   reports<Value = unknown>(topic?: string, node?: string): ProgramReport<Value>[] {
     return this.#only().reports(topic, node);
   }
 
-  /** {@link RackVariant.results} of the only variant. @throws RackFailure where there are several. */
+  /**
+   * {@link RackVariant.results} of the only variant.
+   * @throws RackFailure where there are several.
+   */
   results<Value = unknown>(node?: string): Value[] {
     return this.#only().results(node);
   }
 
-  /** {@link RackVariant.memory} of the only variant. @throws RackFailure where there are several. */
+  /**
+   * {@link RackVariant.memory} of the only variant.
+   * @throws RackFailure where there are several.
+   */
   memory(host: string): HostMemory {
     return this.#only().memory(host);
   }
 
-  /** {@link RackVariant.packets} of the only variant. @throws RackFailure where there are several. */
+  /**
+   * {@link RackVariant.packets} of the only variant.
+   * @throws RackFailure where there are several.
+   */
   packets(choice?: PacketChoice): Packet[] {
     return this.#only().packets(choice);
   }
@@ -98,11 +124,15 @@ export class RackRun {
 
 /** One variant of a run. */
 export class RackVariant {
+  /** Its method and DDIO, such as `write-flush, ddio on`; the scenario's name where it has one variant. */
   readonly label: string;
+  /** Over all of its events. */
   readonly digest: string;
+  /** Virtual time at its end, in ps. */
   readonly virtualPs: number;
   readonly #answer: VariantAnswer;
 
+  /** @ignore */
   constructor(answer: VariantAnswer) {
     const { label, digest, virtualPs } = answer;
     this.label = label;
@@ -114,7 +144,8 @@ export class RackVariant {
   /**
    * What was reported, oldest first, under every topic (`progress` too).
    *
-   * @param topic, @param node such as `result` and `a`; absent: any.
+   * @param topic such as `result`; absent: any.
+   * @param node such as `a`; absent: any.
    */
   reports<Value = unknown>(topic?: string, node?: string): ProgramReport<Value>[] {
     const { reports } = this.#answer;
@@ -130,7 +161,8 @@ export class RackVariant {
 
   /**
    * The SCM of a host after the run, as a power failure at its end would leave it: what is in a cache
-   * is not there. @throws RackFailure with the hosts that there are.
+   * is not there.
+   * @throws RackFailure with the hosts that there are.
    */
   memory(host: string): HostMemory {
     const { memory } = this.#answer;
@@ -139,8 +171,8 @@ export class RackVariant {
   }
 
   /**
-   * The frames that cards have sent, by time. @throws RackFailure where the run was made without
-   * `capture: true`.
+   * The frames that cards have sent, by time.
+   * @throws RackFailure where the run was made without `capture: true`.
    */
   packets({ from, to, name }: PacketChoice = {}): Packet[] {
     const { packets } = this.#answer;
@@ -155,12 +187,14 @@ export class RackVariant {
 
 /** The SCM of a host. */
 export class HostMemory {
-  /** Of its first byte, as programs have it in `cpu.scm.address`, and its size in bytes. */
+  /** Address of its first byte, as programs have it in `cpu.scm.address`. */
   readonly address: number;
+  /** In bytes. */
   readonly length: number;
   readonly #host: string;
   readonly #answer: MemoryAnswer;
 
+  /** @ignore */
   constructor(host: string, answer: MemoryAnswer) {
     this.#host = host;
     this.#answer = answer;
@@ -169,7 +203,8 @@ export class HostMemory {
   }
 
   /**
-   * A copy of some bytes. @param address as programs have it: `memory.address` is the first byte's.
+   * A copy of some bytes.
+   * @param address as programs have it: `memory.address` is the first byte's.
    * @throws RackFailure where they are not all in SCM.
    */
   read(address: number, length: number): Uint8Array<ArrayBuffer> {
@@ -192,7 +227,10 @@ export class HostMemory {
     return bytes;
   }
 
-  /** A copy of a region that the scenario names (`scm: { regions: … }`). @throws RackFailure with its names. */
+  /**
+   * A copy of a region that the scenario names (`scm: { regions: … }`).
+   * @throws RackFailure with its names.
+   */
   region(name: string): Uint8Array<ArrayBuffer> {
     const { regions } = this.#answer;
     if (!Object.hasOwn(regions, name)) {
@@ -203,8 +241,9 @@ export class HostMemory {
   }
 }
 
-/** An exploration of all variants of a scenario, whose verdicts are as its test has them. */
+/** An exploration of all variants of a scenario; each has the verdict that the test expects. */
 export class RackExploration {
+  /** One for each variant. */
   readonly explored: readonly Explored[];
   /** What `rack explore` prints. */
   readonly text: string;
@@ -214,7 +253,10 @@ export class RackExploration {
     this.text = text;
   }
 
-  /** @throws RackFailure where a variant has another verdict. */
+  /**
+   * @throws RackFailure where a variant has another verdict.
+   * @ignore
+   */
   static of(answer: ExploreAnswer, { verdict = "safe" }: ExploreTestOptions): RackExploration {
     const found = new RackExploration(answer);
     const others = found.explored.filter((each) => each.verdict !== verdict);

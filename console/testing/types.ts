@@ -21,11 +21,13 @@ export interface RackTestOptions {
   readonly faults?: readonly ScenarioFault[];
   /** Words of the scenario, named as for `rack sweep --vary`: `{ "programs[0].records": 3, depth: 4 }`. */
   readonly set?: Readonly<Record<string, unknown>>;
-  /** One of the variants that `method: all` and `ddio: both` stand for. */
+  /** Which method, where the scenario has `method: all`. */
   readonly method?: string;
+  /** Which variant, where the scenario has `ddio: both`. */
   readonly ddio?: "on" | "off";
-  /** Bytes of a message, such as 4096 or `4KiB`, and messages outstanding. */
+  /** Bytes of a message of `put`, such as 4096 or `4KiB`. */
   readonly size?: number | string;
+  /** Messages that `put` has outstanding. */
   readonly depth?: number;
   /** The file that `put` writes: a path, or a `file:` URL. */
   readonly input?: string | URL;
@@ -35,6 +37,7 @@ export interface RackTestOptions {
   readonly check?: boolean;
 }
 
+/** Options of `run()`. */
 export interface RunTestOptions {
   /** Names of the checks that are to fail; default: none. Every other check has to hold. */
   readonly fails?: readonly string[];
@@ -44,6 +47,7 @@ export interface RunTestOptions {
   readonly signal?: AbortSignal;
 }
 
+/** What `rack explore` says of a variant; only `safe` promises something. */
 export type Verdict = "safe" | "unsafe" | "partial" | "failed" | "unchecked";
 
 /** As for `rack explore`; times are texts such as `40us`. Wall time has no limit: `limit` is as good everywhere. */
@@ -52,10 +56,15 @@ export interface ExploreTestOptions {
   readonly verdict?: Verdict;
   /** Whose power is cut: `each` host in turn, `all` at once, or one host by its name. */
   readonly cut?: string;
+  /** Ways to find memory that are tried at one instant, at most; default: 4096. */
   readonly choices?: number;
+  /** Bytes that a write in progress leaves whole, a multiple of 8; default: 8. */
   readonly tear?: number;
+  /** 2: each recovery that writes is cut again at each instant; 1: none. Default: 2, within a limit of work. */
   readonly cuts?: 1 | 2;
+  /** Power is cut from this instant on; default: from the begin of the run. */
   readonly from?: string;
+  /** Power is cut at instants before this one only; default: to the end of the run. */
   readonly until?: string;
   /** Crash points after which the verdict is `partial`. */
   readonly limit?: number;
@@ -67,11 +76,13 @@ export interface ExploreTestOptions {
 
 /** One check at the end of a run. */
 export interface Check {
+  /** Such as `protocol-holds`. */
   readonly name: string;
   /** What it checks, in words. */
   readonly promise: string;
   /** How much it examined, by variant. */
   readonly looked: readonly string[];
+  /** False: the run broke it. */
   readonly holds: boolean;
   /** The violation; "" where it holds. */
   readonly detail: string;
@@ -79,16 +90,27 @@ export interface Check {
 
 /** What one `put` of one variant measured; latencies in ps, from post to the last completion. */
 export interface MethodFigures {
+  /** The method of persistence, as the scenario names it. */
   readonly method: string;
+  /** Of the host written to; `mixed`: several hosts are. */
   readonly ddio: "on" | "off" | "mixed";
+  /** The host that wrote. */
   readonly from: string;
+  /** The host written to. */
   readonly to: string;
+  /** Messages sent. */
   readonly messages: number;
+  /** Messages whose last completion confirmed persistence. */
   readonly confirmed: number;
+  /** Whether that completion promises persistence on such hosts. */
   readonly promises: boolean;
+  /** Of a message, in ps; 0 where none completed. */
   readonly latencyPs: { readonly median: number; readonly p99: number; readonly max: number };
+  /** Bits of the file written per second, from the first post to the last completion. */
   readonly throughputBps: number;
+  /** Whether the file is whole in SCM after a power failure at the end. */
   readonly intact: boolean;
+  /** Why it failed; null: it did not. */
   readonly error: string | null;
 }
 
@@ -96,21 +118,31 @@ export interface MethodFigures {
 export interface RackReport {
   /** The kept run's name, for `rack trace --run`. */
   readonly run: string;
+  /** The name in the scenario. */
   readonly scenario: string;
+  /** The seed of the run. */
   readonly seed: number;
+  /** Over all events of all variants: equal runs have equal digests. */
   readonly digest: string;
+  /** Sum of the virtual times of all variants, in ps. */
   readonly virtualPs: number;
+  /** Events of all variants. */
   readonly events: number;
+  /** Where the kept run lies. */
   readonly directory: string;
   /** Files of captures, where packets were kept. */
   readonly captures?: readonly string[];
+  /** One row for each `put` of each variant. */
   readonly methods: readonly MethodFigures[];
+  /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
+  /** What a program or a card warned of and went on; absent: nothing. */
   readonly warnings?: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly text: string }
   >;
+  /** Each check, over all variants. */
   readonly checks: readonly Check[];
 }
 
@@ -118,20 +150,25 @@ export interface RackReport {
 export interface ProgramReport<Value = unknown> {
   /** Virtual time in ps. */
   readonly time: number;
+  /** The host, or its card (`a-rnic`). */
   readonly node: string;
+  /** Such as `result`. */
   readonly topic: string;
+  /** What was reported: a copy. */
   readonly value: Value;
 }
 
 /** A frame that a card has sent; lost ones too. */
 export interface Packet {
-  /** When its first and its last bit left the card, in ps. */
+  /** When its first bit left the card, in ps. */
   readonly startPs: number;
+  /** When its last bit left the card, in ps. */
   readonly endPs: number;
   /** The card that sent it. */
   readonly card: string;
-  /** Hosts by their addresses; for a frame that is not RoCE, `from` is the card's and `to` is empty. */
+  /** The sending host, by its address; of a frame that is not RoCE, the card's. */
   readonly from: string;
+  /** The receiving host, by its address; "" for a frame that is not RoCE. */
   readonly to: string;
   /** The opcode's name: `RC RDMA WRITE ONLY`; "" for a frame that is not RoCE. */
   readonly name: string;
@@ -147,7 +184,9 @@ export interface Packet {
 
 /** Which packets; what is absent is any. */
 export interface PacketChoice {
+  /** The sending host. */
   readonly from?: string;
+  /** The receiving host. */
   readonly to?: string;
   /** The opcode's name, or a pattern of it. */
   readonly name?: string | RegExp;
@@ -155,11 +194,13 @@ export interface PacketChoice {
 
 /** A power failure that breaks a promise. */
 export interface Counterexample {
-  /** Hosts that lost power, and when, in ps. */
+  /** Hosts that lost power. */
   readonly hosts: readonly string[];
+  /** When they lost it, in ps. */
   readonly atPs: number;
-  /** The checker, or `check` for the protocol's own, and what it found. */
+  /** What found it: a checker, `check` (the protocol's own), or `robustness`. */
   readonly checker: string;
+  /** What is broken, in words. */
   readonly found: string;
   /** What programs had noted of it, in words. */
   readonly promised: readonly string[];
@@ -169,19 +210,27 @@ export interface Counterexample {
 
 /** What the explorer says of one variant. */
 export interface Explored {
+  /** The variant, as `RackVariant.label` has it. */
   readonly label: string;
+  /** `safe`: no power failure breaks a promise. The others: see the page of `rack explore`. */
   readonly verdict: Verdict;
   /** Why it is neither safe nor unsafe; "" where it is. */
   readonly why: string;
+  /** Hosts whose power was cut. */
   readonly hosts: readonly string[];
+  /** Spans of time in which nothing changes: each was cut once, for all its instants. */
   readonly instants: number;
+  /** Instants times what caches may have written back and writes may have been torn into. */
   readonly crashPoints: number;
   /** Whether every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
   /** What judged: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads. */
   readonly judgedBy: readonly string[];
+  /** Writes to SCM that programs had declared. */
   readonly writes: number;
+  /** Declared writes that were confirmed persistent. */
   readonly promises: number;
+  /** The first one found; null: there is none. */
   readonly counterexample: Counterexample | null;
   /** The command that shows the counterexample again; null without one. */
   readonly command: string | null;

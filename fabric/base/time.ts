@@ -15,6 +15,9 @@ export const PS_PER_MS = 1_000_000_000;
 /** Picoseconds of a second. */
 export const PS_PER_S = 1_000_000_000_000;
 
+/** The end of virtual time: of what is later the picosecond is not known, and nothing happens. */
+export const TIME_END: Time = Number.MAX_SAFE_INTEGER;
+
 /** The time of an event that will not happen. */
 export const NEVER: Time = Number.POSITIVE_INFINITY;
 

@@ -189,7 +189,6 @@ const ALIVE = rowOf({
   instance: text,
   refused: tuples<readonly [subject: string, count: number]>(isText, isCount),
 });
-export type Alive = ReadBy<typeof ALIVE>;
 
 /** Timekeeper → partition, in answer to a join. */
 const WELCOME = rowOf({

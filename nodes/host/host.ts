@@ -18,7 +18,7 @@ import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { AccessError } from "../../fabric/wire/host_bus/pcie.ts";
-import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { isOfQueue, type RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { Machine } from "./cpu/cpu.ts";
 import { HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
@@ -182,6 +182,7 @@ export class Host implements Node, Machine<ThreadContext> {
           this.#processor.loaded(tag, status === "success" ? data : undefined, this.now);
         },
         interrupt: (vector) => this.#processor.raise(vector, this.now),
+        event: (event) => this.#event(event),
       },
     });
     this.agent = plan.attach && new CoherentAgent({
@@ -367,7 +368,10 @@ export class Host implements Node, Machine<ThreadContext> {
         if (!this.#processor.reply(message, this.now)) this.#strayReplies++;
         return;
       case "event":
-        return this.#event(message.event);
+        // Completions before the event of a queue are seen before it.
+        return isOfQueue(message.event)
+          ? this.iio.follow(message, this.now)
+          : this.#event(message.event);
       case "coherent":
         if (this.agent === undefined) fail(`${this.name} got a ${message.op} on PCIe`);
         return this.agent.receive(message, this.now);

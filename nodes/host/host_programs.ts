@@ -10,13 +10,14 @@ import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { watchedContext } from "./calls/watched_context.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
+import { logText } from "./cpu/log_text.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
 import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
-import { servesClients, waitsUnasked } from "./serving.ts";
+import { servesClients, waitsUnarmed, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
@@ -356,7 +357,7 @@ export class HostPrograms {
 
   /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
-    const { message, stack = "" } = error instanceof Error ? error : new Error(String(error));
+    const { message, stack } = failureOf(error);
     if (error instanceof HostShutdown && order === undefined) {
       return this.#parts.machine.out.report("program-stopped", { program, message });
     }
@@ -389,7 +390,7 @@ export class HostPrograms {
     return [...running.map((each) => this.#unfinished(each)), ...pending];
   }
 
-  #unfinished({ plan, waitsFor, sources, since, at }: Unfinished): UnfinishedProgram {
+  #unfinished({ plan, waitsFor, sources, polled, since, at }: Unfinished): UnfinishedProgram {
     const { name, serves = false, order } = plan;
     const device = this.#device;
     return {
@@ -398,7 +399,8 @@ export class HostPrograms {
         device !== undefined && servesClients(device, { program: name, sources }),
       waitsFor: [
         waitsFor,
-        device && waitsUnasked(device, sources),
+        device && (waitsUnarmed(device, sources) ??
+          waitsUnasked(device, polled === undefined ? sources : [polled])),
         this.#watches.get(name)?.forgotten(),
       ].filter((text) => text).join("; "),
       since,
@@ -415,4 +417,11 @@ function programNamed(programs: Readonly<Record<string, Program>>, name: string)
     throw new Error(`Cannot run ${name}: the host has the programs ${known}`);
   }
   return program;
+}
+
+/** Any value can be thrown: an error of a verb, by `throw answer`. */
+function failureOf(error: unknown): { readonly message: string; readonly stack: string } {
+  if (!(error instanceof Error)) return { message: logText([error]), stack: "" };
+  const { message, stack = "" } = error;
+  return { message: logText([message]), stack: logText([stack]) };
 }

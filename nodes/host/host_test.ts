@@ -534,6 +534,23 @@ describe("Host bus", () => {
     assert.deepEqual(rig.reported("woken"), ["signaled"]);
   });
 
+  it("takes a queue's event behind the writes before it: its completions are seen then", () => {
+    const rig = new HostRig({}, {
+      programs: {
+        *waits(cpu) {
+          yield* cpu.waitSignal(SIGNALS.rnicEvent, NEVER);
+          cpu.report("seen", [...cpu.load(cpu.scm.address, 1)]);
+        },
+      },
+    });
+    rig.run(BOOT);
+    const write = { kind: "memory-write", address: SCM_BASE, noSnoop: false } as const;
+    rig.arrive(BOOT + 5, { ...write, data: Uint8Array.of(7) });
+    rig.arrive(BOOT + 5, { kind: "event", event: { type: "SQ_DRAINED", qpn: 5 } });
+    rig.run();
+    assert.deepEqual(rig.reported("seen"), [[7]]);
+  });
+
   it("shows DMA in the ladder: what waits, and where it went", () => {
     const rig = new HostRig();
     rig.arrive(BOOT, {

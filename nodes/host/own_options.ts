@@ -1,7 +1,6 @@
 /**
  * Options with units for a user's own program, as the shipped programs read theirs. A program gets the
- * values of its scenario as they are written there, `64KiB` as a text; this is the one module of the
- * project that it imports for more than types, and it is bundled with it.
+ * values of its scenario as they are written there, `64KiB` as a text. Own programs are bundled with this file.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { parseDuration, parseSize } from "../../fabric/rack/plan/units.ts";
@@ -10,7 +9,8 @@ type Options = Readonly<Record<string, unknown>>;
 
 /**
  * Bytes of a size: `64KiB`, or a whole number.
- * @param otherwise what an option means that is not given. @throws TypeError where it is no size.
+ * @param otherwise the value of an option that is not given.
+ * @throws TypeError where it is no size.
  *
  * @example Options with defaults
  * ```ts
@@ -29,7 +29,8 @@ export function sizeOption(options: Options, name: string, otherwise?: number): 
 
 /**
  * Picoseconds of a time: `10us`, or 0.
- * @param otherwise what an option means that is not given, in ps. @throws TypeError where it is no time.
+ * @param otherwise the value of an option that is not given, in ps.
+ * @throws TypeError where it is no time.
  */
 export function timeOption(options: Options, name: string, otherwise?: Time): Time {
   const value = options[name];

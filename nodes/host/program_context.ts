@@ -7,6 +7,7 @@ export interface ProgramCpu extends Cpu, Threads<ThreadContext> {}
 
 /** The argument of a thread: its own core, and the device bound to it. */
 export interface ThreadContext {
+  /** The core that it runs on. */
   readonly cpu: ProgramCpu;
   /** Opened by the driver at boot, shared by all programs of the host. */
   readonly device: OpenDevice;
@@ -14,6 +15,7 @@ export interface ThreadContext {
 
 /** The argument of every program. */
 export interface ProgramContext extends ThreadContext {
+  /** The keys of its entry in the scenario, as they are written. */
   readonly options: Readonly<Record<string, unknown>>;
 }
 

@@ -59,6 +59,23 @@ export function waitsUnasked(
     "IBV_SEND_SIGNALED in sendFlags, or sqSigAll of the queue pair";
 }
 
+/**
+ * What to say of a program that waits for the interrupt of completion queues of which none is armed: a completion
+ * makes no event there. Undefined of another wait.
+ * @param sources what it waits for.
+ */
+export function waitsUnarmed(
+  { state }: Pick<CmDevice, "state">,
+  sources: readonly Source[],
+): string | undefined {
+  const cqs = [...state.completionQueues.values()].filter((cq) =>
+    sources.some((source) => source.kind === "interrupt" && isWaitFor(source, cq))
+  );
+  if (cqs.length === 0 || cqs.some(({ place }) => place.armed !== "no")) return undefined;
+  const names = cqs.map(({ cqn }) => cqn).join(", ");
+  return `completion queue ${names} is not armed (expected reqNotifyCq, once for each event)`;
+}
+
 /** The program of a thread: `mine.ts#2/worker` is one of `mine.ts#2`. */
 export function programOf(name: string): string {
   return /^.*?#\d+/.exec(name)?.[0] ?? name;

@@ -93,7 +93,6 @@ import {
   reregMr,
 } from "./verbs/memory_region.ts";
 import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
-import { postHint } from "./verbs/post_hint.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import { queueFill, queueInformation } from "./verbs/queue_fill.ts";
@@ -103,6 +102,7 @@ import {
   destroyQp,
   modifyQp,
   modifyQpUdpSport,
+  postHint,
   queryQp,
   resizeQp,
 } from "./verbs/queue_pair.ts";
@@ -242,6 +242,7 @@ export type Verbs = typeof verbs;
 
 /** An opened device bound to one program, with all functions of the program. */
 export interface OpenDevice extends CmDevice {
+  /** The functions of libibverbs and librdmacm, and some more. */
   readonly verbs: Verbs;
 }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/roce/feth.ts";
-import { encodeSpace2, SPACE2_BYTES } from "../../fabric/wire/host_bus/queue_information.ts";
+import { encodeSpace2, SPACE2_BYTES } from "../../fabric/wire/host_bus/default_store_testing.ts";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../fabric/wire/host_bus/wqe.ts";
 import { allocateMw, createSrq, createSrqQp, postShared } from "./testing/objects_testing.ts";

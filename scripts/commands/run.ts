@@ -5,7 +5,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { v8Flags } from "../../console/base/v8_flags.ts";
+import { commandFlags, LARGE_HEAP } from "../../console/base/v8_flags.ts";
 import { watchFiles } from "../../console/base/watch_files.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
@@ -149,13 +149,8 @@ async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
 
 /** The arguments of `deno` that carry out a command line as this process does. */
 function sameCommand(words: readonly string[]): string[] {
-  return [
-    ...["run", "--quiet", "--no-prompt", "--no-check", "--cached-only"],
-    v8Flags("--min-semi-space-size=32", "--max-semi-space-size=32"),
-    ...["--config", fromFileUrl(projectFile("deno.json")), "--allow-all"],
-    fromFileUrl(projectFile("scripts/rack.ts")),
-    ...words,
-  ];
+  const module = fromFileUrl(projectFile("scripts/rack.ts"));
+  return ["run", ...commandFlags(...LARGE_HEAP), module, ...words];
 }
 
 /** It takes its rack down. */

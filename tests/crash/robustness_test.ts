@@ -14,8 +14,13 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { CrashView, Recover, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
-import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ } from "../../nodes/protocol.ts";
-import { IBV_ACCESS_REMOTE_WRITE } from "../../nodes/protocol.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  type SendRequest,
+} from "../../nodes/protocol.ts";
 import * as twoQueues from "../../scripts/scenarios/two_queues.ts";
 import { afterCut, ownRack, rackOf } from "./explored_rack.ts";
 
@@ -90,6 +95,56 @@ describe("rack explore: robustness of what is written from afar", () => {
     );
   });
 
+  it("knows a WRITE of several packets as one, whichever part of it is read", async () => {
+    const record = Array.from({ length: 3 * 4096 }, (_, i) => i % 251 + 1);
+    for (const word of [0, 4800, 12280]) {
+      // deno-lint-ignore require-yield -- it only looks
+      const recover = function* ({ cpu }: RecoveryContext): Steps<number> {
+        const { address } = cpu.scm;
+        return cpu.load(address, 8)[0] === 0 ? 0 : cpu.load(address + 4096 + word, 8)[0]!;
+      };
+      const posts: Post[] = [{ at: 4096, bytes: record }, {
+        at: 0,
+        bytes: [1, 0, 0, 0, 0, 0, 0, 0],
+      }];
+      const { found } = await assertFound(
+        posting(posts, { ddio: "on", recover }),
+        /finds B, 8 B at 0x0 /,
+      );
+      match(found, /and not A, 12288 B at 0x1000 of b, which a posted at .* on queue pair 17,/);
+    }
+  });
+
+  it("knows whose an atomic's word is, and the WRITE that has waited for it", async () => {
+    // deno-lint-ignore require-yield -- it only looks
+    const recover = function* ({ cpu }: RecoveryContext): Steps<number> {
+      const { address } = cpu.scm;
+      return cpu.load(address + 256, 8)[0] === 0 ? 0 : cpu.load(address, 8)[0]!;
+    };
+    const write: Post = { at: 256, bytes: [1, 0, 0, 0, 0, 0, 0, 0] };
+    for (
+      const [ddio, posts] of [["off", [{ at: 0 }, write]], ["on", [{ at: 0 }, write]], ["on", [{
+        at: 0,
+      }, { at: 256 }]]] as const
+    ) {
+      const rack = posting(posts, { ddio, recover });
+      if (ddio === "off") await assertSafe(rack);
+      else {
+        await assertFound(
+          rack,
+          /finds B, 8 B at 0x100 of b, which a posted .* and not A, 8 B at 0x0 of b, which a posted .*: b has A since .*, and no FLUSH, READ or clwb of b before B covers it$/,
+        );
+      }
+    }
+  });
+
+  it("takes what a card keeps for a host without power (wsp) as that message's", () =>
+    assertSafe(
+      log((text) =>
+        text.replace("tail: own", "tail: same").replace("ddio: off", "ddio: on\n  domain: wsp")
+      ),
+    ));
+
   it("follows a write to the core that has seen it, and stores what decides about it", async () => {
     for (const isFlushed of [true, false]) {
       const rack = rackOf(
@@ -109,6 +164,66 @@ describe("rack explore: robustness of what is written from afar", () => {
 });
 
 const FLAG = 0x8000;
+
+/** A WRITE of these bytes; without any, a FETCH ADD of 1. */
+interface Post {
+  readonly at: number;
+  readonly bytes?: readonly number[];
+}
+
+/** Host a posts all of these at once, on one queue pair of b. */
+function posting(
+  posts: readonly Post[],
+  { ddio, recover }: { readonly ddio: "on" | "off"; readonly recover: Recover },
+): ExploredRack {
+  const program = function* ({ cpu, device, options }: ProgramContext): Steps<void> {
+    const v = device.verbs;
+    const pd = v.allocPd(device);
+    const cq = v.must(yield* v.createCq(device, { entries: 16 }));
+    const queues = { pd, sendCq: cq, recvCq: cq, maxSendWr: 16, maxRecvWr: 16 };
+    if (options.to === undefined) {
+      const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+      const mr = v.must(yield* v.regMr(pd, cpu.scm, { offset: 0, length: 1 << 14, access }));
+      const listener = v.must(v.listen(device, "posts"));
+      const event = yield* v.waitEvent(listener);
+      if (event?.kind !== "request") return;
+      const privateData = new Uint8Array(new Float64Array([mr.address, mr.rkey]).buffer);
+      yield* v.accept(listener, event.request, { qp: queues, privateData });
+      return yield* cpu.sleep(100_000_000);
+    }
+    const buffer = cpu.allocate(1 << 14);
+    const mr = v.must(yield* v.regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
+    const connection = yield* v.connect(device, { to: "b", service: "posts", qp: queues });
+    if (v.refused(connection)) throw new Error(connection.reason);
+    const [address, rkey] = new Float64Array(connection.privateData.slice().buffer);
+    let from = 0;
+    const requests = posts.map(({ at, bytes }): SendRequest => {
+      const length = bytes?.length ?? 8;
+      const common = {
+        remote: { va: address! + at, rkey: rkey! },
+        sges: [v.sge(mr, from, length)],
+      };
+      if (bytes !== undefined) cpu.store(buffer.address + from, Uint8Array.from(bytes));
+      from += length;
+      if (bytes !== undefined) return { opcode: "write", ...common };
+      return { opcode: "fetch-add", ...common, atomic: { swapAdd: 1n, compare: 0n } };
+    });
+    v.must(yield* v.postSend(connection.qp, requests));
+  };
+  const file = "./posts.ts";
+  return rackOf(
+    `
+name: posts
+seed: 3
+defaults: { services: none, ddio: ${ddio}, scm: { size: 64KiB } }
+hosts: { a: {}, b: {} }
+programs:
+  - { on: b, program: ${file} }
+  - { on: a, program: ${file}, to: b, at: 20us }
+`,
+    { [file]: { program, recover } },
+  );
+}
 
 /** A server whose core looks for the first record, and notes in SCM that it is there. */
 function polling(isFlushed: boolean): OwnProgram {
@@ -186,6 +301,20 @@ describe("rack explore: robustness of what a core stores", () => {
       /B, 8 B at 0x2000 .* and not A, 8 B at 0x1000 .* no clwb \(cpu\.flush\) of b .*covers it/,
     );
     await assertSafe(ownRack(stores(flushed)));
+  });
+
+  it("names the fence between two words that one non-temporal store writes", async () => {
+    const program = function* ({ cpu }: ProgramContext): Steps<void> {
+      yield* cpu.ntStore(cpu.scm.address + FIRST, Uint8Array.from([...wordOf(1), ...wordOf(1)]));
+    };
+    // deno-lint-ignore require-yield -- it only looks
+    const recover = function* ({ cpu }: RecoveryContext): Steps<number> {
+      return cpu.load(cpu.scm.address + FIRST, 16)[0]!;
+    };
+    await assertFound(
+      ownRack({ program, recover }),
+      /B, 8 B at 0x1008 .* and not A, 8 B at 0x1000 .*: b stores A and B around the cache .* no sfence between them/,
+    );
   });
 
   it("needs none where caches survive", () =>

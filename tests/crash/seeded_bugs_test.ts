@@ -195,7 +195,7 @@ describe("rack explore: programs", () => {
       return undefined;
     };
     const { found } = await assertFound(ownRack({ program, recover }));
-    equal(found, "recover failed on b: what is this?");
+    match(found, /^recover failed on b: what is this\? \(seeded_bugs_test\.ts:\d+:\d+\)$/);
   });
 });
 

@@ -1,5 +1,5 @@
 /** Racks in which there is more than one of something: protocols of one host, hosts that lose their power. */
-import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Check, CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
@@ -23,7 +23,7 @@ const PLACE = 4096, COPY = 8192, OTHER_PLACE = 12288;
 /** Hosts without services, of which some run a protocol. */
 function exploring(
   scenario: string,
-  protocols: Readonly<Record<string, Protocol>>,
+  protocols: Readonly<Record<string, OwnProgram>>,
   options: Partial<ExploreOptions> = {},
 ): Promise<Verdict> {
   const rack = rackOf(
@@ -158,6 +158,44 @@ describe("rack explore: hosts that the scenario cuts", () => {
   });
 });
 
+describe("rack explore: a survivor that waits for ever", () => {
+  it("is cut off after many events, and the verdict says who goes on and what ends it", async () => {
+    const own: Protocol = {
+      *program({ cpu, device, options }: ProgramContext): Steps<void> {
+        const { allocPd, createCq, connect, listen, waitEvent, accept, refused, must } =
+          device.verbs;
+        const pd = allocPd(device);
+        const cq = must(yield* createCq(device, { entries: 4 }));
+        const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
+        if (options.to !== undefined) {
+          const connection = yield* connect(device, { to: "a", service: "waited", qp });
+          while (refused(connection)) yield* cpu.sleep(1_000_000);
+          return;
+        }
+        const listener = must(listen(device, "waited"));
+        const event = yield* waitEvent(listener);
+        if (event?.kind === "request") yield* accept(listener, event.request, { qp });
+      },
+      check: () => undefined,
+    };
+    const { verdict, why, continuations } = await exploring(
+      `
+hosts: { a: {}, c: {} }
+programs:
+  - { on: a, program: ./waits.ts }
+  - { on: c, program: ./waits.ts, to: a }
+`,
+      { "./waits.ts": own },
+      { cut: { host: "a" }, until: 2 },
+    );
+    same([verdict, continuations], ["partial", 1]);
+    match(
+      why!,
+      /^where the power of a fails, \.\/waits\.ts#1 of c goes on without an end, here for \d+ events: with `until` /,
+    );
+  });
+});
+
 describe("rack explore: which hosts", () => {
   it("P-41: cuts each host whose power may matter to a check, also without a write to its SCM", async () => {
     const own: Protocol = {
@@ -184,5 +222,32 @@ programs:
     );
     equal(verdict, "unsafe");
     same(hosts, ["b", "c"]);
+  });
+
+  it("P-41: cuts a host whose SCM is written to, where another one's program has the check", async () => {
+    const server: OwnProgram = {
+      *program({ cpu }: ProgramContext): Steps<void> {
+        cpu.store(cpu.scm.address + COPY, word(1));
+        yield* cpu.ntStore(cpu.scm.address + PLACE, word(1));
+      },
+    };
+    const client: OwnProgram = {
+      *program() {},
+      check: ({ cut, hosts }) => {
+        const { scm } = hosts["b"]!;
+        const isWrong = cut.includes("b") && scm(PLACE, 8)[0]! > scm(COPY, 8)[0]!;
+        return isWrong ? "there, and its copy is not" : undefined;
+      },
+    };
+    const { verdict, hosts } = await exploring(
+      `
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: b, program: ./server.ts }
+  - { on: a, program: ./client.ts }
+`,
+      { "./server.ts": server, "./client.ts": client },
+    );
+    same([verdict, hosts], ["unsafe", ["a", "b"]]);
   });
 });

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { CommandRig, type RunningCommand } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 
-const PROTOCOL = `import type { ProgramContext, Steps } from "rackmesh";
+const PROTOCOL = `import type { CrashView, ProgramContext, RecoveryContext, Steps } from "rackmesh";
 import { doubled } from "./inspected_help.ts";
 
 interface Found {
@@ -19,6 +19,18 @@ export default function* inspected({ cpu }: ProgramContext): Steps<void> {
   const found: Found = { sum: doubled(21) };
   yield* cpu.sleep(1_000);
   cpu.report("result", found);
+  yield* cpu.ntStore(cpu.scm.address, Uint8Array.of(found.sum));
+}
+
+export function* recover({ cpu, host }: RecoveryContext): Steps<number> {
+  const first = cpu.load(cpu.scm.address, 1)[0]!;
+  yield* cpu.settle();
+  return first;
+}
+
+export function check({ hosts }: CrashView): string {
+  const { recovered } = hosts["b"]!;
+  return \`b recovers \${recovered}\`;
 }
 `;
 const SCENARIO = `name: inspected
@@ -26,8 +38,10 @@ seed: 7
 profile: clx-optane-cx5
 hosts: { a: {}, b: {} }
 programs: [{ on: a, program: ./inspected.ts }, { on: b, program: ./inspected.ts }]
+faults: [{ at: 90us, kill: b }]
 `;
-const BREAK_AT = 10;
+/** Lines of the program, of its recovery and of its check. */
+const BREAK_AT = 10, RECOVERS_AT = 17, CHECKS_AT = 23;
 
 interface Message {
   readonly id?: number;
@@ -165,28 +179,38 @@ describe("rack run --inspect-brk", () => {
     assert.equal(userPlace(map, first!.location), `${file}:1`);
 
     const { scriptId } = first!.location;
-    const place = placeOf(map, file, BREAK_AT);
-    await tool.ask("Debugger.setBreakpoint", { location: { scriptId, ...place } });
+    for (const line of [BREAK_AT, RECOVERS_AT, CHECKS_AT]) {
+      const location = { scriptId, ...placeOf(map, file, line) };
+      await tool.ask("Debugger.setBreakpoint", { location });
+    }
     await tool.ask("Debugger.resume");
-    // Once for each host: the first stop was once for the file.
-    for (const host of ["a", "b"]) {
+    // Once for each host: the first stop was once for the file. At the run's end, b has no power.
+    const stops = [
+      [BREAK_AT, "`${cpu.host} ${found.sum}`", "a 42"],
+      [BREAK_AT, "`${cpu.host} ${found.sum}`", "b 42"],
+      [RECOVERS_AT, "`${host} ${first}`", "b 42"],
+      [CHECKS_AT, "recovered", 42],
+    ] as const;
+    for (const [line, expression, value] of stops) {
       const [frame] = await pausedAt();
-      assert.equal(userPlace(map, frame!.location), `${file}:${BREAK_AT}`);
+      assert.equal(userPlace(map, frame!.location), `${file}:${line}`);
       const { callFrameId } = frame!;
-      const expression = "`${cpu.host} ${found.sum}`";
       const { result } = await tool.ask<{ result: { value: unknown } }>(
         "Debugger.evaluateOnCallFrame",
         { callFrameId, expression },
       );
-      assert.equal(result.value, `${host} 42`);
+      assert.equal(result.value, value);
       await tool.ask("Debugger.resume");
     }
     const { code, stdout, stderr } = await command.ended;
     tool.close();
-    assert.equal(code, 0, stdout + stderr);
-    // The run is the same as without a debugger.
-    const plain = await rig.must(["run", scenario, "--pack", "all", "--json"]);
-    assert.equal(JSON.parse(stdout).digest, JSON.parse(plain).digest);
+    assert.equal(code, 1, stdout + stderr);
+    // The run and its verdict are the same as without a debugger.
+    const plain = await rig.run(["run", scenario, "--pack", "all", "--json"]);
+    const { digest, checks } = JSON.parse(stdout), other = JSON.parse(plain.stdout);
+    assert.equal(digest, other.digest);
+    assert.deepEqual(checks, other.checks);
+    assert.match(JSON.stringify(checks), /b recovers 42/);
   });
 
   it("is refused where there is no one process, program or port for it", async () => {

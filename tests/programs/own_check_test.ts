@@ -85,7 +85,7 @@ describe("a user's check", () => {
           holds ? [] : [`${name}: ${detail}`]
         ),
         [
-          "protocol-holds: counting: ./wrong.ts: b said 3 and has 0; counting: ./wrong.ts: c said 2 and has 0; counting: ./recovers.ts: recover failed on c: no log",
+          "protocol-holds: counting: ./wrong.ts: b said 3 and has 0; counting: ./wrong.ts: c said 2 and has 0; counting: ./recovers.ts: recover failed on c: no log (recovers.ts:4:27)",
           "programs-run-through: counting: b: no such luck; counting: c: no such luck; counting: b: no such luck",
         ],
         pack,

@@ -78,6 +78,23 @@ function bytesFrom(data: readonly SentPacket[], host: string): number {
 
 const BANDWIDTHS = ["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"] as const;
 
+/** A case for each: a client with these options fails with this message. */
+function itRefuses(
+  cases: readonly (readonly [options: string, message: RegExp, test?: PerftestName])[],
+): void {
+  for (const [options, message, test = "ib_write_bw"] of cases) {
+    it(`refuses ${test} with ${options}`, () => {
+      const rack = new SimulatedRack(`
+name: refused
+fabric: { mtu: 4096 }
+hosts: { a: {}, b: {} }
+programs: [{ on: a, run: perftest, to: b, test: ${test}, ${options} }]
+`).run();
+      assert.match(String(rack.reported("program-failed")[0]?.message), message);
+    });
+  }
+}
+
 describe("perftest -b, --bidirectional", () => {
   for (const test of BANDWIDTHS) {
     it(`${test}: both ends send alike, and the figures are the sum of both`, () => {
@@ -180,24 +197,12 @@ describe("perftest -c, --connection", () => {
     });
   }
 
-  for (
-    const [test, options, message] of [
-      ["ib_write_bw", "connection: UD", /runs on RC, UC: not UD/],
-      ["ib_read_lat", "connection: UC", /runs on RC: not UC/],
-      ["ib_send_bw", "connection: XRC", /one of RC, UC, UD/],
-      ["ib_send_bw", "connection: UD, size: 8KiB", /at most 4096, the path MTU, on UD/],
-    ] as const
-  ) {
-    it(`refuses ${test} with ${options}`, () => {
-      const rack = new SimulatedRack(`
-name: refused
-fabric: { mtu: 4096 }
-hosts: { a: {}, b: {} }
-programs: [{ on: a, run: perftest, to: b, test: ${test}, ${options} }]
-`).run();
-      assert.match(String(rack.reported("program-failed")[0]?.message), message);
-    });
-  }
+  itRefuses([
+    ["connection: UD", /runs on RC, UC: not UD/, "ib_write_bw"],
+    ["connection: UC", /runs on RC: not UC/, "ib_read_lat"],
+    ["connection: XRC", /one of RC, UC, UD/, "ib_send_bw"],
+    ["connection: UD, size: 8KiB", /at most 4096, the path MTU, on UD/, "ib_send_bw"],
+  ]);
 });
 
 describe("perftest -a, --all", () => {
@@ -268,22 +273,11 @@ describe("perftest -t, -l, -Q", () => {
     assert.equal(moderation("size: 16KiB, cqModeration: 30"), 30);
   });
 
-  for (
-    const [options, message] of [
-      ["postList: 3, iterations: 10", /multiple of postList, 3: it is 10/],
-      ["postList: 10, cqModeration: 4, iterations: 100", /multiple of cqModeration, 4: it is 10/],
-      ["postList: 20, depth: 10", /at most the depth, 10: it is 20/],
-    ] as const
-  ) {
-    it(`refuses ${options}`, () => {
-      const rack = new SimulatedRack(`
-name: refused
-hosts: { a: {}, b: {} }
-programs: [{ on: a, run: perftest, to: b, test: ib_write_bw, ${options} }]
-`).run();
-      assert.match(String(rack.reported("program-failed")[0]?.message), message);
-    });
-  }
+  itRefuses([
+    ["postList: 3, iterations: 10", /multiple of postList, 3: it is 10/],
+    ["postList: 10, cqModeration: 4, iterations: 100", /multiple of cqModeration, 4: it is 10/],
+    ["postList: 20, depth: 10", /at most the depth, 10: it is 20/],
+  ]);
 });
 
 describe("perftest -I, -o, -r, -u, -A, -e", () => {
@@ -384,22 +378,11 @@ describe("perftest -D, --duration", () => {
     }
   });
 
-  for (
-    const [options, message] of [
-      ["duration: 100us, margin: 50us", /longer than two margins: they are 100 us and 50 us/],
-      ["margin: 50us", /margin goes with a duration/],
-      ["duration: 100us, all: true", /one size/],
-    ] as const
-  ) {
-    it(`refuses ${options}`, () => {
-      const rack = new SimulatedRack(`
-name: refused
-hosts: { a: {}, b: {} }
-programs: [{ on: a, run: perftest, to: b, test: ib_write_bw, ${options} }]
-`).run();
-      assert.match(String(rack.reported("program-failed")[0]?.message), message);
-    });
-  }
+  itRefuses([
+    ["duration: 100us, margin: 50us", /longer than two margins: they are 100 us and 50 us/],
+    ["margin: 50us", /margin goes with a duration/],
+    ["duration: 100us, all: true", /one size/],
+  ]);
 
   it("says so where it is too short to count anything", () => {
     const { result } = run("ib_write_bw", "duration: 10us");

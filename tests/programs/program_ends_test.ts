@@ -90,7 +90,7 @@ export default function* (context) {
 `;
 
 /** Posts two WRITEs that ask for no completion, as `asks` says, and waits for one. */
-function unasked(asks: string): string {
+function unasked(asks: string, waits = "yield* verbs.waitCompletion(cq);"): string {
   return `${VERBS.replace("sqSigAll: true", "sqSigAll: false")}
 import { IBV_SEND_SIGNALED } from "rackmesh";
 export default function* (context) {
@@ -101,7 +101,7 @@ export default function* (context) {
   const write = { opcode: "write", sges, remote };
   ${asks}
   verbs.must(yield* verbs.postSend(connection.qp, [write, write]));
-  yield* verbs.waitCompletion(cq);
+  ${waits}
 }
 `;
 }
@@ -114,6 +114,13 @@ describe("a program that waits for a completion it has not asked for", () => {
   it("is told so where it has not ended", async () => {
     const ended = await run("unasked", { a: unasked(""), b, until: "1ms" });
     fails(ended, /it waits for a completion \(waitCompletion\); none of the 2 requests/);
+    fails(ended, hint);
+  });
+
+  it("is told so where it polls in a loop, at the end of virtual time", async () => {
+    const polls = "while ((yield* verbs.pollCq(cq, 1)).length === 0);";
+    const ended = await run("polling", { a: unasked("", polls), b });
+    fails(ended, /a completion in a loop of polls \(pollCq\); none of the 2 requests/);
     fails(ended, hint);
   });
 

@@ -84,6 +84,25 @@ export function* routeTo(
   return id;
 }
 
+/** Listens and accepts the first request, with a queue pair of the id; ESTABLISHED is the next event. */
+export function* acceptOne(side: RdmaSide): Steps<RdmaId> {
+  const { v, pd, qp } = side;
+  listenOn(side);
+  const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+  v.must(yield* v.rdmaCreateQp(id, pd, qp));
+  v.must(yield* v.rdmaAccept(id));
+  return id;
+}
+
+/** Asks {@link PORT} of a host for a connection, with a queue pair of the id; its outcome is the next event. */
+export function* connectTo(side: RdmaSide, to: string): Steps<RdmaId> {
+  const { v, pd, qp } = side;
+  const id = yield* routeTo(side, to);
+  v.must(yield* v.rdmaCreateQp(id, pd, qp));
+  v.must(yield* v.rdmaConnect(id));
+  return id;
+}
+
 export interface RdmaRun {
   readonly rack: SimulatedRack;
   /** Types of the CM's messages at the cards' ports and inside them, with their senders. */

@@ -12,7 +12,8 @@ import assert from "node:assert/strict";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
-import type { Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
+import type { Cq, Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
+import type { QpOptions } from "../../nodes/host/verbs/queue_pair.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 /** @param defaults options of both hosts. */
@@ -129,6 +130,12 @@ export function* statuses(context: ProgramContext, qp: Qp): Steps<string[]> {
   return completions.map(({ status }) => status);
 }
 
+/** Options of an RC queue pair with 8 sends, all signaled, and 8 receives, which complete on one queue. */
+export function rcOptions(cq: Cq, more: Partial<QpOptions> = {}): QpOptions {
+  const sizes = { maxSendWr: 8, maxRecvWr: 8 };
+  return { type: "rc", sendCq: cq, recvCq: cq, ...sizes, sqSigAll: true, ...more };
+}
+
 /** One end of a connection, with a region of its own. */
 export interface Ends {
   readonly qp: Qp;
@@ -158,16 +165,7 @@ export function connected(
       const mr = yield* region(context, pd);
       function* connect(name: string): Steps<Qp> {
         const cq = must(yield* createCq(context.device, { entries: 16 }));
-        const plan = {
-          type: "rc",
-          sendCq: cq,
-          recvCq: cq,
-          maxSendWr: 8,
-          maxRecvWr: 8,
-          maxInlineData: 220,
-          sqSigAll,
-        } as const;
-        const qp = must(yield* createQp(pd, plan));
+        const qp = must(yield* createQp(pd, rcOptions(cq, { maxInlineData: 220, sqSigAll })));
         yield* bringUp(context, table, { qp, side: which, name, access });
         return qp;
       }

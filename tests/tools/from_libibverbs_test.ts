@@ -1,6 +1,7 @@
 /** The page "From libibverbs" has each call of rdma-core's headers, and names nothing that is not there. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { fieldFor, fieldsOf, renamedFields } from "../../console/rack/own/types/door_text.ts";
 import { CQE_OPCODES } from "../../fabric/wire/host_bus/cqe.ts";
 import { WQE_OPCODES } from "../../fabric/wire/host_bus/wqe.ts";
 import { openDevice, type Verbs } from "../../nodes/host/verbs.ts";
@@ -94,6 +95,19 @@ describe("scripts/scenarios/FROM_LIBIBVERBS.md", () => {
       !OWN.has(name) && !new RegExp(`\`${name}[\`(]`).test(page)
     );
     assert.deepEqual(missing, []);
+  });
+
+  it("names fields of types that there are", () => {
+    const fields = renamedFields().flatMap(({ here }) => here);
+    assert.ok(fields.length > 20, `${fields.length} fields`);
+    const none = fields.filter((name) => {
+      const [type, field] = name.split(".");
+      return !fieldsOf(type!).includes(field!);
+    });
+    assert.deepEqual(none, []);
+    assert.equal(fieldFor("UdDestination", "remoteQkey"), "qKey");
+    assert.equal(fieldFor("RecvRequest", "num_sge"), "sges");
+    assert.equal(fieldFor("Qp", "remote_qkey"), undefined);
   });
 
   it("has each opcode of libibverbs as the text that requests and completions have", () => {

@@ -15,6 +15,7 @@ import {
   IBV_ACCESS_REMOTE_WRITE,
 } from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import { rcOptions } from "../support/two_programs.ts";
 
 const BYTES = 10_000;
 
@@ -96,24 +97,27 @@ function* connectTo(
   must(yield* modifyQp(qp, { state: "rts", sqPsn: 7, ...(qp.type === "rc" && timers) }));
 }
 
+/** Two queue pairs of the card that are each other's peers. */
+function* twoPeers(
+  context: ProgramContext,
+  { pd, cq }: Pick<Own, "pd" | "cq">,
+  type: "rc" | "uc" = "rc",
+): Steps<[Qp, Qp]> {
+  const { createQp, must } = context.device.verbs;
+  const plan = { ...rcOptions(cq), type };
+  const one = must(yield* createQp(pd, plan)), other = must(yield* createQp(pd, plan));
+  yield* connectTo(context, one, other.qpn);
+  yield* connectTo(context, other, one.qpn);
+  return [one, other];
+}
+
 describe("Loopback", () => {
   for (const roce of ["v2", "v1"]) {
     it(`RC (RoCE${roce}): WRITE, READ and SEND between two queue pairs of one card`, () => {
       const { frames } = runOn(function* (context) {
         const { cpu, device: { verbs: v } } = context;
         const { pd, cq, from, to } = yield* objects(context);
-        const plan = {
-          type: "rc",
-          sendCq: cq,
-          recvCq: cq,
-          maxSendWr: 8,
-          maxRecvWr: 8,
-          sqSigAll: true,
-        } as const;
-        const one = v.must(yield* v.createQp(pd, plan)),
-          other = v.must(yield* v.createQp(pd, plan));
-        yield* connectTo(context, one, other.qpn);
-        yield* connectTo(context, other, one.qpn);
+        const [one, other] = yield* twoPeers(context, { pd, cq });
         const remote = { va: to.address, rkey: to.rkey };
         v.must(yield* v.postSend(one, { opcode: "write", sges: [v.sge(from)], remote }));
         assert.deepEqual(yield* completions(context, cq, 1), ["write SUCCESS"]);
@@ -139,17 +143,7 @@ describe("Loopback", () => {
     const { frames } = runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = {
-        type: "uc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
-      const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
-      yield* connectTo(context, one, other.qpn);
-      yield* connectTo(context, other, one.qpn);
+      const [one, other] = yield* twoPeers(context, { pd, cq }, "uc");
       v.must(yield* v.postRecv(other, [{ sges: [v.sge(to)] }, { sges: [v.sge(to)] }]));
       const remote = { va: to.address, rkey: to.rkey };
       const write = {
@@ -176,18 +170,7 @@ describe("Loopback", () => {
         function* (context) {
           const { cpu, device: { verbs: v } } = context;
           const { pd, cq, from, to } = yield* objects(context);
-          const plan = {
-            type: "rc",
-            sendCq: cq,
-            recvCq: cq,
-            maxSendWr: 8,
-            maxRecvWr: 8,
-            sqSigAll: true,
-          } as const;
-          const one = v.must(yield* v.createQp(pd, plan)),
-            other = v.must(yield* v.createQp(pd, plan));
-          yield* connectTo(context, one, other.qpn);
-          yield* connectTo(context, other, one.qpn);
+          const [one] = yield* twoPeers(context, { pd, cq });
           const remote = { va: to.address, rkey: to.rkey };
           v.must(yield* v.postSend(one, { opcode: "write", sges: [v.sge(from)], remote }));
           assert.deepEqual(yield* completions(context, cq, 1), ["write SUCCESS"]);
@@ -206,14 +189,7 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const qp = v.must(yield* v.createQp(pd, plan));
       yield* connectTo(context, qp, qp.qpn);
       const remote = { va: to.address, rkey: to.rkey };
@@ -228,17 +204,7 @@ describe("Loopback", () => {
     runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
-      const one = v.must(yield* v.createQp(pd, plan)), other = v.must(yield* v.createQp(pd, plan));
-      yield* connectTo(context, one, other.qpn);
-      yield* connectTo(context, other, one.qpn);
+      const [one] = yield* twoPeers(context, { pd, cq });
       const remote = { va: to.address, rkey: to.rkey ^ 0x100 };
       v.must(yield* v.postSend(one, { opcode: "write", sges: [v.sge(from)], remote }));
       assert.deepEqual(yield* completions(context, cq, 1), ["write REM_ACCESS_ERR"]);
@@ -250,14 +216,7 @@ describe("Loopback", () => {
     const { frames } = runOn(function* (context) {
       const { cpu, device: { verbs: v } } = context;
       const { pd, cq, from, to } = yield* objects(context);
-      const plan = {
-        type: "ud",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = { ...rcOptions(cq), type: "ud" } as const;
       const qps = [
         v.must(yield* v.createQp(pd, plan)),
         v.must(yield* v.createQp(pd, plan)),

@@ -1,10 +1,12 @@
 /**
  * Ids and channels of librdmacm that hold a port, are gone, or end before their connection stands; a connection
- * that stands without its RTU.
+ * that stands without its RTU; queue pairs of the wrong type, made twice, and known from before.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
+  acceptOne,
+  connectTo,
   expectEvent,
   expectNothing,
   listenOn,
@@ -110,20 +112,14 @@ describe("rdmaGetCmEvent of a channel that is gone", () => {
 describe("rdmaNotify", () => {
   it("the first message has come without the RTU: ESTABLISHED, once", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v } = side;
+      const id = yield* acceptOne(side);
       v.must(v.rdmaNotify(id));
       v.must(v.rdmaNotify(id));
       yield* expectEvent(side, "ESTABLISHED");
       yield* expectNothing(side);
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       yield* expectNothing(side);
     });
@@ -133,11 +129,8 @@ describe("rdmaNotify", () => {
 describe("Ends before a connection stands", () => {
   it("rdmaDisconnect before an RTU that never comes: DISCONNECTED", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v } = side;
+      const id = yield* acceptOne(side);
       v.must(yield* v.rdmaDisconnect(id));
       const { status, reason } = yield* expectEvent(side, "DISCONNECTED");
       assert.deepEqual([status, reason], [-110, "no answer to the REP"]);
@@ -148,6 +141,51 @@ describe("Ends before a connection stands", () => {
       const id = yield* routeTo(side, "b");
       v.must(yield* v.rdmaConnect(id, { qpNum: 99 }));
       yield* cpu.sleep(20 * MS);
+    });
+  });
+
+  it("the RTU is lost, then the client disconnects: DISCONNECTED and TIMEWAIT_EXIT all the same", () => {
+    const { rack, sent } = runRdma(function* (side) {
+      yield* acceptOne(side);
+      yield* expectEvent(side, "DISCONNECTED");
+      yield* expectEvent(side, "TIMEWAIT_EXIT");
+      yield* expectNothing(side);
+    }, function* (side) {
+      const { v } = side;
+      const id = yield* connectTo(side, "b");
+      yield* expectEvent(side, "ESTABLISHED");
+      v.must(yield* v.rdmaDisconnect(id));
+      yield* expectEvent(side, "DISCONNECTED");
+    }, {
+      faults: ["{ link: a-rnic->tor, loss: all, nth: 2, only: UD SEND ONLY, from: 200us }"],
+    });
+    assert.deepEqual(sent, ["a REQ", "b REP", "a RTU", "a DREQ", "b DREP"]);
+    assert.equal(rack.reported("end", "b").length, 1);
+  });
+
+  it("the listener is destroyed between a request and its answer: the request has an id of its own", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp, context: { cpu } } = side;
+      const listener = listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaDestroyId(listener));
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+      const datagrams = listenOn(side, "udp");
+      const asked = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaDestroyId(datagrams));
+      v.must(yield* v.rdmaAccept(asked.id, { qpNum: 99 }));
+      yield* cpu.settle();
+    }, function* (side) {
+      const { v } = side;
+      yield* connectTo(side, "b");
+      yield* expectEvent(side, "ESTABLISHED");
+      const later = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaConnect(later, { qpNum: 99 }));
+      assert.equal((yield* expectEvent(side, "REJECTED")).status, 8);
+      v.must(yield* v.rdmaConnect(yield* routeTo(side, "b", { ps: "udp" })));
+      yield* expectEvent(side, "ESTABLISHED");
     });
   });
 
@@ -172,4 +210,75 @@ describe("Ends before a connection stands", () => {
       assert.ok(!sent.includes("b SIDR_REP"));
     });
   }
+});
+
+describe("Queue pairs of ids", () => {
+  it("of another type than the request's: EINVAL, and the request may still be answered", () => {
+    runRdma(function* (side) {
+      const { v, pd, qp } = side;
+      listenOn(side);
+      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
+      v.must(yield* v.rdmaCreateQp(id, pd, qp));
+      const reason = "The id's queue pair is rc, and the request's uc";
+      assert.deepEqual(yield* v.rdmaAccept(id), { errno: "EINVAL", reason });
+      v.must(yield* v.rdmaDestroyQp(id));
+      v.must(yield* v.rdmaCreateQp(id, pd, { ...qp, type: "uc" }));
+      v.must(yield* v.rdmaAccept(id));
+      yield* expectEvent(side, "ESTABLISHED");
+    }, function* (side) {
+      const { v, pd, qp } = side;
+      const id = yield* routeTo(side, "b");
+      v.must(yield* v.rdmaCreateQp(id, pd, { ...qp, type: "uc" }));
+      v.must(yield* v.rdmaConnect(id));
+      yield* expectEvent(side, "ESTABLISHED");
+    });
+  });
+
+  it("made by two threads at once: one is the id's, and the other is not left", () => {
+    runRdma(function* () {}, function* ({ v, channel, pd, qp, context: { cpu, device } }) {
+      const id = v.must(v.rdmaCreateId(channel, { ps: "tcp" }));
+      const made: unknown[] = [];
+      for (const name of ["one", "other"]) {
+        cpu.spawn(name, function* () {
+          made.push(v.failed(yield* v.rdmaCreateQp(id, pd, qp)));
+        });
+      }
+      while (made.length < 2) yield* cpu.sleep(MS);
+      assert.deepEqual(made.toSorted(), [false, true]);
+      v.must(yield* v.rdmaDestroyQp(id));
+      assert.deepEqual([...device.state.queuePairs.keys()], [1]);
+    });
+  });
+
+  it("a queue pair's number of before its RNIC failed: stale connection (10), whose server is told", () => {
+    const { rack, sent } = runRdma(function* (side) {
+      const { v } = side;
+      const id = yield* acceptOne(side);
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectEvent(side, "DISCONNECTED");
+      v.must(yield* v.rdmaDisconnect(id));
+      yield* expectEvent(side, "TIMEWAIT_EXIT");
+      yield* expectEvent(side, "CONNECT_REQUEST");
+    }, function* (side) {
+      const { v, pd, qp, context: { cpu, device } } = side;
+      const first = yield* routeTo(side, "b");
+      const { qpn } = v.must(yield* v.rdmaCreateQp(first, pd, qp));
+      v.must(yield* v.rdmaConnect(first));
+      yield* expectEvent(side, "ESTABLISHED");
+      yield* expectEvent(side, "DEVICE_REMOVAL");
+      const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+      const anew = v.allocPd(device), options = { ...qp, sendCq: cq, recvCq: cq };
+      const again = yield* routeTo(side, "b");
+      const own = v.must(yield* v.rdmaCreateQp(again, anew, options));
+      assert.equal(own.qpn, qpn);
+      v.must(yield* v.rdmaConnect(again));
+      const { status, reason } = yield* expectEvent(side, "REJECTED");
+      assert.deepEqual([status, reason], [10, "reason 10 (stale connection)"]);
+      yield* cpu.sleep(5 * MS);
+      v.must(yield* v.rdmaConnect(yield* routeTo(side, "b"), { qpNum: qpn }));
+    }, { faults: ["{ at: 2ms, kill: a-rnic }", "{ at: 3ms, start: a-rnic }"] });
+    const reconnect = sent.slice(3);
+    assert.deepEqual(reconnect.slice(0, 4), ["a REQ", "b REJ", "b DREQ", "a DREP"]);
+    assert.equal(rack.reported("end", "b").length, 1, "the server has been asked again");
+  });
 });

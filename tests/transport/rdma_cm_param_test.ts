@@ -134,6 +134,11 @@ describe("What a connection of ids agrees on", () => {
       const none = yield* v.connect(device, { ...options, to: "b" });
       assert.ok(v.refused(none));
       assert.equal(none.refused, "no-service");
+      for (const to of ["z", "toString", "__proto__"]) {
+        const unknown = yield* v.connect(device, { ...options, to });
+        assert.ok(v.refused(unknown));
+        assert.equal(unknown.reason, `No host is called ${to}: expected one of a, b`);
+      }
       const listener = v.must(v.listen(device, "own"));
       cpu.spawn("accepting", function* () {
         const event = yield* v.waitEvent(listener);

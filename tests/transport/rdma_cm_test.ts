@@ -8,7 +8,9 @@ import type { RdmaId } from "../../nodes/host/cm/rdma_id.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Qp, VerbError } from "../../nodes/host/verbs/objects.ts";
 import {
+  acceptOne,
   BYTES,
+  connectTo,
   expectEvent,
   expectNothing,
   listenOn,
@@ -110,20 +112,15 @@ describe("librdmacm, as rping uses it", () => {
 
   it("the server ends it: the client is told, and both get TIMEWAIT_EXIT", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v } = side;
+      const id = yield* acceptOne(side);
       yield* expectEvent(side, "ESTABLISHED");
       v.must(yield* v.rdmaDisconnect(id));
       yield* expectEvent(side, "DISCONNECTED");
       yield* expectEvent(side, "TIMEWAIT_EXIT");
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      const { v } = side;
+      const id = yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       const also = v.rdmaEventsOf(side.channel);
       assert.deepEqual(yield* v.waitCompletion(side.cq, { also }), [], "an event wakes it");
@@ -242,11 +239,7 @@ describe("What does not come about", () => {
 
   it("the queue pair cannot be brought up: CONNECT_ERROR, and the server is refused", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      yield* acceptOne(side);
       assert.equal((yield* expectEvent(side, "REJECTED")).status, 3);
     }, function* (side) {
       const { v, pd, qp } = side;
@@ -263,18 +256,12 @@ describe("What does not come about", () => {
 
   it("the other host dies: DISCONNECTED with ETIMEDOUT when this one disconnects", () => {
     const { sent } = runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      yield* acceptOne(side);
       yield* expectEvent(side, "ESTABLISHED");
       yield* side.context.cpu.sleep(50 * MS);
     }, function* (side) {
-      const { v, pd, qp, context: { cpu } } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      const { v, context: { cpu } } = side;
+      const id = yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       yield* cpu.sleep(5 * MS - cpu.now);
       v.must(yield* v.rdmaDisconnect(id));
@@ -286,18 +273,12 @@ describe("What does not come about", () => {
 
   it("the server's program fails: its listener ends, its connection too, and the client is told", () => {
     runRdma(function* (side) {
-      const { v, pd, qp } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      yield* acceptOne(side);
       yield* expectEvent(side, "ESTABLISHED");
       throw new Error("out of ideas");
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      const { v } = side;
+      yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       yield* expectEvent(side, "DISCONNECTED");
       yield* expectEvent(side, "TIMEWAIT_EXIT");
@@ -318,10 +299,8 @@ describe("What does not come about", () => {
       yield* expectEvent(side, "CONNECT_REQUEST");
       throw new Error("out of ideas");
     }, function* (side) {
-      const { v, pd, qp } = side;
-      const id = yield* routeTo(side, "b");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaConnect(id));
+      const { v } = side;
+      yield* connectTo(side, "b");
       yield* expectEvent(side, "ESTABLISHED");
       v.must(yield* v.rdmaConnect(yield* routeTo(side, "b"), { qpNum: 99 }));
       const [one, other] = [
@@ -336,11 +315,8 @@ describe("What does not come about", () => {
 
   it("the server's RNIC fails: DEVICE_REMOVAL for the connection, and the listener goes on", () => {
     const { rack } = runRdma(function* (side) {
-      const { v, pd, qp, context: { device } } = side;
-      listenOn(side);
-      const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-      v.must(yield* v.rdmaCreateQp(id, pd, qp));
-      v.must(yield* v.rdmaAccept(id));
+      const { v, qp, context: { device } } = side;
+      const id = yield* acceptOne(side);
       yield* expectEvent(side, "ESTABLISHED");
       // The agent closes the endpoint in silence: it had no card to send a DREQ by.
       assert.ok((yield* expectEvent(side, "DEVICE_REMOVAL")).id === id);
@@ -353,12 +329,10 @@ describe("What does not come about", () => {
       v.must(yield* v.rdmaAccept(again.id));
       yield* expectEvent(side, "ESTABLISHED");
     }, function* (side) {
-      const { v, pd, qp, context: { cpu } } = side;
+      const { cpu } = side.context;
       for (const at of [0, 5 * MS]) {
         if (cpu.now < at) yield* cpu.sleep(at - cpu.now);
-        const id = yield* routeTo(side, "b");
-        v.must(yield* v.rdmaCreateQp(id, pd, qp));
-        v.must(yield* v.rdmaConnect(id));
+        yield* connectTo(side, "b");
         yield* expectEvent(side, "ESTABLISHED");
       }
     }, { faults: ["{ at: 2ms, kill: b-rnic }", "{ at: 3ms, start: b-rnic }"] });
@@ -395,10 +369,7 @@ describe("rdmaDisconnect and rdmaDestroyId in each phase", () => {
         yield* cpu.sleep(5 * MS);
         assert.equal(device.cm.agent.endpoints.size, 0);
       }, function* (side) {
-        const { v, pd, qp } = side;
-        const id = yield* routeTo(side, "b");
-        v.must(yield* v.rdmaCreateQp(id, pd, qp));
-        v.must(yield* v.rdmaConnect(id));
+        yield* connectTo(side, "b");
         yield* expectEvent(side, "ESTABLISHED");
         yield* expectEvent(side, "DISCONNECTED");
       });
@@ -430,11 +401,7 @@ describe("rdmaDisconnect and rdmaDestroyId in each phase", () => {
 
     it(`${call} of a response that waits: the server is refused`, () => {
       const { sent } = runRdma(function* (side) {
-        const { v, pd, qp } = side;
-        listenOn(side);
-        const { id } = yield* expectEvent(side, "CONNECT_REQUEST");
-        v.must(yield* v.rdmaCreateQp(id, pd, qp));
-        v.must(yield* v.rdmaAccept(id));
+        yield* acceptOne(side);
         assert.equal((yield* expectEvent(side, "REJECTED")).status, 28);
       }, function* (side) {
         const { v } = side;
@@ -555,7 +522,7 @@ describe("What is refused at the call", () => {
         [
           'EINVAL: options.ps is "ib": expected one of "tcp", "udp"',
           "EINVAL: options.retry.tries is 0: expected transmissions, a whole number from 1 to 16",
-          "EBUSY: The event channel has 1 ids: expected none",
+          "EBUSY: The event channel has one id in state idle (port 0): expected rdmaDestroyId before",
           "EINVAL: address.port is 65536: expected 16 bits, a whole number from 0 to 65535",
           "EINVAL: The id is in state idle: expected addr-resolved",
           "EINVAL: The id is in state idle: expected route-resolved",

@@ -29,6 +29,14 @@ function* objects({ cpu, device }: ProgramContext): Steps<unknown[]> {
   const ud = v.must(yield* v.createQp(pd, { ...plan, type: "ud" }));
   const srq = v.must(yield* v.createSrq(pd, { maxWr: 4 }));
   const mw = v.must(yield* v.allocMw(pd, 2));
+  const ids = v.rdmaCreateEventChannel(device);
+  const [idle, listening, connecting] = ["tcp", "udp", "tcp"].map((ps) =>
+    v.must(v.rdmaCreateId(ids, { ps: ps as "tcp" | "udp" }))
+  );
+  v.must(v.rdmaListen(listening!));
+  v.must(v.rdmaResolveAddr(connecting!, { to: "b", port: 7 }));
+  const event = v.must(yield* v.rdmaGetCmEvent(ids));
+  v.must(v.rdmaResolveRoute(connecting!));
   const far = [{ address: 2 ** 50, length: 8, lkey: mr.lkey }];
   const remote = { va: 2 ** 52, rkey: 1 };
   return [
@@ -37,6 +45,10 @@ function* objects({ cpu, device }: ProgramContext): Steps<unknown[]> {
     v.createCompChannel(device),
     v.must(v.listen(device, "any")),
     v.wrStart(qp),
+    ...[ids, idle, listening, connecting, event],
+    { ps: "udp" },
+    { qpNum: 77, privateData: new Uint8Array(3) },
+    { to: 2 ** 31, port: 9, timeoutPs: 5 },
     plan,
     { ...plan, maxSendWr: 2 ** 30 },
     { to: "b", service: "none", qp: { ...plan, pd } },

@@ -28,7 +28,7 @@ import type {
 } from "../../nodes/host/verbs/query/query_device.ts";
 import { alone } from "../support/alone.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
-import { bringUp, connected, run } from "../support/two_programs.ts";
+import { bringUp, connected, rcOptions, run } from "../support/two_programs.ts";
 
 function errnoOf(answer: unknown): string {
   return (answer as VerbError | undefined)?.errno ?? "ok";
@@ -465,15 +465,7 @@ describe("createCq with wcFlags", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq)));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
       v.must(yield* v.modifyQp(qp, { state: "reset" }));
       yield* bringUp(context, table, { qp, side: "right", name: "qp" });

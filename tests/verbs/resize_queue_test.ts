@@ -6,7 +6,7 @@ import { encodeField } from "../../fabric/wire/host_bus/queue_placement.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Cq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
-import { bringUp, connected } from "../support/two_programs.ts";
+import { bringUp, connected, rcOptions } from "../support/two_programs.ts";
 
 /** Waits until so many have completed. */
 function* completed(context: ProgramContext, cq: Cq, count: number): Steps<WorkCompletion[]> {
@@ -178,15 +178,7 @@ describe("queues that get another size in use", () => {
       const { createSrq, createCq, createQp, modifySrq, postSrqRecv, querySrq, must, sge } = verbs;
       const srq = must(yield* createSrq(pd, { maxWr: 4 }));
       const cq = must(yield* createCq(context.device, { entries: 64 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 1,
-        maxRecvWr: 0,
-        sqSigAll: true,
-        srq,
-      } as const;
+      const plan = rcOptions(cq, { maxSendWr: 1, maxRecvWr: 0, srq });
       for (const name of ["one", "two"]) {
         const qp = must(yield* createQp(pd, plan));
         yield* bringUp(context, table, { qp, side: "right", name });

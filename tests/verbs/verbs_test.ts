@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import { bringUp, connected, run, statuses } from "../support/two_programs.ts";
+import { bringUp, connected, rcOptions, run, statuses } from "../support/two_programs.ts";
 import type { Srq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
 
 describe("shared receive queues by verbs", () => {
@@ -13,14 +13,7 @@ describe("shared receive queues by verbs", () => {
       const { allocPd, createCq, createQp, postSend, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const cq = must(yield* createCq(context.device, { entries: 64 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const qps = [must(yield* createQp(pd, plan)), must(yield* createQp(pd, plan))] as const;
       for (const [i, qp] of qps.entries()) {
         yield* bringUp(context, table, { qp, side: "left", name: `qp${i}` });
@@ -38,15 +31,7 @@ describe("shared receive queues by verbs", () => {
       const pd = allocPd(device);
       const cq = must(yield* createCq(device, { entries: 64 }));
       const srq: Srq = must(yield* createSrq(pd, { maxWr: 10 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 0,
-        sqSigAll: true,
-        srq,
-      } as const;
+      const plan = rcOptions(cq, { maxRecvWr: 0, srq });
       const qps = [must(yield* createQp(pd, plan)), must(yield* createQp(pd, plan))] as const;
       qpns.push(...qps.map(({ qpn }) => qpn));
       const wrs = Array.from({ length: 10 }, (_, wrId) => ({ wrId: 100 + wrId, sges: [] }));
@@ -158,12 +143,22 @@ describe("completion queues by verbs", () => {
       must(yield* reqNotifyCq(recv));
       table.put("drained");
       assert.equal((yield* waitCompletion(recv, { mode: "poll" })).length, 1);
-      const until = { deadline: context.cpu.now + 50_000_000 };
-      assert.equal(yield* getChannelEvent(channel, until), recv);
+      const soon = () => ({ deadline: context.cpu.now + 50_000_000 });
+      assert.equal(yield* getChannelEvent(channel, soon()), recv);
+      // Events wait in the channel: another arm does not take back that of an arm before it.
+      must(yield* postRecv(qp, [5, 6].map((wrId) => ({ wrId, sges: [] }))));
+      for (const when of ["first of two", "second of two"]) {
+        must(yield* reqNotifyCq(recv));
+        table.put(when);
+        assert.equal((yield* waitCompletion(recv, { mode: "poll" })).length, 1);
+      }
+      let events = 0;
+      while ((yield* getChannelEvent(channel, soon())) === recv) events++;
+      assert.equal(events, 2);
       must(yield* destroyQp(qp));
       assert.equal((yield* destroyCq(recv))?.errno, "EBUSY");
-      assert.equal(ackCqEvents(recv, 4)?.errno, "EINVAL");
-      must(ackCqEvents(recv, 3));
+      assert.equal(ackCqEvents(recv, 6)?.errno, "EINVAL");
+      must(ackCqEvents(recv, 5));
       assert.equal(destroyCompChannel(channel)?.errno, "EBUSY");
       for (const cq of cqs) must(yield* destroyCq(cq));
       assert.equal(destroyCompChannel(channel), undefined);
@@ -171,15 +166,7 @@ describe("completion queues by verbs", () => {
       const { allocPd, createCq, createQp, postSend, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const cq = must(yield* createCq(context.device, { entries: 8 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
-      const qp = must(yield* createQp(pd, plan));
+      const qp = must(yield* createQp(pd, rcOptions(cq)));
       yield* bringUp(context, table, { qp, side: "right", name: "qp" });
       yield* table.get(context, "armed");
       for (let i = 0; i < 3; i++) {
@@ -187,7 +174,7 @@ describe("completion queues by verbs", () => {
         yield* statuses(context, qp);
       }
       table.put("sent");
-      for (const when of ["again", "drained"]) {
+      for (const when of ["again", "drained", "first of two", "second of two"]) {
         yield* table.get(context, when);
         must(yield* postSend(qp, { opcode: "send", sges: [] }));
         yield* statuses(context, qp);

@@ -5,7 +5,7 @@ import { MAX_SGE } from "../../fabric/wire/host_bus/wqe.ts";
 import { IBV_ACCESS_LOCAL_WRITE } from "../../nodes/host/verbs/flags.ts";
 import type { VerbError } from "../../nodes/host/verbs/objects.ts";
 import { alone } from "../support/alone.ts";
-import { bringUp, connected, run, statuses } from "../support/two_programs.ts";
+import { bringUp, connected, rcOptions, run, statuses } from "../support/two_programs.ts";
 
 function errnoOf(answer: unknown): string | undefined {
   return (answer as VerbError | undefined)?.errno;
@@ -18,14 +18,7 @@ describe("a work request of 30 elements", () => {
       const { cpu, device } = context;
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const qp = v.must(yield* v.createQp(pd, { ...plan, maxSendSge: MAX_SGE }));
       yield* bringUp(context, table, { qp, side: "left", name: "wide" });
       const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
@@ -75,14 +68,7 @@ describe("a work request of 30 elements", () => {
       const { cpu, device } = context;
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 8,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq);
       const qp = v.must(yield* v.createQp(pd, { ...plan, maxRecvSge: MAX_SGE }));
       const sges = Array.from({ length: MAX_SGE }, (_, i) => v.sge(mr, 4096 + i * 100, each));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
@@ -114,15 +100,7 @@ describe("a work request of 30 elements", () => {
     connected(function* (context, { pd, mr }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 0,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxRecvWr: 0 })));
       yield* bringUp(context, table, { qp, side: "left", name: "shared" });
       context.cpu.store(mr.address, Uint8Array.from({ length: 3000 }, (_, i) => i % 250));
       v.must(yield* v.postSend(qp, { opcode: "send", sges: [v.sge(mr, 0, 3000)] }));
@@ -132,16 +110,7 @@ describe("a work request of 30 elements", () => {
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
       const srq = v.must(yield* v.createSrq(pd, { maxWr: 4, maxSge: MAX_SGE }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 1,
-        maxRecvWr: 0,
-        sqSigAll: true,
-        srq,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxSendWr: 1, maxRecvWr: 0, srq })));
       const sges = Array.from({ length: MAX_SGE }, (_, i) => v.sge(mr, 8000 - i * 200, 100));
       v.must(yield* v.postSrqRecv(srq, { wrId: 3, sges }));
       yield* bringUp(context, table, { qp, side: "right", name: "shared" });
@@ -158,15 +127,7 @@ describe("a queue pair with maxRecvWr: 0", () => {
     connected(function* (context, { pd, mr }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 0,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxRecvWr: 0 })));
       assert.equal(v.must(yield* v.queryQp(qp)).caps.maxRecvWr, 0);
       yield* bringUp(context, table, { qp, side: "left", name: "one way" });
       assert.equal((yield* v.postRecv(qp, { sges: [] }))?.errno, "ENOMEM");
@@ -178,15 +139,7 @@ describe("a queue pair with maxRecvWr: 0", () => {
     }, function* (context, { pd, mr }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 8,
-        maxRecvWr: 0,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxRecvWr: 0 })));
       table.put("va", mr.address);
       table.put("rkey", mr.rkey);
       yield* bringUp(context, table, { qp, side: "right", name: "one way" });
@@ -206,15 +159,7 @@ describe("a queue pair with maxRecvWr: 0", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 0,
-        maxRecvWr: 4,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxSendWr: 0, maxRecvWr: 4 })));
       v.must(yield* v.modifyQp(qp, { state: "init", accessFlags: 0 }));
       v.must(yield* v.postRecv(qp, { wrId: 9, sges: [] }));
       v.must(yield* v.modifyQp(qp, { state: "reset" }));
@@ -227,15 +172,7 @@ describe("a queue pair with maxRecvWr: 0", () => {
       const v = device.verbs;
       const pd = v.allocPd(device);
       const cq = v.must(yield* v.createCq(device, { entries: 16 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 4,
-        maxRecvWr: 0,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxSendWr: 4, maxRecvWr: 0 })));
       yield* bringUp(context, table, { qp, side: "right", name: "sink" });
       v.must(yield* v.postSend(qp, { opcode: "send", sges: [] }));
       assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
@@ -249,14 +186,7 @@ describe("a null region by verbs", () => {
       const v = context.device.verbs;
       const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
       const cq = qp.sendCq;
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 4,
-        maxRecvWr: 1,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq, { maxSendWr: 4, maxRecvWr: 1 });
       const wide = v.must(yield* v.createQp(pd, { ...plan, maxSendSge: 3 }));
       yield* bringUp(context, table, { qp: wide, side: "left", name: "wide" });
       const hole = v.must(yield* v.allocNullMr(pd));
@@ -276,14 +206,7 @@ describe("a null region by verbs", () => {
       const { cpu, device } = context;
       const v = device.verbs;
       const cq = qp.sendCq;
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 4,
-        maxRecvWr: 1,
-        sqSigAll: true,
-      } as const;
+      const plan = rcOptions(cq, { maxSendWr: 4, maxRecvWr: 1 });
       const wide = v.must(yield* v.createQp(pd, plan));
       cpu.store(mr.address, new Uint8Array(1000).fill(7));
       table.put("va", mr.address);
@@ -331,15 +254,7 @@ describe("modifySrq with maxWr", () => {
     connected(function* (context, { pd }, table) {
       const v = context.device.verbs;
       const cq = v.must(yield* v.createCq(context.device, { entries: 64 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 40,
-        maxRecvWr: 0,
-        sqSigAll: true,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxSendWr: 40, maxRecvWr: 0 })));
       yield* bringUp(context, table, { qp, side: "left", name: "srq" });
       for (const count of [18, 7]) {
         for (let i = 0; i < count; i++) {
@@ -354,16 +269,7 @@ describe("modifySrq with maxWr", () => {
       const v = device.verbs;
       const cq = v.must(yield* v.createCq(device, { entries: 64 }));
       const srq = v.must(yield* v.createSrq(pd, { maxWr: 20 }));
-      const plan = {
-        type: "rc",
-        sendCq: cq,
-        recvCq: cq,
-        maxSendWr: 1,
-        maxRecvWr: 0,
-        sqSigAll: true,
-        srq,
-      } as const;
-      const qp = v.must(yield* v.createQp(pd, plan));
+      const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxSendWr: 1, maxRecvWr: 0, srq })));
       const post = (...wrIds: number[]) =>
         v.postSrqRecv(srq, wrIds.map((wrId) => ({ wrId, sges: [] })));
       v.must(yield* post(...Array.from({ length: 20 }, (_, i) => i)));

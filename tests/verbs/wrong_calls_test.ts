@@ -52,6 +52,12 @@ const SEND = "send flags combined by |: IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEN
 const UNTIL = "a time in picoseconds (cpu.now + …) or NEVER";
 const PASSED = "picoseconds, a number of 0 or more";
 
+const NOTES = 'expected one of "writes", "visible", "persistent", "operation", "operation-end", ' +
+  '"object", "freed", "log"';
+const OBJECT = 'note.state is "whole": expected one of "begun", "asked", "stored", "withdrawn", ' +
+  '"removing", "removed"';
+const OPERATION = { kind: "operation", id: 1, on: "b", object: "x", type: "log", call: "append" };
+
 /** A WRITE with something wrong. */
 function post(change: (things: Things) => object): Case[0] {
   return (things) => [things.qp, { ...things.write, ...change(things) }];
@@ -567,7 +573,38 @@ const CORE: readonly (readonly [keyof typeof CORE_CALLS, ...Case])[] = [
     () => [{ operation: "put", method: "own", latencyPs: NaN }],
     `measurement.latencyPs is NaN: expected ${PASSED}`,
   ],
-  ["note", () => [undefined], "note is not given: expected a record, an object with kind"],
+  ["note", () => [undefined], `note.kind is not given: ${NOTES}`],
+  ["note", () => [{ kind: "wirtes", id: 1 }], `note.kind is "wirtes": ${NOTES}`],
+  ["note", () => [{ kind: "moved" }], `note.kind is "moved": ${NOTES}`],
+  [
+    "note",
+    () => [{ ...OPERATION, call: undefined }],
+    "note.call is not given: expected a name, a text that is not empty",
+  ],
+  [
+    "note",
+    () => [{ ...OPERATION, type: "stack" }],
+    'note.type is "stack": expected one of "register", "counter", "map", "log", "queue"',
+  ],
+  [
+    "note",
+    () => [{ ...OPERATION, value: { of: () => 1 } }],
+    "note.value is a function at .of: expected plain data",
+  ],
+  [
+    "note",
+    () => [{ kind: "operation-end", id: 1, result: new Map() }],
+    "note.result is a Map: expected plain data",
+  ],
+  ["note", () => [{ ...OPERATION, on: "c" }], 'note.on is "c": expected one of "a", "b"'],
+  ["note", () => [{ kind: "object", at: 0, length: 8, name: "x", state: "whole" }], OBJECT],
+  ["trace", () => [{ step: "mine", text: 5 }], "step.text is 5: expected a text"],
+  ["trace", () => ["mine"], 'step is "mine": expected a step, an object with step'],
+  [
+    "trace",
+    () => [{ step: "mine", text: "", psn: () => 1 }],
+    "step is a function at .psn: expected plain data",
+  ],
 ];
 
 /** The answer of a call, whatever way it comes. */

@@ -1,5 +1,6 @@
 /** What operations do to objects: the sequential specification of each type that a program may note. */
 import type { OperationRecord } from "../../../fabric/audit.ts";
+import { showFound } from "../../../fabric/rack/plan/problem.ts";
 
 /** Plain data: of a register its value, of a counter a number, of a map an object, of log and queue an array. */
 export type State = unknown;
@@ -69,36 +70,35 @@ const TYPES: Readonly<Record<OperationRecord["type"], ObjectType>> = {
   },
 };
 
-/** The state of an object before its first operation. @throws Error where there is no such type. */
-export function initialOf({ type, initial }: OperationRecord): State {
-  return initial ?? typeOf(type).initial;
+/** Why there is no such operation, in words; undefined where there is. */
+export function refuseCall({ type, call }: OperationRecord): string | undefined {
+  if (!Object.hasOwn(TYPES, type)) {
+    return `found type ${showFound(type)}, expected ${Object.keys(TYPES).join(", ")}`;
+  }
+  const { calls } = TYPES[type];
+  if (Object.hasOwn(calls, call)) return undefined;
+  return `found call ${showFound(call)} of a ${type}, expected ${Object.keys(calls).join(", ")}`;
 }
 
-/** The state after an operation; undefined where its result does not fit. @throws Error: no such call. */
+/** The state of an object before its first operation, of a type that there is. */
+export function initialOf({ type, initial }: OperationRecord): State {
+  return initial ?? TYPES[type].initial;
+}
+
+/** The state after an operation that there is; undefined where its result does not fit. */
 export function after(
   state: State,
   { type, call, key, value }: OperationRecord,
   { result }: Pick<Call, "result">,
 ): State | undefined {
-  const { calls } = typeOf(type);
-  const step = Object.hasOwn(calls, call) ? calls[call] : undefined;
-  if (step === undefined) {
-    throw new Error(
-      `A ${type} has no operation "${call}": expected ${Object.keys(calls).join(", ")}`,
-    );
-  }
+  const step = TYPES[type].calls[call]!;
   return step(state, { ...(key !== undefined && { key }), value, result });
-}
-
-function typeOf(type: OperationRecord["type"]): ObjectType {
-  if (Object.hasOwn(TYPES, type)) return TYPES[type];
-  const expected = Object.keys(TYPES).join(", ");
-  throw new Error(`An operation is noted of an object of type "${type}": expected ${expected}`);
 }
 
 /** The same text for the same data, whatever the order of its keys. */
 export function keyOf(data: unknown): string {
   return JSON.stringify(data, (_, value) => {
+    if (typeof value === "bigint") return `${value}n`;
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     return Object.fromEntries(Object.entries(value).sort(([x], [y]) => x < y ? -1 : 1));
   }) ?? "null";

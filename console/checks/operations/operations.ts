@@ -5,7 +5,7 @@
  */
 import type { OperationRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { after, initialOf, keyOf, type State } from "./objects.ts";
+import { after, initialOf, keyOf, refuseCall, type State } from "./objects.ts";
 
 /** An operation of an object, with its end if it had one. */
 export interface NotedOperation {
@@ -14,6 +14,10 @@ export interface NotedOperation {
   /** Infinity: under way, or failed. */
   readonly endedAt: Time;
   readonly result: unknown;
+  /** The program that noted it, and the places of begin and end among all notes: those of one are in their order. */
+  readonly by: string;
+  readonly begin: number;
+  readonly end: number;
 }
 
 /** A noted object, and the host whose recovery answers for it. */
@@ -28,22 +32,30 @@ const STATES_MAX = 100_000;
 
 /** The objects of a run. @param at operations that begin later are left out. */
 export function objectsIn(notes: readonly TimedRecord[], at = Infinity): NotedObject[] {
-  const ends = new Map<string, { readonly at: Time; readonly result: unknown }>();
-  for (const { time, by, note } of notes) {
+  const ends = new Map<string, Pick<NotedOperation, "endedAt" | "end" | "result">>();
+  for (const [end, { time: endedAt, by, note }] of notes.entries()) {
     if (note.kind !== "operation-end" || note.failed === true) continue;
-    ends.set(`${by} ${note.id}`, { at: time, result: note.result });
+    ends.set(`${by} ${note.id}`, { endedAt, end, result: note.result });
   }
   const objects = new Map<string, NotedObject & { readonly operations: NotedOperation[] }>();
-  for (const { time: beganAt, by, note: call } of notes) {
+  for (const [begin, { time: beganAt, by, note: call }] of notes.entries()) {
     if (call.kind !== "operation" || beganAt > at) continue;
     const { on, object } = call;
     const key = JSON.stringify([on, object]);
     let known = objects.get(key);
     if (known === undefined) objects.set(key, known = { on, object, operations: [] });
-    const end = ends.get(`${by} ${call.id}`);
-    known.operations.push({ call, beganAt, endedAt: end?.at ?? Infinity, result: end?.result });
+    const ended = ends.get(`${by} ${call.id}`) ?? NOT_ENDED;
+    known.operations.push({ call, beganAt, by, begin, ...ended });
   }
   return [...objects.values()];
+}
+
+const NOT_ENDED = { endedAt: Infinity, end: Infinity, result: undefined } as const;
+
+/** The calls that no object of their type has, in words, each once. */
+export function wrongCalls({ on, object, operations }: NotedObject): readonly string[] {
+  const found = operations.flatMap(({ call }) => refuseCall(call) ?? []);
+  return [...new Set(found)].map((text) => `operations of ${object} on ${on}: ${text}`);
 }
 
 /** What is wrong with a recovered object, in words; undefined where some order leaves it so. */
@@ -71,6 +83,12 @@ function callText({ call, key, value }: OperationRecord): string {
   return shortText(`${call}(${given.join(", ")})`);
 }
 
+/** Whether one program has ended `earlier` at the instant at which it began the other one. */
+function isJustBefore(earlier: NotedOperation, operation: NotedOperation): boolean {
+  return earlier.endedAt === operation.beganAt && earlier.by === operation.by &&
+    earlier.end < operation.begin;
+}
+
 /** @throws Error where so many are under way at once that no order is found in a bounded search. */
 function isLeftBy(operations: readonly NotedOperation[], found: State): boolean {
   const sorted = operations.toSorted((x, y) => x.beganAt - y.beganAt);
@@ -94,6 +112,9 @@ function isLeftBy(operations: readonly NotedOperation[], found: State): boolean 
       const operation = sorted[i]!;
       // Another one has ended before it began, and comes first.
       if (operation.beganAt > due) continue;
+      if (operation.beganAt === due && rest.some((j) => isJustBefore(sorted[j]!, operation))) {
+        continue;
+      }
       const left = after(state, operation.call, operation);
       if (left === undefined) continue;
       const done = [...others, i].sort((x, y) => x - y);

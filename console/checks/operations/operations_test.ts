@@ -1,7 +1,7 @@
-import { match, strictEqual as equal, throws } from "node:assert/strict";
+import { deepStrictEqual as same, match, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { OperationRecord, TimedRecord } from "../../../fabric/audit.ts";
-import { objectsIn, wrongWith } from "./operations.ts";
+import { objectsIn, wrongCalls, wrongWith } from "./operations.ts";
 
 type Noted = readonly [
   begin: number,
@@ -49,6 +49,20 @@ describe("durable linearizability", () => {
     equal(isAllowed(writes(5), 5), false);
   });
 
+  it("takes what one program notes at one instant in the order of its notes", () => {
+    const notes = (second: string) => {
+      const all = notesOf("register", [
+        [1, 4, { call: "write", value: 5 }],
+        [4, 4, { call: "read" }, null],
+      ]);
+      return all.map((each) =>
+        "id" in each.note && each.note.id === 1 ? { ...each, by: second } : each
+      );
+    };
+    equal(isAllowed(notes("a/0/p#0"), 5), false, "the write had ended before the read began");
+    equal(isAllowed(notes("a/0/q#0"), 5), true, "another program may have read before");
+  });
+
   it("holds results against the order", () => {
     const read = (result: number) =>
       notesOf("counter", [
@@ -86,7 +100,15 @@ describe("durable linearizability", () => {
       wrongWith(log!, [])!,
       /^b recovers x as \[\]: no order of its 1 ended operations leaves that$/,
     );
-    const [odd] = objectsIn(notesOf("log", [[1, 2, { call: "push", value: "r" }]]));
-    throws(() => wrongWith(odd!, []), /A log has no operation "push": expected append, read/);
+    const calls = ["push", "append", "push"];
+    const [odd] = objectsIn(
+      notesOf("log", calls.map((call, i) => [i, i + 1, { call, value: "r" }])),
+    );
+    same(wrongCalls(odd!), [
+      'operations of x on b: found call "push" of a log, expected append, read',
+    ]);
+    same(wrongCalls(log!), []);
+    const [text] = objectsIn(notesOf("register", [[1, 2, { call: "write", value: 5 }]]));
+    match(wrongWith(text!, 5n)!, /^b recovers x as "5n": no order/);
   });
 });

@@ -116,58 +116,80 @@ function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
   const done = new Set<string>();
   for (;;) {
     const cells = [...paths.seen.keys()].sort(byArrival);
-    const places = cells.map((cell) => paths.seen.get(cell)!);
+    const placing = placingOf(paths.seen, cells);
     let coverage: Coverage = { cells: cells.length, unit: unitOf(cells), ...NOTHING_COVERED };
     for (const { covers, rows } of phasesOf(cells)) {
-      const fresh = freshOf(rows(most), { done, places, most: most - done.size });
-      if (fresh === undefined) continue;
-      for (const [key, row] of fresh) {
+      const left = most - done.size;
+      const fitting = rows(left) ?? (areFew(rows(most), { done, placing, left }) && rows(most));
+      // Rows are made one by one: that of much memory is long, and they may be many.
+      for (const row of fitting || []) {
+        const key = keyOf(row, placing);
+        if (done.has(key)) continue;
         done.add(key);
-        yield* paths.go((cell) => row[paths.seen.get(cell)!] ?? 0);
+        yield* paths.go((cell) => row[placing.columns.get(cell) ?? cells.length] ?? 0);
         if (paths.ended !== undefined) return coverage;
       }
       if (paths.seen.size > cells.length) break;
-      coverage = { ...coverage, ...covers };
+      if (fitting) coverage = { ...coverage, ...covers };
     }
     if (paths.seen.size === cells.length) return coverage;
   }
 }
 
-/**
- * Rows that were not tried, by cell in the order of {@link Paths.seen}. A cell that is seen later was found
- * durable until then, so a row that has it durable was tried.
- * @param tried.places of the rows' cells in that order.
- * @returns undefined where there are more than `most`.
- */
-function freshOf(
-  rows: Iterable<Row> | undefined,
-  { done, places, most }: {
+/** How rows are told apart, whichever cells they are about. */
+interface Placing {
+  /** By cell: its column in a row; by place in the order of {@link Paths.seen}, the same. */
+  readonly columns: ReadonlyMap<Cell, number>;
+  readonly columnAt: readonly number[];
+  /** Bits that tell the alternatives of any cell apart. */
+  readonly bits: number;
+}
+
+function placingOf(seen: ReadonlyMap<Cell, number>, cells: readonly Cell[]): Placing {
+  const columns = new Map(cells.map((cell, column) => [cell, column]));
+  const columnAt = [...seen.keys()].map((cell) => columns.get(cell)!);
+  const most = cells.reduce((most, { alternatives }) => Math.max(most, alternatives.length), 2);
+  return { columns, columnAt, bits: 32 - Math.clz32(most - 1) };
+}
+
+/** Whether no more than `left` of these rows were not tried. */
+function areFew(
+  rows: Iterable<Row> = [],
+  { done, placing, left }: {
     readonly done: ReadonlySet<string>;
-    readonly places: readonly number[];
-    readonly most: number;
+    readonly placing: Placing;
+    readonly left: number;
   },
-): ReadonlyMap<string, Row> | undefined {
-  if (rows === undefined) return undefined;
-  const fresh = new Map<string, Row>();
+): boolean {
+  const fresh = new Set<string>();
   for (const row of rows) {
-    const placed = new Uint16Array(places.length);
-    for (let i = 0; i < places.length; i++) placed[places[i]!] = row[i]!;
-    const key = keyOf(placed);
-    if (!done.has(key)) fresh.set(key, placed);
-    if (fresh.size > most) return undefined;
+    const key = keyOf(row, placing);
+    if (!done.has(key)) fresh.add(key);
+    if (fresh.size > left) return false;
   }
-  return fresh;
+  return true;
 }
 
 /** The engine's stack has room for so many arguments of a call. */
 const CHUNK = 8192;
+const UNIT_BITS = 16;
 
-/** A row as text, without the cells at its end that are durable: memory may have 100 000 dirty lines. */
-function keyOf(row: Uint16Array): string {
-  const end = row.findLastIndex((alternative) => alternative !== 0) + 1;
+/**
+ * A row as text, in the order of {@link Paths.seen}. A cell that is seen later was found durable until then, so it
+ * is the key of a row that has it durable, too: cells at the end that are durable are left out.
+ */
+function keyOf(row: Row, { columnAt, bits }: Placing): string {
+  const end = columnAt.findLastIndex((column) => row[column] !== 0) + 1;
+  const inUnit = Math.floor(UNIT_BITS / bits);
+  // With the number of bits in front: more alternatives make other texts.
+  const units = new Uint16Array(1 + Math.ceil(end / inUnit));
+  units[0] = bits;
+  for (let place = 0; place < end; place++) {
+    units[1 + Math.floor(place / inUnit)]! |= row[columnAt[place]!]! << (bits * (place % inUnit));
+  }
   let key = "";
-  for (let from = 0; from < end; from += CHUNK) {
-    key += String.fromCharCode(...row.subarray(from, Math.min(from + CHUNK, end)));
+  for (let from = 0; from < units.length; from += CHUNK) {
+    key += String.fromCharCode(...units.subarray(from, from + CHUNK));
   }
   return key;
 }

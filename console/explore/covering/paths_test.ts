@@ -86,6 +86,15 @@ describe("forEachPath", () => {
     for (const wrong of found) assert.ok(ends(wrong).ended !== undefined, `${wrong}`);
   });
 
+  it("finds two words that an XOR of 512 misses, with as many ways as any two take", () => {
+    const cells = Array.from({ length: 512 }, (_, i) => cell(i, 2));
+    const { paths, ended } = forEachPath({ most: 300_000 }, (pick) => {
+      const missing = cells.flatMap((cell, i) => pick(cell) === 0 ? [i] : []);
+      return `${missing}` === "0,510";
+    });
+    assert.ok(ended !== undefined && paths < 4096, `${paths}`);
+  });
+
   it("covers the cells that only some runs read, too", () => {
     const [flag, ...words] = Array.from({ length: 21 }, (_, i) => cell(i, 2));
     const seen = new Set<string>();

@@ -90,9 +90,9 @@ function rowsAside(levels: readonly number[]): number {
   return open.length > 2 ? 2 * rows : rows;
 }
 
-/** The same for any two cells. */
+/** The same for any two cells: where all others are there first, as that is where a checksum misses two. */
 function* twoAside(levels: readonly number[]): Generator<Row> {
-  for (const background of backgrounds(levels)) {
+  for (const background of backgrounds(levels).toReversed()) {
     for (let i = 0; i < levels.length; i++) {
       for (let j = i + 1; j < levels.length; j++) {
         yield* pairRows(background, [i, j], levels);

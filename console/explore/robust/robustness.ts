@@ -253,6 +253,10 @@ function missingStep(
 ): string {
   const { host, visibleAt, by } = missing;
   if (visibleAt >= at) {
+    if (by === "core") {
+      return `${host} stores A and B around the cache at one time, with no sfence between them (one ` +
+        "cpu.ntStore has one behind all of its bytes)";
+    }
     return `A is not yet at ${host}, as no completion of A was awaited before B`;
   }
   const step = by === "core" ? "no clwb (cpu.flush)" : "no FLUSH, READ or clwb";

@@ -9,11 +9,12 @@
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
+import { endsOf, hostsByAddress, readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
+import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import { WORD_BYTES, wordsAround } from "../choices.ts";
 import { type Entry, LINE_BYTES, Pages } from "../history.ts";
-import { victimOf } from "../post_crash_run.ts";
-import type { BusWrite, RackRun } from "../rerun.ts";
+import { edgeOf, victimOf } from "../post_crash_run.ts";
+import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
 /** A work request that writes to SCM, or a store of a core (a word of it: a core stores them in turn). */
 export interface StrictWrite {
@@ -37,7 +38,7 @@ export interface StrictWrite {
 export interface Version {
   readonly value: bigint;
   readonly write: StrictWrite | undefined;
-  /** When the bytes are visible: no power failure before it leaves them. */
+  /** No power failure before it leaves the bytes. */
   readonly at: Time;
 }
 
@@ -56,6 +57,8 @@ interface Era {
 /** Bytes of a write that get visible at `at`. */
 interface Effect {
   readonly at: Time;
+  /** No power failure before it leaves them. */
+  readonly leftFrom: Time;
   readonly write: StrictWrite;
   readonly offset: number;
   readonly bytes: Uint8Array;
@@ -131,7 +134,7 @@ function effectsOf(
   host: string,
   { entries, posts }: { readonly entries: readonly Entry[]; readonly posts: Posts },
 ): { readonly era: Era; readonly before: Before; readonly effects: Effect[] }[] {
-  const { config: { rnic } } = victimOf(run.plan, host);
+  const { config: { rnic, domain }, noticePs } = victimOf(run.plan, host);
   const lives = run.lives.get(host) ?? [];
   const arriving = (run.sendings.get(rnic)?.busWrites ?? [])
     .filter(({ arrivesAt }) => lives.some(({ from, to }) => arrivesAt >= from && arrivesAt < to))
@@ -140,14 +143,17 @@ function effectsOf(
   let next = 0, stores = 0;
   const arriveUntil = (at: Time) => {
     for (; next < arriving.length && arriving[next]!.arrivesAt <= at; next++) {
-      const { arrivesAt, offset, bytes } = arriving[next]!;
+      const { at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
       const write = posts.writeOf(arriving[next]!, { host, rnic });
-      writer.add({ at: arrivesAt, write, offset, bytes });
+      // `wsp`: the card keeps what it sends until it knows of the failure (`holdJournal`).
+      const leftFrom = domain === "wsp" ? edgeOf(sentAt, noticePs) : arrivesAt;
+      writer.add({ at: arrivesAt, leftFrom, write, offset, bytes });
     }
   };
   const store = (at: Time, offset: number, bytes: Uint8Array) => {
     writer.add({
       at,
+      leftFrom: at,
       offset,
       bytes,
       write: {
@@ -269,7 +275,7 @@ function addVersions({ words }: Era, before: Before, effects: readonly Effect[])
   const inTurn = [...effects].sort((x, y) =>
     x.write.beganAt - y.write.beganAt || x.write.order - y.write.order || x.at - y.at
   );
-  for (const { at, write, offset, bytes } of inTurn) {
+  for (const { leftFrom: at, write, offset, bytes } of inTurn) {
     const valueAt = (word: number) => words.get(word)?.at(-1)?.value ?? before.get(word) ?? 0n;
     for (const { word, value } of wordsOf(offset, bytes, valueAt)) {
       let versions = words.get(word);
@@ -296,53 +302,46 @@ interface Post {
 
 const PSN_MASK = 0xff_ffff;
 
-/** Finds the work request of what a card writes, by its trace. */
+/** Finds the work request of what a card writes: by the message whose payload it is, and its requester's trace. */
 class Posts {
+  readonly #names: ReadonlyMap<string, string>;
   /** By connection and requester: begun work requests. */
   readonly #begun = new Map<string, Post[]>();
-  /** By card and time: the packets that a responder works on. */
-  readonly #packets = new Map<string, { readonly key: string; readonly psn: number }[]>();
-  /** How many writes of a card at one time were looked for. */
-  readonly #taken = new Map<string, number>();
+  /** By card and time: payload that it writes, with the bytes of it that no write was looked for yet. */
+  readonly #placed = new Map<string, { readonly payload: Placed; left: number }[]>();
 
-  constructor({ plan }: RackRun, lines: readonly TraceLine[]) {
-    const trace = readTrace(lines, plan);
+  constructor({ plan, sendings }: RackRun, lines: readonly TraceLine[]) {
+    this.#names = hostsByAddress(plan);
+    for (const [rnic, { placed }] of sendings) {
+      for (const payload of placed) {
+        const left = payload.to - payload.from;
+        pushAt(this.#placed, `${rnic} ${payload.at}`, { payload, left });
+      }
+    }
     const posted = new Map<string, Post>();
-    for (const [order, line] of trace.lines.entries()) {
-      const { node, host, peer, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } =
-        line;
+    for (const [order, line] of readTrace(lines, plan).lines.entries()) {
+      const { node, host, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } = line;
       if (host === undefined) continue;
       if (node === host) {
         if (step !== "wqe" || qpn === undefined || wqe === undefined) continue;
         const post = { host, at, order, qpn, wqe, span: undefined, writes: new Map() };
         posted.set(`${host} ${qpn} ${wqe}`, post);
-      } else if (psn !== undefined && connection !== undefined) {
-        const key = `${connection} ${inbound ? peer : host}`;
-        if (inbound) pushAt(this.#packets, `${node} ${at}`, { key, psn });
-        const post = inbound ? undefined : posted.get(`${host} ${qpn} ${wqe}`);
+      } else if (psn !== undefined && connection !== undefined && !inbound) {
+        const post = posted.get(`${host} ${qpn} ${wqe}`);
         if (post === undefined || post.span !== undefined) continue;
         post.span = { psn, last: lastPsn ?? psn };
-        pushAt(this.#begun, key, post);
+        pushAt(this.#begun, `${connection} ${host}`, post);
       }
     }
   }
 
-  /** The write that these bytes of a card are of; one of its own where the trace does not tell. */
+  /** The write that these bytes of a card are of; one of its own where no work request is known. */
   writeOf(
-    { at, offset, bytes }: BusWrite,
+    bus: BusWrite,
     { host, rnic }: { readonly host: string; readonly rnic: string },
   ): StrictWrite {
-    const moment = `${rnic} ${at}`;
-    const posts = new Set(
-      (this.#packets.get(moment) ?? []).flatMap(({ key, psn }) =>
-        this.#begun.get(key)?.findLast(({ span, at: begun }) =>
-          begun <= at && ((psn - span!.psn) & PSN_MASK) <= ((span!.last - span!.psn) & PSN_MASK)
-        ) ?? []
-      ),
-    );
-    const nth = this.#taken.get(moment) ?? 0;
-    this.#taken.set(moment, nth + 1);
-    const post = [...posts][Math.min(nth, posts.size - 1)];
+    const { at, offset, bytes } = bus;
+    const post = this.#postOf(bus, { host, rnic });
     const range = { from: offset, to: offset + bytes.length, visibleAt: at };
     const known = post?.writes.get(host);
     if (known !== undefined) return known;
@@ -357,6 +356,27 @@ class Posts {
     };
     post?.writes.set(host, write);
     return write;
+  }
+
+  #postOf(
+    { at, offset, bytes }: BusWrite,
+    { host, rnic }: { readonly host: string; readonly rnic: string },
+  ): Post | undefined {
+    const address = SCM_BASE + offset;
+    const found = this.#placed.get(`${rnic} ${at}`)?.find(({ payload: { from, to }, left }) =>
+      left > 0 && from <= address && address < to
+    );
+    if (found === undefined) return undefined;
+    found.left -= bytes.length;
+    const { connection, psn, inbound } = found.payload;
+    if (connection === undefined) return undefined;
+    const ends = endsOf(connection, this.#names);
+    // A card's messages to itself have one host at both ends.
+    const peer = ends.find((end) => end.host !== host)?.host ?? host;
+    const name = ends.map((end) => `${end.host}:${end.qpn}`).join("-");
+    return this.#begun.get(`${name} ${inbound ? peer : host}`)?.findLast(({ span, at: begun }) =>
+      begun <= at && ((psn - span!.psn) & PSN_MASK) <= ((span!.last - span!.psn) & PSN_MASK)
+    );
   }
 }
 

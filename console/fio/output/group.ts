@@ -2,14 +2,15 @@
  * The rows of fio's output: one for each thread, or one for all threads of a group with `group_reporting`, and
  * the figures of each group (`stat.c`: sum_thread_stats, __show_run_stats).
  */
-import type { Time } from "../../../fabric/base/time.ts";
+import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { valueOf } from "../../../nodes/host/programs/fio/histogram.ts";
 import { type Direction, DIRECTIONS, type JobError } from "../../../nodes/host/programs/fio/job.ts";
-import type {
-  DirectionStats,
-  Latency,
-  Moments,
-  ThreadStats,
+import {
+  CLASS_BOUNDS,
+  type DirectionStats,
+  type Latency,
+  type Moments,
+  type ThreadStats,
 } from "../../../nodes/host/programs/fio/stats.ts";
 import type { Shown } from "../shown.ts";
 import type { FioThread } from "../run_fio.ts";
@@ -44,8 +45,6 @@ export interface GroupDirection {
   readonly leastPs: Time;
   readonly mostPs: Time;
 }
-
-const PS_PER_S = 1e12;
 
 /** Bytes/s of a direction, from its exact time: a run of the rack may last less than fio's millisecond. */
 export function rateOf({ bytes, runtimePs }: Pick<DirectionStats, "bytes" | "runtimePs">): number {
@@ -101,8 +100,9 @@ function rowOf({ job, host, groupId, shown, options, result }: FioThread): Row |
 }
 
 const NO_MOMENTS: Moments = { samples: 0, min: 0, max: 0, mean: 0, squares: 0 };
-const NO_LATENCY: Latency = { ...NO_MOMENTS, buckets: [] };
-const NO_IO: DirectionStats = {
+export const NO_LATENCY: Latency = { ...NO_MOMENTS, buckets: [] };
+/** Of a direction in which nothing moves. */
+export const NO_IO: DirectionStats = {
   bytes: 0,
   ios: 0,
   shortIos: 0,
@@ -232,22 +232,61 @@ export function percentilesOf({ samples, buckets }: Latency, list: readonly numb
   return values;
 }
 
-/** Shares of a row of counts in percent; none that is not 0 is shown as less than `least`. */
-export function sharesOf(
+/** A bucket's name, and its share in percent. */
+export type Share = readonly [name: string, percent: number];
+
+/** Shares of a row of counts; none that is not 0 is shown as less than `least`. */
+function sharesOf(
+  names: readonly string[],
   counts: readonly number[],
-  { total, least, length }: {
-    readonly total: number;
-    readonly least: number;
-    readonly length: number;
-  },
-): number[] {
-  return Array.from({ length }, (_, i) => {
+  { total, least }: { readonly total: number; readonly least: number },
+): Share[] {
+  return names.map((name, i) => {
     const count = counts[i] ?? 0;
-    return count === 0 || total === 0 ? 0 : Math.max(least, 100 * count / total);
+    return [name, count === 0 || total === 0 ? 0 : Math.max(least, 100 * count / total)];
   });
 }
 
-export function totalOf(counts: readonly number[]): number {
+const DEPTHS = ["1", "2", "4", "8", "16", "32", ">=64"];
+const BATCHES = ["0", "4", "8", "16", "32", "64", ">=64"];
+
+/** How many I/Os were outstanding, submitted together and completed together (stat_calc_dist). */
+export function levelsOf({ stats }: Row) {
+  const levels = (names: readonly string[], counts: readonly number[], total: number) =>
+    sharesOf(names, counts, { total, least: 0.1 });
+  return {
+    depths: levels(DEPTHS, stats.depths, iosOf(stats)),
+    submits: levels(BATCHES, stats.submits, totalOf(stats.submits)),
+    completes: levels(BATCHES, stats.completes, totalOf(stats.completes)),
+  };
+}
+
+const CLASSES = CLASS_BOUNDS.map(String);
+
+/** Completion latencies by class, of each unit (stat_calc_lat_nu, stat_calc_lat_m). */
+export function classesOf({ stats }: Row) {
+  const names = { nsec: CLASSES, usec: CLASSES, msec: [...CLASSES, "2000", ">=2000"] };
+  const total = iosOf(stats);
+  const shares = (unit: keyof typeof names, from: number) =>
+    sharesOf(names[unit], stats.classes.slice(from), { total, least: 0.01 });
+  return {
+    nsec: shares("nsec", 0),
+    usec: shares("usec", CLASSES.length),
+    msec: shares("msec", 2 * CLASSES.length),
+  };
+}
+
+/** Time of the row's cores, in percent of its threads' run times. */
+export function busyOf({ threadsPs, corePs }: Row): number {
+  return threadsPs === 0 ? 0 : 100 * corePs / threadsPs;
+}
+
+/** I/Os of both directions. */
+export function iosOf(stats: ThreadStats): number {
+  return totalOf(DIRECTIONS.map((direction) => stats[direction].ios));
+}
+
+function totalOf(counts: readonly number[]): number {
   return counts.reduce((sum, each) => sum + each, 0);
 }
 

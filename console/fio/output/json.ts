@@ -1,26 +1,26 @@
 /** fio's `--output-format=json` and `json+` (`stat.c`: show_thread_status_json, add_ddir_status_json). */
-import { type Direction, DIRECTIONS } from "../../../nodes/host/programs/fio/job.ts";
+import type { Direction } from "../../../nodes/host/programs/fio/job.ts";
 import { valueOf } from "../../../nodes/host/programs/fio/histogram.ts";
-import {
-  CLASS_BOUNDS,
-  type DirectionStats,
-  type Latency,
-} from "../../../nodes/host/programs/fio/stats.ts";
+import type { DirectionStats, Latency } from "../../../nodes/host/programs/fio/stats.ts";
 import type { FioRun } from "../run_fio.ts";
 import { ctime } from "./ctime.ts";
 import {
+  busyOf,
+  classesOf,
   deviationOf,
   type GroupDirection,
   groupsOf,
   iopsOf,
+  levelsOf,
   millisecondsOf,
+  NO_IO,
+  NO_LATENCY,
   percentilesOf,
   rateOf,
   type Row,
   rowsOf,
+  type Share,
   shareOfGroup,
-  sharesOf,
-  totalOf,
 } from "./group.ts";
 
 export interface JsonContext {
@@ -62,13 +62,10 @@ function jobOf(
   },
 ): Record<string, unknown> {
   const { stats, error, shown } = row;
-  const ios = totalOf(DIRECTIONS.map((direction) => stats[direction].ios));
+  const { depths, submits, completes } = levelsOf(row);
+  const { nsec, usec, msec } = classesOf(row);
   const io = (direction: Direction) =>
     directionOf(stats[direction], { row, context, rate: directions.get(direction)?.rate ?? 0 });
-  const usr = row.threadsPs === 0 ? 0 : 100 * row.corePs / row.threadsPs;
-  const [nanoseconds, microseconds, milliseconds] = [0, 10, 20].map((at) =>
-    stats.classes.slice(at)
-  );
   return {
     jobname: row.name,
     groupid: row.groupId,
@@ -80,20 +77,20 @@ function jobOf(
     "job options": row.options,
     read: io("read"),
     write: io("write"),
-    trim: directionOf(NO_TRIM, { row, context, rate: 0 }),
+    trim: directionOf(NO_IO, { row, context, rate: 0 }),
     sync: { total_ios: 0, lat_ns: latencyOf(NO_LATENCY, { shown: false, row, context }) },
     job_runtime: millisecondsOf(row.threadsPs),
-    usr_cpu: usr,
+    usr_cpu: busyOf(row),
     sys_cpu: 0,
     ctx: 0,
     majf: 0,
     minf: 0,
-    iodepth_level: levels(DEPTHS, stats.depths, ios),
-    iodepth_submit: levels(BATCHES, stats.submits, totalOf(stats.submits)),
-    iodepth_complete: levels(BATCHES, stats.completes, totalOf(stats.completes)),
-    latency_ns: classes(CLASS_NAMES, nanoseconds!, ios),
-    latency_us: classes(CLASS_NAMES, microseconds!, ios),
-    latency_ms: classes([...CLASS_NAMES, "2000", ">=2000"], milliseconds!, ios),
+    iodepth_level: named(depths),
+    iodepth_submit: named(submits),
+    iodepth_complete: named(completes),
+    latency_ns: named(nsec),
+    latency_us: named(usec),
+    latency_ms: named(msec),
     latency_depth: row.iodepth,
     latency_target: 0,
     latency_percentile: 100,
@@ -102,39 +99,13 @@ function jobOf(
   };
 }
 
-const DEPTHS = ["1", "2", "4", "8", "16", "32", ">=64"];
-const BATCHES = ["0", "4", "8", "16", "32", "64", ">=64"];
-const CLASS_NAMES = CLASS_BOUNDS.map(String);
-
-function levels(names: readonly string[], counts: readonly number[], total: number) {
-  return named(names, sharesOf(counts, { total, least: 0.1, length: names.length }));
-}
-
-function classes(names: readonly string[], counts: readonly number[], total: number) {
-  return named(names, sharesOf(counts, { total, least: 0.01, length: names.length }));
-}
-
 /**
- * Keys in fio's order: JavaScript puts those that are whole numbers first, in ascending order, which fio's
- * are.
+ * Keys in fio's order: JavaScript puts those that are whole numbers first, in ascending order, as they
+ * stand in fio's output.
  */
-function named(names: readonly string[], values: readonly number[]): Record<string, number> {
-  return Object.fromEntries(names.map((name, i) => [name, values[i]!]));
+function named(shares: readonly Share[]): Record<string, number> {
+  return Object.fromEntries(shares);
 }
-
-const NO_MOMENTS = { samples: 0, min: 0, max: 0, mean: 0, squares: 0 };
-const NO_LATENCY: Latency = { ...NO_MOMENTS, buckets: [] };
-const NO_TRIM: DirectionStats = {
-  bytes: 0,
-  ios: 0,
-  shortIos: 0,
-  runtimePs: 0,
-  slat: NO_LATENCY,
-  clat: NO_LATENCY,
-  lat: NO_LATENCY,
-  bw: NO_MOMENTS,
-  iops: NO_MOMENTS,
-};
 
 function directionOf(
   stats: DirectionStats,

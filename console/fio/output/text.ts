@@ -1,27 +1,25 @@
 /** fio's output for people (`stat.c`: show_thread_status_normal, show_group_stats; `init.c`: add_job). */
 import { type Direction, DIRECTIONS } from "../../../nodes/host/programs/fio/job.ts";
-import {
-  CLASS_BOUNDS,
-  type DirectionStats,
-  type Latency,
-  type Moments,
-} from "../../../nodes/host/programs/fio/stats.ts";
+import type { DirectionStats, Latency, Moments } from "../../../nodes/host/programs/fio/stats.ts";
 import type { Shown } from "../shown.ts";
 import type { Percentiles } from "../values.ts";
 import type { FioThread } from "../run_fio.ts";
 import {
+  busyOf,
+  classesOf,
   deviationOf,
   type GroupDirection,
   groupsOf,
   iopsOf,
+  iosOf,
+  levelsOf,
   millisecondsOf,
   percentilesOf,
   rateOf,
   type Row,
   rowsOf,
+  type Share,
   shareOfGroup,
-  sharesOf,
-  totalOf,
 } from "./group.ts";
 import { ctime } from "./ctime.ts";
 import { num2str, rateText } from "./num2str.ts";
@@ -94,35 +92,30 @@ function rowLines(
     }`,
     ...(shown.description === undefined ? [] : [`  Description  : [${shown.description}]`]),
   ];
-  const ios = totalOf(DIRECTIONS.map((direction) => stats[direction].ios));
-  if (ios === 0) return lines;
+  if (iosOf(stats) === 0) return lines;
   for (const direction of DIRECTIONS) {
     const group = directions.get(direction);
     if (group !== undefined && stats[direction].ios > 0) {
       lines.push(...directionLines(direction, stats[direction], { shown, group }));
     }
   }
-  const usr = row.threadsPs === 0 ? 0 : 100 * row.corePs / row.threadsPs;
+  const { depths, submits, completes } = levelsOf(row);
   const short = DIRECTIONS.map((direction) => stats[direction].shortIos);
   return [
     ...lines,
-    ...classLines(stats.classes, ios),
-    `  cpu          : usr=${usr.toFixed(2)}%, sys=0.00%, ctx=0, majf=0, minf=0`,
-    `  IO depths    : ${levels(DEPTHS, stats.depths, ios)}`,
-    `     submit    : ${levels(BATCHES, stats.submits, totalOf(stats.submits))}`,
-    `     complete  : ${levels(BATCHES, stats.completes, totalOf(stats.completes))}`,
+    ...classLines(row),
+    `  cpu          : usr=${busyOf(row).toFixed(2)}%, sys=0.00%, ctx=0, majf=0, minf=0`,
+    `  IO depths    : ${levelText(depths)}`,
+    `     submit    : ${levelText(submits)}`,
+    `     complete  : ${levelText(completes)}`,
     `     issued rwts: total=${stats.read.ios},${stats.write.ios},0,0 ` +
     `short=${short.join(",")},0,0 dropped=0,0,0,0`,
     `     latency   : target=0, window=0, percentile=100.00%, depth=${row.iodepth}`,
   ];
 }
 
-const DEPTHS = ["1", "2", "4", "8", "16", "32", ">=64"];
-const BATCHES = ["0", "4", "8", "16", "32", "64", ">=64"];
-
-function levels(names: readonly string[], counts: readonly number[], total: number): string {
-  const shares = sharesOf(counts, { total, least: 0.1, length: names.length });
-  return names.map((name, i) => `${name}=${shares[i]!.toFixed(1)}%`).join(", ");
+function levelText(shares: readonly Share[]): string {
+  return shares.map(([name, percent]) => `${name}=${percent.toFixed(1)}%`).join(", ");
 }
 
 function directionLines(
@@ -222,22 +215,12 @@ function sampleLines(
   ];
 }
 
-const CLASS_NAMES = CLASS_BOUNDS.map((bound) => `${bound}=`);
-
 /** The distribution of completion latencies: a line of five for each unit, where it has any. */
-function classLines(classes: readonly number[], total: number): string[] {
+function classLines(row: Row): string[] {
   const lines: string[] = [];
-  const names = {
-    nsec: CLASS_NAMES,
-    usec: CLASS_NAMES,
-    msec: [...CLASS_NAMES, "2000=", ">=2000="],
-  };
-  let at = 0;
-  for (const [unit, own] of Object.entries(names)) {
-    const shares = sharesOf(classes.slice(at), { total, least: 0.01, length: own.length });
-    at += own.length;
-    const cells = own.map((name, i) => ({ name, share: shares[i]! }))
-      .filter(({ share }) => share > 0).map(({ name, share }) => `${name}${share.toFixed(2)}%`);
+  for (const [unit, shares] of Object.entries(classesOf(row))) {
+    const cells = shares.filter(([, percent]) => percent > 0)
+      .map(([name, percent]) => `${name}=${percent.toFixed(2)}%`);
     for (let i = 0; i < cells.length; i += 5) {
       lines.push(`  lat (${unit})   : ${cells.slice(i, i + 5).join(", ")}`);
     }

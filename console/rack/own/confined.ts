@@ -4,7 +4,7 @@
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
-import { v8Flags } from "../../base/v8_flags.ts";
+import { LARGE_HEAP, v8Flags } from "../../base/v8_flags.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
@@ -137,12 +137,10 @@ function watchStop(
 export function flagsOf(
   { reads = [], writes = [] }: Pick<Asked<never>, "reads" | "writes">,
 ): string[] {
-  // The command's own flags: a rack in one process allocates many short-lived objects.
-  const heap = ["--min-semi-space-size=32", "--max-semi-space-size=32"];
   const watch = fromFileUrl(projectFile(WATCH_MODULE)).replaceAll(",", ",,");
   return [
     ...["--quiet", "--no-prompt", "--cached-only", "--deny-import"],
-    v8Flags(...heap),
+    v8Flags(...LARGE_HEAP),
     ...["--config", fromFileUrl(projectFile("deno.json"))],
     reads === "all" ? "--allow-read" : `--allow-read=${[watch, ...reads].join(",")}`,
     ...(writes.length > 0 ? [`--allow-write=${writes.join(",")}`] : []),

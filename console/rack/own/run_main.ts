@@ -8,7 +8,11 @@ import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
 import { LOG_TOPIC } from "../../../nodes/host/cpu/log_text.ts";
 import { livesOf } from "../../checks/lives.ts";
 import { type DurableLog, durableLog } from "../../checks/durable_log.ts";
-import { simulate, type Simulated } from "../simulate.ts";
+import { endOf, judgeProtocols, type ProtocolVerdict } from "../../reports/protocol_checks.ts";
+import type { ImageView } from "../../checks/run_record.ts";
+import { recordOfWatched, type Watch, watchRun } from "../run_record.ts";
+import { type OwnPrograms, simulate, type Simulated } from "../simulate.ts";
+import { heldFor, withHeld } from "../survived.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 import { watchLoops } from "./loop_watch.ts";
 
@@ -17,7 +21,10 @@ export interface RunJob {
   /** Whether it is recorded for checkers. */
   readonly isChecked: boolean;
   readonly limitMs?: number | undefined;
-  /** A debugger may hold it up at any place, for any time. */
+  /**
+   * A debugger may hold it up at any place, for any time. So that it stops in recoveries and checks, too, these
+   * are run here, when the rack has ended.
+   */
   readonly isInspected: boolean;
 }
 
@@ -26,6 +33,8 @@ export type RunProgress = readonly [node: string, topic: string, value: unknown]
 
 export interface RunAnswer extends Simulated {
   readonly durable: DurableLog["durable"];
+  /** Where a debugger may stop in them: what recoveries and checks have found. */
+  readonly protocols?: readonly ProtocolVerdict[];
 }
 
 async function run(
@@ -35,8 +44,12 @@ async function run(
   const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
   const { plan, directory } = runFile;
   const log = isChecked ? durableLog(livesOf(plan, plan.faults)) : undefined;
+  const watch = isInspected ? watchRun(plan) : undefined;
+  let own: OwnPrograms["own"] = {};
+  let protocols: readonly ProtocolVerdict[] | undefined;
   const simulated = await simulate(runFile, {
-    watch: log,
+    watch: { ...log, ...(watch && { onAudit: watch.onAudit, onReport: watch.onReport }) },
+    onEnd: watch && ((scm) => protocols = judgedHere(runFile, watch, { scm, own })),
     limitMs,
     onProgress: (node, topic, value) => {
       if (topic === "progress" || topic === LOG_TOPIC) tell([node, topic, value]);
@@ -44,12 +57,23 @@ async function run(
     async load() {
       const loops = await watchLoops();
       await giveUpRights(directory);
-      const own = await loadOwnPrograms(runFile);
+      own = await loadOwnPrograms(runFile);
       const replace = (create: CreateNode) => isInspected ? create : loops.steps(create, plan, own);
       return { own, replace };
     },
   });
-  return { ...simulated, durable: log?.durable ?? [] };
+  return { ...simulated, durable: log?.durable ?? [], ...(protocols && { protocols }) };
+}
+
+/** What recoveries and checks say of the run, which has just ended: as `checkProtocols` in a process of theirs. */
+function judgedHere(
+  { plan, directory }: RunFile,
+  watch: Watch,
+  { scm, own }: { readonly scm: (host: string) => ImageView; readonly own: OwnPrograms["own"] },
+): readonly ProtocolVerdict[] {
+  const record = recordOfWatched({ plan, directory, hasWire: false }, watch);
+  const survived = (host: string) => withHeld(scm(host), heldFor(host, record.reports));
+  return judgeProtocols(endOf({ ...record, scm: survived }, own));
 }
 
 if (import.meta.main) await answerConfined(run);

@@ -1,6 +1,6 @@
 /** The jobs of this console: each a process of its own, limited in number, ended with the console. */
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
-import { v8Flags } from "../../base/v8_flags.ts";
+import { commandFlags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
@@ -76,16 +76,7 @@ export class Jobs {
     const { order } = work;
     const id = `job-${++this.#count}`;
     const child = new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "--quiet",
-        "--no-prompt",
-        "--config",
-        fromFileUrl(projectFile("deno.json")),
-        v8Flags(),
-        "--allow-all",
-        fromFileUrl(projectFile("console/server/jobs/main.ts")),
-      ],
+      args: ["run", ...commandFlags(), fromFileUrl(projectFile("console/server/jobs/main.ts"))],
       // Ctrl-C in the terminal is the console's: it ends its jobs in order.
       detached: true,
       stdin: "piped",

@@ -1,6 +1,7 @@
 /** The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of responder. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
 import type {
   ExploreResult,
   JobDetail,
@@ -30,18 +31,6 @@ const scenario = signal("persist_pair"),
   ddio = signal(""),
   claims = signal(false),
   robust = signal(false);
-
-/** Methods as the command has them; the server refuses others with a sentence. */
-const METHODS = [
-  "write-only",
-  "write-read",
-  "send-flush",
-  "write-send",
-  "write-flush",
-  "persist-opcode",
-  "persist-address",
-  "send-read",
-];
 
 function orderOf(): JobOrderInput {
   return {

@@ -70,6 +70,11 @@ const WRONG: readonly Refusal[] = [
     '3: programs[0].run: found "putt", expected put',
   ],
   [
+    "no program",
+    withLines("programs: [{ on: a, programm: ./mine.ts }]"),
+    "3: programs[0].run: found nothing, expected a shipped program's name, or in its place program: with the path of your own",
+  ],
+  [
     "a missing option",
     withLines("programs: [{ on: a, run: put }]"),
     "3: programs[0].to: found nothing, expected a text",

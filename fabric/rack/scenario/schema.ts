@@ -325,6 +325,12 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "text": text,
 };
 
+const programName = leaf(
+  "a shipped program's name, or in its place program: with the path of your own",
+  TEXT_SHAPE,
+  (value) => typeof value === "string" && value !== "" ? value : undefined,
+);
+
 /** Keys of every program; `options` depends on the program. */
 export const programSchema = z.preprocess(
   // `program: ./my_protocol.ts` is an alias of `run:` for a user's own file.
@@ -335,7 +341,9 @@ export const programSchema = z.preprocess(
   },
   z.looseObject({
     on: hostNames.describe("the host that runs it, a list of hosts, or all"),
-    run: text.describe("a shipped program's name, or the path of your own, like ./my_protocol.ts"),
+    run: programName.describe(
+      "a shipped program's name, or the path of your own, like ./my_protocol.ts",
+    ),
     at: duration.optional().describe("so long after its host's boot, like 200us"),
     restart: flag.optional().describe("whether it starts again at every later boot of its host"),
     service: flag.optional().describe("whether it only serves, so that it need not end"),

@@ -24,7 +24,7 @@ export const CQE_OPCODES = {
   "requester-error": 13,
   "responder-error": 14,
 } as const satisfies Record<CqeOpcode, number>;
-/** What a completion entry is of. */
+/** The kind of a completion entry. */
 export type CqeOpcode =
   | "requester"
   | "recv-write-immediate"
@@ -106,6 +106,20 @@ export interface Cqe {
   /** The card's clock when it wrote the entry, in its ticks; absent unless the queue was made with it. */
   readonly timestamp?: number;
 }
+
+/** Fields of a CQE that most do not use. */
+export const PLAIN_CQE = {
+  status: "SUCCESS",
+  vendorError: 0,
+  byteCount: 0,
+  immediate: 0,
+  wqeOpcode: 0,
+  psn: 0,
+  va: 0n,
+  sourceQpn: 0,
+  verify: 0,
+  solicited: false,
+} as const;
 
 const OPCODE_NAMES = new Map<number, CqeOpcode>(
   Object.entries(CQE_OPCODES).map(([name, code]) => [code, name as CqeOpcode]),

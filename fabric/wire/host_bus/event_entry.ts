@@ -94,7 +94,7 @@ function fieldsOf(event: RnicEvent): Partial<Cqe> {
   }
 }
 
-/** The event of an entry; undefined of an entry that is none. */
+/** The event of an entry; undefined where the entry holds none. */
 export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
   const type = entry.opcode === "event" ? EVENT_TYPES.get(entry.wqeOpcode) : undefined;
   switch (type) {

@@ -1,7 +1,7 @@
 /**
  * Queue information (Q-03): the state of one queue that host and RNIC share in host memory, split
  * by write access (Q-04, Q-05) as `queue_placement.ts` lays it out; rings and their pointers; and
- * doorbells (Q-06). Here are the entries of the default rule, in areas: K·R1, K·R2 and K·R3 bytes.
+ * doorbells (Q-06).
  *
  * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
  * *write pointer* (last unit filled). CQ: the RNIC writes and the host reads, so the RNIC's pointer
@@ -10,62 +10,14 @@
  */
 import type { Time } from "../../base/time.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
-import {
-  decodeEntry,
-  encodeEntry,
-  layOut,
-  PLACEMENTS,
-  type QueueFields,
-  type StoreLayout,
-} from "./queue_placement.ts";
 
 export type { QueueKind, QueueState } from "./queue_placement.ts";
-
-/** The default rule's store. */
-export const DEFAULT_STORE: StoreLayout = layOut(PLACEMENTS.default, "areas");
-export const SPACE1_BYTES = DEFAULT_STORE.bytes[1];
-export const SPACE2_BYTES = DEFAULT_STORE.bytes[2];
-export const SPACE3_BYTES = DEFAULT_STORE.bytes[3];
-
-export interface Space1
-  extends Pick<QueueFields, "wqeAddress" | "indexAddress" | "kind" | "state" | "valid" | "owner"> {
-  /** The RNIC's own pointer. */
-  readonly pointer: number;
-}
-
-export type Space2 = Pick<QueueFields, "depth" | "unitBytes">;
 
 /** A pointer and its time information (Q-08). */
 export interface StampedPointer {
   readonly pointer: number;
   /** When the host stored it, in ps. */
   readonly stamp: Time;
-}
-
-export function encodeSpace1({ pointer, ...info }: Space1): Uint8Array<ArrayBuffer> {
-  return encodeEntry(DEFAULT_STORE, 1, { ...info, rnicPointer: pointer });
-}
-
-export function decodeSpace1(bytes: Uint8Array): Space1 {
-  const { rnicPointer, ...info } = decodeEntry(DEFAULT_STORE, 1, bytes) as QueueFields;
-  return { ...info, pointer: rnicPointer };
-}
-
-export function encodeSpace2(info: Space2): Uint8Array<ArrayBuffer> {
-  return encodeEntry(DEFAULT_STORE, 2, info);
-}
-
-export function decodeSpace2(bytes: Uint8Array): Space2 {
-  return decodeEntry(DEFAULT_STORE, 2, bytes) as Space2;
-}
-
-export function encodeSpace3({ pointer, stamp }: StampedPointer): Uint8Array<ArrayBuffer> {
-  return encodeEntry(DEFAULT_STORE, 3, { hostPointer: pointer, stamp });
-}
-
-export function decodeSpace3(bytes: Uint8Array): StampedPointer {
-  const { hostPointer, stamp } = decodeEntry(DEFAULT_STORE, 3, bytes) as QueueFields;
-  return { pointer: hostPointer, stamp };
 }
 
 /** Units between two positions of a ring of `depth`, going forward from `from` to `to`. */

@@ -5,26 +5,28 @@ import {
   type CqArm,
   decodeCqArm,
   decodeDoorbell,
-  decodeSpace1,
-  decodeSpace2,
-  decodeSpace3,
   type Doorbell,
   encodeCqArm,
   encodeDoorbell,
-  encodeSpace1,
-  encodeSpace2,
-  encodeSpace3,
   filledUnits,
   type QueueKind,
   type QueueState,
   ringDistance,
+  type StampedPointer,
+} from "./queue_information.ts";
+import {
+  decodeSpace1,
+  decodeSpace2,
+  decodeSpace3,
+  encodeSpace1,
+  encodeSpace2,
+  encodeSpace3,
   type Space1,
   SPACE1_BYTES,
   type Space2,
   SPACE2_BYTES,
   SPACE3_BYTES,
-  type StampedPointer,
-} from "./queue_information.ts";
+} from "./default_store_testing.ts";
 import { seeded } from "../../base/property_testing.ts";
 
 function record<T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {

@@ -129,6 +129,7 @@ export type RingPlace = Checked<typeof ring>;
  * ibv_modify_qp(3) says, without pkey_index and port_num: there is one of each.
  */
 export interface QpAttributes {
+  /** qp_state: the state to go to. */
   readonly state?: QpState;
   /** cur_qp_state: the state that the caller expects; in another state the change is refused. */
   readonly curState?: QpState;
@@ -470,10 +471,15 @@ const EVENTS = {
 } as const satisfies Rows;
 
 type EventType = keyof typeof EVENTS;
-/** ibv_async_event: its type, and the number of its object; of the port, of the port. */
+/** ibv_async_event: its type, and the number of the queue pair, queue or port that it is about. */
 export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];
+
+/** Whether it is about a queue of programs: completions may have been written before it. */
+export function isOfQueue(event: RnicEvent): boolean {
+  return "qpn" in event || "cqn" in event || "srqn" in event;
+}
 
 export function isRnicCommand(value: unknown): value is RnicCommand {
   return matchesRow(value, { rows: COMMANDS, names: ["op"] });

@@ -90,8 +90,11 @@ const REMOTE: ReadonlySet<WqeOpcode> = new Set(
 
 /** One scatter/gather element: local virtual address, length in bytes, local key. */
 export interface Sge {
+  /** Virtual address of the first byte. */
   readonly address: number;
+  /** In bytes. */
   readonly length: number;
+  /** Of the region that it lies in. */
   readonly lkey: number;
 }
 
@@ -147,7 +150,9 @@ export interface BindOperands {
 
 /** H-03 [0086]: of an object the part that a request works on, in bytes. */
 export interface ObjectPart {
+  /** In the object. */
   readonly offset: number;
+  /** In bytes. */
   readonly length: number;
 }
 
@@ -461,8 +466,12 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
 /** lkey that terminates the list of a receive WQE before its stride (`rocev2.md` §5.2). */
 const END_OF_LIST_LKEY = 0x100;
 
-/** A receive WQE of `stride` bytes: up to stride/16 elements. */
-export function encodeRecvWqe(sges: readonly Sge[], stride: number): Uint8Array<ArrayBuffer> {
+/**
+ * A receive WQE of `stride` bytes: up to stride/16 elements. Those of no bytes are left out, as one of them could end
+ * the list (rdma-core, `providers/mlx5/qp.c`, `mlx5_post_recv`).
+ */
+export function encodeRecvWqe(all: readonly Sge[], stride: number): Uint8Array<ArrayBuffer> {
+  const sges = all.filter(({ length }) => length > 0);
   if (sges.length * 16 > stride) {
     fail(`${sges.length} elements do not fit a receive WQE of ${stride} B`);
   }

@@ -197,7 +197,6 @@ type CmMessageOf<Type extends CmType> =
 
 export type CmReq = CmMessageOf<"REQ">;
 export type CmRep = CmMessageOf<"REP">;
-export type CmRtu = CmMessageOf<"RTU">;
 export type CmMra = CmMessageOf<"MRA">;
 export type CmRej = CmMessageOf<"REJ">;
 export type CmSidrReq = CmMessageOf<"SIDR_REQ">;

@@ -51,14 +51,19 @@ import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 export interface HintEntry {
   /** Bits of `HINT_KINDS`. */
   readonly kinds: number;
+  /** Of the messages. */
   readonly operation: HintOperation;
+  /** How many come. */
   readonly messages: number;
   /** PSN of the first of the messages. */
   readonly sequence: number;
+  /** Of the region that they access. */
   readonly rkey: number;
   /** Bytes. */
   readonly length: number;
+  /** First address. */
   readonly va: bigint;
+  /** Data transfer objects that they cover (H-01). */
   readonly objects: readonly bigint[];
   /** Of an atomic whose requester tells them [0086]. */
   readonly operands?: HintOperands;
@@ -68,20 +73,27 @@ export interface HintEntry {
 
 /** Of a hint: entries of one queue pair. */
 export interface HintGroup {
+  /** The responder's queue pair. */
   readonly destQpn: number;
+  /** The requester's queue pair. */
   readonly sourceQpn: number;
+  /** In the order of the messages. */
   readonly entries: readonly HintEntry[];
 }
 
 /** A hint, as `postHint` sends it. */
 export interface HintMessage {
+  /** A hint, or an answer to one. */
   readonly type: HintType;
   /** Bits of `HINT_KINDS`. */
   readonly kinds: number;
+  /** Of an answer: why something is not prepared for. */
   readonly reason: HintReason;
+  /** Its number: an answer has that of its hint. */
   readonly sequence: number;
   /** An answer is requested. */
   readonly answer: boolean;
+  /** One for each queue pair. */
   readonly groups: readonly HintGroup[];
 }
 

@@ -67,9 +67,9 @@ export const HINT_REASONS = [
   "no-access",
   "unknown-qp",
   "error",
-] as const;
+] as const satisfies readonly HintReason[];
 /** Why an entry is not prepared for. */
-export type HintReason = typeof HINT_REASONS[number];
+export type HintReason = "none" | "not-wanted" | "quota" | "no-access" | "unknown-qp" | "error";
 
 /**
  * The queue pair of the entries, by the numbers of both ends: members of a group also receive hints

@@ -85,7 +85,7 @@ export const VERIFY_STATUS = {
   "crc-mismatch": 1,
   "read-back-differs": 2,
   "read-failed": 3,
-} as const;
+} as const satisfies Record<VerifyStatus, number>;
 /**
  * V-02, V-03 (compared, by CRC), V-09, and V-05: the read-back was skipped because of the sender's
  * history.
@@ -96,7 +96,7 @@ export const VERIFY_CHECKS = {
   "crc-after": 4,
   persisted: 8,
   skipped: 16,
-} as const;
+} as const satisfies Record<VerifyCheck, number>;
 
 /**
  * Maximum length of a verified message, in bytes: the card buffers its data until the CRC at its
@@ -137,12 +137,17 @@ export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | 
 
 /** The result of a verified write: the status of V-01 to V-03, and the executed checks. */
 export interface VerifyVerdict {
-  readonly status: keyof typeof VERIFY_STATUS;
+  /** What was found. */
+  readonly status: VerifyStatus;
+  /** Which checks were made. */
   readonly checks: readonly VerifyCheck[];
 }
-export type VerifyCheck = keyof typeof VERIFY_CHECKS;
+/** The data is written; it was not, as its CRC is wrong; memory differs from it; memory cannot be read. */
+export type VerifyStatus = "written" | "crc-mismatch" | "read-back-differs" | "read-failed";
+/** A check of a verified write; `skipped`: the read-back, because of the sender's history (V-05). */
+export type VerifyCheck = "crc-before" | "compared" | "crc-after" | "persisted" | "skipped";
 
-const STATUS_NAMES = Object.keys(VERIFY_STATUS) as (keyof typeof VERIFY_STATUS)[];
+const STATUS_NAMES = Object.keys(VERIFY_STATUS) as VerifyStatus[];
 const CHECK_NAMES = Object.keys(VERIFY_CHECKS) as VerifyCheck[];
 
 /** Decodes a completion's 16 bits; undefined where they hold no response. */

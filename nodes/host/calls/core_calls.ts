@@ -1,5 +1,16 @@
 /** What the arguments of a core's functions must be, of a shared region's, and of a recovery's core. */
-import type { PersistentRecord, VisibleRecord, WritesRecord } from "../../../fabric/audit.ts";
+import {
+  type FreedRecord,
+  type LogRecord,
+  OBJECT_TYPES,
+  type ObjectRecord,
+  type OperationEndRecord,
+  type OperationRecord,
+  type PersistentRecord,
+  type VisibleRecord,
+  type WritesRecord,
+} from "../../../fabric/audit.ts";
+import { notPlain } from "../cpu/report_data.ts";
 import type { Measurement, Region, Source } from "../cpu/program.ts";
 import type { ProgramCpu } from "../program_context.ts";
 import { type CallRow, checksOf, row } from "./calls.ts";
@@ -11,8 +22,8 @@ import {
   deadline,
   duration,
   flag,
+  found,
   type Kind,
-  kind,
   length,
   listOf,
   made,
@@ -23,6 +34,7 @@ import {
   shape,
   size,
   text,
+  u32,
   u64,
 } from "./values.ts";
 
@@ -46,13 +58,20 @@ const source: Kind = (value) => {
   const wrong = sourceKind(its)!;
   return { ...wrong, at: ".kind" };
 };
-/** A record or a step: what is in it is for those that read it. */
-function tagged(what: string, tag: string): Kind {
-  return kind(
-    `${what}, an object with ${tag}`,
-    (value) => typeof Object(value)[tag] === "string",
-  );
-}
+/** A line of the ladder: numbers in it are for those that read it. */
+const step: Kind = (value) => {
+  const { step, text: said } = Object(value) as Readonly<Record<string, unknown>>;
+  if (typeof step !== "string") return { at: "", found: found(value), expected: STEP };
+  const wrong = text(said);
+  return wrong === undefined ? plain(value) : { ...wrong, at: ".text" };
+};
+const STEP = "a step, an object with step";
+
+/** What another process can be told. */
+const plain: Kind = (value) => {
+  const other = notPlain(value);
+  return other === undefined ? undefined : { at: "", found: other, expected: "plain data" };
+};
 
 const measurement = shape<Measurement>("a measurement", {
   operation: text,
@@ -62,12 +81,12 @@ const measurement = shape<Measurement>("a measurement", {
   promisedBytes: optional(length),
 });
 
-/** Records of promises, which own programs make; those of the driver are its own. */
-const RECORDS: Readonly<Record<string, Kind>> = {
+/** Records that own programs make; those of queues and of shared regions are the driver's own. */
+const recordsOn = (host: Kind): Readonly<Record<string, Kind>> => ({
   writes: shape<WritesRecord>("a record of a write", {
     kind: text,
     id: count,
-    on: name,
+    on: host,
     at: offset,
     bytes,
     line: optional(count),
@@ -80,12 +99,63 @@ const RECORDS: Readonly<Record<string, Kind>> = {
     id: count,
     promised: flag,
   }),
-};
-const record = tagged("a record", "kind");
-const note: Kind = (value) => {
-  const its: unknown = Object(value).kind;
-  return (typeof its === "string" && Object.hasOwn(RECORDS, its) ? RECORDS[its]! : record)(value);
-};
+  operation: shape<OperationRecord>("a record of an operation", {
+    kind: text,
+    id: count,
+    on: host,
+    object: name,
+    type: oneOf(OBJECT_TYPES),
+    initial: optional(plain),
+    call: name,
+    key: optional(text),
+    value: optional(plain),
+  }),
+  "operation-end": shape<OperationEndRecord>("a record of an operation", {
+    kind: text,
+    id: count,
+    result: optional(plain),
+    failed: optional(flag),
+  }),
+  object: shape<ObjectRecord>("a record of an object", {
+    kind: text,
+    state: oneOf(["begun", "asked", "stored", "withdrawn", "removing", "removed"]),
+    name,
+    on: optional(host),
+    at: offset,
+    length,
+    complete: optional(flag),
+  }),
+  freed: shape<FreedRecord>("a record of freed bytes", { kind: text, at: offset, length }),
+  log: shape<LogRecord>("a record of a log", {
+    kind: text,
+    log: name,
+    replicas: listOf(
+      shape<LogRecord["replicas"][number]>("a replica", {
+        host,
+        at: listOf(offset, "offsets"),
+      }),
+      "replicas",
+    ),
+    quorum: count,
+    recordBytes: size,
+    segments: listOf(count, "numbers of slots"),
+    durable: count,
+    crc: u32,
+    promised: flag,
+    anew: optional(flag),
+  }),
+});
+
+/** @param host what is noted of another host would be judged by nothing. */
+function noteOn(host: Kind): Kind {
+  const records = recordsOn(host), kinds = oneOf(Object.keys(records));
+  return (value) => {
+    const its: unknown = Object(value).kind;
+    const wrong = kinds(its);
+    if (wrong !== undefined) return { ...wrong, at: ".kind" };
+    return records[its as string]!(value);
+  };
+}
 
 /** The functions of a core. */
 type Functions<T> = {
@@ -123,10 +193,10 @@ export const CORE_CALLS = {
   free: row("thrown", { memory: made("a buffer", "cpu.allocate", ["address"]) }),
   input: row("thrown", { path: text }),
   report: row("thrown", { topic: name }),
-  note: row("thrown", { note }),
+  note: row("thrown", { note: noteOn(name) }),
   measured: row("thrown", { measurement: measurement }),
   log: row("thrown", {}),
-  trace: row("thrown", { step: tagged("a step", "step") }),
+  trace: row("thrown", { step }),
   spawn: row("thrown", { name, thread: callback }),
 } as const satisfies Readonly<Record<Functions<ProgramCpu>, CallRow>>;
 
@@ -144,4 +214,18 @@ export const REGION_CALLS = {
 } as const satisfies Readonly<Record<Functions<Region>, CallRow>>;
 
 export const CORE_CHECKS = checksOf(CORE_CALLS);
+
+/** By the addresses of a rack's hosts. */
+const CHECKS_ON = new WeakMap<object, typeof CORE_CHECKS>();
+
+/** The checks of a core on a rack with these hosts. */
+export function coreChecks(addresses: ProgramCpu["addresses"]): typeof CORE_CHECKS {
+  const known = CHECKS_ON.get(addresses);
+  if (known !== undefined) return known;
+  const note = noteOn(oneOf(Object.keys(addresses)));
+  const checks = { ...CORE_CHECKS, ...checksOf({ note: row("thrown", { note }) }) };
+  CHECKS_ON.set(addresses, checks);
+  return checks;
+}
+
 export const REGION_CHECKS = checksOf(REGION_CALLS);

@@ -123,7 +123,8 @@ export const request = made("a connection request", "an event of the listener", 
   "endpoint",
   "from",
 ]);
-export const connection = made("a connection", "connect or accept", ["endpoint", "qp", "device"]);
+/** An id has an `endpoint` and a `qp`, too. */
+export const connection = made("a connection", "connect or accept", ["endpoint", "qp", "label"]);
 export const completion = made("a completion", "pollCq", ["wrId", "status", "opcode"]);
 export const event = made("an asynchronous event", "getAsyncEvent", ["type"]);
 export const eventChannel = made("an event channel", "rdmaCreateEventChannel", [

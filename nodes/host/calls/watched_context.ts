@@ -2,14 +2,15 @@
 import type { CallWatch } from "../cpu/forgotten_calls.ts";
 import type { Cpu, Region, Steps } from "../cpu/program.ts";
 import type { ThreadContext } from "../program_context.ts";
-import { CORE_CHECKS, REGION_CHECKS } from "./core_calls.ts";
+import { coreChecks, REGION_CHECKS } from "./core_calls.ts";
 import { VERB_CHECKS } from "./verb_calls.ts";
 
 export function watchedContext(watch: CallWatch, { cpu, device }: ThreadContext): ThreadContext {
   const verbs = watch.watched(device.verbs, VERB_CHECKS);
   // A region's functions are watched as those of its core are.
   const opened = { region: (name: string) => watchedRegion(watch, cpu, name) };
-  const core = Object.assign(watch.watched(cpu, CORE_CHECKS), watch.watched(opened, CORE_CHECKS));
+  const checks = coreChecks(cpu.addresses);
+  const core = Object.assign(watch.watched(cpu, checks), watch.watched(opened, checks));
   return { cpu: core, device: { ...device, verbs } };
 }
 

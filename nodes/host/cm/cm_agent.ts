@@ -125,7 +125,7 @@ function sendDreq(
 
 /**
  * Ends the listening: later REQs are refused (invalid service ID), and so are those that no program has
- * answered. Connections stand.
+ * answered, but for those that have an id of their own (CONNECT_REQUEST). Connections stand.
  */
 export function endListening(
   agent: CmAgent,
@@ -136,7 +136,7 @@ export function endListening(
   agent.listeners.delete(listener.serviceId);
   const reason = REJECT_REASON.invalidServiceId;
   for (const endpoint of [...agent.endpoints.values()]) {
-    if (endpoint.listener !== listener || endpoint.phase !== "req-received") continue;
+    if (endpoint.sink !== listener || endpoint.phase !== "req-received") continue;
     const message = rejFor(endpoint.req!, { reason });
     output.send.push({ to: endpoint.peerAddress, message });
     closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
@@ -223,11 +223,28 @@ function receiveReq(
     output.send.push({ to: peerAddress, message });
     return;
   }
+  const stale = staleConnection(agent, req, peerAddress);
+  if (stale !== undefined && listener.backlog !== undefined) {
+    const message = rejFor(req, { reason: REJECT_REASON.staleConnection });
+    output.send.push({ to: peerAddress, message });
+    return sendDreq(agent, stale, context);
+  }
   if (isBacklogFull(listener)) return;
   const { transactionId } = req;
   const { retry } = listener;
   const endpoint = addEndpoint(agent, { peerAddress, transactionId, listener, retry, req });
   notify(endpoint, "request", output);
+}
+
+/**
+ * The connection that the REQ's queue pair has here already: its host or its card has lost its power since, and
+ * gives the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). It ends by a DREQ, which its program is told of.
+ */
+function staleConnection(agent: CmAgent, req: CmReq, from: number): CmEndpoint | undefined {
+  return [...agent.endpoints.values()].find((endpoint) =>
+    endpoint.phase === "established" && endpoint.peerAddress === from &&
+    (endpoint.rep ?? endpoint.req)?.localQpn === req.localQpn
+  );
 }
 
 function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {

@@ -291,7 +291,7 @@ export function nextDeadline(agent: CmAgent): Time {
   return earliest;
 }
 
-/** Closes the endpoint, wakes who waits for it and notifies its sink. */
+/** Closes the endpoint, wakes the programs that wait for it, and notifies its sink. */
 export function end(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -304,7 +304,9 @@ export function end(
   if (!known) return;
   notify(endpoint, "closed", closing.output);
   const { sink, endedIn, timeWaitPs } = endpoint;
-  const stood = endedIn === "established" || endedIn === "dreq-sent";
+  // A DREQ comes from an end that stood: the RTU was lost.
+  const isOvertaken = endedIn === "rep-sent" && endpoint.end?.kind === "disconnected";
+  const stood = endedIn === "established" || endedIn === "dreq-sent" || isOvertaken;
   if (sink === undefined || !stood || timeWaitPs === 0) return;
   const event = { kind: "timer", of: endpoint } as const;
   agent.timers.push({ at: closing.now + timeWaitPs, sink, event });

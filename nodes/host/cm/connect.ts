@@ -56,6 +56,7 @@ import type { Qp } from "../verbs/objects.ts";
 
 /** Options of `connect`. */
 export interface ConnectOptions extends RdAtomicDepths {
+  /** Name of a host; the own one, too. */
   readonly to: string;
   /** One to eight ASCII characters. */
   readonly service: string;
@@ -63,10 +64,13 @@ export interface ConnectOptions extends RdAtomicDepths {
   readonly qp: ConnectionQp | Qp;
   /** At most 88 B. */
   readonly privateData?: Uint8Array;
+  /** Timers of this end: 1 ms per attempt, 7 retries, RNR without end by default. */
   readonly transport?: Partial<Transport>;
+  /** How long and how often the REQ is sent: three times 500 µs by default. */
   readonly retry?: Partial<CmRetry>;
   /** Payload bytes of a packet; the port's MTU by default. */
   readonly pathMtu?: PathMtu;
+  /** Traffic class and hop limit of both ends' packets. */
   readonly path?: ConnectionPath;
   /** Called with the queue pair in INIT, before the peer can send: posts receives. */
   readonly prepare?: (qp: Qp) => Steps<void>;
@@ -171,9 +175,11 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
  * ```
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
-  const peerAddress = device.cpu.addresses[options.to];
+  const { addresses } = device.cpu;
+  const peerAddress = Object.hasOwn(addresses, options.to) ? addresses[options.to] : undefined;
   if (peerAddress === undefined) {
-    return refusal("unknown-host", `No host is called ${options.to}`);
+    const names = Object.keys(addresses).join(", ");
+    return refusal("unknown-host", `No host is called ${options.to}: expected one of ${names}`);
   }
   const serviceId = serviceIdOf(options.service);
   if (serviceId === undefined) {
@@ -213,7 +219,6 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     transport: withDefaults(TRANSPORT, options.transport),
     privateData: withDepths(qp, options.privateData ?? NO_DATA),
     ...(options.path !== undefined && { path: options.path }),
-    ...depthsOf(options),
     ...depthsOf(options),
   });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });

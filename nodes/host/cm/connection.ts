@@ -17,6 +17,7 @@ import {
 } from "./cm_state.ts";
 import { withDefaults } from "./check_options.ts";
 import { ackEventsOf, failed, refuseQp, verbError } from "../verbs/device.ts";
+import { insistOnDone } from "../verbs/errors.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -34,8 +35,11 @@ export const DEPTHS_BYTES = 4;
 export interface Transport {
   /** 4.096 µs · 2^timeout. */
   readonly timeout: number;
+  /** Retries of a message without acknowledgement, 0 to 7. */
   readonly retryCnt: number;
+  /** Retries after RNR NAKs, 0 to 7; 7: without end. */
   readonly rnrRetry: number;
+  /** Code of the time that an RNR NAK asks the peer to wait. */
   readonly minRnrTimer: number;
 }
 
@@ -55,13 +59,17 @@ export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minR
 
 /** A connection that `connect` or `accept` has made. */
 export interface Connection {
+  /** @ignore */
   readonly device: CmDevice;
+  /** Its queue pair, in RTS. */
   readonly qp: Qp;
+  /** Host, IPv4 address and queue pair of the other end. */
   readonly peer: { readonly host: string; readonly address: number; readonly qpn: number };
   /** Private data of the peer's program in its request or response. */
   readonly privateData: Uint8Array;
   /** `a:17-b:18`, as traces name it. */
   readonly label: string;
+  /** @ignore */
   readonly endpoint: CmEndpoint;
   /** The program has made the queue pair: {@link disconnect} takes it to ERR, and it stays. */
   readonly keepsQp?: true;
@@ -69,6 +77,7 @@ export interface Connection {
 
 /** Why there is no connection. */
 export interface Refusal {
+  /** `local`: this end refused it; else the peer, the rack or the time-out. */
   readonly refused:
     | "unknown-host"
     | "no-service"
@@ -76,13 +85,20 @@ export interface Refusal {
     | "timeout"
     | "mtu"
     | "local";
+  /** The same in words. */
   readonly reason: string;
   /** Private data of the peer's program, if that program rejected. */
   readonly privateData: Uint8Array;
 }
 
+/**
+ * Whether `connect` or `accept` has made no connection.
+ * @throws ProgramError for steps without `yield*`.
+ */
 export function refused<T>(answer: T | Refusal): answer is Refusal {
-  return typeof answer === "object" && answer !== null && "refused" in answer;
+  if (typeof answer !== "object" || answer === null) return false;
+  insistOnDone(answer, "refused");
+  return "refused" in answer;
 }
 
 export const NO_DATA = new Uint8Array(0);
@@ -148,8 +164,9 @@ export function withDepths({ caps }: Qp, privateData: Uint8Array): Uint8Array<Ar
 
 /** WQEs of the peer's queues: not units, of which one WQE takes several. */
 export interface PeerDepths {
-  /** 0 where none of them takes a receive. */
+  /** Of its send queue; 0 where none of them takes a receive. */
   readonly send: number;
+  /** Of its receive queue. */
   readonly recv: number;
 }
 

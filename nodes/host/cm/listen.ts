@@ -65,16 +65,21 @@ import type { Qp, VerbError } from "../verbs/objects.ts";
 
 /** A service's handle for the events of its listener. */
 export interface Listener {
+  /** @ignore */
   readonly device: CmDevice;
+  /** @ignore */
   readonly queue: CmListener;
 }
 
 /** A request that a service can accept or reject. */
 export interface ConnectRequest {
+  /** @ignore */
   readonly endpoint: CmEndpoint;
+  /** Name of the host that asks. */
   readonly from: string;
   /** Private data of the requester's program. */
   readonly privateData: Uint8Array;
+  /** Depths of the requester's queues (Q-01). */
   readonly peerDepths: PeerDepths;
 }
 
@@ -178,14 +183,15 @@ export interface AcceptOptions extends RdAtomicDepths {
   readonly qp: ConnectionQp | Qp;
   /** At most 192 B. */
   readonly privateData?: Uint8Array;
+  /** Timers of this end; what is not given is as `connect` has it. */
   readonly transport?: Partial<Transport>;
   /** Called with the queue pair in INIT, before the peer can send: posts receives. */
   readonly prepare?: (qp: Qp) => Steps<void>;
 }
 
 /**
- * Accepts: creates the queue pair with a receive queue no smaller than the peer's send queue
- * (Q-01), or takes the program's own, brings it up, and sends a REP. Sends may be posted after the peer's first message or RTU.
+ * Accepts a request: makes the queue pair, with a receive queue no smaller than the peer's send queue (Q-01), or takes
+ * the program's own, brings it up to RTS, and sends a REP. Sends may be posted after the peer's first message or RTU.
  */
 export function* accept(
   listener: Listener,

@@ -217,6 +217,7 @@ export function rdmaInitQpAttr(
   if (state !== "init" && state !== "rtr" && state !== "rts") {
     return verbError("EINVAL", `The state is ${String(state)}: expected init, rtr or rts`);
   }
+  if (id.state === "destroyed") return verbError("EINVAL", "The id is gone");
   if (id.ps === "udp") return datagramAttributes(state);
   if (state === "init") return { state, accessFlags: ALL_ACCESS };
   const { endpoint } = id;
@@ -264,11 +265,11 @@ export function* bringUpId(id: RdmaId): Steps<VerbError | undefined> {
 
 /**
  * `rdma_accept`, of an id that came with CONNECT_REQUEST: brings its queue pair up and sends the REP; event
- * ESTABLISHED follows with the RTU. UDP: tells the queue pair to the one who asks, and no event follows.
+ * ESTABLISHED follows with the RTU. UDP: tells the queue pair to the host that asks, and no event follows.
  */
 export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbError | undefined> {
   const wrong = refuseRequest(id) ??
-    refuseParam(id, param, id.ps === "udp" ? "SIDR_REP" : "REP");
+    refuseParam(id, param, id.ps === "udp" ? "SIDR_REP" : "REP") ?? refuseType(id);
   if (wrong !== undefined) return wrong;
   const { device, endpoint, sidr, qp } = id;
   const { agent } = device.cm;
@@ -299,6 +300,13 @@ export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbEr
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint!.peerAddress, message });
   return undefined;
+}
+
+/** EINVAL for a queue pair of another type than the one that asks. */
+function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
+  const asks = endpoint?.req?.transportService === TRANSPORT_SERVICE.uc ? "uc" : "rc";
+  if (endpoint === undefined || qp === undefined || qp.type === asks) return undefined;
+  return verbError("EINVAL", `The id's queue pair is ${qp.type}, and the request's ${asks}`);
 }
 
 /** What a request offers, as its receiver uses it: the other end's depth is what this one answers. */
@@ -349,9 +357,12 @@ export function* rdmaReject(
 export function* rdmaEstablish(id: RdmaId): Steps<VerbError | undefined> {
   const { endpoint } = id;
   if (id.qp !== undefined || endpoint?.phase !== "rep-received") {
-    const found = id.qp === undefined
-      ? endpoint?.phase ?? id.state
-      : "with a queue pair of its own";
+    const phase = endpoint?.phase ?? id.state;
+    const found = id.qp !== undefined
+      ? "with a queue pair of its own"
+      : phase === "closed"
+      ? "closed (its last event says why)"
+      : phase;
     return verbError(
       "EINVAL",
       `The id is ${found}: expected a response that waits (CONNECT_RESPONSE)`,

@@ -24,15 +24,21 @@ import {
 
 /** `rdma_ud_param`: the service's queue pair, and the address of its host for an address handle. */
 export interface RdmaUdParam {
+  /** Of the peer's program. */
   readonly privateData: Uint8Array;
+  /** IPv4 address of the service's host. */
   readonly address: number;
+  /** The service's queue pair. */
   readonly qpNum: number;
+  /** The Q_Key of the service's queue pair. */
   readonly qKey: number;
 }
 
-/** `rdma_cm_event`. */
+/** `rdma_cm_event`: what has happened to an id. */
 export interface RdmaCmEvent {
+  /** Its name, without `RDMA_CM_EVENT_`. */
   readonly event: RdmaCmEventType;
+  /** The id that it is about; of CONNECT_REQUEST a new one. */
   readonly id: RdmaId;
   /** Of CONNECT_REQUEST: the id that listens. */
   readonly listenId?: RdmaId;
@@ -40,6 +46,7 @@ export interface RdmaCmEvent {
   readonly status: number;
   /** The status in words; "" for 0. */
   readonly reason: string;
+  /** `rdma_conn_param` or `rdma_ud_param`, of events that have one. */
   readonly param: {
     /** Of CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED (active end) and REJECTED, in port space tcp. */
     readonly conn?: RdmaConnParam & { readonly privateData: Uint8Array };

@@ -42,9 +42,13 @@ export type RdmaIdState =
 
 /** `rdma_event_channel`: events of its ids, in their order. */
 export interface RdmaEventChannel extends CmChannel {
+  /** @ignore */
   readonly device: CmDevice;
+  /** @ignore */
   readonly ids: Set<RdmaId>;
+  /** @ignore */
   readonly byEndpoint: Map<object, RdmaId>;
+  /** False once it is destroyed. */
   isAlive: boolean;
 }
 
@@ -52,25 +56,33 @@ export interface RdmaEventChannel extends CmChannel {
 export interface RdmaConnParam {
   /** At most 56 B to connect, 196 B to accept; UD: 180 B and 136 B. */
   readonly privateData?: Uint8Array;
-  /** READs and atomics that this end answers, and that it asks for, at a time: at most 16. */
+  /** READs and atomics that this end answers at a time: at most 16. */
   readonly responderResources?: number;
+  /** READs and atomics that this end asks for at a time: at most 16. */
   readonly initiatorDepth?: number;
   /** To connect, of both ends' sends; an accept does not use it. */
   readonly retryCount?: number;
   /** RNR retries of the other end's sends: each end tells the other. */
   readonly rnrRetryCount?: number;
-  /** Of a queue pair that the id does not have: its number, and whether it has an SRQ. */
+  /** Of a queue pair that the id does not have: its number. */
   readonly qpNum?: number;
+  /** Of a queue pair that the id does not have: whether it has an SRQ. */
   readonly srq?: boolean;
 }
 
-/** `rdma_cm_id`. Only the functions of this folder change it. */
+/** `rdma_cm_id`. Only the calls of librdmacm change it. */
 export interface RdmaId {
+  /** @ignore */
   readonly device: CmDevice;
+  /** Where its events come. */
   readonly channel: RdmaEventChannel;
+  /** Its port space. */
   readonly ps: PortSpace;
+  /** How long and how often its messages are repeated. */
   readonly retry: CmRetry;
+  /** As the kernel's `rdma_cm_state`. */
   state: RdmaIdState;
+  /** Its queue pair, from `rdmaCreateQp`. */
   qp: Qp | undefined;
   /** Local port; 0: none. */
   port: number;
@@ -78,11 +90,18 @@ export interface RdmaId {
   isBound: boolean;
   /** Address, port and name of the other end; 0 and "": none. */
   peer: { readonly address: number; readonly port: number; readonly host: string };
+  /** @ignore */
   endpoint: CmEndpoint | undefined;
+  /** @ignore */
   sidr: SidrRequest | undefined;
+  /** @ignore */
   listener: CmListener | undefined;
-  /** The ends as a request has named them. */
+  /**
+   * The ends as a request has named them.
+   * @ignore
+   */
   ends: IpEnds | undefined;
+  /** As the last call that connects or accepts was given it. */
   param: RdmaConnParam;
   /** The first PSN that this end expects. */
   readonly rqPsn: number;
@@ -122,7 +141,10 @@ export function rdmaCreateEventChannel(device: CmDevice): RdmaEventChannel {
 export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | undefined {
   if (!channel.isAlive) return verbError("EINVAL", "The event channel is gone already");
   if (channel.ids.size > 0) {
-    return verbError("EBUSY", `The event channel has ${channel.ids.size} ids: expected none`);
+    const [{ state, port }] = [...channel.ids] as [RdmaId];
+    const count = channel.ids.size === 1 ? "one id" : `${channel.ids.size} ids, one of them`;
+    const found = `The event channel has ${count} in state ${state} (port ${port})`;
+    return verbError("EBUSY", `${found}: expected rdmaDestroyId before`);
   }
   const { cpu, cm: { agent } } = channel.device;
   channel.isAlive = false;
@@ -272,6 +294,7 @@ export function rdmaListen(
 export interface ResolveAddrOptions {
   /** Name of a host, or its IPv4 address. */
   readonly to: string | number;
+  /** From 1 to 65535. */
   readonly port: number;
   /** After which an address that no host has is an error; 2 ms by default. */
   readonly timeoutPs?: Time;
@@ -358,8 +381,8 @@ export function* rdmaCreateQp(
 ): Steps<Qp | VerbError> {
   const { ps } = id;
   const { type = ps === "udp" ? "ud" : "rc" } = options;
-  if (id.state === "destroyed") return verbError("EINVAL", "The id is gone");
-  if (id.qp !== undefined) return verbError("EINVAL", `The id has queue pair ${id.qp.qpn} already`);
+  const refused = refuseQpOf(id);
+  if (refused !== undefined) return refused;
   if ((type === "ud") !== (ps === "udp")) {
     const expected = ps === "udp" ? "ud" : "rc or uc";
     return verbError(
@@ -370,8 +393,18 @@ export function* rdmaCreateQp(
   const qp = type === "ud"
     ? yield* readyDatagrams(pd, options)
     : yield* prepareQp({ ...options, pd, type });
-  if (!failed(qp)) id.qp = qp;
-  return qp;
+  if (failed(qp)) return qp;
+  const wrong = refuseQpOf(id);
+  if (wrong === undefined) return id.qp = qp;
+  // Another thread has made one, or destroyed the id, meanwhile.
+  yield* destroyQp(qp);
+  return wrong;
+}
+
+function refuseQpOf({ state, qp }: RdmaId): VerbError | undefined {
+  if (state === "destroyed") return verbError("EINVAL", "The id is gone");
+  if (qp !== undefined) return verbError("EINVAL", `The id has queue pair ${qp.qpn} already`);
+  return undefined;
 }
 
 function* readyDatagrams(pd: Pd, options: RdmaQpOptions): Steps<Qp | VerbError> {

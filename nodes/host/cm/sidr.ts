@@ -141,10 +141,10 @@ function receiveRequest(
 /** What a refusing answer has besides its status. */
 export const REFUSED = { qpn: 0, qKey: 0, privateData: new Uint8Array(0) } as const;
 
-/** Refuses the requests that the program of a listener has not answered: it listens no more. */
+/** Refuses the requests of a listener that its program has not taken: it listens no more. */
 export function endSidr(agent: CmAgent, listener: CmListener, context: Context): void {
   for (const request of [...agent.sidr.values()]) {
-    if (request.listener !== listener || request.phase !== "received") continue;
+    if (request.sink !== listener || request.phase !== "received") continue;
     answerService(agent, request, { ...REFUSED, status: SIDR_STATUS.unsupported, ...context });
   }
 }

@@ -141,7 +141,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const { streak, owed } = this.#account, { iio, now } = this.#machine;
     // What is in the IIO may become visible without an event.
     const rounds = streak.add(poll, { now, owedPs: owed, isQuiet: iio.nextAt === NEVER });
-    yield* rounds ? hold({ kind: "spin", ...rounds, answers: true }) : this.settle();
+    yield* rounds
+      ? hold({ kind: "spin", address: poll.address, ...rounds, answers: true })
+      : this.settle();
     streak.ended(this.#machine.now);
   }
 

@@ -1,6 +1,6 @@
 /**
  * What the programs of a host have measured since its power-on: latencies in a histogram, and bytes that
- * are promised to persist. It is counted for those who look, and no program and no event reads it.
+ * are promised to persist. Figures for a watcher: no program and no event reads them.
  */
 import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../../fabric/inspection.ts";
 import type { Measurement } from "./program.ts";

@@ -4,9 +4,11 @@
  * at their yields, first ready first. `cpu.ts` has the programs' interface.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
-import { formatTime, NEVER, type Time } from "../../../fabric/base/time.ts";
+import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
+import { notAwaited } from "./forgotten_calls.ts";
+import { logText } from "./log_text.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./spin.ts";
 import { awaited, siteOf } from "./wait_site.ts";
@@ -57,6 +59,8 @@ export interface Unfinished {
   readonly plan: Pick<TaskPlan<unknown>, "name" | "driver" | "serves" | "order">;
   readonly waitsFor: string;
   readonly sources: readonly Source[];
+  /** The ring that it polls in a loop. */
+  readonly polled?: Source;
   readonly since: Time;
   readonly at?: string;
 }
@@ -161,7 +165,16 @@ export class Processor {
       const site = isAsked ? siteOf(steps) : {};
       const sources = wait?.kind === "any" ? wait.sources : [];
       const waitsFor = wait === undefined ? "nothing" : awaited(wait, site);
-      return { plan, waitsFor, since, sources, ...(site.line !== undefined && { at: site.line }) };
+      return {
+        plan,
+        waitsFor,
+        since,
+        sources,
+        ...(wait?.kind === "spin" && {
+          polled: { kind: "memory" as const, address: wait.address, length: 1 },
+        }),
+        ...(site.line !== undefined && { at: site.line }),
+      };
     });
   }
 
@@ -354,9 +367,9 @@ export class Processor {
     }
   }
 
+  /** A wait beyond the end of virtual time does not end. */
   #setResume(task: Task, at: Time, wake: Wake): void {
-    task.resumeAt = at;
-    task.readyAt = at;
+    task.resumeAt = task.readyAt = at > TIME_END ? NEVER : at;
     task.wake = wake;
   }
 
@@ -438,7 +451,8 @@ export class Processor {
     this.#pay(task, now);
     task.wait = wait;
     task.since = now;
-    switch (wait.kind) {
+    // What a program without types yields may be anything.
+    switch (wait?.kind) {
       case "time":
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);
       case "reply":
@@ -455,14 +469,13 @@ export class Processor {
         task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
       case "spin":
+        task.since = task.account.streak.since;
         task.spin = { firstAt: task.paidAt, roundPs: wait.roundPs };
         return this.#setResume(task, task.paidAt + wait.rounds * wait.roundPs, DONE);
       case "any":
         return this.#watch(task, wait.sources, wait.deadline);
       default:
-        throw new TypeError(
-          `A program yielded something that is no wait; use yield* with what cpu and verbs offer`,
-        );
+        throw noWait(wait);
     }
   }
 
@@ -502,6 +515,14 @@ export class Processor {
 }
 
 /** Inserts a task behind the last one that stays before it; new ones mostly come last. */
+/** `yield cpu.sleep(5)`, without the star, or `yield 5`. Its stack would be ours alone. */
+function noWait(found: unknown): TypeError {
+  const what = notAwaited(found) ?? `a yield of ${logText([found])}: expected yield* and a call`;
+  const error = new TypeError(`EINVAL: ${what}`);
+  error.stack = "";
+  return error;
+}
+
 function insert(tasks: Task[], task: Task, staysBefore: (other: Task) => boolean): void {
   let at = tasks.length;
   while (at > 0 && !staysBefore(tasks[at - 1]!)) at--;

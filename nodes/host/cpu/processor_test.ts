@@ -356,6 +356,31 @@ describe("Processor", () => {
     assert.deepEqual(rig.reported("program-ended"), [{ program: "works#7" }]);
   });
 
+  it("says what a program throws that is no error, and what it yields that is no wait", () => {
+    const thrown: unknown[] = [undefined, "text", Object.create(null), { errno: "EINVAL" }];
+    const yielded: unknown[] = [undefined, null, 5];
+    const programs = [...thrown, ...yielded].map((value, i): [string, CpuProgram] => [
+      `p${i}`,
+      function* () {
+        if (i < thrown.length) throw value;
+        yield value as Wait;
+      },
+    ]);
+    const rig = new HostRig({}, { programs: Object.fromEntries(programs) });
+    rig.run();
+    const failures = rig.reported("program-failed") as { message: string; stack: string }[];
+    assert.deepEqual(failures.map(({ message }) => message), [
+      "undefined",
+      "text",
+      "{}",
+      '{ errno: "EINVAL" }',
+      "EINVAL: a yield of undefined: expected yield* and a call",
+      "EINVAL: a yield of null: expected yield* and a call",
+      "EINVAL: a yield of 5: expected yield* and a call",
+    ]);
+    assert.deepEqual(failures.map(({ stack }) => stack), failures.map(() => ""));
+  });
+
   it("does not take a broken invariant of ours for the program's failure", () => {
     // deno-lint-ignore require-yield -- it fails at once
     const rig = host(function* () {

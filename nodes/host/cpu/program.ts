@@ -18,11 +18,11 @@ export type Wait =
     | { readonly kind: "reply"; readonly id: number }
     | { readonly kind: "load"; readonly id: number; readonly length: number }
     | { readonly kind: "line"; readonly id: number }
-    | { readonly kind: "spin" } & Rounds
+    | { readonly kind: "spin"; readonly address: number } & Rounds
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
-    /** A {@link Probe} may ask where it is: the one who yields it answers, and waits on. */
+    /** A {@link Probe} may ask where it is: the generator that yields it answers, and waits on. */
     readonly answers?: true;
   };
 
@@ -50,13 +50,15 @@ export interface Probe {
 /** A program or a part of one: yields waits, returns T. */
 export type Steps<T> = Generator<Wait, T, Wake>;
 
-/** An operation of a program that has ended, for those who watch the host. */
+/** An operation of a program that has ended, for the figures of its host. */
 export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;
+  /** How: a name for a group of figures. */
   readonly method: string;
   /** Of a message, where each size has figures of its own: perftest's. */
   readonly bytes?: number;
+  /** How long it took, in ps. */
   readonly latencyPs: Time;
   /** Bytes that are promised to persist from now on. */
   readonly promisedBytes?: number;
@@ -66,6 +68,7 @@ export interface Measurement {
 export interface Cpu {
   /** The core's time: now, without owed time. */
   readonly now: Time;
+  /** Name of the host. */
   readonly host: string;
   /** The name of this program and its number on the host, and of its thread. */
   readonly program: string;
@@ -94,7 +97,8 @@ export interface Cpu {
   readonly owedPs: Time;
   /** Lets the owed time pass. */
   settle(): Steps<void>;
-  /** {@link settle} after a poll of a completion queue; after many empty ones, also for those that follow. */
+  // `settle` after a poll of a completion queue; after many empty ones, also for those that follow.
+  /** @ignore */
   polled?(poll: Poll): Steps<void>;
 
   /**
@@ -103,7 +107,8 @@ export interface Cpu {
    */
   region(name: string): Steps<Region>;
 
-  /** Memory on demand, where the host has it: see `verbs/memory_region.ts`. */
+  // Memory on demand, where the host has it: see `verbs/memory_region.ts`.
+  /** @ignore */
   readonly paging?: DemandPaging;
 
   /** Starts the write-back of the range's lines: persistent after the next {@link sfence}. */
@@ -129,6 +134,7 @@ export interface Cpu {
   /** Control path: sends the command and waits for the firmware's reply. */
   command(command: RnicCommand): Steps<RnicReply>;
 
+  /** Waits so long, in ps; the core is idle. */
   sleep(ps: Time): Steps<void>;
   /** How often the RNIC has got power in this life of the host; undefined while it has none. */
   readonly card: number | undefined;
@@ -141,6 +147,7 @@ export interface Cpu {
   waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;
   /** Waits until another program signals `name`. Not latched: check the condition, then wait. */
   waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
+  /** Wakes the programs of this host that wait for `name` now. */
   signal(name: string): void;
   /**
    * Waits for the first of several sources; the program finds out which by checking them. As in the
@@ -180,11 +187,13 @@ export interface Cpu {
   /**
    * Notes what this program is about to write into a host's SCM, what was confirmed, its operations: by these
    * records `rack run` and `rack explore` judge whether promises were kept (fabric/audit.ts). Bytes are
-   * copied.
+   * copied. An own program that notes another kind, or a field that is wrong, ends with EINVAL; records of queues
+   * and of shared regions are the driver's.
    */
   note(note: AuditRecord): void;
   /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */
   measured(measurement: Measurement): void;
+  /** True where a ladder is kept: check it before making a line. */
   readonly tracing: boolean;
   /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
   trace(step: TraceStep): void;
@@ -208,7 +217,9 @@ export interface Threads<Context> {
  * 16). All but `fence` throw `RegionLost` and `RegionFenced` (`region.ts`).
  */
 export interface Region {
+  /** As the scenario has it. */
   readonly name: string;
+  /** Its length. */
   readonly bytes: number;
   /** Whether the memory is this host's. */
   readonly isHome: boolean;
@@ -216,9 +227,9 @@ export interface Region {
   load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
   /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
   store(offset: number, bytes: Uint8Array): Steps<void>;
-  /** Atomic on 8 B at a multiple of 8, little-endian. @returns the old value. */
+  /** Adds to a word of 8 B at a multiple of 8, little-endian, atomically: returns the old value. */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
-  /** The same: stores `swap` where `compare` is found. @returns the old value. */
+  /** Stores `swap` where the word is `compare`, atomically as {@link fetchAdd}: returns the old value. */
   compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
   /** Orders private stores before it with accesses to the region; those have their order already. */
   fence(): Steps<void>;
@@ -232,8 +243,8 @@ export interface Region {
   /**
    * Chooses at which card copies are kept (C-04), over what the scenario says: home's (`local`) or the far hosts'
    * (`remote`). Returns when home's card goes by it; copies at the other place come home meanwhile, and no access is
-   * lost. A card that begins a new life begins with the scenario's choice. @throws `RegionRefused` on a far host,
-   * where `placement: auto` judges, and where the card has no power.
+   * lost. A card that begins a new life begins with the scenario's choice.
+   * @throws `RegionRefused` on a far host, where `placement: auto` judges, and where the card has no power.
    */
   move(place: "local" | "remote"): Steps<void>;
   /**

@@ -6,11 +6,11 @@
  * completion, and sees what another thread has changed, at the picosecond and at the cost of single polls.
  *
  * What differs: a loop that counts its polls counts fewer; one that asks `cpu.now` after each passes its deadline by
- * a sixteenth of the streak's time, and by 1 ms, at most; threads that do nothing but poll see each other's variables
- * as late. In a loop over several queues the host's events end a call at the end of a round: that is exact for what
- * the card writes as long as a round is shorter than a write's time in the IIO, and a round late for other threads,
- * on this core, too. Threads that poll on one core have a step for each poll. A host's figures have the time of polls
- * when their step ends, and LLC hits of steps only.
+ * a sixteenth of the streak's time, and by 1 ms, at most (after a second: by a thousandth of it); threads that do
+ * nothing but poll see each other's variables as late. In a loop over several queues the host's events end a call at
+ * the end of a round: that is exact for what the card writes as long as a round is shorter than a write's time in the
+ * IIO, and a round late for other threads, on this core, too. Threads that poll on one core have a step for each
+ * poll. A host's figures have the time of polls when their step ends, and LLC hits of steps only.
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 
@@ -18,6 +18,8 @@ import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 export interface Poll {
   /** Identifies the ring. */
   readonly ring: object;
+  /** Where it is, for what is said of a program that polls on. */
+  readonly address: number;
   /** What the look has cost. */
   readonly costPs: Time;
   readonly isEmpty: boolean;
@@ -33,8 +35,12 @@ export interface Rounds {
 export const STREAK_POLLS = 64;
 /** Most rings that are polled in turn. */
 const RINGS_MAX = 8;
-/** A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}: a loop may have a deadline. */
-const SHARE = 16;
+/**
+ * A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}: a loop may have a deadline. Of a
+ * streak beyond a second it is a thousandth, so that a loop without a deadline, for what never comes, is at the end
+ * of virtual time after some ten thousand steps more, not nine million.
+ */
+const SHARE = 16, LONG_SHARE = 1000;
 const STEP_MAX_PS: Time = PS_PER_MS;
 
 interface DonePoll extends Poll {
@@ -83,8 +89,14 @@ export class PollStreak {
     const { roundPs, since } = round;
     // Each ring has been looked at since the last event, by which an entry may have come.
     if (!isQuiet || this.#host.eventAt > since) return { roundPs, rounds: 0 };
-    const mostPs = Math.min((now - this.#from) / SHARE, STEP_MAX_PS);
+    const streakPs = now - this.#from;
+    const mostPs = Math.min(streakPs / SHARE, Math.max(STEP_MAX_PS, streakPs / LONG_SHARE));
     return { roundPs, rounds: Math.floor(mostPs / roundPs) };
+  }
+
+  /** When its first poll began. */
+  get since(): Time {
+    return this.#from;
   }
 
   /** The thread goes on after a poll. */

@@ -72,6 +72,8 @@ const AWAITED: Readonly<Record<string, string>> = {
   waitCompletion: "a completion",
   pollCq: "a completion in a loop of polls",
   getCqEvent: "a completion event",
+  getChannelEvent: "a completion event",
+  rdmaGetCmEvent: "an event of the channel",
   waitEvent: "a connection request",
   connect: "the answer to a connection request",
   getAsyncEvent: "an asynchronous event",

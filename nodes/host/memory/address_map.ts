@@ -22,9 +22,13 @@ export type Memory = "dram" | "scm";
 
 /** Consecutive virtual memory of a program; pages are physical addresses. */
 export interface Buffer {
+  /** Virtual address of the first byte. */
   readonly address: number;
+  /** In bytes. */
   readonly length: number;
+  /** Bytes of one page. */
   readonly pageBytes: number;
+  /** Physical address of each page. */
   readonly pages: readonly number[];
 }
 

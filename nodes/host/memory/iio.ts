@@ -14,6 +14,7 @@ import type { Architecture, HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import {
   type Completion,
+  type EventMessage,
   type Interrupt,
   MAX_READ_REQUEST_BYTES,
   type MemoryRead,
@@ -50,6 +51,7 @@ export interface IioSink {
   /** A read is complete: the message leaves now. */
   complete(completion: Completion, read: MemoryRead): void;
   interrupt(vector: number): void;
+  event(event: EventMessage["event"]): void;
   /** The device keeps what it has just read there (H-23). */
   tracked(address: number): void;
   /** The device's answer to a core's load. */
@@ -65,9 +67,9 @@ interface Write {
   readonly arrival: Time;
 }
 
-/** A read, interrupt or answer behind writes: it proceeds when `after` writes have left since power-on. */
+/** A read, interrupt, event or answer behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
-  readonly message: MemoryRead | Interrupt | Completion;
+  readonly message: MemoryRead | Interrupt | EventMessage | Completion;
   /** Of the IOMMU: how long it translates; undefined where it refuses. */
   readonly translationPs: Time | undefined;
   readonly after: number;
@@ -215,7 +217,7 @@ export class Iio {
   }
 
   /** A read, an interrupt or an answer arrives: it proceeds when every earlier write has left (P-03). */
-  follow(message: MemoryRead | Interrupt | Completion, now: Time): void {
+  follow(message: MemoryRead | Interrupt | EventMessage | Completion, now: Time): void {
     // Looked at as it comes: what is unmapped meanwhile was not when the device asked.
     const translationPs = message.kind === "memory-read"
       ? this.#translate(message, message.length)
@@ -293,7 +295,8 @@ export class Iio {
     this.#started.length = 0;
     const kept: Follower[] = [];
     for (let next = this.#followers.shift(); next !== undefined; next = this.#followers.shift()) {
-      if (next.message.kind === "interrupt") kept.push(next);
+      const { kind } = next.message;
+      if (kind === "interrupt" || kind === "event") kept.push(next);
     }
     for (const follower of kept) this.#followers.push(follower);
   }
@@ -378,6 +381,7 @@ export class Iio {
       return;
     }
     if (message.kind === "completion") return this.#sink.loaded(message);
+    if (message.kind === "event") return this.#sink.event(message.event);
     this.reads++;
     this.readBytes += message.length;
     const { address, length, medium } = message;

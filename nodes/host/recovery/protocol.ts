@@ -25,7 +25,9 @@ export type RecoveryCpu = Pick<
 
 /** What a {@link Recover} is given. */
 export interface RecoveryContext {
+  /** The core: SCM, loads, stores and flushes. */
   readonly cpu: RecoveryCpu;
+  /** Name of the host. */
   readonly host: string;
   /** Options of the host's first program of this file. */
   readonly options: Readonly<Record<string, unknown>>;
@@ -72,24 +74,30 @@ export interface CrashedHost {
   readonly recovered: unknown;
   /**
    * Bytes of its SCM: of a host in `cut` after the recovery; of one with power as its cores see them
-   * or, at the end of a run, as a power failure then would leave them.
+   * or, at the end of a run, as a power failure then would leave them. @throws ProgramError for what is no part of it.
    */
   scm(offset: number, length: number): Uint8Array;
 }
 
 /** A report of a program, for a check. */
 export interface Reported {
+  /** In ps. */
   readonly time: Time;
+  /** The host. */
   readonly node: string;
+  /** Such as `result`. */
   readonly topic: string;
+  /** A copy of what was reported. */
   readonly value: unknown;
 }
 
 /** The rack after a power failure, or at the end of a run, when the failed hosts have recovered. */
 export interface CrashView {
-  /** Hosts without power, and when it failed in ps; none, and the end, where all have power. */
+  /** Hosts without power; none where all have it. */
   readonly cut: readonly string[];
+  /** When it failed, in ps; the end of the run where all have power. */
   readonly at: Time;
+  /** Each host of the rack, by its name. */
   readonly hosts: Readonly<Record<string, CrashedHost>>;
   /**
    * All reports by time, also those before a host's power failure and those of surviving hosts after

@@ -205,7 +205,12 @@ function onCpu(program: CpuProgram): Program {
 /** A boot that opens nothing. */
 // deno-lint-ignore require-yield -- there is nothing to wait for
 export function* noDriver(cpu: Cpu): Steps<OpenDevice> {
-  const state = { card: cpu.card, contexts: new Map(), queuePairs: new Map() };
+  const state = {
+    card: cpu.card,
+    contexts: new Map(),
+    queuePairs: new Map(),
+    completionQueues: new Map(),
+  };
   return { cpu, state, verbs: {}, cm: { agent: makeCmAgent() } } as unknown as OpenDevice;
 }
 

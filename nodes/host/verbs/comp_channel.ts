@@ -9,6 +9,7 @@ import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue
 import { verbError } from "./device.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
+import { refuseChannelInUse } from "./users.ts";
 
 /** ibv_create_comp_channel: without completion queues. */
 export function createCompChannel(device: Device): CompChannel {
@@ -18,29 +19,30 @@ export function createCompChannel(device: Device): CompChannel {
 /** EBUSY while it has completion queues, EINVAL the second time. */
 export function destroyCompChannel(channel: CompChannel): VerbError | undefined {
   if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone already");
-  const { size } = channel.cqs;
-  if (size > 0) return verbError("EBUSY", `The channel has ${size} completion queues`);
+  const used = refuseChannelInUse(channel);
+  if (used !== undefined) return used;
   channel.uses.alive = false;
   channel.device.cpu.signal(goneChannelSignal(channel));
   return undefined;
 }
 
-/** Signalled when a channel is destroyed: who waits for its events is told. */
+/** Signalled when a channel is destroyed: programs that wait for its events wake. */
 function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
 
 function hasEvent(cq: Cq): boolean {
-  const { armed } = cq.place;
+  const { armed, fired } = cq.place;
+  if (fired > 0) return isThere(cq);
   if (armed === "no" || !isThere(cq)) return false;
-  if (armed === "fired") return true;
   for (const cqe of unreadEntries(cq)) if (makesEvent(cq, cqe)) return true;
   return false;
 }
 
-function takeEvent(cq: Cq): void {
-  cq.place.armed = "no";
-  cq.place.unacknowledged++;
+function takeEvent({ place }: Cq): void {
+  if (place.fired > 0) place.fired--;
+  else place.armed = "no";
+  place.unacknowledged++;
 }
 
 /**
@@ -98,10 +100,13 @@ export function* getCqEvent(
   for (;;) {
     const gone = refuseCq(cq.device, cq);
     if (gone !== undefined) return gone;
-    if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") return "timeout";
-    if (!isThere(cq)) continue;
-    // A shared vector may have been raised for another queue.
-    if (cq.sharesVector && !hasEvent(cq)) continue;
+    // Interrupts of two arms may have come as one: what was read already tells of both.
+    if (cq.place.fired > 0) yield* cpu.settle();
+    else if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") {
+      return "timeout";
+    }
+    // A vector may have been raised for another queue that shares it, or for an event that was taken.
+    if (!hasEvent(cq)) continue;
     takeEvent(cq);
     return "event";
   }
@@ -111,7 +116,10 @@ export function* getCqEvent(
 export function ackCqEvents(cq: Cq, count: number): VerbError | undefined {
   const { place } = cq;
   if (!(count >= 0) || count > place.unacknowledged) {
-    return verbError("EINVAL", `${place.unacknowledged} events are not acknowledged, not ${count}`);
+    return verbError(
+      "EINVAL",
+      `count is ${count}: expected at most ${place.unacknowledged}, the events of the queue that are not acknowledged`,
+    );
   }
   place.unacknowledged -= count;
   return undefined;

@@ -77,7 +77,10 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
-    if (makesEvent(cq, cqe)) place.armed = "fired";
+    if (makesEvent(cq, cqe)) {
+      place.armed = "no";
+      place.fired++;
+    }
     wantsMore = use(cqe, place.taken++);
   }
   if (place.taken - place.stored >= cq.entries / 4) {
@@ -144,9 +147,9 @@ function insistOn(cq: Cq): void {
 /**
  * Polls up to `most` completions (ibv_poll_cq); empty where there are none.
  *
- * After 64 empty polls in a row a call stands for all those up to the next thing that happens on this host, at
- * most 1 ms: a completion is taken at the same picosecond and cost, and a program that counts counts fewer. What
- * differs, and how it is done: `cpu/spin.ts`.
+ * After 64 empty polls in a row one call stands for all polls until something happens on this host, for at most 1 ms,
+ * or a thousandth of the time since a completion came. A completion is taken at the same picosecond and at the same
+ * cost; a program that counts its polls counts fewer. How it is done: `cpu/spin.ts`.
  * @throws ProgramError on a queue that was destroyed: nothing completes there.
  */
 export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
@@ -157,7 +160,7 @@ export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
   // Entries of an ended life are taken, and none is returned.
   const isEmpty = place.taken === taken;
   const costPs = cpu.owedPs - owedPs;
-  yield* cpu.polled?.({ ring: place, costPs, isEmpty }) ?? cpu.settle();
+  yield* cpu.polled?.({ ring: place, address: cq.address, costPs, isEmpty }) ?? cpu.settle();
   return completions;
 }
 
@@ -169,14 +172,14 @@ export function* reqNotifyCq(
   const gone = refuseCq(cq.device, cq);
   if (gone !== undefined) return gone;
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
-  const arm = {
-    cqn: cq.cqn,
-    position: cq.place.taken,
-    solicitedOnly: options.solicitedOnly ?? false,
-  };
-  cq.place.armed = arm.solicitedOnly ? "solicited" : "any";
-  yield* cq.device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(arm));
+  yield* arm(cq, options.solicitedOnly === true ? "solicited" : "any");
   return undefined;
+}
+
+function* arm({ cqn, place, device }: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
+  place.armed = armed;
+  const request = { cqn, position: place.taken, solicitedOnly: armed === "solicited" };
+  yield* device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(request));
 }
 
 /** Options of `waitCompletion`. */
@@ -212,7 +215,8 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
-      yield* reqNotifyCq(cq);
+      // An arm of the program's stands, and may fire sooner.
+      yield* arm(cq, ["any", "solicited"].includes(cq.place.armed) ? "any" : "wait");
       completions = takeCompletions(cq, most);
     }
     if (completions.length > 0 || options.also?.ready()) {

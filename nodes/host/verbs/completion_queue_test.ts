@@ -1,12 +1,8 @@
 import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "./flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
-import {
-  CQ_ARM_OFFSET,
-  decodeCqArm,
-  decodeSpace3,
-  encodeSpace1,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+import { CQ_ARM_OFFSET, decodeCqArm } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeSpace3, encodeSpace1 } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { pollCq, reqNotifyCq, waitCompletion } from "./completion_queue.ts";
 import { createCq, destroyCq } from "./create_cq.ts";
 import { getCqEvent } from "./comp_channel.ts";

@@ -30,6 +30,7 @@ import {
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, CqPlace, Device, VerbError } from "./objects.ts";
+import { refuseCqInUse } from "./users.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 export const CQ_ENTRIES_MAX = 1 << 20;
@@ -105,7 +106,11 @@ export function fillInvalid({ cpu }: Device, ring: Buffer): void {
   cpu.store(ring.address, fill);
 }
 
-/** Creates a completion queue for at least `entries` completions. */
+/**
+ * ibv_create_cq, ibv_create_cq_ex: a completion queue for at least `entries` completions. EINVAL for a number of
+ * entries, flag or vector out of range, or a channel that is gone; EOPNOTSUPP for fields and flags that the card does
+ * not have; ENOMEM where memory or the numbers of the card do not suffice.
+ */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
   const tooMany = refuseEntries(wanted) ?? refuseFlags(options);
@@ -148,7 +153,6 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     address: ring.address,
     entries,
     vector,
-    sharesVector: channel !== undefined || options.compVector !== undefined,
     channel,
     wcFlags,
     place: emptyPlace(reply.cqn, device.cpu.now),
@@ -170,6 +174,7 @@ function emptyPlace(queue: number, madeAt: Time): CqPlace {
     stored: 0,
     users: 0,
     armed: "no",
+    fired: 0,
     unacknowledged: 0,
     polling: false,
     current: undefined,
@@ -194,12 +199,8 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
     refuseUnacknowledged(cq.device.context, cq.place);
   if (gone !== undefined) return gone;
   if (cq.place.resizing) return verbError("EBUSY", "The completion queue is being resized");
-  if (cq.place.users > 0) {
-    return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
-  }
-  if (cq.place.unacknowledged > 0) {
-    return verbError("EBUSY", `${cq.place.unacknowledged} events are not acknowledged`);
-  }
+  const used = refuseCqInUse(cq);
+  if (used !== undefined) return used;
   cq.place.leaving = true;
   const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
   if (wrong !== undefined) {

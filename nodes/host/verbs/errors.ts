@@ -5,13 +5,9 @@ export function verbError(errno: Errno, reason: string): VerbError {
   return { errno, reason };
 }
 
-/** Whether a verb's result is an error. */
-export function failed<T>(answer: T | VerbError): answer is VerbError {
-  return typeof answer === "object" && answer !== null && "errno" in answer;
-}
-
 /** An error of a verb that the program cannot handle: ends the program, not the host. */
 export class ProgramError extends Error {
+  /** As `Error` has it. */
   override readonly name = "ProgramError";
 }
 
@@ -19,6 +15,16 @@ export class ProgramError extends Error {
 type Done<T> = T extends Generator<unknown, unknown, never>
   ? "write yield* in front of the call: must(yield* regMr(…))"
   : unknown;
+
+/**
+ * Whether a verb's result is an error.
+ * @throws ProgramError for steps without `yield*`, as {@link must} does.
+ */
+export function failed<T>(answer: T | VerbError): answer is VerbError {
+  if (typeof answer !== "object" || answer === null) return false;
+  insistOnDone(answer, "failed");
+  return "errno" in answer;
+}
 
 /**
  * The result of a verb, or a thrown {@link ProgramError}: for programs that would give up. A call that
@@ -41,16 +47,16 @@ type Done<T> = T extends Generator<unknown, unknown, never>
  * ```
  */
 export function must<T>(answer: T & Done<T>): Exclude<T, VerbError> {
+  if (typeof answer !== "object" || answer === null) return answer as Exclude<T, VerbError>;
+  insistOnDone(answer, "must");
   if (failed<unknown>(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
-  if (isSteps(answer)) {
-    throw new ProgramError(
-      "EINVAL: must was given a call that was not awaited: write yield* in front of the call",
-    );
-  }
   return answer as Exclude<T, VerbError>;
 }
 
-/** Whether it is the steps of a call, and not their result. */
-function isSteps(value: unknown): boolean {
-  return Object.prototype.toString.call(value) === "[object Generator]";
+/** @throws ProgramError for the steps of a call, which are not their result. */
+export function insistOnDone(value: object, name: string): void {
+  if (Object.prototype.toString.call(value) !== "[object Generator]") return;
+  throw new ProgramError(
+    `EINVAL: ${name} was given a call that was not awaited: write yield* in front of the call`,
+  );
 }

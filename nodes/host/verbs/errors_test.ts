@@ -1,7 +1,8 @@
 import { equal, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../cpu/program.ts";
-import { must, verbError } from "./errors.ts";
+import { refused } from "../cm/connection.ts";
+import { failed, must, verbError } from "./errors.ts";
 import type { PostError, VerbError } from "./objects.ts";
 
 // deno-lint-ignore require-yield -- it answers at once
@@ -31,5 +32,15 @@ describe("must", () => {
     throws(() => must(answering<number | VerbError>(7)), error);
     // @ts-expect-error -- the same of a call that returns nothing
     throws(() => must(answering<PostError | undefined>(undefined)), error);
+  });
+});
+
+describe("failed and refused", () => {
+  it("take no call without yield*: its steps are no error, whatever they would answer", () => {
+    const steps = answering(verbError("EINVAL", "it is wrong"));
+    throws(() => failed(steps), { name: "ProgramError", message: /^EINVAL: failed .* yield\*/ });
+    throws(() => refused(steps), { name: "ProgramError", message: /^EINVAL: refused .* yield\*/ });
+    equal(failed(undefined), false);
+    equal(failed(verbError("EINVAL", "")), true);
   });
 });

@@ -23,7 +23,7 @@ export const IBV_ACCESS_REMOTE_READ: AccessFlags = 4;
 export const IBV_ACCESS_REMOTE_ATOMIC: AccessFlags = 8;
 /** Memory windows may be bound to the region. */
 export const IBV_ACCESS_MW_BIND: AccessFlags = 16;
-/** For a window of type 2: its addresses begin at 0. */
+/** For a window of type 2: its addresses begin at 0. EINVAL for a region, which has `iova`. */
 export const IBV_ACCESS_ZERO_BASED: AccessFlags = 32;
 /** The region's pages are not pinned: the card asks for each when it is needed. */
 export const IBV_ACCESS_ON_DEMAND: AccessFlags = 64;
@@ -48,6 +48,9 @@ export const IBV_SEND_SIGNALED: SendFlags = 2;
 export const IBV_SEND_SOLICITED: SendFlags = 4;
 /** The payload goes in the WQE, when the request is posted: its buffer may be used again at once. */
 export const IBV_SEND_INLINE: SendFlags = 8;
+
+/** Bytes in front of a datagram's payload in its receive's buffer: sizeof(struct ibv_grh). */
+export const GRH_BYTES = 40;
 
 /** ibv_placement_type: what a FLUSH guarantees (`flush.placement`). */
 export type FlushFlags = Flags<"flush">;

@@ -1,6 +1,7 @@
 import { deepEqual as same, equal, match } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { FLUSH_PLACEMENT } from "../../../fabric/wire/roce/feth.ts";
+import { GRH_BYTES } from "../../../fabric/wire/roce/grh.ts";
 import { ACCESS, refuseAccess } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import * as flags from "./flags.ts";
 
@@ -15,6 +16,7 @@ describe("flags of the verbs", () => {
     const named = constants.map(([name, bit]) => [name.replace(/^[A-Z]+_ACCESS_/, ""), bit]);
     const card = Object.entries(ACCESS).map(([name, bit]) => [spelt(name), bit]);
     same(new Map(named as [string, number][]), new Map(card as [string, number][]));
+    equal(flags.GRH_BYTES, GRH_BYTES);
     equal(flags.IBV_FLUSH_GLOBAL, FLUSH_PLACEMENT.globalVisibility);
     equal(flags.IBV_FLUSH_PERSISTENT, FLUSH_PLACEMENT.persistence);
   });

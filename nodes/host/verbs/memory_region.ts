@@ -24,6 +24,7 @@ import type { Steps } from "../cpu/program.ts";
 import type { AccessFlags, AdviseFlags } from "./flags.ts";
 import { IBV_ADVISE_MR_FLAG_FLUSH } from "./flags.ts";
 import type { Device, Mr, Pd, VerbError } from "./objects.ts";
+import { refusePdInUse } from "./users.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 /** H-01: a data transfer object that lies in a region. */
@@ -32,14 +33,17 @@ export interface RegionObject {
   readonly identity: bigint;
   /** In bytes, from the region's first on. */
   readonly offset: number;
+  /** In bytes. */
   readonly length: number;
 }
 
 /** Options of `regMr`. */
 export interface RegionOptions {
+  /** IBV_ACCESS_… by `|`. */
   readonly access: AccessFlags;
-  /** A part of the buffer; all of it by default. */
+  /** First byte of the region in the buffer; 0 by default. */
   readonly offset?: number;
+  /** Bytes from `offset` on; to the end of the buffer by default. */
   readonly length?: number;
   /** Whether its memory stays where it is, whatever the host's default is; not with `onDemand`. */
   readonly pin?: true;
@@ -49,6 +53,7 @@ export interface RegionOptions {
   readonly objects?: readonly RegionObject[];
 }
 
+/** ibv_alloc_pd: a protection domain without regions and queue pairs. */
 export function allocPd(device: Device): Pd {
   const { state } = device;
   const handle = state.nextPd++;
@@ -62,9 +67,8 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone already");
   const stale = refuseStale(pd.device, pd.epoch);
   if (stale !== undefined) return stale;
-  if (pd.uses.count > 0) {
-    return verbError("EBUSY", `The protection domain has ${pd.uses.count} users`);
-  }
+  const used = refusePdInUse(pd);
+  if (used !== undefined) return used;
   pd.uses.alive = false;
   pd.device.state.pds.delete(pd.handle);
   return undefined;
@@ -116,6 +120,9 @@ function checkRegion(
 function checkRights(access: number): VerbError | undefined {
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
+  if ((access & ACCESS.zeroBased) !== 0) {
+    return verbError("EINVAL", "IBV_ACCESS_ZERO_BASED is for windows of type 2: expected iova");
+  }
   const remoteChange = ACCESS.remoteWrite | ACCESS.remoteAtomic;
   if ((access & remoteChange) !== 0 && (access & ACCESS.localWrite) === 0) {
     return verbError("EINVAL", "Remote write or atomic access needs local write access");
@@ -132,8 +139,10 @@ function isScm(device: Device, place: Pick<Buffer, "address" | "length">): boole
 }
 
 /**
- * Registers (a part of) a buffer at CPU and RNIC (P-22): page table VA → PA, first VA, length,
- * access flags, and whether it is persistent memory, which the RNIC cannot detect.
+ * ibv_reg_mr: registers (a part of) a buffer at CPU and RNIC (P-22): page table VA → PA, first VA, length,
+ * access flags, and whether it is persistent memory, which the RNIC cannot detect. EINVAL for a place outside the
+ * buffer, unknown flags, remote write or atomic without local write, or persistence on DRAM; ENOMEM where the card has
+ * no key left.
  *
  * @example A part of SCM
  * ```ts
@@ -282,7 +291,7 @@ export interface Reregistration {
 
 /**
  * Changes memory, domain or rights of a region; its keys stay. Outstanding accesses with the old
- * rights fail like later ones. EINVAL where windows are bound to it, or the result would be
+ * rights fail like later ones. EINVAL where nothing is to change, windows are bound to it, or the result would be
  * invalid: the region is then unchanged.
  */
 export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | undefined> {
@@ -292,6 +301,9 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   const access = change.access === undefined ? mr.access : change.access | kept;
   const gone = refuseMr(mr) ?? refusePd(pd);
   if (gone !== undefined) return gone;
+  if (change.place === undefined && change.pd === undefined && change.access === undefined) {
+    return verbError("EINVAL", "The change has nothing: expected place, pd or access");
+  }
   const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
   if (place !== undefined && failed(place)) return place;
   const wrong = checkRights(access);
@@ -338,7 +350,9 @@ function placeAnew(
 
 /** Arguments of `adviseMr` (ibv_advise_mr). */
 export interface Advice {
+  /** The protection domain of the regions. */
   readonly pd: Pd;
+  /** The ranges. */
   readonly sges: readonly Sge[];
   /**
    * `prefetch` makes pages present for reading, `prefetchWrite`, which needs local write access, for
@@ -413,9 +427,11 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
 
 /** Arguments of `madvise`. */
 export interface MemoryAdvice {
+  /** From `cpu.allocate`, or `cpu.scm`. */
   readonly buffer: Buffer;
-  /** A part of the buffer, of which whole pages count; all of it by default. */
+  /** First byte in the buffer; 0 by default. Whole pages count. */
   readonly offset?: number;
+  /** Bytes from `offset` on; to the end of the buffer by default. */
   readonly length?: number;
   /**
    * MADV_DONTNEED: what is in the pages is gone, they are zeros when next accessed. MADV_PAGEOUT: it is

@@ -6,6 +6,7 @@ import {
   IBV_ACCESS_REMOTE_ATOMIC,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
+  IBV_ACCESS_ZERO_BASED,
   RACKMESH_ACCESS_REMOTE_WRITE_PERSISTENCE,
 } from "./flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
@@ -115,20 +116,34 @@ describe("regMr", () => {
     ok(!failed(rig.run(regMr(pd, rig.scm, { access: persistent, ...scm }))));
   });
 
-  it("§7 #86: refuses relaxed ordering, anew too, as nothing honours it", () => {
-    const relaxed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING;
-    const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE })));
+  for (
+    const [name, flag] of [
+      ["IBV_ACCESS_RELAXED_ORDERING", IBV_ACCESS_RELAXED_ORDERING],
+      ["IBV_ACCESS_ZERO_BASED", IBV_ACCESS_ZERO_BASED],
+    ] as const
+  ) {
+    it(`§7 #86: refuses ${name}, anew too, as nothing honours it`, () => {
+      const wrong = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | flag;
+      const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE })));
+      const sent = rig.commands.length;
+      const made = rig.run(regMr(pd, rig.allocate(64), { access: wrong }));
+      const place = { buffer: rig.allocate(64) };
+      const changed = [{ access: wrong }, { access: wrong, place }]
+        .map((change) => rig.run(reregMr(mr, change)));
+      for (const answer of [made, ...changed]) {
+        equal(errnoOf(answer), "EINVAL");
+        ok((answer as VerbError).reason.startsWith(name));
+      }
+      equal(rig.commands.length, sent);
+      equal(mr.access, ACCESS.localWrite);
+    });
+  }
+
+  it("ibv_rereg_mr(3): a change of nothing is EINVAL, and asks the firmware nothing", () => {
+    const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: 0 })));
     const sent = rig.commands.length;
-    const made = rig.run(regMr(pd, rig.allocate(64), { access: relaxed }));
-    const place = { buffer: rig.allocate(64) };
-    const changed = [{ access: relaxed }, { access: relaxed, place }]
-      .map((change) => rig.run(reregMr(mr, change)));
-    for (const answer of [made, ...changed]) {
-      equal(errnoOf(answer), "EINVAL");
-      ok((answer as VerbError).reason.startsWith("IBV_ACCESS_RELAXED_ORDERING"));
-    }
+    equal(errnoOf(rig.run(reregMr(mr, {}))), "EINVAL");
     equal(rig.commands.length, sent);
-    equal(mr.access, ACCESS.localWrite);
   });
 
   it("refuses what does not lie in the buffer", () => {

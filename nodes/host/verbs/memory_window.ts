@@ -15,7 +15,7 @@ export function incRkey(rkey: number): number {
   return ((rkey & ~0xff) | ((rkey + 1) & 0xff)) >>> 0;
 }
 
-/** Creates an unbound window. EINVAL for a type that is none. */
+/** ibv_alloc_mw: creates an unbound window. EINVAL for an unknown type. */
 export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
   const gone = refusePd(pd);
   if (gone !== undefined) return gone;

@@ -35,7 +35,9 @@ export type Errno =
 
 /** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
 export interface VerbError {
+  /** The error that libibverbs would return. */
   readonly errno: Errno;
+  /** What was found and what was expected, in words. */
   readonly reason: string;
 }
 
@@ -135,38 +137,51 @@ export interface Device {
   readonly privileged?: true;
 }
 
-/** ibv_pd. */
+/** ibv_pd: a protection domain. Requests of its queue pairs reach its regions alone. */
 export interface Pd {
+  /** @ignore */
   readonly device: Device;
+  /** ibv_pd's handle: `importPd` takes it. */
   readonly handle: number;
+  /** @ignore */
   readonly epoch: number;
   /** Its regions and queue pairs. */
   readonly uses: { count: number; alive: boolean };
 }
 
-/** `reregMr` changes its fields, except for the keys. */
+/** ibv_mr: memory that the card may reach. `reregMr` changes its fields, except for the keys. */
 export interface Mr {
+  /** Its protection domain. */
   pd: Pd;
   /** Address of the first byte, for the program and (as VA) for the peer. */
   address: number;
+  /** In bytes. */
   length: number;
+  /** For the elements (`sge`) of requests of the own queue pairs. */
   readonly lkey: number;
+  /** For the `remote` of requests of peers. */
   readonly rkey: number;
+  /** Rights: IBV_ACCESS_… by `|`. */
   access: AccessFlags;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
-/** ibv_mw. */
+/** ibv_mw: a window, bound to a part of a region. */
 export interface Mw {
+  /** Its protection domain. */
   readonly pd: Pd;
+  /** 1, bound by `bindMw`, or 2, bound by a posted `bind-mw`. */
   readonly type: WindowType;
   /** The key of the newest binding; changed when the bind is posted. */
   rkey: number;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
 /** ibv_mw_bind_info: a part of a region, and a peer's rights there. */
 export interface MwBindInfo {
+  /** The region; it has IBV_ACCESS_MW_BIND. */
   readonly mr: Mr;
   /** Offset in the region; 0 by default. */
   readonly offset?: number;
@@ -178,52 +193,66 @@ export interface MwBindInfo {
 
 /** Operands of a `bind-mw` request: window, key (its index with another variant), range. */
 export interface MwBind extends MwBindInfo {
+  /** The window, of type 2 where a program posts it. */
   readonly mw: Mw;
+  /** The new key: `incRkey(mw.rkey)`. */
   readonly rkey: number;
 }
 
-/** ibv_ah. */
+/** ibv_ah: where datagrams go. */
 export interface Ah {
+  /** Its protection domain. */
   readonly pd: Pd;
+  /** IPv4 address of the destination. */
   readonly address: number;
+  /** DSCP in the upper six bits. */
   readonly trafficClass: number;
+  /** Time to live. */
   readonly hopLimit: number;
   /** 0 where the QPNs determine it. */
   readonly udpSourcePort: number;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
-/** ibv_comp_channel. */
+/** ibv_comp_channel: events of several completion queues. */
 export interface CompChannel {
+  /** @ignore */
   readonly device: Device;
   /** MSI-X vector of its queues. */
   readonly vector: number;
+  /** Queues whose events it has. */
   readonly cqs: Set<Cq>;
+  /** @ignore */
   readonly uses: { alive: boolean };
 }
 
-/** ibv_cq. */
+/** ibv_cq: a completion queue. */
 export interface Cq {
+  /** @ignore */
   readonly device: Device;
+  /** Its number on the card. */
   readonly cqn: number;
+  /** @ignore */
   readonly epoch: number;
-  /** Virtual address of the ring, and its number of entries, a power of two. */
+  /** Virtual address of the ring. */
   address: number;
+  /** Entries of the ring, a power of two: more than the completions that were asked for. */
   entries: number;
   /** MSI-X vector of its events; null where it has none. */
   readonly vector: number | null;
-  /** Other queues raise the same vector. */
-  readonly sharesVector: boolean;
+  /** Whose events it raises; undefined: its own. */
   readonly channel: CompChannel | undefined;
   /** As it was asked for. */
   readonly wcFlags: WcExFlags;
+  /** @ignore */
   readonly place: CqPlace;
 }
 
 /** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
-  /** Signalled when the queue is destroyed: who waits for its completions or events is told. */
+  /** Signalled when the queue is destroyed: programs that wait for its completions or events wake. */
   readonly goneSignal: string;
   stamp: Time;
   /** Entries read since the queue was created, and the last count stored in space 3. */
@@ -231,11 +260,10 @@ export interface CqPlace {
   stored: number;
   /** Number of queue pairs that use it. */
   users: number;
-  /**
-   * The armed notification of `reqNotifyCq`, until its event; `fired`: a completion that makes the event has been
-   * read already, so that none of those that are there would tell of it.
-   */
-  armed: "no" | "solicited" | "any" | "fired";
+  /** The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, whose event is nobody's. */
+  armed: "no" | "solicited" | "any" | "wait";
+  /** Events whose completion has been read already, so that none of those that are there would tell of them. */
+  fired: number;
   /** Events not yet acknowledged. */
   unacknowledged: number;
   /** Extended polling: whether a session is open, and its current completion. */
@@ -281,7 +309,9 @@ export type ReceiveOpcode = Exclude<
  * the queue pair remains operational, `verify` too.
  */
 export interface WorkCompletion {
+  /** As the request has it. */
   readonly wrId: number;
+  /** `SUCCESS`, or the name of the error. */
   readonly status: WcStatus;
   /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 of a success. */
   readonly vendorErr: number;
@@ -289,13 +319,15 @@ export interface WorkCompletion {
   readonly reason?: string;
   /** The requested operation (a send's opcode), or the received one. */
   readonly opcode: WqeOpcode | ReceiveOpcode;
+  /** The queue pair that the request was posted to. */
   readonly qpNum: number;
   /** For receives, READs and persisted ranges. */
   readonly byteLen: number;
   /** Immediate data; for `recv-invalidate` the key that the peer has invalidated. */
   readonly immData: number;
-  /** P-25, P-26: PSN and destination VA of a persistent write, and of the RECV it consumed. */
+  /** P-25, P-26: PSN of a persistent write, and of the RECV that it consumed. */
   readonly psn: number;
+  /** P-25, P-26: the address that such a write goes to. */
   readonly va: number;
   /** Source queue pair, for a UD receive. */
   readonly srcQp: number;
@@ -305,7 +337,7 @@ export interface WorkCompletion {
   readonly timestamp?: number;
 }
 
-/** ibv_srq_init_attr. */
+/** ibv_srq_init_attr: options of `createSrq`. */
 export interface SrqOptions {
   /** Maximum number of outstanding receives. */
   readonly maxWr: number;
@@ -313,14 +345,17 @@ export interface SrqOptions {
   readonly maxSge?: number;
 }
 
-/** ibv_srq. */
+/** ibv_srq: receives that several queue pairs share. */
 export interface Srq {
+  /** @ignore */
   readonly device: Device;
   /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
   readonly pd: Pd;
+  /** Its number on the card. */
   readonly srqn: number;
   /** Replaced when the ring gets another size. */
   caps: Required<SrqOptions>;
+  /** @ignore */
   readonly ring: SrqRing;
   /** Queue pairs that receive from it. */
   readonly uses: { count: number; alive: boolean };
@@ -393,17 +428,28 @@ export interface RecvRing extends Ring {
   readonly stride: number;
 }
 
-/** ibv_qp. */
+/** ibv_qp: a queue pair. */
 export interface Qp {
+  /** @ignore */
   readonly device: Device;
+  /** Its protection domain. */
   readonly pd: Pd;
+  /** Its number on the card: the `destQpn` of its peer. */
   readonly qpn: number;
+  /** Its transport service. */
   readonly type: QpType;
+  /** Where its sends complete. */
   readonly sendCq: Cq;
+  /** Where its receives complete. */
   readonly recvCq: Cq;
+  /** @ignore */
   readonly sq: SendRing;
-  /** Without units where receives come from `srq`. */
+  /**
+   * Without units where receives come from `srq`.
+   * @ignore
+   */
   readonly rq: RecvRing;
+  /** Where its receives come from; undefined: from its own queue. */
   readonly srq: Srq | undefined;
   /** Multicast groups that it is attached to. */
   readonly groups: Set<number>;
@@ -415,24 +461,35 @@ export interface Qp {
 
 /** ibv_qp_cap, and what else a queue pair was created with. */
 export interface QpCaps {
+  /** Sends that may be outstanding. */
   readonly maxSendWr: number;
+  /** Receives that may be outstanding. */
   readonly maxRecvWr: number;
+  /** Elements of one send. */
   readonly maxSendSge: number;
+  /** Elements of one receive. */
   readonly maxRecvSge: number;
   /** max_inline_data as granted: what fits into the WQEs of such a queue pair, at least what was asked for. */
   readonly maxInlineData: number;
+  /** As `createQp` was given it, or the default of the device. */
   readonly inline: InlineRule;
   /** sq_sig_all: every send is signaled. */
   readonly sqSigAll: boolean;
+  /** Which WQEs, posted alone, go to the RNIC with their doorbell. */
   readonly blueFlame: BlueFlame;
+  /** Share of the line beside the port's other queue pairs. */
   readonly weight: number;
+  /** P-29: when a persistent write completes. */
   readonly persistCompletion: "persistence" | "reception";
+  /** Q-01: no request takes a receive of the peer. */
   readonly oneSided: boolean;
+  /** H-01: objects that one request may cover. */
   readonly maxObjects: number;
 }
 
-/** ibv_send_wr. */
+/** ibv_send_wr: a work request of the send queue. */
 export interface SendRequest {
+  /** The operation: `send`, `write`, `read`, `compare-swap` … */
   readonly opcode: Exclude<WqeOpcode, "nop">;
   /** The completion returns it; 0 by default. */
   readonly wrId?: number;
@@ -442,7 +499,9 @@ export interface SendRequest {
   readonly sendFlags?: SendFlags;
   /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;
+  /** Where in the peer's memory: an address and the key of its region or window. */
   readonly remote?: { readonly va: number; readonly rkey: number };
+  /** `compare-swap` stores `swapAdd` where it finds `compare`; `fetch-add` adds `swapAdd`. */
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
   /** For `flush` (ibv_wr_flush): the range of remote memory, and the guarantee. */
   readonly flush?: FlushRequest;
@@ -450,6 +509,7 @@ export interface SendRequest {
   readonly verify?: VerifyRequest;
   /** For `bind-mw`: the part of a region and its key. */
   readonly bind?: MwBind;
+  /** Of a UD queue pair: the destination. */
   readonly ud?: UdDestination;
   /**
    * H-01: data transfer objects that the operation covers, by the programs' names: one call instead of one for
@@ -466,6 +526,7 @@ export interface SendRequest {
 
 /** The destination of a UD send: `wr.ud` of ibv_send_wr. */
 export interface UdDestination {
+  /** From `createAh`. */
   readonly ah: Ah;
   /** 0xFFFFFF where the handle is a multicast group's. */
   readonly qpn: number;
@@ -497,13 +558,16 @@ export interface VerifyRequest {
   readonly crc?: number;
 }
 
-/** ibv_recv_wr. */
+/** ibv_recv_wr: a buffer for one message. */
 export interface RecvRequest {
+  /** The completion returns it; 0 by default. */
   readonly wrId?: number;
+  /** Where the message goes, in their order. */
   readonly sges: readonly Sge[];
 }
 
 /** The post stopped at request number `bad`; the earlier ones are posted (`rocev2.md` §4.3). */
 export interface PostError extends VerbError {
+  /** Index of the request that was refused. */
   readonly bad: number;
 }

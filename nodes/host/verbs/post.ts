@@ -14,7 +14,7 @@ import {
   wqeBytes,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
-import { ProgramError, verbError } from "./device.ts";
+import { ProgramError, refuseQp, verbError } from "./device.ts";
 import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
 import { NULL_MR_BYTES } from "./memory_region.ts";
 import { bindOperands, incRkey } from "./memory_window.ts";
@@ -161,7 +161,8 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) {
-    return verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends`);
+    return refuseQp(qp) ??
+      verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends: expected rts`);
   }
   const refusal = refuseSend(qp, request);
   if (refusal !== undefined) return verbError("EINVAL", refusal);
@@ -214,14 +215,16 @@ export function postSend(
 function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   const { rq, device } = qp;
   if (qp.life.state === "reset") {
-    return verbError("EINVAL", "A queue pair in reset takes no receives");
+    return refuseQp(qp) ??
+      verbError("EINVAL", "A queue pair in reset takes no receives: expected init, rtr or rts");
   }
   if (qp.srq !== undefined) {
     return verbError("EINVAL", "Receives of this queue pair are posted to its shared queue");
   }
   if (request.sges.length > qp.caps.maxRecvSge) {
     const found = request.sges.length;
-    return verbError("EINVAL", `${found} elements, the queue pair takes ${qp.caps.maxRecvSge}`);
+    const expected = `expected at most maxRecvSge, ${qp.caps.maxRecvSge}`;
+    return verbError("EINVAL", `sges has ${found} elements: ${expected}`);
   }
   const tooLong = refuseElements(request.sges);
   if (tooLong !== undefined) return verbError("EINVAL", tooLong);
@@ -256,9 +259,11 @@ export function postRecv(
   });
 }
 
-/** ibv_mw_bind. */
+/** ibv_mw_bind: options of `bindMw`. */
 export interface BindOptions extends MwBindInfo {
+  /** The completion returns it; 0 by default. */
   readonly wrId?: number;
+  /** IBV_SEND_… by `|`; none by default. */
   readonly sendFlags?: SendFlags;
 }
 

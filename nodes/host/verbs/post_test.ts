@@ -16,9 +16,9 @@ import {
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import {
   decodeDoorbell,
-  decodeSpace3,
   DOORBELL_OFFSET,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeSpace3 } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import { placeOfRegister } from "../../../fabric/wire/host_bus/blue_flame.ts";
 import { decodeRecvWqe, decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -476,6 +476,7 @@ describe("postSend of what the standard's later issues added", () => {
       memory("flush", { flush: { ...flush, length: 2 ** 31 + 1 } }),
       memory("flush", { flush, sges: [sge(mr, 0, 8)] }),
       memory("atomic-write", { sges: [sge(mr, 0, 4)] }),
+      { opcode: "local-invalidate", immediate: 0x301, sges: [sge(mr, 0, 4)] },
       write(1, { flush }),
     ];
     for (const request of wrong) {

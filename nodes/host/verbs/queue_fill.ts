@@ -17,14 +17,15 @@ import { awaitRing } from "./resize_queue.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, Qp, Ring, VerbError } from "./objects.ts";
 
-/** In units of the ring. */
+/** How full a queue is, in units of its ring. */
 export interface QueueFill {
   /** The next unit that the RNIC reads, or an earlier one: never a later one. */
   readonly read: number;
   /** The last unit filled. */
   readonly write: number;
-  /** Units filled and not taken, and units free: `depth − 1` together. `free` is never too many. */
+  /** Units filled and not taken; with those that are free they are `depth − 1`. */
   readonly filled: number;
+  /** Units free: never too many. */
   readonly free: number;
 }
 

@@ -2,6 +2,7 @@
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
  * record of their rings. `post.ts` has the posts.
  */
+import { encodeHint, type HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -59,10 +60,13 @@ export const RING_UNITS_MAX = 1 << 16;
 /** Work requests of one queue: of one unit each, one unit stays free. */
 export const QP_WR_MAX = RING_UNITS_MAX - 1;
 
-/** ibv_qp_init_attr. */
+/** ibv_qp_init_attr: options of `createQp`. */
 export interface QpOptions {
+  /** rc, uc or ud. */
   readonly type: QpType;
+  /** Where sends complete. */
   readonly sendCq: Cq;
+  /** Where receives complete; may be the same. */
   readonly recvCq: Cq;
   /** 0: it only receives, and posts of sends are ENOMEM. */
   readonly maxSendWr: number;
@@ -70,8 +74,9 @@ export interface QpOptions {
   readonly maxRecvWr: number;
   /** Receives come from this shared queue. */
   readonly srq?: Srq;
-  /** Elements of one request, 0 to {@link MAX_SGE}; 1 by default. A WQE of more takes more of the ring. */
+  /** Elements of one send, 0 to {@link MAX_SGE}; 1 by default. A WQE of more takes more of the ring. */
   readonly maxSendSge?: number;
+  /** Elements of one receive, 0 to {@link MAX_SGE}; 1 by default. */
   readonly maxRecvSge?: number;
   /**
    * max_inline_data: bytes that are to go inline, up to {@link MAX_INLINE_BYTES}; 0 by default. `caps` has what is
@@ -212,7 +217,10 @@ const SIZES = [
 
 const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, requests: 0 };
 
-/** Creates a queue pair in state RESET. */
+/**
+ * ibv_create_qp: a queue pair in state RESET. EINVAL for a size, weight or rule out of range, or an object that is
+ * gone; ENOMEM where a ring, the memory or the numbers of the card do not suffice; ENOENT where the RNIC has failed.
+ */
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
   const caps = capsOf(device, options);
@@ -372,13 +380,18 @@ function endLives({ qpn, sendCq, recvCq, srq }: Qp, written: CqesWritten): void 
 
 /** The result of ibv_query_qp. */
 export interface QpInfo {
+  /** RESET to ERR. */
   readonly state: QpState;
+  /** Sizes, as granted. */
   readonly caps: QpCaps;
   /** As set by the modifies of this life. */
   readonly attributes: QpAttributes;
 }
 
-/** State, capacities, attributes. The state is read from queue information, space 1 (Q-04). */
+/**
+ * ibv_query_qp: state, sizes, attributes. The state is the card's own, read from queue information, space 1 (Q-04).
+ * EINVAL for a queue pair that is gone.
+ */
 export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const { cpu, state } = qp.device;
   const gone = refuseQp(qp);
@@ -401,7 +414,7 @@ function mayBecome(known: QpState, found: QpState): boolean {
 }
 
 /**
- * Destroys it; its unread completions and events are lost. Later requests are refused, and EINVAL the second
+ * ibv_destroy_qp: its unread completions and events are lost. Later requests are refused, and EINVAL the second
  * time. EBUSY while one of its events is unacknowledged, or it is attached to a multicast group.
  */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
@@ -423,9 +436,23 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   return undefined;
 }
 
+/**
+ * Has the RNIC send a hint as it stands (H-09): a program may know its next operations before it posts them. The
+ * responder does what the queue pair has rights to (H-24). EINVAL where the queue pair sends no hints, its peer has
+ * not said what it wants, or the hint is longer than a packet.
+ */
+export function* postHint(qp: Qp, hint: HintMessage): Steps<VerbError | undefined> {
+  const { device, qpn } = qp;
+  const stale = refuseStale(device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  return yield* perform(device.cpu, { op: "send-hint", qpn, message: encodeHint(hint) });
+}
+
 /** Sizes of a queue pair's own rings, in work requests; absent: as it is. */
 export interface QpSize {
+  /** Sends that may be outstanding. */
   readonly maxSendWr?: number;
+  /** Receives that may be outstanding. */
   readonly maxRecvWr?: number;
 }
 

@@ -18,6 +18,8 @@ interface Shape {
   readonly flush?: true;
   readonly verify?: true;
   readonly bind?: true;
+  /** It sends nothing. */
+  readonly local?: true;
   /** It takes a receive of the peer, or may: a persistent write does in flow 2 (P-26). */
   readonly receive?: true;
   /** `always`: the payload is inline in any case (ibv_wr_atomic_write contains its 8 bytes). */
@@ -44,8 +46,8 @@ export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
   "flush": { types: RC, remote: true, flush: true },
   "atomic-write": { types: RC, remote: true, inline: "always" },
   "write-verify": { types: RC, remote: true, verify: true, inline: true },
-  "bind-mw": { types: RC_UC, bind: true },
-  "local-invalidate": { types: RC_UC },
+  "bind-mw": { types: RC_UC, bind: true, local: true },
+  "local-invalidate": { types: RC_UC, local: true },
 };
 
 /** Operands of a request, with their names in refusals. */
@@ -91,7 +93,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} may take a receive, which a one-sided queue pair does not`;
   }
   if (sges.length > qp.caps.maxSendSge) {
-    return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
+    return `sges has ${sges.length} elements: expected at most maxSendSge, ${qp.caps.maxSendSge}`;
   }
   if ((request.ud !== undefined) !== (qp.type === "ud")) {
     return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
@@ -107,6 +109,9 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     (request.parts && refuseParts(request, request.parts));
   if (wrong !== undefined) return wrong;
   if (shape.flush) return refuseFlush(request.flush!, bytes);
+  if (shape.local && sges.length > 0) {
+    return `${request.opcode} carries no data: this has ${sges.length} elements`;
+  }
   if (request.opcode === "atomic-write") {
     // The limit of inline data does not apply: the 8 bytes have their own segment.
     return bytes === ATOMIC_BYTES ? undefined : `An ATOMIC WRITE has 8 B: this has ${bytes}`;

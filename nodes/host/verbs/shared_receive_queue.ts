@@ -26,6 +26,7 @@ import type { Steps } from "../cpu/program.ts";
 import { refuseElements } from "./refuse_send.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
+import { refuseSrqInUse } from "./users.ts";
 import { postAll, ringDoorbell } from "./rings.ts";
 
 /** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
@@ -154,11 +155,9 @@ export function* querySrq(
  * receives are dropped.
  */
 export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
-  const wrong = refuseUse(srq) ?? refuseUnacknowledged(srq.device.context, srq.ring);
+  const wrong = refuseUse(srq) ?? refuseUnacknowledged(srq.device.context, srq.ring) ??
+    refuseSrqInUse(srq);
   if (wrong !== undefined) return wrong;
-  if (srq.uses.count > 0) {
-    return verbError("EBUSY", `${srq.uses.count} queue pairs take receives from it`);
-  }
   // The card may give its number to another one as soon as it knows.
   srq.uses.alive = false;
   const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
@@ -181,7 +180,10 @@ function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   const wrong = refuseUse(srq);
   if (wrong !== undefined) return wrong;
   if (sges.length > caps.maxSge) {
-    return verbError("EINVAL", `${sges.length} elements, the queue takes ${caps.maxSge}`);
+    return verbError(
+      "EINVAL",
+      `sges has ${sges.length} elements: expected at most maxSge, ${caps.maxSge}`,
+    );
   }
   const tooLong = refuseElements(sges);
   if (tooLong !== undefined) return verbError("EINVAL", tooLong);

@@ -33,7 +33,7 @@ export interface Space2Change {
 type Resumed = Extract<RnicReply, { readonly op: "queue-resumed" }>;
 
 /**
- * The RNIC writes the bytes. EINVAL for a value that is none, EBUSY where the queue is locked or the
+ * The RNIC writes the bytes. EINVAL for an invalid value, EBUSY where the queue is locked or the
  * part of its ring to be cut holds WQEs.
  */
 export function writeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {

@@ -1,6 +1,6 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { decodeSpace2, encodeSpace2 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeSpace2, encodeSpace2 } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { failed } from "./device.ts";
 import { storeSpace2, writeSpace2 } from "./space2.ts";
 import { openDevice } from "../verbs.ts";

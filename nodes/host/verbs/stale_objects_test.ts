@@ -2,7 +2,7 @@
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_REMOTE_READ } from "./flags.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
-import { SPACE3_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { SPACE3_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { waitCompletion } from "./completion_queue.ts";
 import { createCq } from "./create_cq.ts";
 import { failed, must } from "./device.ts";

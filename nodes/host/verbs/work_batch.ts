@@ -12,8 +12,11 @@ import { ringSends } from "./rings.ts";
 
 /** Sends between `wrStart` and `wrComplete`. */
 export interface WorkBatch {
+  /** Where it is posted. */
   readonly qp: Qp;
+  /** In the order in which they were added. */
   readonly requests: SendRequest[];
+  /** False once it has ended. */
   open: boolean;
 }
 

@@ -411,6 +411,25 @@ describe("memory window", () => {
     assert.equal(write({ key, va: 150n, length: 51 }), "REM_ACCESS_ERR");
   });
 
+  it("§7 #37: an atomic by a zero-based one that begins at no multiple of 8: 0x61, no byte is written", () => {
+    const access = remoteAtomic | zeroBased;
+    const by = rig.connect({ attributes: { accessFlags: remoteAtomic } });
+    const add = (va: number) => {
+      const rkey = bind(allocateMw(rig, rig.b, 2), { access, va, by: by.b });
+      rig.send(rig.a, by.a, {
+        opcode: "fetch-add",
+        sges: [{ address: source.va, length: 8, lkey: source.key }],
+        atomic: { swapAdd: 1n, compare: 0n },
+        remote: { va: 0n, rkey },
+      });
+      rig.run();
+      return rig.poll(rig.a, by.a.sendCq)[0]?.status;
+    };
+    assert.equal(add(target.va + 4088), "SUCCESS");
+    assert.equal(add(target.va + 4092), "REM_INV_REQ_ERR");
+    assert.equal(rig.bytes(rig.b, target, 4088, 16).join(""), "1000000000000000");
+  });
+
   it("takes LOCAL_WRITE as drivers do, and grants nothing by it", () => {
     const key = bind(allocateMw(rig, rig.b, 2), { access: localWrite | remoteRead });
     assert.equal(write({ key, va: inside() }), "REM_ACCESS_ERR");

@@ -9,6 +9,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { type MessageOf, tellPlaced } from "../trace/trace.ts";
 import { localFault, localSegments } from "./memory_region.ts";
 
 const walker = new PieceWalker();
@@ -22,9 +23,10 @@ export function placePayload(
     readonly offset: number;
     /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
     readonly isWrite?: boolean;
+    readonly of?: MessageOf;
   },
 ): Time {
-  const { segments, offset, isWrite = false } = place;
+  const { segments, offset, isWrite = false, of } = place;
   let freeAt = device.stageAt;
   walker.start(segments, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
@@ -35,6 +37,7 @@ export function placePayload(
     const data = isWrite ? flipped(device, "bus", piece) : piece;
     const noSnoop = writesNoSnoop(device, walker);
     const { address, persistent } = walker;
+    if (of !== undefined) tellPlaced(device, of, { address, length: bytes });
     freeAt = dmaWrite(device, { address, data, noSnoop, persistent });
   }
   return freeAt;

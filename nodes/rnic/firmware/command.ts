@@ -55,7 +55,7 @@ import { attach, detach, groupsOf } from "./multicast_command.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
-import { checkDrained } from "../requester/completer.ts";
+import { checkDrained } from "../queues/queue_events.ts";
 
 /**
  * Carries out a command; its reply leaves behind the writes that it caused. "later": the command has

@@ -4,11 +4,12 @@
  * (P-24). `cpu`: a receive WQE is consumed as though a SEND had come, so that the host's CPU flushes and
  * posts a persistence ACK (P-26). `none`: what the bus has taken is persistent.
  */
+import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
+import { complete } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { takeDirty } from "../state/dirty_ranges.ts";
 import { dmaRead, waitingLsbRead } from "../dma/dma.ts";

@@ -9,16 +9,18 @@ import {
   CQE_BYTES,
   encodeCqe,
   ownerBit,
+  PLAIN_CQE,
 } from "../../../fabric/wire/host_bus/cqe.ts";
 import { type CqArm, ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { PS_PER_S } from "../../../fabric/base/time.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { type Device, raiseEvent } from "../state/device.ts";
+import { type Device, raiseEvent, warn } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { installQueue } from "./install.ts";
 import { isPaused } from "./pause.ts";
+import { raiseDue } from "./queue_events.ts";
 import { findQueue, rereadPointer, tellPointer } from "./queue_information.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 
@@ -34,25 +36,12 @@ export function createCompletionQueue(
     lastSolicited: -1,
     armed: "no",
     pending: new Fifo(),
+    events: new Fifo(),
     busy: false,
     overflowed: false,
     resized: { pointer: 0, stamp: 0 },
   };
 }
-
-/** Fields of a CQE that most do not use. */
-export const PLAIN_CQE = {
-  status: "SUCCESS",
-  vendorError: 0,
-  byteCount: 0,
-  immediate: 0,
-  wqeOpcode: 0,
-  psn: 0,
-  va: 0n,
-  sourceQpn: 0,
-  verify: 0,
-  solicited: false,
-} as const;
 
 /** Completes into the queue: now, or when its information has been read. */
 export function complete(device: Device, cqn: number, cqe: Cqe): void {
@@ -100,6 +89,7 @@ export function resumeCompletion(
     }
     reread = false;
     writeCqe(device, { cq, entry }, cq.pending.shift()!);
+    raiseDue(device, cq);
   }
   return undefined;
 }
@@ -195,5 +185,7 @@ function overflow(device: Device, cq: CompletionQueue): "overflow" {
   cq.pending.clear();
   device.counters.cqOverflows++;
   raiseEvent(device, { type: "CQ_ERR", cqn: cq.cqn });
+  raiseDue(device, cq);
+  warn(device, `completion queue ${cq.cqn} has overflowed: CQ_ERR, its queue pairs go to ERR`);
   return "overflow";
 }

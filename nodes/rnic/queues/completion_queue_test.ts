@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { CQE_BYTES, decodeCqe, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
-import { encodeSpace3, SPACE3_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { encodeSpace3, SPACE3_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import type { RigCq, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 

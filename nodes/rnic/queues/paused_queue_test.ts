@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import {
   counter,

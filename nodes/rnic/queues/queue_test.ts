@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
-  decodeSpace1,
-  decodeSpace2,
   DOORBELL_OFFSET,
   encodeDoorbell,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import {
+  decodeSpace1,
+  decodeSpace2,
   SPACE1_BYTES,
   SPACE2_BYTES,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+} from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { QUEUE_PLAN } from "../../../fabric/rack/plan/queue_plan.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
@@ -366,6 +368,8 @@ describe("completion queue", () => {
     rig.ring(rig.a, a.sq);
     rig.run();
     assert.deepEqual(rig.a.host.events.map(({ type }) => type), ["CQ_ERR", "QP_FATAL"]);
+    const message = `completion queue ${cq.cqn} has overflowed: CQ_ERR, its queue pairs go to ERR`;
+    assert.deepEqual(rig.reports, [{ node: "a", topic: "warning", value: { message } }]);
     assert.equal(space1(rig, rig.a, a.sq.queue).state, "err");
     assert.equal(space1(rig, rig.a, p.a.sq.queue).state, "rts");
   });

@@ -4,14 +4,16 @@
  * Circle of three: what completes lets the requester go on or ends the queue pair (`qp_error.ts`), which
  * completes all that is left; the requester completes what crosses no wire.
  */
+import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { formatTime, NEVER } from "../../../fabric/base/time.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { type NakCode, rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
 import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
-import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-import { type Device, raiseEvent, schedule, warn } from "../state/device.ts";
+import { complete } from "../queues/completion_queue.ts";
+import { checkDrained } from "../queues/queue_events.ts";
+import { type Device, schedule, warn } from "../state/device.ts";
 import {
   acknowledgeBefore,
   beginProbes,
@@ -328,12 +330,4 @@ function completeSend(
     va: persists ? wqe!.remote!.va : 0n,
     verify: isDone && verdict !== undefined ? encodeVerdict(verdict) : 0,
   });
-}
-
-/** Raises SQ_DRAINED once, where the host asked for it. Called whenever work has completed. */
-export function checkDrained(device: Device, qp: QueuePair): void {
-  if (!qp.sq.drainNotify || qp.state !== "sqd") return;
-  if (qp.requester.work.peek()?.started === true) return;
-  qp.sq.drainNotify = false;
-  raiseEvent(device, { type: "SQ_DRAINED", qpn: qp.qpn });
 }

@@ -6,6 +6,7 @@ import { flushWork } from "./completer.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import { abandonRequests } from "../state/requester_changes.ts";
 import { abandonAnswers, releaseReceives } from "../state/responder_changes.ts";
+import { raiseBehind } from "../queues/queue_events.ts";
 import { writeState } from "../queues/install.ts";
 import { enterState, type QueuePair } from "../state/queue_pair.ts";
 import { cancelLine } from "../transmit/send.ts";
@@ -39,7 +40,8 @@ export function enterError(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);
   flushReceives(device, qp);
-  if (qp.srq !== undefined) raiseEvent(device, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
+  if (qp.srq === undefined) return;
+  raiseBehind(device, qp.recvCq, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
 }
 
 /** Writes the state to space 1 for the host; a shared receive queue has no queue pair's state. */

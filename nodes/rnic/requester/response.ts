@@ -153,12 +153,13 @@ function placeResponse(
   if (packet.payload.length !== expected) {
     return fail(device, qp, { work, fault: "response-length" });
   }
-  const { atomicAckEth } = packet;
+  const { atomicAckEth, bth: { psn } } = packet;
   const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
   if (data.length > 0) {
     if (!isLive(work.segments)) return fail(device, qp, { work, fault: "region-gone" });
     if (!mayPlace(device, qp, { ...response, offset, length: data.length })) return;
-    placePayload(device, data, { segments: work.segments, offset });
+    const of = { qp, psn, inbound: false };
+    placePayload(device, data, { segments: work.segments, offset, of });
   }
   work.responses++;
   noteAnswered(device, qp, { work, psn: packet.bth.psn });

@@ -25,7 +25,7 @@ import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
-import { trace } from "../trace/trace.ts";
+import { tellPlaced, trace } from "../trace/trace.ts";
 import {
   type AtomicOperation,
   type AtomicTask,
@@ -56,12 +56,16 @@ export function executeAtomic(
   const need = needOf(input)!;
   const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
   if (typeof region !== "object") return region;
-  if (va % BigInt(ATOMIC_BYTES) !== 0n) return NAK_SYNDROMES["invalid-request"];
+  const remoteVa = Number(va), hostVa = hostAddress(region, remoteVa);
+  // A zero-based window may begin anywhere: its VA 0 need not be where a word is.
+  if (remoteVa % ATOMIC_BYTES !== 0 || hostVa % ATOMIC_BYTES !== 0) {
+    return NAK_SYNDROMES["invalid-request"];
+  }
   const task = taskOf(input, {
-    address: physicalAddress(region, Number(va)),
+    address: physicalAddress(region, remoteVa),
     persistent: region.persistent,
-    va: hostAddress(region, Number(va)),
-    remoteVa: Number(va),
+    va: hostVa,
+    remoteVa,
   });
   const { psn } = packet.bth;
   const msn = acceptRequest(qp, psnAdd(psn, 1));
@@ -282,7 +286,7 @@ export function compute(task: AtomicOperation, original: bigint): bigint | undef
 
 function writeWord(
   device: Device,
-  { qp, task }: AtomicTurn,
+  { qp, task, service }: AtomicTurn,
   data: Uint8Array<ArrayBuffer>,
 ): Time {
   const { address, persistent } = task;
@@ -291,6 +295,7 @@ function writeWord(
   const word = wordOnChip(device, task);
   const keeps = word?.state === "here" ? word : undefined;
   if (keeps !== undefined) keeps.value = viewOf(data).getBigUint64(0, true);
+  tellPlaced(device, { qp, psn: service.psn, inbound: true }, { address, length: ATOMIC_BYTES });
   return dmaWrite(device, { address, data, noSnoop, persistent, keeps });
 }
 

@@ -2,11 +2,13 @@
  * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes,
  * or with RoCEv1's GRH, then the payload (`rocev2.md` §3.8). Nothing is ever answered.
  */
+import { formatAddress } from "../../../fabric/trace/describe.ts";
+import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { GRH_BYTES, grhAt } from "../../../fabric/wire/roce/grh.ts";
 import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
-import { type Device, drop } from "../state/device.ts";
+import { type Device, drop, warn } from "../state/device.ts";
 import { stall, takeReceive } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -30,6 +32,35 @@ export function refuseDatagram(
   return fits ? undefined : "bad-length";
 }
 
+/**
+ * Drops a datagram, of which its sender does not hear: the first of a reason is a note of the run, unless it is for
+ * the connection manager, which sends again.
+ */
+export function dropDatagram(
+  device: Device,
+  qp: QueuePair,
+  { packet, reason, why = reason }: {
+    readonly packet: RequestIn["packet"];
+    readonly reason: DropReason;
+    readonly why?: string;
+  },
+): void {
+  const isFirst = !device.drops.has(reason);
+  drop(device, reason);
+  if (!isFirst || qp.card !== undefined || qp.qpn === GSI_QPN) return;
+  const from = formatAddress(packet.sourceAddress);
+  warn(
+    device,
+    `a datagram of ${from} to queue pair ${qp.qpn} is dropped without an answer: ${why}`,
+  );
+}
+
+/** What is wrong with the Q_Key of a datagram. */
+export function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
+  const [found, expected] = [packet.deth!.qKey, qKeyOf(qp)].map((key) => `0x${key.toString(16)}`);
+  return `its Q_Key is ${found}, that of the queue pair ${expected}`;
+}
+
 /** Takes the datagram whose turn it is, once it has a receive WQE. */
 export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
@@ -49,7 +80,12 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   }
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
   const byteCount = GRH_BYTES + packet.payload.length;
-  if (bytesOf(segments) < byteCount) return drop(device, "recv-too-small");
+  if (bytesOf(segments) < byteCount) {
+    const why =
+      `the receive has ${bytesOf(segments)} B, ${GRH_BYTES} B in front of the payload and ` +
+      `${packet.payload.length} B of payload need ${byteCount} B`;
+    return dropDatagram(device, qp, { packet, reason: "recv-too-small", why });
+  }
   const memory = findMemory(device, qp, input);
   // The receive WQE stays for the next datagram, when the page may be there.
   if (memory === "fault") return drop(device, "page-fault");

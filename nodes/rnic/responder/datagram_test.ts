@@ -27,6 +27,8 @@ interface Bench {
   say(length: number, more?: Partial<Parameters<typeof sayTo>[2]>): void;
   recv(length: number): void;
   drops(reason: string): number;
+  /** What the notes of the run say, without what was dropped. */
+  notes(): readonly string[];
 }
 
 function bench(keys: { a?: number; b?: number } = {}): Bench {
@@ -49,16 +51,22 @@ function bench(keys: { a?: number; b?: number } = {}): Bench {
     recv(length) {
       rig.recv(rig.b, b, [{ address: to.va, length, lkey: to.key }]);
     },
+    notes: () =>
+      rig.reports.flatMap(({ topic, value }) =>
+        topic === "warning" ? [(value as { message: string }).message.replace(/^.*?: /, "")] : []
+      ),
     drops: (reason) => rig.b.rnic.statistics()[`drop-${reason}`] ?? 0,
   };
 }
 
 describe("UD receive", () => {
   it("§7 #79: a receive buffer of payload + 39 is too small: dropped, no CQE, the next one fits", () => {
-    const { rig, a, b, to, from, say, recv, drops } = bench();
+    const { rig, a, b, to, from, say, recv, drops, notes } = bench();
     recv(100 + GRH_BYTES - 1);
     say(100);
     assert.equal(drops("recv-too-small"), 1);
+    const needs = "40 B in front of the payload and 100 B of payload need 140 B";
+    assert.deepEqual(notes(), [`the receive has 139 B, ${needs}`]);
     assert.deepEqual(rig.poll(rig.b, b.recvCq), []);
     assert.deepEqual(rig.bytes(rig.b, to), new Uint8Array(8192), "nothing is written");
     // The receive WQE is still there, and holds what is one byte shorter.
@@ -69,11 +77,14 @@ describe("UD receive", () => {
     assert.deepEqual(statuses(rig.poll(rig.a, a.sendCq)), ["SUCCESS", "SUCCESS"]);
   });
 
-  it("§7 #80: a wrong Q_Key is dropped and counted, the sender does not learn of it", () => {
-    const { rig, a, b, say, recv, drops } = bench();
+  it("§7 #80: a wrong Q_Key is dropped and counted, the sender does not learn of it; the first is a note", () => {
+    const { rig, a, b, say, recv, drops, notes } = bench();
     recv(200);
-    say(8, { ud: udAddress(rig.b.plan.address, b.qpn, { qKey: Q_KEY + 1 }) });
+    const ud = udAddress(rig.b.plan.address, b.qpn, { qKey: Q_KEY + 1 });
+    say(8, { ud });
     assert.equal(drops("q-key"), 1);
+    const [found, expected] = [Q_KEY + 1, Q_KEY].map((key) => `0x${key.toString(16)}`);
+    assert.deepEqual(notes(), [`its Q_Key is ${found}, that of the queue pair ${expected}`]);
     assert.deepEqual(rig.poll(rig.b, b.recvCq), []);
     assert.deepEqual(statuses(rig.poll(rig.a, a.sendCq)), ["SUCCESS"]);
     say(8);

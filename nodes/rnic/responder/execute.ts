@@ -32,14 +32,14 @@ import { invalidateKey } from "../dma/memory_window.ts";
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
 export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet } = input;
-  const { responder } = qp;
-  const opened = isFirst(input.row) ? openWrite(device, qp, input) : responder.open!;
+  const opened = isFirst(input.row) ? openWrite(device, qp, input) : qp.responder.open!;
   if (typeof opened !== "object") return opened;
   if (!isLive(opened.segments)) return NAK_SYNDROMES["remote-access-error"];
   // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
   const data = flipped(device, "checked", flipped(device, "buffer", packet.payload));
   const { segments, received: offset } = opened;
-  const readyAt = placePayload(device, data, { segments, offset, isWrite: true });
+  const of = { qp, psn: packet.bth.psn, inbound: true };
+  const readyAt = placePayload(device, data, { segments, offset, isWrite: true, of });
   if (!opened.persist) noteWritten(device, qp, { opened, length: packet.payload.length });
   qp.lastWrite = "in";
   const ends = acceptPacket(qp, opened, input);
@@ -97,8 +97,7 @@ function completeImmediate(
 /** A SEND packet: data to the receive WQE's memory; at the end its CQE and the ACK. */
 export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, row } = input;
-  const { responder } = qp;
-  const opened = isFirst(input.row) ? openSend(device, qp, input) : responder.open!;
+  const opened = isFirst(input.row) ? openSend(device, qp, input) : qp.responder.open!;
   if (typeof opened !== "object") return opened;
   if (opened.received + packet.payload.length > opened.length) {
     failReceive(device, qp, { recv: opened.recv!, fault: "receive-length" });
@@ -108,10 +107,9 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     failReceive(device, qp, { recv: opened.recv!, fault: "region-gone" });
     return NAK_SYNDROMES["remote-operational-error"];
   }
-  const readyAt = placePayload(device, packet.payload, {
-    segments: opened.segments,
-    offset: opened.received,
-  });
+  const { segments, received: offset } = opened;
+  const of = { qp, psn: packet.bth.psn, inbound: true };
+  const readyAt = placePayload(device, packet.payload, { segments, offset, of });
   noteWritten(device, qp, { opened, length: packet.payload.length });
   if (!acceptPacket(qp, opened, input)) {
     acknowledgePacket(device, qp, { input, readyAt });

@@ -47,16 +47,18 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
 }
 
 /**
- * What a queue pair sent to a group also goes to the others of this port that are attached, but not
- * to itself (ConnectX: multicast loopback). It never comes back from the network.
+ * What a queue pair sent to a group goes to all of this port that are attached, itself included
+ * (github.com/linux-rdma/rdma-core/pull/1102; IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, which would prevent it, is not there).
+ * It never comes back from the network. Hints are for other cards.
  */
 export function loopBack(device: Device, sender: QueuePair, input: PacketIn): void {
-  const members = device.multicast.get(input.packet.destinationAddress);
-  const others = members?.filter((member) => member !== sender) ?? [];
-  if (others.length === 0) return;
+  const members = device.multicast.get(input.packet.destinationAddress) ?? [];
+  const here = sender.hints === "group" ? members.filter((member) => member !== sender) : members;
+  if (here.length === 0) return;
+  if (input.packet.bth.destQpn !== MULTICAST_QPN) return drop(device, "group-qpn");
   const { stageAt } = device;
   device.stageAt = Math.max(stageAt, device.now + device.timing.receivePs);
-  deliver(device, others, input);
+  deliver(device, here, input);
   device.stageAt = stageAt;
 }
 

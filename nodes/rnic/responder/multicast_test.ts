@@ -178,17 +178,20 @@ describe("multicast", () => {
     assert.deepEqual(bench.received(rig.b, qp), []);
   });
 
-  it("what a queue pair sends comes to the port's others that are attached, not to itself", () => {
+  it("what a queue pair sends comes to all of its port that are attached, itself included", () => {
     const bench = new Bench();
     const { rig } = bench;
     const speaker = bench.member(rig.a), neighbour = bench.member(rig.a);
     const far = bench.member(rig.b);
     bench.say(100, { qp: speaker });
-    assert.deepEqual(bench.received(rig.a, speaker), []);
+    assert.deepEqual(bench.received(rig.a, speaker), [140]);
     assert.deepEqual(bench.received(rig.a, neighbour), [140]);
     assert.deepEqual(bench.received(rig.b, far), [140]);
     const copy = rig.bytes(rig.a, bench.at.get(rig.a)!, 40, 100);
     assert.deepEqual(copy, rig.bytes(rig.a, bench.from, 0, 100));
+    bench.say(100, { qp: speaker, qpn: neighbour.qpn });
+    assert.deepEqual(bench.received(rig.a, neighbour), [], "for another queue pair number");
+    assert.equal(bench.drops(rig.a, "group-qpn"), 1);
   });
 
   it("the network is told of a port's first member and of its last, twice each (IGMPv3)", () => {

@@ -95,7 +95,7 @@ function executionReason(device: Device, qp: QueuePair, refusal: Refusal): strin
   const place = packet.atomicEth ?? packet.reth;
   if (isInvalid) {
     if (operation.name !== "write-verify") {
-      return `the address of an atomic is a multiple of ${ATOMIC_BYTES}`;
+      return `the address of an atomic is a multiple of ${ATOMIC_BYTES}, in a zero-based window too`;
     }
     const wantsRight = packet.verifyEth?.persist === true &&
       !permits(qp, ACCESS.remoteWritePersistence);

@@ -3,7 +3,7 @@
  * stalls those behind it.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
-import { refuseDatagram, takeDatagram } from "./datagram.ts";
+import { dropDatagram, qKeyText, refuseDatagram, takeDatagram } from "./datagram.ts";
 import { type Device, drop, raiseEvent } from "../state/device.ts";
 import {
   awaitExpected,
@@ -24,7 +24,10 @@ import { dropMessage, takeUnreliable } from "./unreliable.ts";
 /** A request packet for this queue pair; it waits behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
-  if (reason !== undefined) return drop(device, reason);
+  if (reason !== undefined) {
+    const why = reason === "q-key" ? qKeyText(qp, input) : reason;
+    return dropDatagram(device, qp, { packet: input.packet, reason, why });
+  }
   device.counters.requestsIn++;
   if (qp.type !== "ud" && establish(qp) && qp.state === "rtr") {
     raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
@@ -84,8 +87,10 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
   const first = takeStalled(qp);
   if (first === undefined) return;
   if (qp.type !== "rc") {
-    if (qp.type === "ud") drop(device, "no-recv");
-    else dropMessage(device, qp, "no-recv");
+    if (qp.type === "ud") {
+      const why = "no receive is posted";
+      dropDatagram(device, qp, { packet: first.packet, reason: "no-recv", why });
+    } else dropMessage(device, qp, "no-recv");
     return resumeStalled(device, qp);
   }
   dropStalled(qp);

@@ -9,7 +9,7 @@ import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";
 import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
 import { VENDOR_EXTENSIONS } from "../../../fabric/wire/roce/vendor_testing.ts";
-import { SPACE1_BYTES, SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { SPACE1_BYTES, SPACE2_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc, createUd, Q_KEY } from "../testing/unreliable_testing.ts";

@@ -142,6 +142,21 @@ describe("SQD", () => {
     assert.deepEqual(completions(), [[long, "SUCCESS"]]);
   });
 
+  it("§7 #14, #30: events come behind CQEs that wait for their queue's information, too", () => {
+    const queueCache = { entries: 1, evict: "oldest", amount: 1 } as const;
+    rig = new Rig({ plans: { a: { queueCache } } });
+    qp = rig.connect();
+    source = rig.register(rig.a, { length: 1 << 16 });
+    target = rig.register(rig.b, { length: 1 << 16 });
+    const long = enqueueWrite(1 << 16);
+    rig.ring(rig.a, qp.a.sq);
+    const before = rig.a.framesSent;
+    rig.run(() => rig.a.framesSent >= before + 2);
+    assert.equal(rig.modify(rig.a, qp.a, sqd).status, "ok");
+    rig.run(() => ofType("SQ_DRAINED").length > 0);
+    assert.deepEqual(completions(), [[long, "SUCCESS"]]);
+  });
+
   it("an idle queue is drained at once; without the flag nobody is told", () => {
     rig.modify(rig.a, qp.a, { state: "sqd" });
     rig.run();

@@ -9,7 +9,7 @@ import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
 import type { PacketIn } from "./responder_state.ts";
 import type { ControlFrame } from "./tx_frame.ts";
-import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RingPlace, RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -147,6 +147,8 @@ export interface CompletionQueue {
   armed: "no" | "solicited" | "any";
   /** CQEs that wait for queue information. */
   readonly pending: Fifo<Cqe>;
+  /** Events of its queue pairs that come behind so many CQEs. */
+  readonly events: Fifo<{ readonly behind: number; readonly event: RnicEvent }>;
   /** A look-up is under way. */
   busy: boolean;
   /** CQ_ERR has been raised: nothing is written any more (`rocev2.md` §4.4). */

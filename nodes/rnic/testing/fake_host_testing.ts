@@ -6,10 +6,8 @@ import { assert } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Completion, MemoryRead, PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
-import {
-  DEFAULT_STORE,
-  type StampedPointer,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { DEFAULT_STORE } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import {
   decodeField,
   encodeField,

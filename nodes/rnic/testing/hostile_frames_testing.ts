@@ -11,7 +11,7 @@ import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import { mutate } from "../../../fabric/wire/roce/mutation_testing.ts";
 import { OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import { SPACE1_BYTES, SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { SPACE1_BYTES, SPACE2_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { VENDOR_EXTENSIONS } from "../../../fabric/wire/roce/vendor_testing.ts";
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";

@@ -1,6 +1,6 @@
 /** For tests only: locks and changes of space 2 by the rig's fake drivers. */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { Space2 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { Space2 } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { encodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Ring, Side } from "./rig_parts_testing.ts";

@@ -22,6 +22,29 @@ export function trace(device: Device, qp: QueuePair, line: Omit<TraceStep, "qpn"
   device.out.trace({ ...line, qpn: qp.qpn, ...connection });
 }
 
+/** A message, as a card knows it: see `psn` and `inbound` of {@link TraceStep}. */
+export interface MessageOf {
+  readonly qp: QueuePair;
+  readonly psn: number;
+  readonly inbound: boolean;
+}
+
+/** Tells who follows bytes that these, from a physical address on, are payload of this message. */
+export function tellPlaced(
+  device: Device,
+  { qp, psn, inbound }: MessageOf,
+  { address, length }: { readonly address: number; readonly length: number },
+): void {
+  if (device.out.placed === undefined) return;
+  device.out.placed({
+    psn,
+    ...(inbound && { inbound }),
+    ...(qp.type === "rc" && { connection: connectionText(device, qp) }),
+    from: address,
+    to: address + length,
+  });
+}
+
 /** The queue pair has failed: `qp-err`, or `qp-sqe` where only its sends have (`rocev2.md` §4.1). */
 export function traceFailure(device: Device, qp: QueuePair): void {
   if (!device.out.tracing) return;

@@ -101,7 +101,8 @@ function placeNext(device: Device, staged: StagedData): void {
   const { segments } = verified.opened;
   const { readBack } = verified;
   device.verify.placing = readBack;
-  verified.placedAt = placePayload(device, placed, { segments, offset, isWrite: true });
+  const of = { qp, psn: service.psn, inbound: true };
+  verified.placedAt = placePayload(device, placed, { segments, offset, isWrite: true, of });
   device.verify.placing = undefined;
   staged.offset += piece.length;
   if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });

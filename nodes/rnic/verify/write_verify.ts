@@ -148,7 +148,8 @@ function takeData(
   if (verify.level === "none") {
     if (!message.persist) noteWritten(device, qp, { opened: message, length: payload.length });
     const data = flipped(device, "checked", payload);
-    return placePayload(device, data, { segments, offset: received, isWrite: true });
+    const of = { qp, psn: packet.bth.psn, inbound: true };
+    return placePayload(device, data, { segments, offset: received, isWrite: true, of });
   }
   // What came in one packet stays in its frame, whose bytes do not change.
   if (payload.length === length) verify.staged = payload;

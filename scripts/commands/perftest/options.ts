@@ -155,6 +155,61 @@ function secondsOf(option: string, text: string): number {
   return time / PS_PER_US;
 }
 
+/** Options that the test does not have. @throws Refusal */
+function checkOfTest(test: PerftestName, flags: PerftestFlags): void {
+  const { verb, measures } = PERFTEST[test];
+  const isLatency = measures === "latency";
+  if (isLatency && (flags.qp ?? "1") !== "1") {
+    const expected = `1, as ${test} has one queue pair`;
+    throw refusal("--qp", { found: `"${flags.qp}"`, expected });
+  }
+  const bandwidthAlone = {
+    "--bidirectional": flags.bidirectional,
+    "--tx-depth": flags.txDepth,
+    "--post_list": flags.post_list,
+    "--cq-mod": flags.cqMod,
+    "--noPeak": flags.noPeak,
+  };
+  for (const [option, value] of Object.entries(bandwidthAlone)) {
+    if (!isLatency || value === undefined) continue;
+    refuse(option, `of ${test}, a latency test`, "one of bandwidth");
+  }
+  const isReading = verb === "read" || verb === "atomic";
+  if (flags.inline_size !== undefined && isReading) {
+    refuse("--inline_size", `of ${test}, which sends no data`, "a WRITE or SEND");
+  }
+  if (flags.outs !== undefined && !isReading) {
+    refuse("--outs", `of ${test}, which has no reads`, "a READ or an atomic");
+  }
+  if (flags.rxDepth !== undefined && verb !== "send") {
+    refuse("--rx-depth", `of ${test}, which takes no receives`, "a SEND");
+  }
+  if (flags.events && verb === "write") {
+    refuse("--events", `of ${test}`, "a SEND, a READ or an atomic, as with perftest");
+  }
+}
+
+/** Options that do not go together. @throws Refusal */
+function checkTogether(
+  { duration, events, all, iters, rdma_cm, connection, tos, tclass }: PerftestFlags,
+): void {
+  const besides = { "--events": events, "--all": all, "--iters": iters };
+  const [beside] = Object.entries(besides).find(([, value]) => value !== undefined) ?? [];
+  if (duration !== undefined && beside !== undefined) {
+    refuse("--duration", `beside ${beside}`, "one of the two");
+  }
+  if (rdma_cm && connection === "UD") {
+    const why = "with UD, whose queue pairs stand beside a connection of the connection manager";
+    refuse("--rdma_cm", why, "RC or UC");
+  }
+  if (tos !== undefined && tclass !== undefined) {
+    refuse("--tos", "beside --tclass", "one of the two");
+  }
+  if (tos !== undefined && !rdma_cm) {
+    refuse("--tos", "without --rdma_cm", "-R beside it, or --tclass in its place");
+  }
+}
+
 /** Checks and converts the options. @throws Refusal */
 export function optionsOf(test: PerftestName, flags: PerftestFlags) {
   const kind = PERFTEST[test];
@@ -172,49 +227,8 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags) {
     const found = `${test} has messages of 8 B`;
     throw refusal("", { found, expected: "neither --all nor another --size" });
   }
-  if (isLatency && (flags.qp ?? "1") !== "1") {
-    const expected = `1, as ${test} has one queue pair`;
-    throw refusal("--qp", { found: `"${flags.qp}"`, expected });
-  }
-  const bandwidthAlone = {
-    "--bidirectional": flags.bidirectional,
-    "--tx-depth": flags.txDepth,
-    "--post_list": flags.post_list,
-    "--cq-mod": flags.cqMod,
-    "--noPeak": flags.noPeak,
-  };
-  for (const [option, value] of Object.entries(bandwidthAlone)) {
-    if (!isLatency || value === undefined) continue;
-    refuse(option, `of ${test}, a latency test`, "one of bandwidth");
-  }
-  const isReading = kind.verb === "read" || kind.verb === "atomic";
-  if (flags.inline_size !== undefined && isReading) {
-    refuse("--inline_size", `of ${test}, which sends no data`, "a WRITE or SEND");
-  }
-  if (flags.outs !== undefined && !isReading) {
-    refuse("--outs", `of ${test}, which has no reads`, "a READ or an atomic");
-  }
-  if (flags.rxDepth !== undefined && kind.verb !== "send") {
-    refuse("--rx-depth", `of ${test}, which takes no receives`, "a SEND");
-  }
-  if (flags.events && kind.verb === "write") {
-    refuse("--events", `of ${test}`, "a SEND, a READ or an atomic, as with perftest");
-  }
-  const besides = { "--events": flags.events, "--all": all, "--iters": iters };
-  const [beside] = Object.entries(besides).find(([, value]) => value !== undefined) ?? [];
-  if (duration !== undefined && beside !== undefined) {
-    refuse("--duration", `beside ${beside}`, "one of the two");
-  }
-  if (flags.rdma_cm && connection === "UD") {
-    const why = "with UD, whose queue pairs stand beside a connection of the connection manager";
-    refuse("--rdma_cm", why, "RC or UC");
-  }
-  if (flags.tos !== undefined && flags.tclass !== undefined) {
-    refuse("--tos", "beside --tclass", "one of the two");
-  }
-  if (flags.tos !== undefined && !flags.rdma_cm) {
-    refuse("--tos", "without --rdma_cm", "-R beside it, or --tclass in its place");
-  }
+  checkOfTest(test, flags);
+  checkTogether(flags);
   const number = (
     option: string,
     text: string | undefined,

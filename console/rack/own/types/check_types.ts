@@ -9,7 +9,8 @@ import { fromFileUrl, projectFile, ROOT } from "../../../base/paths.ts";
 import { keepChecked, keptCheck, keyOf } from "./check_cache.ts";
 import { configFor, type EditorConfig } from "./editor_config.ts";
 import { problemOf, type TypeError, typeErrorsIn } from "./type_errors.ts";
-import { type Exported, exportedSteps, RULE } from "./unused_steps.ts";
+import { exportedSteps } from "./exported_steps.ts";
+import { type Exported, RULE } from "./unused_steps.ts";
 
 export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;

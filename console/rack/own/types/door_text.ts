@@ -52,7 +52,8 @@ export function verbNames(): string[] {
 /** How a function is called: `regMr(pd, buffer, options?)`. @param file that declares it; of a verb, not needed. */
 export function signatureOf(name: string, file = verbFile(name)): string | undefined {
   const text = file === undefined ? "" : textIfThere(file) ?? "";
-  const begin = new RegExp(`\\bfunction\\*?\\s+${name}\\s*(?:<[^(]*>)?\\(`).exec(text);
+  // A function, or a method of an interface: cpu.waitSignal.
+  const begin = new RegExp(`(?:\\bfunction\\*?\\s+|\\n {2})${name}\\s*(?:<[^(]*>)?\\(`).exec(text);
   if (begin === null) return undefined;
   const parameters = partsOf(text, begin.index + begin[0].length).map((parameter) => {
     const [, pattern = parameter, rest = ""] =
@@ -81,6 +82,32 @@ function partsOf(text: string, from: number): string[] {
     else parts[parts.length - 1] += letter;
   }
   return parts.map((part) => part.trim()).filter((part) => part !== "");
+}
+
+const PAGE = "scripts/scenarios/FROM_LIBIBVERBS.md";
+
+/** Fields that have another name than in rdma-core: `["ibv_sge.addr"]`, `["Sge.address"]`. */
+export function renamedFields(): { readonly there: string[]; readonly here: string[] }[] {
+  const section = /^## Fields\n([^]*?)^## /m.exec(textOf(PAGE))?.[1] ?? "";
+  return section.split("\n").filter((line) => line.startsWith("| `")).map((line) => {
+    const names = (cell = "") => [...cell.matchAll(/`([\w.]+)`/g)].map(([, name]) => name!);
+    const [, there, here] = line.split("|");
+    return { there: names(there), here: names(here) };
+  });
+}
+
+/** The field of a type here that rdma-core calls so: `sges` of SendRequest for `sg_list` and `sgList`. */
+export function fieldFor(type: string, word: string): string | undefined {
+  const plain = (name: string) =>
+    name.slice(name.lastIndexOf(".") + 1).replaceAll("_", "").toLowerCase();
+  for (const { there, here } of renamedFields()) {
+    const at = there.findIndex((name) => plain(name) === plain(word));
+    if (at < 0) continue;
+    // One for all, or one for each.
+    const meant = here.length === 1 ? here[0]! : here[at];
+    if (meant?.startsWith(`${type}.`)) return meant.slice(type.length + 1);
+  }
+  return undefined;
 }
 
 /** The text that is here what libibverbs' constant is there: `send` for IBV_WR_SEND. */

@@ -4,7 +4,7 @@
  */
 import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/problem.ts";
 import { fromFileUrl } from "../../../base/paths.ts";
-import { door, fieldsOf, flagsOf, signatureOf, textFor, verbNames } from "./door_text.ts";
+import { door, fieldFor, fieldsOf, flagsOf, signatureOf, textFor, verbNames } from "./door_text.ts";
 
 /** An error of the compiler, or of the module graph (without a number). */
 export interface TypeError {
@@ -28,6 +28,10 @@ const FIELD = /^ +The expected type comes from property '(\w+)'/;
 const FIRST = /^(?:(TS\d+) \[ERROR\]: |error: )(.*)$/;
 const PLACE = /^ +at (file:\S+?):(\d+):(\d+)$/;
 const LAST = "Type checking failed.";
+/** "Did you mean to mark this function as 'async'?" of an `await`, which has an error of its own. */
+const ABOUT_AWAIT = "TS1356";
+/** Of an error of syntax: the line's number and source, and the mark below it. */
+const FRAMED = /^ *\d* \| ?/;
 
 /**
  * The errors in what `deno check` has written on stderr, without colours: each once, as it checks a file again for
@@ -40,17 +44,20 @@ export function typeErrorsIn(text: string): TypeError[] {
     if (first !== null) found.push([line]);
     else found.at(-1)?.push(line);
   }
-  const errors = found.map(errorOf).filter(({ lines }) => lines[0] !== LAST);
+  const errors = found.map(errorOf)
+    .filter(({ code, lines }) => lines[0] !== LAST && code !== ABOUT_AWAIT);
   return [...new Map(errors.map((error) => [JSON.stringify(error), error])).values()];
 }
 
 function errorOf([head, ...rest]: string[]): TypeError {
   const [, code = "", message] = FIRST.exec(head!)!;
   const at = rest.findIndex((line) => PLACE.test(line));
-  // Behind the message: the line of source, and a mark below it.
-  const mark = rest.findIndex((line) => /^\s*~+\s*$|^\s*\^+\s*$/.test(line));
+  // Behind the message: the line of source, unless it is long, and a mark below it.
+  const mark = rest.findIndex((line, i) =>
+    (at < 0 || i < at) && /^\s*~+\s*$|^\s*\^+\s*$/.test(line)
+  );
   const said = rest.slice(0, Math.max(0, mark < 0 ? at : mark - 1))
-    .filter((line) => line.trim() !== "");
+    .filter((line) => line.trim() !== "" && !FRAMED.test(line));
   const lines = [message!, ...said.map((line) => line.trim())];
   if (at < 0) return withPlaceInText({ code, lines });
   const [, file, line, column] = PLACE.exec(rest[at]!)!;
@@ -120,7 +127,7 @@ const STEPS = /(?:Type|type) '((?:Steps|Generator)<[^']*)'/;
 /** What the error is to the author of a protocol. */
 function wordsFor(error: TypeError): Words {
   const { lines } = error;
-  const all = lines.join("\n"), [first] = lines as [string];
+  const [first] = lines as [string];
   const steps = stepsIn(lines);
   if (steps !== undefined) {
     return {
@@ -128,10 +135,41 @@ function wordsFor(error: TypeError): Words {
       expected: "yield* in front of the call",
     };
   }
-  const why = lines.length > 1 ? `; ${lines.at(-1)!.replace(/\.$/, "")}` : "";
-  return unknownField(first) ?? unknownProperty(first) ?? wrongCount(error) ?? wrongFlags(first) ??
-    wrongText(first) ?? missingField(lines) ?? unknownName(first) ??
-    { found: `${first.replace(/\.$/, "")}${all === first ? "" : why}`, expected: "" };
+  // Of what follows the first line, the last is the reason; whose type was expected is told as the field.
+  const further = lines.slice(1).filter((line) => !FIELD.test(` ${line}`)).at(-1);
+  const why = further === undefined ? "" : `; ${further.replace(/\.$/, "")}`;
+  return awaited(error) ?? needlessYield(error) ?? unknownField(first) ?? unknownProperty(first) ??
+    wrongCount(error) ?? wrongFlags(first) ?? wrongText(first) ?? wrongNumber(first) ??
+    neverEqual(first) ?? missingField(lines) ?? unknownName(first) ??
+    { found: `${first.replace(/\.$/, "")}${why}`, expected: "" };
+}
+
+/** `yield*` in front of a call that returns its answer at once. */
+function needlessYield({ code, lines: [first = ""], source = "", marked }: TypeError) {
+  const isDelegated = /yield\s*\*\s*$/.test(source.slice(0, marked?.from ?? 0));
+  const answer = /^Type '(.*)' must have a '\[Symbol\.iterator\]\(\)' method/.exec(first)?.[1];
+  if (code !== "TS2488" || answer === undefined || !isDelegated) return undefined;
+  return {
+    found: `yield* of a call that takes no time, whose answer is ${answer}`,
+    expected: "the call without yield*",
+  };
+}
+
+/** `await cpu.sleep(10)`, as in a program that waits in real time. */
+function awaited({ code }: TypeError): Words | undefined {
+  if (code !== "TS1308") return undefined;
+  return { found: "await, which waits in real time", expected: "yield* in its place" };
+}
+
+/** A comparison with what libibverbs calls a text: `status === "IBV_WC_SUCCESS"`. */
+function neverEqual(first: string): Words | undefined {
+  const [, constant] = /^This comparison .* '"(\w+)"' have no overlap/.exec(first) ?? [];
+  if (constant === undefined) return undefined;
+  const text = textFor(constant) ??
+    /^(?:IBV_WC|IBV_EVENT|RDMA_CM_EVENT)_(\w+)$/.exec(constant)?.[1];
+  return text === undefined
+    ? undefined
+    : { found: JSON.stringify(constant), expected: JSON.stringify(text) };
 }
 
 /** What TypeScript takes for the word that was meant. */
@@ -142,7 +180,8 @@ function unknownField(first: string): Words | undefined {
   const unknown = /'(\w+)' does not exist in type '(\w+)(?: \| readonly \2\[\])?'/.exec(first);
   if (unknown === null) return undefined;
   const [, word, type] = unknown;
-  const known = fieldsOf(type!);
+  const known = fieldsOf(type!), same = fieldFor(type!, word!);
+  if (same !== undefined) return { found: `${word}, which ${type} has not`, expected: same };
   return {
     found: `${word}, which ${type} has not`,
     expected: known.length === 0
@@ -177,6 +216,12 @@ function camelCased(name: string): string {
   return camel.replace(/^ibv([A-Z])/, (_, letter: string) => letter.toLowerCase());
 }
 
+/** `device.verbs.postSend` for `ibv_post_send`. */
+function verbNamed(word: string): string | undefined {
+  const name = camelCased(word);
+  return verbNames().includes(name) ? `device.verbs.${name}` : undefined;
+}
+
 /** Too few arguments, where the function is marked, or too many, where the first such argument is. */
 function wrongCount({ lines: [first = ""], source = "", marked, declaredIn }: TypeError) {
   const [, wanted, count] =
@@ -205,7 +250,7 @@ function wrongFlags(first: string): Words | undefined {
   return { found: `${is} flags`, expected: `${must} flags` };
 }
 
-/** A text that is none of those that a field can have. */
+/** A text that the field cannot have. */
 function wrongText(first: string): Words | undefined {
   const [, word, type] =
     /ype '"([^"]*)"' is not assignable to (?:parameter of )?type '([^']*)'/.exec(first) ?? [];
@@ -215,6 +260,17 @@ function wrongText(first: string): Words | undefined {
   const parts = type.split(" | ").filter((part) => part !== "undefined");
   if (!parts.every((part) => /^"[^"]*"$/.test(part))) return undefined;
   return { found, expected: oneOf(parts.map((part) => part.slice(1, -1)), word) };
+}
+
+/** A number that is none of those that a field can have. */
+function wrongNumber(first: string): Words | undefined {
+  const [, found, type] = /^Type '(-?[\d.]+)' is not assignable to type '([^']*)'/.exec(first) ??
+    [];
+  const parts = type?.split(" | ").filter((part) => part !== "undefined") ?? [];
+  if (found === undefined || parts.length < 2 || !parts.every((part) => /^\d+$/.test(part))) {
+    return undefined;
+  }
+  return { found, expected: `one of ${parts.join(", ")}` };
 }
 
 /** An object that has the field by another name, `max_send_wr`. */
@@ -239,18 +295,27 @@ function unknownName(first: string): Words | undefined {
     if (door().includes(missing)) {
       return { found: `${missing}, which is not imported`, expected: `it from "rackmesh"` };
     }
-    return text === undefined
+    if (text !== undefined) {
+      return { found: `${missing}, which is a text here`, expected: JSON.stringify(text) };
+    }
+    const verb = verbNamed(missing);
+    return verb === undefined
       ? undefined
-      : { found: `${missing}, which is a text here`, expected: JSON.stringify(text) };
+      : { found: `${missing}, which is no name of the file`, expected: verb };
   }
-  const exported = /^Module '"rackmesh"' has no exported member (?:named )?'(\w+)'/.exec(first)
-    ?.[1];
+  // Also by the file that the name stands for, where a deno.json says so.
+  const exported =
+    /^Module '"(?:rackmesh|file:[^"]*\/nodes\/protocol\.ts)"' has no exported member (?:named )?'(\w+)'/
+      .exec(first)?.[1] ??
+      /^Property '(\w+)' does not exist on type 'typeof import\(".*\/nodes\/protocol\.ts"/.exec(
+        first,
+      )?.[1];
   if (exported === undefined) return undefined;
   const text = textFor(exported);
   return {
     found: `${exported}, which rackmesh does not export`,
     expected: text === undefined
-      ? nearest(exported, door()) ?? "a name of nodes/protocol.ts"
+      ? verbNamed(exported) ?? nearest(exported, door()) ?? "a name of nodes/protocol.ts"
       : `the text ${JSON.stringify(text)}`,
   };
 }

@@ -133,6 +133,36 @@ TS2554 [ERROR]: Expected 2 arguments, but got 0.
     ]);
   });
 
+  it("says what a port from C or of a program in real time means", () => {
+    const place = "    at file:///p/a.ts:3:17\n\n";
+    const module = `typeof import("file:///clone/nodes/protocol.ts", { with: {} })`;
+    const said = told(
+      `TS1308 [ERROR]: 'await' expressions are only allowed within async functions.\n${place}` +
+        `TS1356 [ERROR]:     Did you mean to mark this function as 'async'?\n    ${place}` +
+        `TS2304 [ERROR]: Cannot find name 'ibv_post_send'.\n${place}` +
+        `TS2339 [ERROR]: Property 'IBV_QPT_RC' does not exist on type '${module}'.\n${place}` +
+        `TS2367 [ERROR]: This comparison appears to be unintentional because the types ` +
+        `'WcStatus' and '"IBV_WC_RNR_RETRY_EXC_ERR"' have no overlap.\n${place}` +
+        `TS2554 [ERROR]: Expected 2 arguments, but got 1.
+  yield* cpu.waitSignal("x");
+             ~~~~~~~~~~
+    at file:///p/a.ts:3:14
+
+    An argument for 'deadline' was not provided.
+      waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
+                               ~~~~~~~~~~~~~~
+        at ${new URL("../../../../nodes/host/cpu/program.ts", import.meta.url)}:127:28
+`,
+    );
+    assert.deepEqual(said.map((each) => each.replace("/p/a.ts:3: found ", "")), [
+      "await, which waits in real time (TS1308), expected yield* in its place",
+      "ibv_post_send, which is no name of the file (TS2304), expected device.verbs.postSend",
+      'IBV_QPT_RC, which rackmesh does not export (TS2339), expected the text "rc"',
+      '"IBV_WC_RNR_RETRY_EXC_ERR" (TS2367), expected "RNR_RETRY_EXC_ERR"',
+      "1 argument of waitSignal (TS2554), expected waitSignal(name, deadline)",
+    ]);
+  });
+
   it("says what libibverbs' constants are here, by which names they may be wrong", () => {
     assert.deepEqual(
       told(`TS2322 [ERROR]: Type '"range"' is not assignable to type '"read" | "send" | undefined'.
@@ -150,6 +180,39 @@ import { IBV_FLUSH_RANGE } from "rackmesh";
          ~~~~~~~~~~~~~~~
     at file:///p/a.ts:1:10
 
+TS2305 [ERROR]: Module '"file:///clone/nodes/protocol.ts"' has no exported member 'IBV_QPT_RC'.
+import { IBV_QPT_RC } from "rackmesh";
+         ~~~~~~~~~~
+    at file:///p/a.ts:2:10
+
+TS2353 [ERROR]: Object literal may only specify known properties, and 'sg_list' does not exist in type 'SendRequest'.
+  must(yield* v.postSend(qp, { opcode: "send", sg_list: [] }));
+                                               ~~~~~~~
+    at file:///p/a.ts:9:48
+
+TS2561 [ERROR]: Object literal may only specify known properties, but 'qpState' does not exist in type 'QpAttributes'. Did you mean to write 'state'?
+  must(yield* v.modifyQp(qp, { qpState: "rtr" }));
+                               ~~~~~~~
+    at file:///p/a.ts:10:32
+
+TS2322 [ERROR]: Type 'string' is not assignable to type 'number'.
+    at file:///p/a.ts:8:86
+
+    The expected type comes from property 'destAddress' which is declared here on type 'QpAttributes'
+      readonly destAddress?: number;
+               ~~~~~~~~~~~
+        at file:///clone/fabric/wire/host_bus/rnic_command.ts:10:12
+
+TS2322 [ERROR]: Type '3' is not assignable to type '256 | 512 | undefined'.
+  must(yield* v.modifyQp(qp, { pathMtu: 3 }));
+                               ~~~~~~~
+    at file:///p/a.ts:7:32
+
+    The expected type comes from property 'pathMtu' which is declared here on type 'QpAttributes'
+      readonly pathMtu?: 256 | 512;
+               ~~~~~~~
+        at file:///clone/fabric/wire/host_bus/rnic_command.ts:9:12
+
 TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of type 'AccessFlags'.
   f(IBV_SEND_INLINE);
     ~~~~~~~~~~~~~~~
@@ -160,6 +223,12 @@ TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of t
         '/p/a.ts:4: found IBV_WR_RDMA_WRITE, which is a text here (TS2304), expected "write"',
         "/p/a.ts:1: found IBV_FLUSH_RANGE, which rackmesh does not export (TS2305), " +
         'expected the text "range"',
+        "/p/a.ts:2: found IBV_QPT_RC, which rackmesh does not export (TS2305), " +
+        'expected the text "rc"',
+        "/p/a.ts:9: found sg_list, which SendRequest has not (TS2353), expected sges",
+        "/p/a.ts:10: found qpState, which QpAttributes has not (TS2561), expected state",
+        "/p/a.ts:8: destAddress: found Type 'string' is not assignable to type 'number' (TS2322)",
+        "/p/a.ts:7: pathMtu: found 3 (TS2322), expected one of 256, 512",
         "/p/a.ts:6: found IBV_SEND_… flags (TS2345), expected IBV_ACCESS_… flags",
       ],
     );
@@ -174,10 +243,38 @@ TS2345 [ERROR]: Argument of type 'SendFlags' is not assignable to parameter of t
 `),
       ["/p/a.ts:3: found The module's source code could not be parsed: Expected ','"],
     );
+    assert.deepEqual(
+      told(`error: SyntaxError: Expected ',', got ';'
+  |
+2 | const x = { a: 1; b: 2 };
+  |                 ~
+    at file:///p/a.ts:2:17
+
+Stack backtrace:
+   0: <unknown>
+`),
+      ["/p/a.ts:2: found SyntaxError: Expected ',', got ';'"],
+    );
     const [missing] = told(
       `error: Module not found "file:///p/none.ts".\n    at file:///p/a.ts:2:8\n`,
     );
     assert.equal(missing, `/p/a.ts:2: found Module not found "file:///p/none.ts"`);
+  });
+
+  it("says which calls take no time", () => {
+    assert.deepEqual(
+      told(
+        `TS2488 [ERROR]: Type 'VerbError | undefined' must have a '[Symbol.iterator]()' method that returns an iterator.
+  must(yield* v.deallocPd(pd));
+              ~~~~~~~~~~~~~~~
+    at file:///p/a.ts:8:15
+`,
+      ),
+      [
+        "/p/a.ts:8: found yield* of a call that takes no time, whose answer is " +
+        "VerbError | undefined (TS2488), expected the call without yield*",
+      ],
+    );
   });
 
   it("finds nothing where there is nothing", () => {

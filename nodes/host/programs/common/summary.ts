@@ -10,11 +10,17 @@ export function outcomeOf(
 
 /** Latencies in ps, as a report has them. */
 export interface LatencySummary {
+  /** Samples. */
   readonly count: number;
+  /** The shortest. */
   readonly min: Time;
+  /** Half are at most as long. */
   readonly median: Time;
+  /** 99 % are at most as long. */
   readonly p99: Time;
+  /** The longest. */
   readonly max: Time;
+  /** The mean, a whole number of ps. */
   readonly mean: Time;
 }
 
@@ -22,7 +28,7 @@ function percentile(sorted: Float64Array, part: number): Time {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
 }
 
-/** Over the samples ≥ 0; negative ones were never finished. Undefined where there are none. */
+/** Count, extremes, median, p99 and mean of latencies in ps, without negative ones (never finished); undefined of none. */
 export function summarize(samples: Float64Array): LatencySummary | undefined {
   const sorted = samples.filter((sample) => sample >= 0).sort();
   if (sorted.length === 0) return undefined;

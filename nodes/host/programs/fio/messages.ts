@@ -38,7 +38,7 @@ export function encodeWorkspace(workspace: Workspace): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The workspace; undefined for bytes that are none. */
+/** The workspace; undefined for other bytes. */
 export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
   if (bytes.length < WORKSPACE_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -93,7 +93,7 @@ export function encodeFlushRequest(request: FlushRequest): Uint8Array<ArrayBuffe
   return encodeFields([request.offset, request.length, request.context]);
 }
 
-/** The request; undefined for bytes that are none. */
+/** The request; undefined for other bytes. */
 export function decodeFlushRequest(bytes: Uint8Array): FlushRequest | undefined {
   const [offset, length, context] = decodeFields(bytes, 3) ?? [];
   return context === undefined ? undefined : { offset: offset!, length: length!, context };
@@ -138,7 +138,7 @@ export function encodeInfo(
   return bytes;
 }
 
-/** The block; undefined for bytes that are none. */
+/** The block; undefined for other bytes. */
 export function decodeInfo(bytes: Uint8Array): InfoBlock | undefined {
   if (bytes.length !== INFO_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -6,6 +6,7 @@
 import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
 import { createCq } from "../../verbs/create_cq.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
+import { GRH_BYTES } from "../../verbs/flags.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { outcomeOf } from "../common/summary.ts";
 import { makeBuffer, recvPlace } from "./buffer.ts";
@@ -30,7 +31,6 @@ import { runStream, type Stream, takeUntil } from "./stream.ts";
 import {
   type Atomic,
   type ConnectionType,
-  GRH_BYTES,
   PERFTEST,
   type PerftestName,
   RX_DEPTH,

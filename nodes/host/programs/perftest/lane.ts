@@ -1,6 +1,6 @@
 /** One queue pair of a test, at either end: its requests and its receives. */
 import type { Time } from "../../../../fabric/base/time.ts";
-import { IBV_SEND_INLINE, type SendFlags } from "../../verbs/flags.ts";
+import { GRH_BYTES, IBV_SEND_INLINE, type SendFlags } from "../../verbs/flags.ts";
 import { createAh } from "../../verbs/address_handle.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import { postRecv } from "../../verbs/post.ts";
@@ -8,7 +8,7 @@ import { createQp, modifyQp } from "../../verbs/queue_pair.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Cq, Qp, SendRequest, UdDestination, WorkCompletion } from "../../verbs/objects.ts";
 import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
-import { GRH_BYTES, PERFTEST, type RemotePlace, type TestTerms, UD_Q_KEY } from "./terms.ts";
+import { PERFTEST, type RemotePlace, type TestTerms, UD_Q_KEY } from "./terms.ts";
 
 /** A queue pair, and the place at the other end. */
 export interface Lane {

@@ -7,7 +7,7 @@ import { type Connection, isDisconnected, refused } from "../../cm/connection.ts
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { createCq } from "../../verbs/create_cq.ts";
 import { failed, must, ProgramError } from "../../verbs/device.ts";
-import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
+import { GRH_BYTES, IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import {
   accept,
   type ConnectRequest,
@@ -38,7 +38,6 @@ import {
   decodePerftestTerms,
   encodeAnswer,
   encodeReason,
-  GRH_BYTES,
   type Memory,
   PERFTEST,
   type PerftestTerms,

@@ -85,8 +85,6 @@ export const QPS_MAX = 128;
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's Q_Key of UD queue pairs. */
 export const UD_Q_KEY = 0x1111_1111;
-/** In front of the payload of each UD receive. */
-export const GRH_BYTES = 40;
 /** Memory of the server's buffer. */
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];

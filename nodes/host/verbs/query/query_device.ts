@@ -48,23 +48,31 @@ import { SRQ_WR_MAX } from "../shared_receive_queue.ts";
 export interface DeviceAttributes {
   /** The card's 64-bit name: its MAC, as the connection manager has it. */
   readonly nodeGuid: bigint;
+  /** The same as `nodeGuid`. */
   readonly sysImageGuid: bigint;
   /** Bytes of one region. */
   readonly maxMrSize: number;
+  /** IBV_DEVICE_… by `|`. */
   readonly deviceCapFlags: DeviceCapFlags;
   /** Queue pairs on one completion queue and one shared receive queue: most that can be. */
   readonly maxQp: number;
   /** Work requests of one queue, of one WQE unit each; see `ringUnits` of {@link VendorAttributes}. */
   readonly maxQpWr: number;
-  /** Elements of one work request, and of a READ. */
+  /** Elements of one work request. */
   readonly maxSge: number;
+  /** Elements of one READ. */
   readonly maxSgeRd: number;
+  /** Completion queues. */
   readonly maxCq: number;
+  /** Completions of one queue. */
   readonly maxCqe: number;
+  /** Regions. */
   readonly maxMr: number;
+  /** Windows. */
   readonly maxMw: number;
   /** No limit: as far as libibverbs' int goes. */
   readonly maxPd: number;
+  /** Address handles: no limit. */
   readonly maxAh: number;
   /** READs and atomics of one queue pair that its peer may have outstanding (`maxDestRdAtomic`). */
   readonly maxQpRdAtom: number;
@@ -74,13 +82,21 @@ export interface DeviceAttributes {
   readonly maxResRdAtom: number;
   /** Atomics of the card are atomic to each other, and not to the processor's. */
   readonly atomicCap: "hca";
+  /** Shared receive queues. */
   readonly maxSrq: number;
+  /** Receives of one of them. */
   readonly maxSrqWr: number;
+  /** Elements of one of its receives. */
   readonly maxSrqSge: number;
+  /** Multicast groups. */
   readonly maxMcastGrp: number;
+  /** Queue pairs in one group. */
   readonly maxMcastQpAttach: number;
+  /** Queue pairs in all groups together. */
   readonly maxTotalMcastQpAttach: number;
+  /** Partition keys of a port. */
   readonly maxPkeys: number;
+  /** Ports. */
   readonly physPortCnt: number;
   /** num_comp_vectors of ibv_context. */
   readonly numCompVectors: number;
@@ -90,16 +106,19 @@ export interface DeviceAttributes {
 export interface VendorAttributes {
   /** Numbers of queues: a queue pair takes one for sends and one for receives of its own, other queues one. */
   readonly maxQueues: number;
-  /** Of these, and of the keys of regions and windows, those that are free now: beyond, a call is ENOMEM. */
+  /** Numbers of queues that are free now: beyond, a call is ENOMEM. */
   readonly freeQueues: number;
+  /** Keys of regions and windows that are free now: beyond, a call is ENOMEM. */
   readonly freeKeys: number;
   /** Units of one ring; a work request takes one or more of `wqeUnitBytes`, a receive one. */
   readonly ringUnits: number;
+  /** Bytes of one unit of a send queue. */
   readonly wqeUnitBytes: number;
   /** Bytes that go inline in a WQE (Q-02). */
   readonly maxInlineData: number;
-  /** Data transfer objects of one request, and of one region (H-01). */
+  /** Data transfer objects of one request (H-01). */
   readonly maxObjects: number;
+  /** Data transfer objects of one region (H-01). */
   readonly maxRegionObjects: number;
   /** Weight of a queue pair. */
   readonly maxWeight: number;
@@ -109,7 +128,9 @@ export interface VendorAttributes {
 
 /** ibv_device_attr_ex; fields of what is not there are left out. */
 export interface DeviceAttributesEx {
+  /** What `queryDevice` returns. */
   readonly origAttr: DeviceAttributes;
+  /** Memory on demand: which operations of which service may page. */
   readonly odpCaps: {
     readonly generalCaps: OdpFlags;
     readonly rc: OdpTransportFlags;
@@ -120,9 +141,11 @@ export interface DeviceAttributesEx {
   readonly completionTimestampMask: bigint;
   /** Of the card's clock, in kHz. */
   readonly hcaCoreClock: number;
+  /** IBV_DEVICE_… as 64 bits. */
   readonly deviceCapFlagsEx: bigint;
   /** Device memory is left out: 0 bytes. */
   readonly maxDmSize: 0;
+  /** The card's own limits. */
   readonly vendor: VendorAttributes;
 }
 
@@ -227,9 +250,13 @@ export function* queryRtValuesEx(
 
 /** One of `getDeviceList`: ibv_device, with what ibv_get_device_name and ibv_get_device_guid say. */
 export interface DeviceEntry {
+  /** `rackmesh0`. */
   readonly name: string;
+  /** As `queryDevice` has it. */
   readonly nodeGuid: bigint;
+  /** A channel adapter. */
   readonly nodeType: "ca";
+  /** InfiniBand's verbs, as RoCE has them. */
   readonly transportType: "ib";
 }
 

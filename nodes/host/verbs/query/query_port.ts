@@ -22,19 +22,25 @@ const PORT = 1, GIDS = 1, PKEYS = 1, DEFAULT_PKEY = 0xffff;
 export interface PortAttributes {
   /** `down`: the cable's other end has no power, as far as the card knows. */
   readonly state: "active" | "down";
+  /** `disabled` while `state` is `down`. */
   readonly physState: "link-up" | "disabled";
+  /** RoCE. */
   readonly linkLayer: "ethernet";
   /** Bytes of the largest path MTU. */
   readonly maxMtu: number;
+  /** Bytes of the path MTU that the port has now. */
   readonly activeMtu: number;
+  /** Entries of the table of GIDs. */
   readonly gidTblLen: number;
+  /** Entries of the table of partition keys. */
   readonly pkeyTblLen: number;
   /** Bytes of the longest message. */
   readonly maxMsgSz: number;
   /** A LID is InfiniBand's: 0. */
   readonly lid: 0;
-  /** ibv_port_attr's codes for 1, 4, 8, 2, 12 lanes and a lane's speed: of these what is nearest from below. */
+  /** ibv_port_attr's code for 1, 2, 4, 8 or 12 lanes: with `activeSpeed` the nearest rate from below. */
   readonly activeWidth: number;
+  /** ibv_port_attr's code for the speed of a lane. */
   readonly activeSpeed: number;
   /** The exact rate. */
   readonly bitsPerSecond: number;
@@ -44,8 +50,11 @@ export interface PortAttributes {
 export interface GidEntry {
   /** 16 bytes in network order. */
   readonly gid: Uint8Array;
+  /** Its index in the table. */
   readonly gidIndex: number;
+  /** Of its port, from 1. */
   readonly portNum: number;
+  /** The version of RoCE that it is for. */
   readonly gidType: "roce-v1" | "roce-v2";
   /** The IPv4 address in it, as `destAddress` of `modifyQp` takes it. */
   readonly address: number;
@@ -166,8 +175,8 @@ const ORDERED: ReadonlySet<string> = new Set(["send", "write", "read"]);
 /**
  * ibv_query_qp_data_in_order: whether data of a READ of this queue pair, or of a peer's WRITE or SEND into it, is
  * seen by the processor in the order of its addresses, so that a program may wait for the last byte. It is: packets
- * are taken in order, and writes of the card become visible in order (P-03). @returns 1 or 0, or with
- * IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS the flags that hold. EINVAL for flags that are none.
+ * are taken in order, and writes of the card become visible in order (P-03). EINVAL for unknown flags.
+ * @returns 1 or 0; with IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS the flags that hold.
  */
 export function queryQpDataInOrder(
   qp: Qp,

@@ -1,0 +1,10 @@
+/** A piece of a message's payload that a card writes into its host's memory: for who follows bytes. */
+export interface PlacedPayload {
+  /** The message, as in a trace: see `TraceStep` of `node.ts`. */
+  readonly connection?: string;
+  readonly psn: number;
+  readonly inbound?: true;
+  /** Physical addresses [from, to). */
+  readonly from: number;
+  readonly to: number;
+}
