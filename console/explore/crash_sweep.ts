@@ -123,6 +123,11 @@ export class CrashSweep {
     this.#own = recording.notes.filter(({ node }) => runs === undefined || names.has(node));
   }
 
+  /** What could not be told of an object whose operations are noted: the search took long, and so would all others. */
+  get unknown(): string | undefined {
+    return this.#protocol.unknown;
+  }
+
   get #hosts(): string[] {
     return this.#crashed.map(({ victim }) => victim.host);
   }

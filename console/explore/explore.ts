@@ -139,7 +139,7 @@ async function sweepAll(
     for (const share of sweep.run()) {
       const now = performance.now();
       done = share ?? done;
-      const stopped = whyStop(exploration, share === undefined ? ofTime : options, now - began);
+      const stopped = sweep.unknown ?? whyStop(exploration, share === undefined ? ofTime : options, now - began);
       if (stopped !== undefined) return { stopped, isCutOff, endless };
       if (now < turnEnds) continue;
       onProgress({ share: (i + done) / sweeps.length, crashPoints: counts.crashPoints });
@@ -150,6 +150,7 @@ async function sweepAll(
     endless ??= runs?.endless;
     const { violation } = sweep;
     if (violation !== undefined) return { violation, isCutOff, endless };
+    if (sweep.unknown !== undefined) return { stopped: sweep.unknown, isCutOff, endless };
   }
   return { isCutOff, endless };
 }

@@ -88,6 +88,8 @@ export class ProtocolJudge {
   readonly #again: AgainCount;
   /** Lines of SCM that recoveries and checks have read. */
   #linesRead = 0;
+  /** The first thing of noted operations that could not be told. */
+  unknown: string | undefined;
   /** Whether there is a protocol that recovers or checks. */
   readonly hasQuestions: boolean;
 
@@ -173,6 +175,7 @@ export class ProtocolJudge {
     const own = this.#own;
     const { at, reports, notes } = crash;
     const verdicts = judgeProtocols({ plan, own, at, hosts, reports, notes }, around);
+    for (const { unknown } of verdicts) this.unknown ??= unknown[0];
     const wrong = verdicts.find(({ findings }) => findings.length > 0);
     return wrong && { checker: wrong.by, found: wrong.findings.join("; ") };
   }

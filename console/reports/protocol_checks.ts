@@ -21,10 +21,11 @@ import type {
 import { RecoveryBoot } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Life } from "../checks/lives.ts";
 import {
+  judgeObject,
   type NotedObject,
   objectsIn,
+  type ObjectVerdict,
   wrongCalls,
-  wrongWith,
 } from "../checks/operations/operations.ts";
 import { inOrder, type RunRecord } from "../checks/run_record.ts";
 import { Overlay, type Readable } from "../explore/history.ts";
@@ -39,6 +40,8 @@ export interface ProtocolVerdict {
   /** Its own check, or the operations that it notes. */
   readonly by: "check" | "operations";
   readonly findings: readonly string[];
+  /** What could not be told, in words. */
+  readonly unknown: readonly string[];
   /** Whether a host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
 }
@@ -148,7 +151,9 @@ export function judgeProtocols(
   const objects = objectsIn(rack.notes, rack.at);
   return Object.entries(own).flatMap(([program, make]): ProtocolVerdict[] => {
     const failed = names.flatMap((name) => booted.get(name)!.failures.get(program) ?? []);
-    if (failed.length > 0) return [{ program, by: "check", findings: failed, sawCut }];
+    if (failed.length > 0) {
+      return [{ program, by: "check", findings: failed, unknown: [], sawCut }];
+    }
     const { check: own, recover } = make();
     const isNoted = own === undefined && recover !== undefined && objects.length > 0;
     if (!isNoted && own === undefined) return [];
@@ -162,15 +167,13 @@ export function judgeProtocols(
     });
     const view = { cut, at, reports, notes, hosts: Object.fromEntries(seen) };
     if (own === undefined) {
-      return [{
-        program,
-        by: "operations",
-        findings: wrongObjects(view, objects, program),
-        sawCut,
-      }];
+      const verdicts = judgeObjects(view, objects, program);
+      const findings = verdicts.flatMap(({ wrong = [] }) => wrong);
+      const unknown = verdicts.flatMap(({ unknown = [] }) => unknown);
+      return [{ program, by: "operations", findings, unknown, sawCut }];
     }
     const findings = around(`check of ${program}`, () => findingsOf(own, view));
-    return [{ program, by: "check", findings, sawCut }];
+    return [{ program, by: "check", findings, unknown: [], sawCut }];
   });
 }
 
@@ -232,27 +235,27 @@ function recover(
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
 }
 
-/** What is wrong with noted objects that a program's recoveries answer for: {@link objectsIn}. */
-function wrongObjects(
+/** What is wrong, or not known, of noted objects that a program's recoveries answer for: {@link objectsIn}. */
+function judgeObjects(
   { cut, hosts }: CrashView,
   objects: readonly NotedObject[],
   program: string,
-): readonly string[] {
-  return objects.flatMap((noted) => {
+): ObjectVerdict[] {
+  return objects.flatMap((noted): ObjectVerdict | readonly ObjectVerdict[] => {
     const { on, object } = noted;
     const refused = wrongCalls(noted);
-    if (refused.length > 0) return refused;
+    if (refused.length > 0) return refused.map((wrong) => ({ wrong }));
     const { recovered } = hosts[on] ?? {};
     // One that is back has recovered in the middle of the run, and gone on.
     if (recovered === undefined || !cut.includes(on)) return [];
     const answered = (recovered as { objects?: Record<string, unknown> } | null)?.objects;
     if (answered === undefined || !Object.hasOwn(answered, object)) {
-      return [
+      const wrong =
         `recover of ${program} on ${on} answers no state of ${object}, of which operations are noted: ` +
-        `expected { objects: { ${object}: … } }`,
-      ];
+        `expected { objects: { ${object}: … } }`;
+      return { wrong };
     }
-    return wrongWith(noted, answered[object]) ?? [];
+    return judgeObject(noted, answered[object]);
   });
 }
 

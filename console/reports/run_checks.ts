@@ -73,8 +73,9 @@ function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
     protocols.map((verdict) => ({ label: one.label, ...verdict }))
   );
   if (verdicts.length === 0) return [];
-  const details = verdicts.flatMap(({ label, program, findings }) =>
-    findings.map((text) => `${label}: ${program}: ${text}`)
+  const details = verdicts.flatMap(({ label, program, findings, unknown }) =>
+    [...findings, ...unknown.map((text) => `unchecked: ${text}`)]
+      .map((text) => `${label}: ${program}: ${text}`)
   );
   return [{
     name: "protocol-holds",

@@ -103,6 +103,30 @@ describe("rack explore: operations that a program notes", () => {
     match(counterexample!.found, /b recovers log as \[\]: no order of its 1 ended operations, /);
   });
 
+  it("is partial where so many operations are under way that no order of them is found in bounds", async () => {
+    const added: OwnProgram = {
+      *program({ cpu }: ProgramContext): Steps<void> {
+        for (let id = 0; id < 20; id++) {
+          cpu.note({
+            ...{ kind: "operation", id, on: "b", object: "log", type: "counter" },
+            ...{ call: "add", value: 2 ** id },
+          } as OperationRecord);
+        }
+        yield* cpu.sleep(1_000);
+      },
+      // deno-lint-ignore require-yield -- it only answers
+      *recover(): Steps<unknown> {
+        return { objects: { log: -1 } };
+      },
+    };
+    const { verdict, why } = await explored(added);
+    equal(verdict, "partial");
+    match(
+      why!,
+      /log as -1: whether its 0 ended operations and 20 operations under way leave that is not known/,
+    );
+  });
+
   it("refuses a recovery that does not answer for the object", async () => {
     const { verdict, counterexample } = await explored(log(inOrder, { name: "journal" }));
     equal(verdict, "unsafe");

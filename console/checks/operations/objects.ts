@@ -16,6 +16,8 @@ type Step = (state: State, call: Call) => State | undefined;
 interface ObjectType {
   readonly initial: State;
   readonly calls: Readonly<Record<string, Step>>;
+  /** Whether calls may lead from a state to a later one; absent: from any to any. Keeps searches short. */
+  readonly mayBecome?: (state: State, later: State) => boolean;
 }
 
 /** A call that answers `answer` and changes nothing. */
@@ -57,6 +59,7 @@ const TYPES: Readonly<Record<OperationRecord["type"], ObjectType>> = {
       append: (state, { value }) => [...state as unknown[], value],
       read: reading((state) => state),
     },
+    mayBecome: (state, later) => Array.isArray(later) && isPrefix(state as unknown[], later),
   },
   queue: {
     initial: [],
@@ -69,6 +72,16 @@ const TYPES: Readonly<Record<OperationRecord["type"], ObjectType>> = {
     },
   },
 };
+
+function isPrefix(log: readonly unknown[], later: readonly unknown[]): boolean {
+  return log.length <= later.length &&
+    log.every((value, i) => keyOf(value) === keyOf(later[i]));
+}
+
+/** Whether calls of this object's type may lead from a state to a later one, as far as its type tells. */
+export function mayBecome(state: State, later: State, { type }: OperationRecord): boolean {
+  return TYPES[type].mayBecome?.(state, later) ?? true;
+}
 
 /** Why there is no such operation, in words; undefined where there is. */
 export function refuseCall({ type, call }: OperationRecord): string | undefined {
