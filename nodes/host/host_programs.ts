@@ -13,6 +13,7 @@ import { CallWatch } from "./cpu/forgotten_calls.ts";
 import { logText } from "./cpu/log_text.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
+import { siteIn } from "./cpu/wait_site.ts";
 import { HostShutdown } from "./cpu/region.ts";
 import { HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
@@ -21,7 +22,7 @@ import { servesClients, waitsUnarmed, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
-import { addContext, newContext } from "./verbs/device.ts";
+import { addContext, newContext, ProgramError } from "./verbs/device.ts";
 import type { Context } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
@@ -287,12 +288,22 @@ export class HostPrograms {
     });
   }
 
-  /** Starts a thread of a program. @param plan of the program. */
+  /**
+   * Starts a thread of a program. Threads of one name would draw the same random numbers.
+   * @param plan of the program. @throws ProgramError for the name of one that runs.
+   */
   spawn(
     { name, plan }: { readonly name: string; readonly plan: ProgramPlan },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
-    this.#add({ name, plan, startAt: this.#parts.machine.now, onReturn: () => {} }, run);
+    const { machine, processor } = this.#parts;
+    if (processor.isRunning((other) => other === name)) {
+      const { line } = siteIn(new Error().stack ?? "");
+      const where = line === undefined ? "" : ` at ${line}`;
+      const found = `${JSON.stringify(name.split("/").at(-1))}, as that of a thread that runs`;
+      throw new ProgramError(`EINVAL: spawn${where}: name is ${found}: expected one of its own`);
+    }
+    this.#add({ name, plan, startAt: machine.now, onReturn: () => {} }, run);
   }
 
   #add({ name, plan, startAt, onReturn }: Job, run: (context: ThreadContext) => Steps<void>): void {

@@ -88,6 +88,33 @@ describe("cpu.spawn: a thread", () => {
     assert.ok(taken.every((each) => /first|second/.test(each)));
   });
 
+  it("has a name of its own among those that run, and may have that of one that has ended", () => {
+    let said = "";
+    onA(function* ({ cpu }) {
+      const drawn: number[] = [];
+      function* draw(own: { readonly cpu: typeof cpu }): Steps<void> {
+        drawn.push(own.cpu.random());
+        yield* own.cpu.sleep(PS_PER_US);
+      }
+      cpu.spawn("one", draw);
+      assert.throws(() => cpu.spawn("one", draw), (error: Error) => {
+        said = `${error.name} ${error.message}`;
+        return true;
+      });
+      cpu.spawn("other", draw);
+      yield* cpu.sleep(PS_PER_MS);
+      cpu.spawn("one", draw);
+      yield* cpu.sleep(PS_PER_MS);
+      assert.equal(drawn.length, 3);
+      assert.notEqual(drawn[0], drawn[1]);
+    });
+    const found = 'name is "one", as that of a thread that runs: expected one of its own';
+    assert.equal(
+      said.replace(/threads_test\.ts:\d+:\d+/, "…"),
+      `ProgramError EINVAL: spawn at …: ${found}`,
+    );
+  });
+
   it("posts to its creator's queue pair, and the creator gets the completion", () => {
     const work: number[] = [];
     onA(function* ({ cpu, device }, { qp, mr }) {

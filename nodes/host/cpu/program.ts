@@ -205,7 +205,7 @@ export interface Threads<Context> {
    * Starts another thread of this program, now, on the next core, round robin. It has a {@link Cpu}
    * of its own; memory and queues are the host's: it may use what its parent has made, and pays
    * itself for what it does with it. A failed thread counts as a failed program; its parent continues.
-   * @param name unique among the threads of this program.
+   * @param name unique among the threads of this program that run, else EINVAL is thrown.
    */
   spawn(name: string, thread: (context: Context) => Steps<void>): void;
 }
