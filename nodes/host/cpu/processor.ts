@@ -11,7 +11,7 @@ import { notAwaited } from "./forgotten_calls.ts";
 import { logText } from "./log_text.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./spin.ts";
-import { awaited, siteOf } from "./wait_site.ts";
+import { awaited, polledIn, siteOf } from "./wait_site.ts";
 
 /** Bytes by their virtual address. */
 export interface Range {
@@ -165,16 +165,8 @@ export class Processor {
       const site = isAsked ? siteOf(steps) : {};
       const sources = wait?.kind === "any" ? wait.sources : [];
       const waitsFor = wait === undefined ? "nothing" : awaited(wait, site);
-      return {
-        plan,
-        waitsFor,
-        since,
-        sources,
-        ...(wait?.kind === "spin" && {
-          polled: { kind: "memory" as const, address: wait.address, length: 1 },
-        }),
-        ...(site.line !== undefined && { at: site.line }),
-      };
+      const polled = polledIn(wait), { line: at } = site;
+      return { plan, waitsFor, since, sources, ...(polled && { polled }), ...(at && { at }) };
     });
   }
 

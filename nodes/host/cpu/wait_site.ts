@@ -86,6 +86,11 @@ export function awaited(wait: Wait, { call }: WaitSite): string {
   return call === undefined ? what : `${what} (${call})`;
 }
 
+/** The ring that a program polls in a loop. */
+export function polledIn(wait: Wait | undefined): Source | undefined {
+  return wait?.kind === "spin" ? { kind: "memory", address: wait.address, length: 1 } : undefined;
+}
+
 function sourceText(wait: Wait): string {
   switch (wait.kind) {
     case "time":

@@ -9,7 +9,7 @@ import { isThere, makesEvent, refuseCq, unreadEntries } from "./completion_queue
 import { verbError } from "./device.ts";
 import type { Source, Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
-import { refuseChannelInUse } from "./users.ts";
+import { refuseChannelInUse } from "./query/users.ts";
 
 /** ibv_create_comp_channel: without completion queues. */
 export function createCompChannel(device: Device): CompChannel {

@@ -30,7 +30,7 @@ import {
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, CqPlace, Device, VerbError } from "./objects.ts";
-import { refuseCqInUse } from "./users.ts";
+import { refuseCqInUse } from "./query/users.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 export const CQ_ENTRIES_MAX = 1 << 20;

@@ -24,7 +24,7 @@ import type { Steps } from "../cpu/program.ts";
 import type { AccessFlags, AdviseFlags } from "./flags.ts";
 import { IBV_ADVISE_MR_FLAG_FLUSH } from "./flags.ts";
 import type { Device, Mr, Pd, VerbError } from "./objects.ts";
-import { refusePdInUse } from "./users.ts";
+import { refusePdInUse } from "./query/users.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 /** H-01: a data transfer object that lies in a region. */

@@ -14,7 +14,7 @@ import {
   wqeBytes,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
-import { ProgramError, refuseQp, verbError } from "./device.ts";
+import { ProgramError, verbError } from "./device.ts";
 import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
 import { NULL_MR_BYTES } from "./memory_region.ts";
 import { bindOperands, incRkey } from "./memory_window.ts";
@@ -26,7 +26,9 @@ import {
   payloadBytes,
   refuseElements,
   refuseSend,
+  refuseState,
   SHAPES,
+  tooManyElements,
 } from "./refuse_send.ts";
 import type {
   Device,
@@ -160,10 +162,7 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
 /** Appends one request to the ring without a word to trace and checks, or returns why not. */
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
-  if (!SENDING_STATES.has(qp.life.state)) {
-    return refuseQp(qp) ??
-      verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends: expected rts`);
-  }
+  if (!SENDING_STATES.has(qp.life.state)) return refuseState(qp, "sends: expected rts");
   const refusal = refuseSend(qp, request);
   if (refusal !== undefined) return verbError("EINVAL", refusal);
   if (sq.requests >= sq.requestsMax) {
@@ -214,17 +213,12 @@ export function postSend(
 
 function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   const { rq, device } = qp;
-  if (qp.life.state === "reset") {
-    return refuseQp(qp) ??
-      verbError("EINVAL", "A queue pair in reset takes no receives: expected init, rtr or rts");
-  }
+  if (qp.life.state === "reset") return refuseState(qp, "receives: expected init, rtr or rts");
   if (qp.srq !== undefined) {
     return verbError("EINVAL", "Receives of this queue pair are posted to its shared queue");
   }
   if (request.sges.length > qp.caps.maxRecvSge) {
-    const found = request.sges.length;
-    const expected = `expected at most maxRecvSge, ${qp.caps.maxRecvSge}`;
-    return verbError("EINVAL", `sges has ${found} elements: ${expected}`);
+    return verbError("EINVAL", tooManyElements(request.sges, "maxRecvSge", qp.caps.maxRecvSge));
   }
   const tooLong = refuseElements(request.sges);
   if (tooLong !== undefined) return verbError("EINVAL", tooLong);

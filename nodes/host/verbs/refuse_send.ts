@@ -6,10 +6,11 @@ import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { ObjectPart, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import { refuseQp, verbError } from "./device.ts";
 import { refuseAh } from "./address_handle.ts";
 import { refuseBind } from "./memory_window.ts";
 import { IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT, IBV_SEND_INLINE } from "./flags.ts";
-import type { FlushRequest, Qp, SendRequest, VerifyRequest } from "./objects.ts";
+import type { FlushRequest, Qp, SendRequest, VerbError, VerifyRequest } from "./objects.ts";
 
 interface Shape {
   readonly types: readonly QpType[];
@@ -84,6 +85,15 @@ export function refuseElements(sges: readonly Sge[]): string | undefined {
   return long < 0 ? undefined : `Element ${long} has ${sges[long]!.length} B: 2^31 are the most`;
 }
 
+export function tooManyElements({ length }: readonly Sge[], name: string, most: number): string {
+  return `sges has ${length} elements: expected at most ${name}, ${most}`;
+}
+
+/** EINVAL for a queue pair that is gone, or whose state does not permit what is to be posted. */
+export function refuseState(qp: Qp, work: string): VerbError {
+  return refuseQp(qp) ?? verbError("EINVAL", `A queue pair in ${qp.life.state} takes no ${work}`);
+}
+
 /** Why the request cannot be posted, whatever the ring's state; undefined where it can. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const shape = SHAPES[request.opcode];
@@ -93,7 +103,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} may take a receive, which a one-sided queue pair does not`;
   }
   if (sges.length > qp.caps.maxSendSge) {
-    return `sges has ${sges.length} elements: expected at most maxSendSge, ${qp.caps.maxSendSge}`;
+    return tooManyElements(sges, "maxSendSge", qp.caps.maxSendSge);
   }
   if ((request.ud !== undefined) !== (qp.type === "ud")) {
     return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;

@@ -26,7 +26,7 @@ import type { Steps } from "../cpu/program.ts";
 import { refuseElements } from "./refuse_send.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
-import { refuseSrqInUse } from "./users.ts";
+import { refuseSrqInUse } from "./query/users.ts";
 import { postAll, ringDoorbell } from "./rings.ts";
 
 /** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */

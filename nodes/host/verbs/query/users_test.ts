@@ -1,17 +1,17 @@
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { VerbsRig } from "../testing/verbs_testing.ts";
-import { openDevice } from "../verbs.ts";
-import { createAh, destroyAh } from "./address_handle.ts";
-import { createCompChannel, destroyCompChannel } from "./comp_channel.ts";
-import { createCq, destroyCq } from "./create_cq.ts";
-import { must } from "./device.ts";
-import { IBV_ACCESS_LOCAL_WRITE } from "./flags.ts";
-import { allocPd, deallocPd, deregMr, regMr } from "./memory_region.ts";
-import { allocMw, deallocMw } from "./memory_window.ts";
-import type { VerbError } from "./objects.ts";
-import { createQp, destroyQp } from "./queue_pair.ts";
-import { createSrq, destroySrq } from "./shared_receive_queue.ts";
+import { VerbsRig } from "../../testing/verbs_testing.ts";
+import { openDevice } from "../../verbs.ts";
+import { createAh, destroyAh } from "../address_handle.ts";
+import { createCompChannel, destroyCompChannel } from "../comp_channel.ts";
+import { createCq, destroyCq } from "../create_cq.ts";
+import { must } from "../device.ts";
+import { IBV_ACCESS_LOCAL_WRITE } from "../flags.ts";
+import { allocPd, deallocPd, deregMr, regMr } from "../memory_region.ts";
+import { allocMw, deallocMw } from "../memory_window.ts";
+import type { VerbError } from "../objects.ts";
+import { createQp, destroyQp } from "../queue_pair.ts";
+import { createSrq, destroySrq } from "../shared_receive_queue.ts";
 
 function reasonOf(answer: VerbError | undefined): string | undefined {
   equal(answer?.errno, "EBUSY");

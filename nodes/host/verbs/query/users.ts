@@ -1,6 +1,6 @@
 /** What still uses an object, in words: why it cannot be destroyed (EBUSY), and what has to be called before. */
-import { verbError } from "./device.ts";
-import type { CompChannel, Cq, Pd, Qp, Srq, VerbError } from "./objects.ts";
+import { verbError } from "../device.ts";
+import type { CompChannel, Cq, Pd, Qp, Srq, VerbError } from "../objects.ts";
 
 /** Numbers that are written out. */
 const NAMED_MAX = 4;
