@@ -14,7 +14,7 @@ import {
 } from "../../nodes/host/programs/persist/persist_client.ts";
 import { persistd } from "../../nodes/host/programs/persist/persistd.ts";
 import type { CmDevice } from "../../nodes/host/cm/gsi.ts";
-import type { Program, ProgramCpu } from "../../nodes/host/program_context.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 
 export interface OpenedObject {
   readonly client: PersistClient;
@@ -52,15 +52,22 @@ const NOTHING: Pick<Cpu, "clwb" | "flush"> = { clwb: () => {}, *flush() {} };
 
 /** `persistd` on a core on which these instructions do nothing. */
 export function persistdWithout(...broken: readonly (keyof typeof NOTHING)[]): Program {
-  return (context) => {
-    const cpu = new Proxy(context.cpu, {
-      get(cpu, name: keyof ProgramCpu) {
+  const without = <Core extends Cpu>(core: Core): Core =>
+    new Proxy(core, {
+      get(cpu, name: keyof Core & string) {
         const broke = broken.find((each) => each === name);
         if (broke !== undefined) return NOTHING[broke];
-        const member: unknown = cpu[name];
+        const member = cpu[name];
         return typeof member === "function" ? member.bind(cpu) : member;
       },
     });
-    return persistd({ ...context, cpu, device: { ...context.device, cpu } });
+  return (context) => {
+    const { cpu, device } = context;
+    // The driver's core is another one: what it notes is not looked at as a program's notes are.
+    return persistd({
+      ...context,
+      cpu: without(cpu),
+      device: { ...device, cpu: without(device.cpu) },
+    });
   };
 }
