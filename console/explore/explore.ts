@@ -139,7 +139,8 @@ async function sweepAll(
     for (const share of sweep.run()) {
       const now = performance.now();
       done = share ?? done;
-      const stopped = sweep.unknown ?? whyStop(exploration, share === undefined ? ofTime : options, now - began);
+      const stopped = sweep.unknown ??
+        whyStop(exploration, share === undefined ? ofTime : options, now - began);
       if (stopped !== undefined) return { stopped, isCutOff, endless };
       if (now < turnEnds) continue;
       onProgress({ share: (i + done) / sweeps.length, crashPoints: counts.crashPoints });

@@ -111,7 +111,13 @@ describe("the rack at the end of a run, as a user's check sees it", () => {
   it("has a host without power, which recovers from what its SCM holds, and says since when", () => {
     const { view, verdicts } = seen([KILL]);
     assert.deepEqual(told(view!), { cut: ["b"], at: 400, survived: [true, false], recovered: 9 });
-    assert.deepEqual(verdicts, [{ program: "./mine.ts", by: "check", findings: [], unknown: [], sawCut: true }]);
+    assert.deepEqual(verdicts, [{
+      program: "./mine.ts",
+      by: "check",
+      findings: [],
+      unknown: [],
+      sawCut: true,
+    }]);
   });
 
   it("has cut no host that is back, which has the answer of its last boot", () => {
