@@ -30,6 +30,9 @@ const NOWHERE: Outputs = {
 /** Queue pair numbers 0 and 1 have a meaning of their own. */
 const FIRST_QPN = 17;
 
+/** Between the keys of neighbours: odd, so that 256 cards in a row have different ones. */
+const KEY_STEP = 0x35;
+
 /** A card that has just got power. */
 export function createDevice(
   name: string,
@@ -64,7 +67,7 @@ export function createDevice(
       looped: new Fifo(),
       loopedUntil: 0,
     },
-    regions: createRegionTable(),
+    regions: createRegionTable(plan.address * KEY_STEP & 0xff),
     paging: createPaging(plan),
     pageEvents: new Fifo(),
     coherence: undefined,

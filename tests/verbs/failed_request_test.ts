@@ -13,6 +13,7 @@ import type { Program } from "../../nodes/host/program_context.ts";
 import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
   IBV_SEND_SIGNALED,
 } from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
@@ -164,4 +165,43 @@ faults: [{ at: 250us, kill: b }]
       );
     });
   }
+});
+
+describe("a WRITE by the own region's key in place of the peer's", () => {
+  it("is refused, though both hosts have made the same", () => {
+    const ends: Program = function* ({ cpu, device, options }) {
+      const v = device.verbs;
+      const pd = v.allocPd(device), cq = v.must(yield* v.createCq(device, { entries: 16 }));
+      const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+      const mr = v.must(yield* v.regMr(pd, cpu.allocate(4096), { access }));
+      const qp = { pd, sendCq: cq, recvCq: cq, ...QUEUES };
+      cpu.report("made", { at: mr.address });
+      if (options.to === undefined) {
+        const listener = v.must(v.listen(device, "alike"));
+        const event = yield* v.waitEvent(listener);
+        if (event?.kind !== "request") throw new Error(`No request: ${event?.kind}`);
+        v.must(yield* v.accept(listener, event.request, { qp }));
+        return void (yield* v.waitEvent(listener));
+      }
+      const connection = yield* v.connect(device, { to: "b", service: "alike", qp });
+      if (v.refused(connection)) throw new Error(connection.reason);
+      const remote = { va: mr.address, rkey: mr.rkey };
+      const sges = [v.sge(mr, 0, 64)], sendFlags = IBV_SEND_SIGNALED;
+      v.must(yield* v.postSend(connection.qp, { opcode: "write", sendFlags, sges, remote }));
+      const [completion] = yield* v.waitCompletion(cq);
+      cpu.report("completed", { status: completion!.status });
+    };
+    const rack = new SimulatedRack(
+      `
+name: alike
+hosts: { a: {}, b: {} }
+programs: [{ on: b, run: ./ends.ts }, { on: a, run: ./ends.ts, to: b, at: 200us }]
+`,
+      { programs: { "./ends.ts": ends } },
+    ).run();
+    assert.deepEqual(rack.reported("program-failed"), []);
+    const [a, b] = rack.reported("made");
+    assert.equal(a!["at"], b!["at"], "the hosts have made the same");
+    assert.deepEqual(rack.reported("completed"), [{ status: "REM_ACCESS_ERR" }]);
+  });
 });

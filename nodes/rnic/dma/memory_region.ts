@@ -31,9 +31,13 @@ interface Access {
   readonly qpn?: number;
 }
 
-export function createRegionTable(): RegionTable {
+/**
+ * @param first the variant before an index's first one. Each card has its own, as cards' keys differ: hosts that run
+ * alike have regions at the same indices, and a key that is taken for the peer's would open one.
+ */
+export function createRegionTable(first = 0): RegionTable {
   // Index 0 stays empty, so that key 0 is never valid.
-  return { slots: [undefined], variants: [0], free: [], windows: new Map() };
+  return { slots: [undefined], first, variants: [0], free: [], windows: new Map() };
 }
 
 /** Registers a region; undefined where the table is full. `checkRegion` comes first. */
@@ -79,7 +83,7 @@ export function addNullRegion(table: RegionTable, pd: number): Region | undefine
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
   if (index >= LIMITS.regions) return undefined;
-  const variant = ((table.variants[index] ?? 0) + 1) & 0xff;
+  const variant = ((table.variants[index] ?? table.first) + 1) & 0xff;
   table.slots[index] = undefined;
   table.variants[index] = variant;
   return ((index << 8) | variant) >>> 0;

@@ -39,6 +39,7 @@ export interface Region extends RegionPlan {
 
 export interface RegionTable {
   readonly slots: (Region | undefined)[];
+  readonly first: number;
   readonly variants: number[];
   readonly free: number[];
   /** By index. Only while a window is bound its index has a slot as well. */
