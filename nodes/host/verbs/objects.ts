@@ -260,7 +260,7 @@ export interface CqPlace {
   stored: number;
   /** Number of queue pairs that use it. */
   users: number;
-  /** The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, whose event is nobody's. */
+  /** The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which leaves the program no event. */
   armed: "no" | "solicited" | "any" | "wait";
   /** Events whose completion has been read already, so that none of those that are there would tell of them. */
   fired: number;
