@@ -141,6 +141,8 @@ export interface Ends {
   readonly qp: Qp;
   readonly pd: Pd;
   readonly mr: Mr;
+  /** The peer's region. */
+  readonly remote: { readonly va: number; readonly rkey: number };
   readonly connect: (name: string) => Steps<Qp>;
 }
 
@@ -163,6 +165,8 @@ export function connected(
       const { allocPd, createCq, createQp, must } = context.device.verbs;
       const pd = allocPd(context.device);
       const mr = yield* region(context, pd);
+      table.put(`region ${which}`, mr.address);
+      table.put(`rkey ${which}`, mr.rkey);
       function* connect(name: string): Steps<Qp> {
         const cq = must(yield* createCq(context.device, { entries: 16 }));
         const qp = must(yield* createQp(pd, rcOptions(cq, { maxInlineData: 220, sqSigAll })));
@@ -170,7 +174,10 @@ export function connected(
         return qp;
       }
       const qp = yield* connect("qp");
-      yield* body(context, { qp, pd, mr, connect }, table);
+      const other = which === "left" ? "right" : "left";
+      const va = yield* table.get(context, `region ${other}`);
+      const remote = { va, rkey: yield* table.get(context, `rkey ${other}`) };
+      yield* body(context, { qp, pd, mr, remote, connect }, table);
     };
   return run(side("left", left), side("right", right), defaults, failing);
 }

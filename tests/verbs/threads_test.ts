@@ -31,7 +31,7 @@ describe("cpu.spawn: a thread", () => {
   it("polls its creator's completion queue at its own cost, while the creator sleeps", () => {
     let polled: WorkCompletion[] = [];
     const paid = { creator: -1, thread: -1, polls: 0 };
-    const rack = onA(function* ({ cpu, device }, { qp, mr }) {
+    const rack = onA(function* ({ cpu, device }, { qp, mr, remote }) {
       const { postSend, pollCq, sge, must } = device.verbs;
       const cq = qp.sendCq;
       let isPolled = false;
@@ -47,7 +47,7 @@ describe("cpu.spawn: a thread", () => {
       });
       yield* cpu.sleep(20 * PS_PER_US);
       must(
-        yield* postSend(qp, { opcode: "read", wrId: 5, sges: [sge(mr, 0, 64)], remote: mrOf(mr) }),
+        yield* postSend(qp, { opcode: "read", wrId: 5, sges: [sge(mr, 0, 64)], remote }),
       );
       const before = cpu.workPs;
       yield* cpu.sleep(PS_PER_MS);
@@ -65,7 +65,7 @@ describe("cpu.spawn: a thread", () => {
 
   it("waits for completions of a queue beside its creator: each completion is one's", () => {
     const taken: string[] = [];
-    onA(function* ({ cpu, device }, { qp, mr }) {
+    onA(function* ({ cpu, device }, { qp, mr, remote }) {
       const { postSend, waitCompletion, sge, must } = device.verbs;
       const deadline = cpu.now + PS_PER_MS;
       function* take(who: string): Steps<void> {
@@ -80,7 +80,7 @@ describe("cpu.spawn: a thread", () => {
       cpu.spawn("second", () => take("second"));
       for (let wrId = 0; wrId < 6; wrId++) {
         const sges = [sge(mr, 64 * wrId, 64)];
-        must(yield* postSend(qp, { opcode: "read", wrId, sges, remote: mrOf(mr) }));
+        must(yield* postSend(qp, { opcode: "read", wrId, sges, remote }));
         yield* cpu.sleep(10 * PS_PER_US);
       }
     });
@@ -117,13 +117,13 @@ describe("cpu.spawn: a thread", () => {
 
   it("posts to its creator's queue pair, and the creator gets the completion", () => {
     const work: number[] = [];
-    onA(function* ({ cpu, device }, { qp, mr }) {
+    onA(function* ({ cpu, device }, { qp, mr, remote }) {
       const { postSend, waitCompletion, sge, must } = device.verbs;
       const before = cpu.workPs;
       cpu.spawn("poster", function* (own) {
         const start = own.cpu.workPs;
         const sges = [sge(mr, 0, 8)];
-        must(yield* postSend(qp, { opcode: "read", wrId: 9, sges, remote: mrOf(mr) }));
+        must(yield* postSend(qp, { opcode: "read", wrId: 9, sges, remote }));
         work.push(own.cpu.workPs - start);
       });
       yield* cpu.sleep(PS_PER_US);
@@ -161,8 +161,3 @@ describe("cpu.spawn: a thread", () => {
     assert.deepEqual([...new Set(scm.subarray(AT + 4096, AT + 4096 + 256))], [8], "clwb, sfence");
   });
 });
-
-/** Its own region by its rkey: both hosts lay out their memory alike, so the peer's has the same. */
-function mrOf({ address, rkey }: Ends["mr"]) {
-  return { va: address, rkey };
-}

@@ -621,12 +621,11 @@ function* answerOf(call: () => unknown): Steps<string> {
 
 function* things({ cpu, device }: ProgramContext, ends: Ends): Steps<Things> {
   const { createQp, createSrq, allocMw, must, sge } = device.verbs;
-  const { pd, mr, qp: { sendCq } } = ends;
+  const { pd, mr, remote, qp: { sendCq } } = ends;
   const plan = { type: "ud", sendCq, recvCq: sendCq, maxSendWr: 4, maxRecvWr: 4 } as const;
   const ud = must(yield* createQp(pd, plan));
   const srq = must(yield* createSrq(pd, { maxWr: 4 }));
   const mw = must(yield* allocMw(pd, 1));
-  const remote = { va: mr.address, rkey: mr.rkey };
   const write = { opcode: "write", wrId: 1, sges: [sge(mr, 0, 8)], remote };
   return { ...ends, cpu, device, ud, srq, mw, write };
 }
