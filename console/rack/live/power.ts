@@ -84,6 +84,9 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
   await link.control.demand("fault", { node, at }, { to: `kill ${node}` });
 }
 
+/** The order is sent once, and on a busy machine its answer, behind the start of a process, takes seconds. */
+const BOOT_MS = 10_000;
+
 /**
  * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and
  * the rack goes on without it, unless the damage is accepted.
@@ -102,7 +105,10 @@ export async function startDevice(
   const before = await countFaults(link);
   const { started, instance, pid } = isInContainers(link.rack)
     ? await bootContainers(link, entry, node)
-    : await link.control.demand<Booted>("boot", { node }, { to: `start ${node}` });
+    : await link.control.demand<Booted>("boot", { node }, {
+      to: `start ${node}`,
+      timeoutMs: BOOT_MS,
+    });
   const isStillThere = isInContainers(link.rack)
     ? () => hasProcess(link, entry, instance)
     : () => isAlive(pid);
