@@ -130,7 +130,12 @@ describe("a queue pair with maxRecvWr: 0", () => {
       const qp = v.must(yield* v.createQp(pd, rcOptions(cq, { maxRecvWr: 0 })));
       assert.equal(v.must(yield* v.queryQp(qp)).caps.maxRecvWr, 0);
       yield* bringUp(context, table, { qp, side: "left", name: "one way" });
-      assert.equal((yield* v.postRecv(qp, { sges: [] }))?.errno, "ENOMEM");
+      const full = yield* v.postRecv(qp, { sges: [] });
+      assert.equal(full?.errno, "ENOMEM");
+      assert.match(
+        full.reason,
+        /^0 receives are outstanding, and maxRecvWr leaves no room: expected/,
+      );
       const to = { va: yield* table.get(context, "va"), rkey: yield* table.get(context, "rkey") };
       v.must(yield* v.postSend(qp, { opcode: "write", sges: [v.sge(mr, 0, 8)], remote: to }));
       assert.deepEqual(yield* statuses(context, qp), ["SUCCESS"]);
@@ -165,7 +170,9 @@ describe("a queue pair with maxRecvWr: 0", () => {
       v.must(yield* v.modifyQp(qp, { state: "reset" }));
       yield* bringUp(context, table, { qp, side: "left", name: "sink" });
       v.must(yield* v.postRecv(qp, { wrId: 10, sges: [] }));
-      assert.equal((yield* v.postSend(qp, { opcode: "send", sges: [] }))?.errno, "ENOMEM");
+      const full = yield* v.postSend(qp, { opcode: "send", sges: [] });
+      assert.equal(full?.errno, "ENOMEM");
+      assert.match(full.reason, /^0 sends are outstanding, and maxSendWr leaves no room: expected/);
       assert.deepEqual((yield* v.waitCompletion(cq)).map(({ wrId }) => wrId), [10]);
     }, function* (context, table) {
       const { device } = context;

@@ -23,6 +23,7 @@ import {
   asksInline,
   MESSAGE_BYTES_MAX,
   NO_SGES,
+  noRoom,
   payloadBytes,
   refuseElements,
   refuseSend,
@@ -166,11 +167,11 @@ export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const refusal = refuseSend(qp, request);
   if (refusal !== undefined) return verbError("EINVAL", refusal);
   if (sq.requests >= sq.requestsMax) {
-    return verbError("ENOMEM", `${sq.requests} sends are outstanding, room is for no more`);
+    return noRoom(`${sq.requests} sends are outstanding`, "maxSendWr");
   }
   const wqe = wqeOf(qp, request);
   if (sq.used + wqeUnits(wqe) > sq.depth - 1) {
-    return verbError("ENOMEM", `${sq.used} of ${sq.depth} units are filled, room is for no more`);
+    return noRoom(`${sq.used} of ${sq.depth} units are filled`, "maxSendWr");
   }
   device.cpu.charge(device.state.timing.postPs);
   sq.wrIds[wqe.index] = request.wrId ?? 0;
@@ -223,7 +224,7 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   const tooLong = refuseElements(request.sges);
   if (tooLong !== undefined) return verbError("EINVAL", tooLong);
   if (rq.requests >= rq.requestsMax || rq.used >= rq.depth - 1) {
-    return verbError("ENOMEM", `${rq.requests} receives are outstanding, room is for no more`);
+    return noRoom(`${rq.requests} receives are outstanding`, "maxRecvWr");
   }
   device.cpu.charge(device.state.timing.postPs);
   const at = (rq.write + 1) % rq.depth;

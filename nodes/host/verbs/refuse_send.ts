@@ -208,6 +208,17 @@ function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
   return undefined;
 }
 
+/** ENOMEM of a queue that is full. @param size the name of its size. */
+export function noRoom(found: string, size: "maxSendWr" | "maxRecvWr" | "maxWr"): VerbError {
+  const ends = size === "maxSendWr"
+    ? "the completion of a signaled one to be polled"
+    : "one to complete";
+  return verbError(
+    "ENOMEM",
+    `${found}, and ${size} leaves no room: expected ${ends} before, or more`,
+  );
+}
+
 /** The receiving RNIC buffers the whole message: verified writes have a lower limit (V-02). */
 function refuseVerify({ level, crc }: VerifyRequest, bytes: number): string | undefined {
   if (!isVerifiable(level, bytes)) {

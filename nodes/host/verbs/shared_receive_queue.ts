@@ -23,7 +23,7 @@ import {
   verbError,
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
-import { refuseElements } from "./refuse_send.ts";
+import { noRoom, refuseElements } from "./refuse_send.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
 import { refuseSrqInUse } from "./query/users.ts";
@@ -189,7 +189,7 @@ function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   if (tooLong !== undefined) return verbError("EINVAL", tooLong);
   const slot = ring.free.pop();
   if (slot === undefined) {
-    return verbError("ENOMEM", `${caps.maxWr} receives are outstanding, room is for no more`);
+    return noRoom(`${caps.maxWr} receives are outstanding`, "maxWr");
   }
   device.cpu.charge(device.state.timing.postPs);
   const at = (ring.write + 1) % ring.depth;
