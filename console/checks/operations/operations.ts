@@ -100,9 +100,9 @@ interface Part {
 function partsOf(operations: readonly NotedOperation[], found: State): Part[] {
   const [first] = operations;
   const initial = first === undefined ? null : initialOf(first.call);
-  if (first?.call.type !== "map" || !isMap(found) || !isMap(initial)) {
-    return [{ operations, initial, found }];
-  }
+  const isSplit = first?.call.type === "map" && isMap(found) && isMap(initial) &&
+    !haveCommonTurn(operations);
+  if (!isSplit) return [{ operations, initial, found }];
   const byKey = Map.groupBy(operations, ({ call: { key = "" } }) => key);
   const keys = new Set([...byKey.keys(), ...Object.keys(found), ...Object.keys(initial)]);
   return Array.from(keys, (key) => ({
@@ -110,6 +110,21 @@ function partsOf(operations: readonly NotedOperation[], found: State): Part[] {
     initial: only(initial, key),
     found: only(found, key),
   }));
+}
+
+/**
+ * Whether two programs each end an operation and begin another at one instant. Then the order of the notes of each is
+ * no order of intervals in time, of which alone it is true that orders of each key make one of all.
+ */
+function haveCommonTurn(operations: readonly NotedOperation[]): boolean {
+  const ends = new Set(operations.map(({ by, endedAt }) => `${endedAt} ${by}`));
+  const turns = new Map<Time, string>();
+  return operations.some(({ by, beganAt }) => {
+    if (!ends.has(`${beganAt} ${by}`)) return false;
+    const other = turns.get(beganAt);
+    turns.set(beganAt, by);
+    return other !== undefined && other !== by;
+  });
 }
 
 function isMap(state: State): state is Readonly<Record<string, unknown>> {

@@ -114,6 +114,22 @@ describe("durable linearizability", () => {
     match(judgeObject(text!, 5n).wrong!, /^b recovers x as "5n": no order/);
   });
 
+  it("holds the order of two programs that go on at one instant across the keys of a map", () => {
+    const turnsAt = (second: number) => {
+      const notes = (by: string, turn: number, calls: readonly Noted[2][]) =>
+        notesOf("map", [[1, turn, calls[0]!], [turn, 9, calls[1]!]])
+          .map((each) => ({ ...each, by })) as TimedRecord[];
+      const put = (key: string, value: number) => ({ call: "put", key, value });
+      return [
+        ...notes("p", 4, [put("x", 1), put("y", 2)]),
+        ...notes("q", second, [put("y", 3), put("x", 4)]),
+      ].sort((x, y) => x.time - y.time);
+    };
+    // x = 1 has q's second before p's first, y = 3 p's second before q's first.
+    for (const second of [4, 5]) equal(isAllowed(turnsAt(second), { x: 1, y: 3 }), false);
+    equal(isAllowed(turnsAt(4), { x: 4, y: 3 }), true);
+  });
+
   it("finds an order of many that are under way, and says where it has none in bounds", () => {
     const under = (type: OperationRecord["type"], call: (i: number) => Partial<OperationRecord>) =>
       notesOf(type, Array.from({ length: 32 }, (_, i): Noted => [i, null, call(i)]));

@@ -1,7 +1,7 @@
 /** The table of vendor errors: each code means one thing, and is told apart from a success. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { decodeCqe, encodeCqe, WC_STATUS } from "./cqe.ts";
+import { decodeCqe, encodeCqe, PLAIN_CQE, WC_STATUS } from "./cqe.ts";
 import { faultFields, VENDOR_ERRORS, type VendorError, vendorErrorText } from "./vendor_error.ts";
 
 const NAMES = Object.keys(VENDOR_ERRORS) as VendorError[];
@@ -36,17 +36,10 @@ describe("VENDOR_ERRORS", () => {
       const fields = faultFields(name);
       const cqe = decodeCqe(
         encodeCqe({
+          ...PLAIN_CQE,
           opcode: "requester-error",
           qpn: 17,
           wqeIndex: 3,
-          byteCount: 0,
-          immediate: 0,
-          wqeOpcode: 0,
-          psn: 0,
-          va: 0n,
-          sourceQpn: 0,
-          verify: 0,
-          solicited: false,
           ...fields,
         }, 0),
         0,

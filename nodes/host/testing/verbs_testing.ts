@@ -7,7 +7,13 @@ import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
-import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
+import {
+  type Cqe,
+  CQE_BYTES,
+  encodeCqe,
+  ownerBit,
+  PLAIN_CQE,
+} from "../../../fabric/wire/host_bus/cqe.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { rigPlan } from "./host_testing.ts";
 import type { Cpu, Source, Steps, Wait, Wake } from "../cpu/program.ts";
@@ -26,20 +32,11 @@ export interface RegisterWrite {
 }
 
 /** Fields of a CQE that a test does not name. */
-const PLAIN_CQE: Cqe = {
+const SENT_CQE: Cqe = {
+  ...PLAIN_CQE,
   opcode: "requester",
-  status: "SUCCESS",
-  vendorError: 0,
   qpn: 0,
   wqeIndex: 0,
-  byteCount: 0,
-  immediate: 0,
-  wqeOpcode: 0,
-  psn: 0,
-  va: 0n,
-  sourceQpn: 0,
-  verify: 0,
-  solicited: false,
 };
 
 export class VerbsRig implements Cpu {
@@ -279,7 +276,7 @@ export class VerbsRig implements Cpu {
   complete(cq: Cq, cqe: Partial<Cqe>): void {
     const position = this.#written.get(cq.cqn) ?? 0;
     this.#written.set(cq.cqn, position + 1);
-    const bytes = encodeCqe({ ...PLAIN_CQE, ...cqe }, ownerBit(position, cq.entries));
+    const bytes = encodeCqe({ ...SENT_CQE, ...cqe }, ownerBit(position, cq.entries));
     this.store(cq.address + (position % cq.entries) * CQE_BYTES, bytes);
   }
 
