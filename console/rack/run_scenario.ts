@@ -1,12 +1,14 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
-import { accessOfProcesses } from "../../fabric/bus/access.ts";
-import { ANY } from "../../fabric/bus/subjects.ts";
+import { accessOfLanes, USERS } from "../../fabric/bus/access.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
+import { forEachAtOnce, inOrder } from "../base/at_once.ts";
+import type { ReportSeen } from "../checks/run_record.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { RunReport } from "../reports/method_report.ts";
@@ -15,10 +17,23 @@ import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
-import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
+import { ProcessSet } from "./process_set.ts";
+import {
+  beforeRun,
+  createRunDirectory,
+  type NewRun,
+  runDirectoryAt,
+  writeRunFile,
+} from "./run_directory.ts";
 import { programLog } from "./program_log.ts";
 import { stallText } from "./stall_text.ts";
-import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
+import {
+  type Outcome,
+  runFileOfProcesses,
+  type RunOptions,
+  runProcesses,
+  runSimulated,
+} from "./run_variant.ts";
 
 /** Options of a run, independent of its programs. */
 export interface RunManner {
@@ -44,6 +59,8 @@ interface VariantRunOptions extends RunManner {
   readonly inspect?: number;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
+  /** Variants that run at once, as processes; default: {@link LANES}. */
+  readonly lanes?: number;
   /** A folder that is not there yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
   /** Called before any process starts. */
@@ -103,19 +120,25 @@ async function runAll(
 ): Promise<RunReport> {
   const began = performance.now();
   const { prepare: { packing, method, ddio }, claims = false, signal } = options;
-  const run = await runVariants(prepared, { ...options, packing, check: "wire" });
-  const outcomes: JudgedVariant[] = [];
-  for (const [i, one] of run.prepared.entries()) {
-    const { variant } = one, { directory } = run.outcomes[i]!;
-    // A run that repeats a record does what is not in its scenario.
-    if (options.faultsFile === undefined) {
-      await keepScenario(directory, { scenario, choices: options.prepare, variant });
-    }
-    const judged = await judge(one, run.outcomes[i]!, { claims, signal });
-    outcomes.push(judged);
-    options.onJudged?.({ ...judged, one });
-  }
-  const { id, path, captures } = run;
+  const onJudged = inOrder<JudgedVariant & { readonly one: Prepared }>((variant) =>
+    options.onJudged?.(variant)
+  );
+  const run = await runVariants(prepared, {
+    ...options,
+    packing,
+    check: "wire",
+    async onOutcome(place, { one, outcome }) {
+      const { directory } = outcome, { variant } = one;
+      // A run that repeats a record does what is not in its scenario.
+      if (options.faultsFile === undefined) {
+        await keepScenario(directory, { scenario, choices: options.prepare, variant });
+      }
+      const judged = { ...await judge(one, outcome, { claims, signal }), one };
+      onJudged(place, judged);
+      return judged;
+    },
+  });
+  const { id, path, captures, results: outcomes } = run;
   const wallMs = performance.now() - began;
   // A method or DDIO option makes a run other than the one whose result the scenario expects.
   const isChosen = method !== undefined || ddio !== undefined;
@@ -128,23 +151,38 @@ async function runAll(
   return report;
 }
 
-export interface RunVariantsOptions extends VariantRunOptions, Pick<RunOptions, "check"> {
+export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunOptions, "check"> {
   readonly packing: Packing;
   /** The name of a variant's capture; default: its label. */
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
+  /** Called with each variant when it has ended, while others run. */
+  readonly onOutcome: (place: number, variant: Ended) => Promise<Result>;
+}
+
+/** A variant that has come to its end. */
+interface Ended {
+  /** With the inputs that the run keeps. */
+  readonly one: Prepared;
+  readonly outcome: Outcome;
+}
+
+/** A variant, with how it is run. */
+interface Rack {
+  readonly one: Prepared;
+  readonly run: RunOptions;
 }
 
 /**
- * Runs variants one after the other in a new run directory, and writes their captures.
- * @returns the variants with the inputs that the run keeps, their outcomes, and the paths of the captures.
+ * Runs variants in a new run directory, and writes their captures. Racks of processes run side by side in one set of
+ * processes, but for those whose plan ends a process: its death would be that of the same device in the others.
+ * @returns what came of each variant, in their order, and the paths of the captures.
  */
-export async function runVariants(
+export async function runVariants<Result>(
   given: readonly Prepared[],
-  options: RunVariantsOptions,
+  options: RunVariantsOptions<Result>,
 ) {
   const { variant: { name, seed, capture }, base } = given[0]!;
-  const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall, onLog } = options;
-  const log = onLog && programLog({ isOrdered: options.packing === "all", say: onLog });
+  const { packing } = options;
   const created = options.directory === undefined
     ? await createRunDirectory(name)
     : await runDirectoryAt(options.directory);
@@ -156,53 +194,175 @@ export async function runVariants(
   });
   options.onStart?.({ id, seed, removed });
   const observe = scopeFor(files);
+  const failed = new AbortController();
+  const signal = AbortSignal.any([options.signal ?? failed.signal, failed.signal]);
+  const logs = logsInOrder(prepared, options);
+  const racks = racksOf(prepared, { id, path, observe, signal, logs, options });
   const recorded: RecordedRun[] = [];
-  const outcomes: Outcome[] = [];
+  const results: Promise<Result>[] = [];
   let captures: string[] = [];
   let server: (Broker & Pick<NatsServer, "stop">) | undefined;
+  const runOne = async (place: number, processes?: ProcessSet) => {
+    const { one, run } = racks[place]!, { label, plan } = one;
+    recorded[place] = {
+      ...{ plan, directory: run.directory },
+      label: options.captureLabel?.(label, files) ?? label,
+    };
+    const outcome = await (server === undefined
+      ? runSimulated(one, run)
+      : runProcesses(one, { ...run, broker: server, processes }));
+    logs.end(place, outcome.record?.reports);
+    const result = options.onOutcome(place, { one, outcome });
+    // It may fail before all have ended, and is awaited then.
+    result.catch(() => {});
+    results[place] = result;
+  };
+  const onFailure = (error: unknown) => failed.abort(error);
   try {
-    if (options.packing !== "all") server = await busFor(path, { ...options, prepared });
-    for (const [i, one] of prepared.entries()) {
-      const { label, plan } = one;
-      const directory = prepared.length === 1 ? path : `${path}/${fileName(label)}`;
-      recorded.push({ label: options.captureLabel?.(label, files) ?? label, plan, directory });
-      const show = (share: number) => onProgress?.(label, (i + share) / prepared.length);
-      show(0);
-      const run: RunOptions = {
-        run: `${id}-${i}`,
-        directory,
-        trace,
-        delayMsMax,
-        check,
-        observe,
-        signal,
-        inspect: options.inspect,
-        onProgress: (node, topic, value) => {
-          log?.hear(node, topic, value);
-          if (topic === "progress") show(shareOf(value));
-        },
-        onEvent: (event) => {
-          if (event.kind === "stalled") onStall?.(stallText(event.why, one));
-        },
-      };
-      outcomes.push(
-        await (server === undefined
-          ? runSimulated(one, run)
-          : runProcesses(one, { ...run, broker: server })),
-      );
-      log?.end(outcomes.at(-1)!.record?.reports);
+    if (packing !== "all") server = await busFor(path, { ...options, prepared });
+    const [laned, alone] = server === undefined
+      ? [[], racks.keys().toArray()]
+      : lanedAndAlone(prepared);
+    const broker = server!, atOnce = options.lanes ?? LANES;
+    for (let from = 0; from < laned.length; from += SET_MAX) {
+      const places = laned.slice(from, from + SET_MAX);
+      const shared = places.map((place) => racks[place]!);
+      await inOneSet(shared, { id, path, signal, broker }, (set) =>
+        forEachAtOnce(places, (place) => runOne(place, set), { atOnce, onFailure }));
     }
+    for (const place of alone) await runOne(place);
   } finally {
-    log?.end();
+    logs.endAll();
     await server?.stop();
     // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) {
-      options.onRecorded?.(recorded);
+      options.onRecorded?.(recorded.filter((each) => each !== undefined));
       options.onCapturing?.();
     }
-    captures = await writeCaptures(recorded, files, signal?.aborted ? undefined : signal);
+    captures = await writeCaptures(
+      recorded.filter((each) => each !== undefined),
+      files,
+      options.signal?.aborted ? undefined : options.signal,
+    );
   }
-  return { id, path, prepared, outcomes, captures };
+  return { id, path, results: await Promise.all(results), captures };
+}
+
+/** How each variant is run: with a directory and a name on the bus of its own. */
+function racksOf(
+  prepared: readonly Prepared[],
+  { id, path, observe, signal, logs, options }: {
+    readonly id: string;
+    readonly path: string;
+    readonly observe: RunOptions["observe"];
+    readonly signal: AbortSignal;
+    readonly logs: ReturnType<typeof logsInOrder>;
+    readonly options: Omit<RunVariantsOptions<unknown>, "onOutcome">;
+  },
+): Rack[] {
+  const { check, trace = false, delayMsMax = 0, inspect, onProgress, onStall } = options;
+  const shares = prepared.map(() => 0);
+  return prepared.map((one, i) => {
+    const show = (share: number) => {
+      shares[i] = share;
+      onProgress?.(one.label, shares.reduce((sum, each) => sum + each, 0) / shares.length);
+    };
+    const run: RunOptions = {
+      run: `${id}-${i}`,
+      directory: prepared.length === 1 ? path : `${path}/${fileName(one.label)}`,
+      trace,
+      delayMsMax,
+      check,
+      observe,
+      signal,
+      inspect,
+      onProgress: (node, topic, value) => {
+        logs.hear(i, [node, topic, value]);
+        if (topic === "progress") show(shareOf(value));
+      },
+      onEvent: (event) => {
+        if (event.kind === "stalled") onStall?.(stallText(event.why, one));
+      },
+    };
+    return { one, run };
+  });
+}
+
+/** Racks that run at once in one set of processes: with more of them a process has more memory and no more speed. */
+const LANES = 8;
+/** Racks that a set of processes serves in all: the rights of a process name the folders of each. */
+const SET_MAX = 64;
+
+/** Places of the variants that may share processes, and of those that may not. */
+function lanedAndAlone(prepared: readonly Prepared[]): [laned: number[], alone: number[]] {
+  const [laned, alone]: [number[], number[]] = [[], []];
+  for (const [i, one] of prepared.entries()) (endsAProcess(one) ? alone : laned).push(i);
+  return laned.length > 1 ? [laned, alone] : [[], [...laned, ...alone].sort((x, y) => x - y)];
+}
+
+/** Whether the plan has a power failure of a partition with one device, which the timekeeper carries out. */
+function endsAProcess({ plan, partitions }: Prepared): boolean {
+  const alone = partitions.filter(({ nodes }) => nodes.length === 1).flatMap(({ nodes }) => nodes);
+  return plan.faults.some(({ node }) => alone.includes(node));
+}
+
+/** Runs racks in processes that they share, which end with `work`. */
+async function inOneSet(
+  racks: readonly Rack[],
+  { id, path, broker, signal }: {
+    readonly id: string;
+    readonly path: string;
+    readonly broker: Broker;
+    readonly signal: AbortSignal;
+  },
+  work: (set: ProcessSet) => Promise<void>,
+): Promise<void> {
+  await Deno.mkdir(`${path}/logs`, { recursive: true, mode: 0o700 });
+  const runFiles = await Promise.all(
+    racks.map(({ one, run }) => writeRunFile(runFileOfProcesses(one, run))),
+  );
+  const name = USERS.supervisor;
+  const bus = await connectNats({ ...broker.addressOf(name), run: id, name, onError: () => {} });
+  const set = new ProcessSet({ run: id, bus, directory: path, runFiles });
+  const end = () => void set.end();
+  signal.addEventListener("abort", end);
+  try {
+    await work(set);
+  } finally {
+    signal.removeEventListener("abort", end);
+    await set.end();
+    await bus.close();
+  }
+}
+
+/** What programs of all variants log, variant by variant. */
+function logsInOrder(
+  prepared: readonly Prepared[],
+  { packing, onLog }: Pick<RunVariantsOptions<unknown>, "packing" | "onLog">,
+) {
+  // Of one that runs alone in this process, lines come in order, and are said as they come.
+  const isOrdered = packing === "all";
+  const lines = prepared.map((): string[] => []);
+  const logs = prepared.map((_, i) =>
+    onLog && programLog({ isOrdered, say: isOrdered ? onLog : (text) => lines[i]!.push(text) })
+  );
+  const say = inOrder<number>((place) => {
+    for (const text of lines[place]!) onLog?.(text);
+  });
+  const ended = new Set<number>();
+  const end = (place: number, reports?: readonly ReportSeen[]) => {
+    if (ended.has(place)) return;
+    ended.add(place);
+    logs[place]?.end(reports);
+    say(place, place);
+  };
+  return {
+    hear: (place: number, report: readonly [node: string, topic: string, value: unknown]) =>
+      logs[place]?.hear(...report),
+    end,
+    /** Of a run that has failed: what was held back. */
+    endAll: () => prepared.forEach((_, place) => end(place)),
+  };
 }
 
 async function busFor(
@@ -212,8 +372,8 @@ async function busFor(
   },
 ): Promise<Broker & Pick<NatsServer, "stop">> {
   if (nats !== undefined) return { ...existingBroker(nats), stop: () => Promise.resolve() };
-  // The variants run one after the other over this server, and differ in neither devices nor cables.
-  const users = accessOfProcesses({ ...prepared[0]!, run: ANY });
+  // Variants differ in neither devices nor cables.
+  const users = accessOfLanes(prepared[0]!);
   return await startNatsServer({ dir: directory, users, keepUp: true, signal });
 }
 

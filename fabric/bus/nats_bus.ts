@@ -177,7 +177,7 @@ class NatsBus implements Bus {
           handler(
             payload,
             literal ? pattern : message.subject,
-            message.reply ? this.#replyOn(message.reply) : undefined,
+            message.reply ? this.#replyOn(message.reply, message.subject) : undefined,
           );
         } catch (cause) {
           this.#handlerThrew(cause, message.subject);
@@ -187,10 +187,14 @@ class NatsBus implements Bus {
     return { close: () => subscription.unsubscribe() };
   }
 
-  /** A sender may name any subject for the answer; only this user's own are answered. */
-  #replyOn(subject: string): ((answer: Uint8Array) => void) | undefined {
+  /**
+   * A sender may name any subject for the answer; only this user's own are answered, in the question's run: a
+   * connection may serve several.
+   */
+  #replyOn(subject: string, question: string): ((answer: Uint8Array) => void) | undefined {
     const name = parseSubject(subject);
-    const isOwn = name?.kind === "answer" && name.run === this.#run && name.by === this.#name;
+    const isOwn = name?.kind === "answer" && name.by === this.#name &&
+      name.run === parseSubject(question)?.run;
     return isOwn ? (answer) => this.publish(subject, answer) : undefined;
   }
 
