@@ -75,7 +75,9 @@ export class ProcessSet {
       kill(signal) {
         if (isOver) return;
         // Other racks live in the process: the end of one of them does not end it, however long it takes.
-        if (signal !== "SIGTERM") return isLeaving && signal === "SIGKILL" ? undefined : process.kill(signal);
+        if (signal !== "SIGTERM") {
+          return isLeaving && signal === "SIGKILL" ? undefined : process.kill(signal);
+        }
         if (isLeaving) return;
         isLeaving = true;
         void ask({ close: run }).then(() => left.resolve(LEFT));

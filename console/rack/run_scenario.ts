@@ -27,6 +27,7 @@ import {
 } from "./run_directory.ts";
 import { programLog } from "./program_log.ts";
 import { stallText } from "./stall_text.ts";
+import type { Supervisor } from "./supervisor.ts";
 import {
   type Outcome,
   runFileOfProcesses,
@@ -67,6 +68,8 @@ interface VariantRunOptions extends RunManner {
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
   /** Called with the recordings of all variants before captures are written and they are removed. */
   readonly onRecorded?: (recorded: readonly RecordedRun[]) => void;
+  /** Called with each rack of processes when it has started. */
+  readonly onUp?: (place: number, rack: Supervisor) => void;
   /** Called when time has not moved for a while, with the processes that it waits for. */
   readonly onStall?: (text: string) => void;
 }
@@ -208,9 +211,10 @@ export async function runVariants<Result>(
       ...{ plan, directory: run.directory },
       label: options.captureLabel?.(label, files) ?? label,
     };
-    const outcome = await (server === undefined
-      ? runSimulated(one, run)
-      : runProcesses(one, { ...run, broker: server, processes }));
+    const outcome =
+      await (server === undefined
+        ? runSimulated(one, run)
+        : runProcesses(one, { ...run, broker: server, processes }));
     logs.end(place, outcome.record?.reports);
     const result = options.onOutcome(place, { one, outcome });
     // It may fail before all have ended, and is awaited then.
@@ -227,8 +231,11 @@ export async function runVariants<Result>(
     for (let from = 0; from < laned.length; from += SET_MAX) {
       const places = laned.slice(from, from + SET_MAX);
       const shared = places.map((place) => racks[place]!);
-      await inOneSet(shared, { id, path, signal, broker }, (set) =>
-        forEachAtOnce(places, (place) => runOne(place, set), { atOnce, onFailure }));
+      await inOneSet(
+        shared,
+        { id, path, signal, broker },
+        (set) => forEachAtOnce(places, (place) => runOne(place, set), { atOnce, onFailure }),
+      );
     }
     for (const place of alone) await runOne(place);
   } finally {
@@ -260,7 +267,7 @@ function racksOf(
     readonly options: Omit<RunVariantsOptions<unknown>, "onOutcome">;
   },
 ): Rack[] {
-  const { check, trace = false, delayMsMax = 0, inspect, onProgress, onStall } = options;
+  const { check, trace = false, delayMsMax = 0, inspect, onProgress, onStall, onUp } = options;
   const shares = prepared.map(() => 0);
   return prepared.map((one, i) => {
     const show = (share: number) => {
@@ -280,6 +287,7 @@ function racksOf(
         logs.hear(i, [node, topic, value]);
         if (topic === "progress") show(shareOf(value));
       },
+      onStart: (rack) => onUp?.(i, rack),
       onEvent: (event) => {
         if (event.kind === "stalled") onStall?.(stallText(event.why, one));
       },
@@ -289,9 +297,9 @@ function racksOf(
 }
 
 /** Racks that run at once in one set of processes: with more of them a process has more memory and no more speed. */
-const LANES = 8;
+export const LANES = 8;
 /** Racks that a set of processes serves in all: the rights of a process name the folders of each. */
-const SET_MAX = 64;
+export const SET_MAX = 64;
 
 /** Places of the variants that may share processes, and of those that may not. */
 function lanedAndAlone(prepared: readonly Prepared[]): [laned: number[], alone: number[]] {

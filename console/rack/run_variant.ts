@@ -100,7 +100,8 @@ export async function runProcesses(
   },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, broker, processes: shared, observe, check, onEvent, onProgress } = options;
+  const { run, directory, broker, processes: shared, observe, check, onEvent, onProgress } =
+    options;
   const runFile = runFileOfProcesses(prepared, options);
   const runFilePath = await writeRunFile(runFile);
   const bus = await connectNats({

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
-import { runScenario } from "../../console/rack/run_scenario.ts";
+import { LANES, runScenario, SET_MAX } from "../../console/rack/run_scenario.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { commandFlags, LARGE_HEAP } from "../../console/base/v8_flags.ts";
 import { watchFiles } from "../../console/base/watch_files.ts";
@@ -30,6 +30,7 @@ import { print, Progress, say } from "./output.ts";
 
 interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
   readonly delay?: string;
+  readonly lanes?: string;
   readonly faults?: string;
   readonly claims?: boolean;
   readonly inspectBrk?: string | true;
@@ -39,6 +40,10 @@ interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
 export function addRun(program: Command): void {
   addJunitOption(addCheckOption(addRackOptions(program.command("run <scenario>"))))
     .description("bring the rack up, run the scenario to its end, report, take it down")
+    .option(
+      "--lanes <n>",
+      `variants that run at once in one set of processes, 1 to ${SET_MAX} (${LANES})`,
+    )
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
@@ -66,6 +71,7 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
   const running = runScenario(scenario, {
     ...manner,
     ...given({ faultsFile, claims, inspect }),
+    ...given({ lanes: lanesOf(flags) }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id, removed }) => {
@@ -93,6 +99,16 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     for (const text of runText(report, { paint: painted, isTraced })) print(text);
   }
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
+}
+
+/** @throws Refusal */
+function lanesOf({ lanes, pack }: RunFlags): number | undefined {
+  if (lanes === undefined) return undefined;
+  if (pack === "all") {
+    const expected = "--pack node or machine, or no --lanes: it has one process";
+    throw refusal("--lanes", { found: "together with --pack all", expected });
+  }
+  return whole("--lanes", lanes, { least: 1, most: SET_MAX });
 }
 
 /** The port for a debugger, where one is asked for. @throws Refusal */
