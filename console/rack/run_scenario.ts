@@ -65,7 +65,7 @@ interface VariantRunOptions extends RunManner {
   /** A folder that is not there yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
   /** Called before any process starts. */
-  readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
+  readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
   /** Called with the recordings of all variants before captures are written and they are removed. */
   readonly onRecorded?: (recorded: readonly RecordedRun[]) => void;
   /** Called with each rack of processes when it has started. */
@@ -80,7 +80,9 @@ export interface RunScenarioOptions extends VariantRunOptions {
   readonly faultsFile?: string;
   /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
-  /** Called with each variant when it has been judged. */
+  /** Called where `signal` has ended the run, with the report on the variants that had ended, if any. */
+  readonly onInterrupted?: (report: RunReport) => void;
+  /** Called with each variant when it has been judged, in their order. */
   readonly onJudged?: (variant: JudgedVariant & { readonly one: Prepared }) => void;
 }
 
@@ -126,10 +128,38 @@ async function runAll(
   const onJudged = inOrder<JudgedVariant & { readonly one: Prepared }>((variant) =>
     options.onJudged?.(variant)
   );
+  const ended = new Map<number, JudgedVariant>();
+  let started: Pick<NewRun, "id" | "path"> | undefined;
+  // A method or DDIO option makes a run other than the one whose result the scenario expects.
+  const isChosen = method !== undefined || ddio !== undefined;
+  const reportOn = async (
+    { id, path }: Pick<NewRun, "id" | "path">,
+    { outcomes, captures, interrupted = [] }: {
+      readonly outcomes: readonly JudgedVariant[];
+      readonly captures: readonly string[];
+      readonly interrupted?: RunReport["checks"];
+    },
+  ): Promise<RunReport> => {
+    const wallMs = performance.now() - began;
+    const expect = isChosen || interrupted.length > 0 ? [] : prepared[0]!.variant.expect;
+    const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
+    const report = {
+      ...summary,
+      ...(captures.length > 0 && { captures }),
+      checks: [...summary.checks, ...interrupted],
+    };
+    const text = JSON.stringify(report, plainly, 2);
+    await Deno.writeTextFile(`${path}/report.json`, text, { mode: 0o600 });
+    return report;
+  };
   const run = await runVariants(prepared, {
     ...options,
     packing,
     check: "wire",
+    onStart: (run) => {
+      started = run;
+      options.onStart?.(run);
+    },
     async onOutcome(place, { one, outcome }) {
       const { directory } = outcome, { variant } = one;
       // A run that repeats a record does what is not in its scenario.
@@ -137,21 +167,35 @@ async function runAll(
         await keepScenario(directory, { scenario, choices: options.prepare, variant });
       }
       const judged = { ...await judge(one, outcome, { claims, signal }), one };
+      ended.set(place, judged);
       onJudged(place, judged);
       return judged;
     },
+  }).catch(async (error) => {
+    const outcomes = prepared.flatMap((_, place) => ended.get(place) ?? []);
+    if (signal?.aborted !== true || started === undefined || outcomes.length === 0) throw error;
+    const interrupted = [
+      interruptedCheck(prepared.filter((_, place) => !ended.has(place)), outcomes),
+    ];
+    options.onInterrupted?.(await reportOn(started, { outcomes, captures: [], interrupted }));
+    throw error;
   });
-  const { id, path, captures, results: outcomes } = run;
-  const wallMs = performance.now() - began;
-  // A method or DDIO option makes a run other than the one whose result the scenario expects.
-  const isChosen = method !== undefined || ddio !== undefined;
-  const expect = isChosen ? [] : prepared[0]!.variant.expect;
-  const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
-  const report = captures.length === 0 ? summary : { ...summary, captures };
-  await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, plainly, 2), {
-    mode: 0o600,
-  });
-  return report;
+  return await reportOn(run, { outcomes: run.results, captures: run.captures });
+}
+
+/** Of a run that was interrupted, whose report has the variants that had ended. */
+function interruptedCheck(
+  missing: readonly Prepared[],
+  ended: readonly JudgedVariant[],
+): RunReport["checks"][number] {
+  return {
+    name: "all-variants-run",
+    promise: "Every variant of the scenario comes to its end.",
+    looked: [],
+    holds: false,
+    detail: `interrupted when ${ended.length} of ${ended.length + missing.length} had ended; ` +
+      `not these: ${missing.map(({ label }) => label).join("; ")}`,
+  };
 }
 
 export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunOptions, "check"> {
@@ -195,7 +239,7 @@ export async function runVariants<Result>(
     await makeRoomFor(files);
     return await keepInputs(given, path);
   });
-  options.onStart?.({ id, seed, removed });
+  options.onStart?.({ id, path, seed, removed });
   const observe = scopeFor(files);
   const failed = new AbortController();
   const signal = AbortSignal.any([options.signal ?? failed.signal, failed.signal]);

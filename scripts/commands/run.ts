@@ -10,6 +10,7 @@ import { watchFiles } from "../../console/base/watch_files.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
 import { runSuites } from "../../console/reports/junit/suites.ts";
+import type { RunReport } from "../../console/reports/method_report.ts";
 import type { JudgedVariant } from "../../console/reports/run_checks.ts";
 import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
@@ -90,14 +91,19 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     },
     onCapturing: () => void onInterrupt("leaving the captures"),
     onJudged: (variant) => void judged.push(variant),
+    onInterrupted: (report) => {
+      progress.clear();
+      show(report);
+    },
   }).finally(() => progress.clear());
-  const report = await junit.of(running);
-  await junit.write(runSuites(report, judged));
-  if (quiet) print(JSON.stringify(report, plainly));
-  else {
+  const show = (report: RunReport) => {
+    if (quiet) return print(JSON.stringify(report, plainly));
     const isTraced = flags.trace === true;
     for (const text of runText(report, { paint: painted, isTraced })) print(text);
-  }
+  };
+  const report = await junit.of(running);
+  await junit.write(runSuites(report, judged));
+  show(report);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
 }
 

@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { readFaultLines } from "../../console/rack/fault_lines.ts";
 import { prepare, type Prepared } from "../../console/rack/prepare.ts";
-import { runVariants } from "../../console/rack/run_scenario.ts";
+import { findProcesses } from "../../console/rack/process_table.ts";
+import type { RunReport } from "../../console/reports/method_report.ts";
+import { runScenario, runVariants } from "../../console/rack/run_scenario.ts";
 import type { Outcome } from "../../console/rack/run_variant.ts";
 import type { Supervisor } from "../../console/rack/supervisor.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
@@ -187,6 +189,38 @@ export default function* own({ cpu }: ProgramContext) {
       assert.deepEqual(results.map(({ value }) => (value as { calls: number }).calls), [1]);
       assert.match(await Deno.readTextFile(`${outcome.directory}/logs/a.log`), /calls 1\n$/);
     }
+  });
+
+  it("leave what had ended where the run is interrupted, and say that it is not all", async () => {
+    const { scenario } = await variantsOf(
+      PUTS.replace("METHODS", "[write-read, send-flush, persist-opcode]"),
+    );
+    const interrupting = new AbortController(), judged: string[] = [];
+    const reason = new Error("interrupted");
+    let report: RunReport | undefined;
+    const running = runScenario(scenario, {
+      prepare: { packing: "node" },
+      lanes: 2,
+      delayMsMax: 2,
+      directory: `${folder}/interrupted`,
+      signal: interrupting.signal,
+      onJudged: ({ one }) => {
+        judged.push(one.label);
+        interrupting.abort(reason);
+      },
+      onInterrupted: (left) => report = left,
+    });
+    await assert.rejects(running, reason);
+    assert.ok(report !== undefined && judged.length >= 1 && judged.length < 6, judged.join());
+    const { holds, detail } = report.checks.find(({ name }) => name === "all-variants-run")!;
+    assert.equal(holds, false);
+    assert.match(detail, new RegExp(`interrupted when ${judged.length} of 6 had ended`));
+    assert.equal(report.methods.length, judged.length);
+    assert.deepEqual(
+      JSON.parse(await Deno.readTextFile(`${folder}/interrupted/report.json`)),
+      report,
+    );
+    assert.deepEqual(findProcesses(folder), []);
   });
 
   it("have processes of their own where the plan ends a process", async () => {
