@@ -1,13 +1,11 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
-import { accessOfLanes, USERS } from "../../fabric/bus/access.ts";
-import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
-import { forEachAtOnce, inOrder } from "../base/at_once.ts";
+import { inOrder } from "../base/at_once.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
@@ -15,26 +13,13 @@ import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
-import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
-import { ProcessSet } from "./process_set.ts";
-import {
-  beforeRun,
-  createRunDirectory,
-  type NewRun,
-  runDirectoryAt,
-  writeRunFile,
-} from "./run_directory.ts";
+import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
 import { programLog } from "./program_log.ts";
+import { type Rack, runSideBySide } from "./side_by_side.ts";
 import { stallText } from "./stall_text.ts";
 import type { Supervisor } from "./supervisor.ts";
-import {
-  type Outcome,
-  runFileOfProcesses,
-  type RunOptions,
-  runProcesses,
-  runSimulated,
-} from "./run_variant.ts";
+import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 
 /** Options of a run, independent of its programs. */
 export interface RunManner {
@@ -60,7 +45,7 @@ interface VariantRunOptions extends RunManner {
   readonly inspect?: number;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
-  /** Variants that run at once, as processes; default: {@link LANES}. */
+  /** Variants that run at once, as processes; default: `LANES`. */
   readonly lanes?: number;
   /** A folder that is not there yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
@@ -213,12 +198,6 @@ interface Ended {
   readonly outcome: Outcome;
 }
 
-/** A variant, with how it is run. */
-interface Rack {
-  readonly one: Prepared;
-  readonly run: RunOptions;
-}
-
 /**
  * Runs variants in a new run directory, and writes their captures. Racks of processes run side by side in one set of
  * processes, but for those whose plan ends a process: its death would be that of the same device in the others.
@@ -241,57 +220,39 @@ export async function runVariants<Result>(
   });
   options.onStart?.({ id, path, seed, removed });
   const observe = scopeFor(files);
-  const failed = new AbortController();
-  const signal = AbortSignal.any([options.signal ?? failed.signal, failed.signal]);
   const logs = logsInOrder(prepared, options);
-  const racks = racksOf(prepared, { id, path, observe, signal, logs, options });
-  const recorded: RecordedRun[] = [];
+  const racks = racksOf(prepared, { id, path, observe, logs, options });
+  const recorded: RecordedRun[] = racks.map(({ one: { label, plan }, run: { directory } }) => ({
+    ...{ plan, directory },
+    label: options.captureLabel?.(label, files) ?? label,
+  }));
   const results: Promise<Result>[] = [];
   let captures: string[] = [];
-  let server: (Broker & Pick<NatsServer, "stop">) | undefined;
-  const runOne = async (place: number, processes?: ProcessSet) => {
-    const { one, run } = racks[place]!, { label, plan } = one;
-    recorded[place] = {
-      ...{ plan, directory: run.directory },
-      label: options.captureLabel?.(label, files) ?? label,
-    };
-    const outcome =
-      await (server === undefined
-        ? runSimulated(one, run)
-        : runProcesses(one, { ...run, broker: server, processes }));
+  const onEnded = (place: number, outcome: Outcome) => {
     logs.end(place, outcome.record?.reports);
-    const result = options.onOutcome(place, { one, outcome });
+    const result = options.onOutcome(place, { one: prepared[place]!, outcome });
     // It may fail before all have ended, and is awaited then.
     result.catch(() => {});
     results[place] = result;
   };
-  const onFailure = (error: unknown) => failed.abort(error);
   try {
-    if (packing !== "all") server = await busFor(path, { ...options, prepared });
-    const [laned, alone] = server === undefined
-      ? [[], racks.keys().toArray()]
-      : lanedAndAlone(prepared);
-    const broker = server!, atOnce = options.lanes ?? LANES;
-    for (let from = 0; from < laned.length; from += SET_MAX) {
-      const places = laned.slice(from, from + SET_MAX);
-      const shared = places.map((place) => racks[place]!);
-      await inOneSet(
-        shared,
-        { id, path, signal, broker },
-        (set) => forEachAtOnce(places, (place) => runOne(place, set), { atOnce, onFailure }),
-      );
+    const { nats, lanes, signal } = options;
+    if (packing !== "all") {
+      await runSideBySide(racks, { id, path, nats, lanes, signal, onEnded });
+    } else {
+      for (const [place, { one, run }] of racks.entries()) {
+        onEnded(place, await runSimulated(one, { ...run, signal }));
+      }
     }
-    for (const place of alone) await runOne(place);
   } finally {
     logs.endAll();
-    await server?.stop();
     // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) {
-      options.onRecorded?.(recorded.filter((each) => each !== undefined));
+      options.onRecorded?.(recorded);
       options.onCapturing?.();
     }
     captures = await writeCaptures(
-      recorded.filter((each) => each !== undefined),
+      recorded,
       files,
       options.signal?.aborted ? undefined : options.signal,
     );
@@ -302,11 +263,10 @@ export async function runVariants<Result>(
 /** How each variant is run: with a directory and a name on the bus of its own. */
 function racksOf(
   prepared: readonly Prepared[],
-  { id, path, observe, signal, logs, options }: {
+  { id, path, observe, logs, options }: {
     readonly id: string;
     readonly path: string;
     readonly observe: RunOptions["observe"];
-    readonly signal: AbortSignal;
     readonly logs: ReturnType<typeof logsInOrder>;
     readonly options: Omit<RunVariantsOptions<unknown>, "onOutcome">;
   },
@@ -325,7 +285,6 @@ function racksOf(
       delayMsMax,
       check,
       observe,
-      signal,
       inspect,
       onProgress: (node, topic, value) => {
         logs.hear(i, [node, topic, value]);
@@ -338,53 +297,6 @@ function racksOf(
     };
     return { one, run };
   });
-}
-
-/** Racks that run at once in one set of processes: with more of them a process has more memory and no more speed. */
-export const LANES = 8;
-/** Racks that a set of processes serves in all: the rights of a process name the folders of each. */
-export const SET_MAX = 64;
-
-/** Places of the variants that may share processes, and of those that may not. */
-function lanedAndAlone(prepared: readonly Prepared[]): [laned: number[], alone: number[]] {
-  const [laned, alone]: [number[], number[]] = [[], []];
-  for (const [i, one] of prepared.entries()) (endsAProcess(one) ? alone : laned).push(i);
-  return laned.length > 1 ? [laned, alone] : [[], [...laned, ...alone].sort((x, y) => x - y)];
-}
-
-/** Whether the plan has a power failure of a partition with one device, which the timekeeper carries out. */
-function endsAProcess({ plan, partitions }: Prepared): boolean {
-  const alone = partitions.filter(({ nodes }) => nodes.length === 1).flatMap(({ nodes }) => nodes);
-  return plan.faults.some(({ node }) => alone.includes(node));
-}
-
-/** Runs racks in processes that they share, which end with `work`. */
-async function inOneSet(
-  racks: readonly Rack[],
-  { id, path, broker, signal }: {
-    readonly id: string;
-    readonly path: string;
-    readonly broker: Broker;
-    readonly signal: AbortSignal;
-  },
-  work: (set: ProcessSet) => Promise<void>,
-): Promise<void> {
-  await Deno.mkdir(`${path}/logs`, { recursive: true, mode: 0o700 });
-  const runFiles = await Promise.all(
-    racks.map(({ one, run }) => writeRunFile(runFileOfProcesses(one, run))),
-  );
-  const name = USERS.supervisor;
-  const bus = await connectNats({ ...broker.addressOf(name), run: id, name, onError: () => {} });
-  const set = new ProcessSet({ run: id, bus, directory: path, runFiles });
-  const end = () => void set.end();
-  signal.addEventListener("abort", end);
-  try {
-    await work(set);
-  } finally {
-    signal.removeEventListener("abort", end);
-    await set.end();
-    await bus.close();
-  }
 }
 
 /** What programs of all variants log, variant by variant. */
@@ -415,18 +327,6 @@ function logsInOrder(
     /** Of a run that has failed: what was held back. */
     endAll: () => prepared.forEach((_, place) => end(place)),
   };
-}
-
-async function busFor(
-  directory: string,
-  { nats, signal, prepared }: Pick<RunManner, "nats" | "signal"> & {
-    readonly prepared: readonly Prepared[];
-  },
-): Promise<Broker & Pick<NatsServer, "stop">> {
-  if (nats !== undefined) return { ...existingBroker(nats), stop: () => Promise.resolve() };
-  // Variants differ in neither devices nor cables.
-  const users = accessOfLanes(prepared[0]!);
-  return await startNatsServer({ dir: directory, users, keepUp: true, signal });
 }
 
 function shareOf(progress: unknown): number {

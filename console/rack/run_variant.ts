@@ -43,9 +43,9 @@ export interface Outcome {
   readonly protocols?: readonly ProtocolVerdict[];
 }
 
-/** Of an outcome, what is reported of it once it has been judged: frames and notes of its record are gone. */
+/** An outcome once it has been judged: frames and notes of its record are gone. */
 export type Reported = Omit<Outcome, "record"> & {
-  readonly record?: Pick<RunRecord, "reports">;
+  readonly record?: Pick<RunRecord, "reports" | "scm">;
 };
 
 /**
@@ -53,7 +53,9 @@ export type Reported = Omit<Outcome, "record"> & {
  * recorded, also the reports of processes that were killed; else those of processes that are left, under
  * the topics that a partition keeps (`nodes/kept_reports.ts`). Lines of `cpu.log` are not among them.
  */
-export function reportsOf({ finals, record }: Pick<Reported, "finals" | "record">): ReportSeen[] {
+export function reportsOf(
+  { finals, record }: Pick<Reported, "finals"> & { readonly record?: Pick<RunRecord, "reports"> },
+): ReportSeen[] {
   const left = finals.flatMap(({ reports }) => reports);
   if (record === undefined) return left;
   const said = record.reports.filter(({ topic }) => topic !== LOG_TOPIC);

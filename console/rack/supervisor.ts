@@ -258,7 +258,7 @@ export class Supervisor {
   }
 
   #slotOf({ name, nodes }: RunFile["partitions"][number]): DeviceSlot {
-    const { runFile, runFilePath, broker } = this.#options;
+    const { runFilePath, broker } = this.#options;
     return new DeviceSlot({
       name,
       nodes,

@@ -41,7 +41,7 @@ function variant(
   const finals = [{ reports } as unknown as FinalReply];
   const said = reports.filter(({ topic }) => topic !== "unfinished");
   const seen = record && { ...record, reports: said };
-  const kept = seen && { record: { reports: said } };
+  const kept = seen && { record: { reports: said, scm: seen.scm } };
   const outcome = { finals, ...kept } as unknown as Variant["outcome"];
   const promises = seen && { promises: promisesOf(seen) };
   return { one, outcome, rows, protocols: [], ...promises };

@@ -35,8 +35,9 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   if (record === undefined) return { one, outcome: { ...ended, directory }, rows, protocols };
   const promises = promisesOf(claims ? { ...record, claims: true } : record);
   // Frames and notes of many variants would be kept until the last one has ended.
-  const { reports } = record;
-  return { one, outcome: { ...ended, directory, record: { reports } }, rows, protocols, promises };
+  const { reports, scm } = record;
+  const reported = { ...ended, directory, record: { reports, scm } };
+  return { one, outcome: reported, rows, protocols, promises };
 }
 
 /** The report on a scenario's runs. */
