@@ -5,6 +5,7 @@
 import { accessOfLanes, USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { forEachAtOnce } from "../base/at_once.ts";
+import { RackError } from "../base/rack_error.ts";
 import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import type { Prepared } from "./prepare.ts";
 import { ProcessSet } from "./process_set.ts";
@@ -31,6 +32,8 @@ export interface SideBySideOptions {
   readonly nats?: string | undefined;
   /** Racks at once in one set; default: {@link LANES}. */
   readonly lanes?: number | undefined;
+  /** Wall time in ms after which a rack has failed; default: none. */
+  readonly limitMs?: number | undefined;
   /** Takes all down; the call then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each rack that has come to its end, whichever is first. */
@@ -80,10 +83,14 @@ async function runGroup(
   places: readonly number[],
   options: SideBySideOptions & { readonly broker: Broker },
 ): Promise<void> {
-  const { broker, signal, lanes: atOnce = LANES, onEnded, onFailed } = options;
-  const runOne = async (place: number, manner: Pick<RunOptions, "signal"> & WithProcesses) => {
+  const { broker, signal, limitMs, lanes: atOnce = LANES, onEnded, onFailed } = options;
+  const runOne = async (
+    place: number,
+    { processes, signal }: Pick<RunOptions, "signal"> & { readonly processes?: ProcessSet },
+  ) => {
     const { one, run } = racks[place]!;
-    onEnded(place, await runProcesses(one, { ...run, broker, ...manner }));
+    const within = { ...run, broker, processes, signal: signalWithin(signal, limitMs) };
+    onEnded(place, await runProcesses(one, within));
   };
   const runAlone = async (place: number) => {
     try {
@@ -122,7 +129,19 @@ async function runGroup(
   for (const place of alone) await runAlone(place);
 }
 
-type WithProcesses = { readonly processes?: ProcessSet };
+/** The signal of a rack that begins now. */
+function signalWithin(
+  signal: AbortSignal | undefined,
+  limitMs: number | undefined,
+): AbortSignal | undefined {
+  if (limitMs === undefined) return signal;
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort(new RackError(`No end within ${limitMs / 1_000} s of wall time`));
+  }, limitMs);
+  Deno.unrefTimer(timer);
+  return signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+}
 
 /** Those that may share processes, and those that may not; one alone needs no set. */
 function lanedAndAlone(

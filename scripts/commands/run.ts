@@ -24,6 +24,7 @@ import {
   type CheckFlags,
   checkTypesFirst,
   given,
+  lanesOf,
   mannerOf,
   type RackFlags,
   whole,
@@ -106,16 +107,6 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
   await junit.write(runSuites(report, judged));
   show(report);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
-}
-
-/** @throws Refusal */
-function lanesOf({ lanes, pack }: RunFlags): number | undefined {
-  if (lanes === undefined) return undefined;
-  if (pack === "all") {
-    const expected = "--pack node or machine, or no --lanes: it has one process";
-    throw refusal("--lanes", { found: "together with --pack all", expected });
-  }
-  return whole("--lanes", lanes, { least: 1, most: SET_MAX });
 }
 
 /** The port for a debugger, where one is asked for. @throws Refusal */
