@@ -12,9 +12,9 @@ import {
   EXIT,
   type FinalPage,
   type FinalReply,
-  lookaheadOf,
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
+import { delaysTo } from "../fabric/rack/plan/distances.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
@@ -65,8 +65,6 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   }
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
-  const lookahead = lookaheadOf(runFile);
-  const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const kept = createKeptReports();
   const traces = runFile.trace
     ? traceWriter(`${runFile.directory}/trace/${partition}.ndjson`)
@@ -107,7 +105,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       partitionOf: new Map(
         partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
       ),
-      returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
+      returnDelay: delaysTo(partition, runFile),
       instance,
       bus,
       ...factory,

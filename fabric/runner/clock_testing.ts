@@ -10,7 +10,7 @@ import { ANY, patternOf } from "../bus/subjects.ts";
 import { wallMs } from "../bus/wall_time.ts";
 import type { Frame, Input, Node, Outputs } from "../node.ts";
 import { crossings } from "../rack/plan/cabling.ts";
-import { Distances } from "../rack/plan/distances.ts";
+import { delaysTo } from "../rack/plan/distances.ts";
 import type { CablePlan, FaultPlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import { Runner } from "./runner.ts";
 import { ClockService } from "../clock/clock_service.ts";
@@ -193,10 +193,7 @@ export interface BusRack {
 export function runOverBus(options: BusRunOptions): Promise<Summary> {
   const { plan, partitions } = options;
   const broker = options.broker ?? createMemoryBroker({ seed: plan.seed });
-  const between = crossings(plan, partitions);
-  const distances = new Distances(partitions.length, between);
   const partitionOf = new Map(partitions.flatMap(({ name, nodes }) => nodes.map((n) => [n, name])));
-  const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const done = Promise.withResolvers<Summary>();
   const fatal = (error: unknown) => done.reject(error);
   const buses: Bus[] = [];
@@ -217,7 +214,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       bus: connect(),
       plan,
       partitions,
-      crossings: between,
+      crossings: crossings(plan, partitions),
       term: term++,
       recorded: records,
       inexact,
@@ -245,7 +242,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       nodes,
       plan,
       partitionOf,
-      returnDelay: (peer) => distances.between(index.get(peer)!, index.get(name)!),
+      returnDelay: delaysTo(name, { plan, partitions }),
       instance,
       bus: connect(),
       create: toyFactory(plan),

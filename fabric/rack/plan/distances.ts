@@ -7,7 +7,8 @@
  */
 import { Deadlines } from "../../base/deadlines.ts";
 import { NEVER, type Time } from "../../base/time.ts";
-import type { Crossing } from "./cabling.ts";
+import { type Crossing, crossings } from "./cabling.ts";
+import type { RackPlan } from "./plan.ts";
 
 /** Partitions in a row behind one of the core, from there outward. */
 export interface Chain {
@@ -85,6 +86,23 @@ export class Distances {
       return { core, members };
     });
   }
+}
+
+/** The least delay from any partition, by name, to one. */
+export function delaysTo(
+  partition: string,
+  of: {
+    readonly plan: RackPlan;
+    readonly partitions: ReadonlyArray<
+      { readonly name: string; readonly nodes: readonly string[] }
+    >;
+  },
+): (from: string) => Time {
+  const { plan, partitions } = of;
+  const distances = new Distances(partitions.length, crossings(plan, partitions));
+  const index = new Map(partitions.map(({ name }, i) => [name, i]));
+  const to = index.get(partition)!;
+  return (from) => distances.between(index.get(from)!, to);
 }
 
 /** By partition: the delay to each one that a cable leads to. */
