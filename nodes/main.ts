@@ -14,9 +14,9 @@ import {
   EXIT,
   type FinalPage,
   type FinalReply,
-  lookaheadOf,
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
+import { delaysTo } from "../fabric/rack/plan/distances.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
@@ -182,8 +182,6 @@ function startRack(
   },
 ): Lane {
   const { run, plan, partitions } = runFile;
-  const lookahead = lookaheadOf(runFile);
-  const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const kept = createKeptReports();
   const rng = rngFor(plan.seed, `delay/${instance}`);
   const feed = new StepFeed({
@@ -199,7 +197,7 @@ function startRack(
     partitionOf: new Map(
       partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
     ),
-    returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
+    returnDelay: delaysTo(partition, runFile),
     instance,
     bus,
     ...factory,

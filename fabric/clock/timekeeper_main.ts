@@ -11,7 +11,8 @@ import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
 import { answerLanes, type Lane, type LanesFile } from "../lanes.ts";
 import { exitWith, runOnBus } from "../process.ts";
-import { EXIT, lookaheadOf, RESUMING_FILE, type RunFile } from "../rack/build/run_file.ts";
+import { EXIT, RESUMING_FILE, type RunFile } from "../rack/build/run_file.ts";
+import { crossings } from "../rack/plan/cabling.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
@@ -66,7 +67,7 @@ function startClock(
     bus,
     plan: { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) },
     partitions,
-    lookahead: lookaheadOf(file),
+    crossings: crossings(file.plan, partitions),
     term,
     recorded: readLines<Recorded>(recordFile),
     orders: orders.read(),
