@@ -13,6 +13,7 @@ import { measureHints } from "./hints.ts";
 import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
+import { measureMainJob } from "./main_job.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./console/page.ts";
@@ -52,6 +53,7 @@ const GROUPS = [
   "r",
   "s",
   "t",
+  "v",
 ] as const;
 
 async function bench(flags: Flags): Promise<void> {
@@ -77,6 +79,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
   if (wanted.has("s")) figures.push(...measureSharedRate({ seed, quick }));
+  if (wanted.has("v")) figures.push(...await measureMainJob({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];

@@ -17,7 +17,8 @@ export interface Figure {
     | "q"
     | "r"
     | "s"
-    | "t";
+    | "t"
+    | "v";
   readonly what: string;
   readonly unit: string;
   readonly values: readonly number[];
