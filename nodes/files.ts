@@ -123,17 +123,22 @@ export function readInputs(
 /** Parts of a run's directory that a device's process writes to; those that it opens first. */
 const OPENED = ["scm", "trace", "observed"];
 export const DEVICE_WRITES: readonly string[] = [...OPENED, "outputs", "settled.jsonl"];
+const LANE_OPENED = [...OPENED, "logs"];
+/** The same of one rack among several in the process, whose output is in files of its own. */
+export const LANE_WRITES: readonly string[] = [...DEVICE_WRITES, "logs"];
 
 /**
  * Leaves this process the rights of a device, for good: its bus, the files that it has open, and
- * new files in `outputs/`.
+ * new files in `outputs/` of each run's directory.
  */
-export async function giveUpRights(directory: string): Promise<void> {
+export async function giveUpRights(directories: readonly string[]): Promise<void> {
   for (const name of ["read", "env", "sys", "run", "ffi", "import"] as const) {
     await Deno.permissions.revoke({ name });
   }
-  for (const part of OPENED) {
-    await Deno.permissions.revoke({ name: "write", path: `${directory}/${part}` });
+  for (const directory of directories) {
+    for (const part of LANE_OPENED) {
+      await Deno.permissions.revoke({ name: "write", path: `${directory}/${part}` });
+    }
   }
 }
 
@@ -141,19 +146,21 @@ const AROUND = surroundings(globalThis, console.error);
 
 /**
  * Loads the user's own programs from their bundled texts (`console/rack/own/bundle.ts`): what makes
- * instances of each, by its name in the scenario. Needs no permission. What programs print with
- * `console` goes to stderr.
+ * instances of each, by its name in the scenario. Needs no permission.
+ * @param options.print receives what they print with `console`; default: stderr does.
  */
 export async function loadOwnPrograms(
-  { programs }: Pick<RunFile, "programs">,
+  { programs, print = AROUND.print }: Pick<RunFile, "programs"> & {
+    readonly print?: (...values: unknown[]) => void;
+  },
 ): Promise<Record<string, MakeProgram>> {
   // A call by `yield*` has three frames: with ten an error would name three of the program's functions at most.
   Error.stackTraceLimit = 60;
-  const own: Record<string, MakeProgram> = {};
+  const own: Record<string, MakeProgram> = {}, around = { ...AROUND, print };
   for (const [name, text] of Object.entries(programs)) {
     const encoded = new TextEncoder().encode(text).toBase64();
     const module = await import(`data:application/javascript;base64,${encoded}`);
-    own[name] = makerOf(module.default, AROUND);
+    own[name] = makerOf(module.default, around);
   }
   return own;
 }
@@ -170,20 +177,48 @@ export function writeOutput({ directory }: RunFile, value: unknown): void {
   }
 }
 
+/** An open file, which the writer of its lines or blocks closes. */
+interface Closing {
+  close(): void;
+}
+
 /** Writes one line of JSON per step; a ladder tolerates that a killed process loses some. */
-export function traceWriter(path: string): (time: Time, node: string, step: TraceStep) => void {
+export function traceWriter(
+  path: string,
+): Closing & { write(time: Time, node: string, step: TraceStep): void } {
   const file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
   const encoder = new TextEncoder();
-  return (time, node, step) => {
-    const line = encoder.encode(JSON.stringify({ time, node, ...step }) + "\n");
-    writeWhole(file, { path, bytes: line });
+  return {
+    write(time, node, step) {
+      const line = encoder.encode(JSON.stringify({ time, node, ...step }) + "\n");
+      writeWhole(file, { path, bytes: line });
+    },
+    close: () => file.close(),
   };
 }
 
 /** Writes a process's observations in the format of `recording.ts`, to a new file. */
-export function observationWriter(path: string, scope: ObservationScope): Observer {
+export function observationWriter(path: string, scope: ObservationScope): Closing & Observer {
   const file = Deno.openSync(path, { createNew: true, write: true, mode: 0o600 });
-  return recordTo((bytes) => writeWhole(file, { path, bytes }), scope);
+  const observer = recordTo((bytes) => writeWhole(file, { path, bytes }), scope);
+  return { ...observer, close: () => file.close() };
+}
+
+/** Appends what one rack of several in a process prints to a file of its own. A full disk ends the lines only. */
+export function printer(path: string): Closing & { print(...values: unknown[]): void } {
+  const file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
+  const encoder = new TextEncoder();
+  return {
+    print(...values) {
+      const words = values.map((value) => typeof value === "string" ? value : Deno.inspect(value));
+      try {
+        file.writeSync(encoder.encode(words.join(" ") + "\n"));
+      } catch {
+        // As of a process's own log.
+      }
+    },
+    close: () => file.close(),
+  };
 }
 
 /** @throws OutputError */

@@ -1,20 +1,22 @@
 /**
- * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE]`. It connects the pure nodes
- * with the outside: the bus, the SCM files, inputs, outputs, traces.
+ * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE [LANES_FILE]]`. It connects the pure
+ * nodes with the outside: the bus, the SCM files, inputs, outputs, traces. With a file of lanes it may
+ * take up further racks (`fabric/lanes.ts`).
  */
 import { finalVerb, inspectVerb, STEPS_VERB } from "../fabric/bus/access.ts";
 import { ForgeryError } from "../fabric/bus/refusals.ts";
+import { answerLanes, type Lane, type LanesFile } from "../fabric/lanes.ts";
 import { decode, decodeSealed, encode } from "../fabric/bus/codec.ts";
-import type { Bus } from "../fabric/bus/bus.ts";
+import type { Bus, Subscription } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block, wallMs } from "../fabric/bus/wall_time.ts";
 import {
   EXIT,
   type FinalPage,
   type FinalReply,
-  lookaheadOf,
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
+import { delaysTo } from "../fabric/rack/plan/distances.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
@@ -27,11 +29,12 @@ import {
   observationWriter,
   openStores,
   OutputError,
+  printer,
   readInputs,
   traceWriter,
   writeOutput,
 } from "./files.ts";
-import { ScmFileError } from "./host/store/scm_file.ts";
+import { type ScmFile, ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
 import type { MakeProgram } from "./host/own_programs.ts";
 import type { Program } from "./host/program_context.ts";
@@ -48,13 +51,80 @@ const ORDERED = ["put", "get", "list", "remove"];
 const EXIT_KILLED = 128 + 9;
 
 interface Arguments {
-  readonly runFile: RunFile;
+  readonly runFilePath: string;
   readonly partition: string;
   readonly instance: string;
+  /** Of a process that may take up further racks. */
+  readonly lanesPath: string | undefined;
 }
 
-async function main({ runFile, partition, instance }: Arguments): Promise<void> {
-  const { run, plan, partitions } = runFile;
+async function main({ runFilePath, partition, instance, lanesPath }: Arguments): Promise<void> {
+  const set = lanesPath === undefined ? undefined : readJson<LanesFile>(lanesPath);
+  const prepared = new Map<string, PreparedRack>();
+  const prepare = async (path: string) => {
+    const rack = await prepareRack(readJson(path), {
+      partition,
+      instance,
+      isLane: set !== undefined,
+    });
+    prepared.set(path, rack);
+    return rack;
+  };
+  const first = await prepare(runFilePath);
+  await runOnBus(
+    { run: set?.run ?? first.runFile.run, name: partition, title: partition },
+    async (bus) => {
+      if (hasOwnPrograms(first)) {
+        // What further racks need is opened now: behind this, the process has no rights to do so.
+        for (const path of set?.runFiles ?? []) if (!prepared.has(path)) await prepare(path);
+        await loadConfined([...prepared.values()]);
+      }
+      const open = async (path: string, instance: string) => {
+        const rack = prepared.get(path) ?? await prepare(path);
+        prepared.delete(path);
+        return startRack(rack, { bus, partition, instance });
+      };
+      return answerLanes(bus, {
+        first: { run: first.runFile.run, lane: await open(runFilePath, instance) },
+        set,
+        name: partition,
+        open,
+        onFatal: fail,
+      });
+    },
+  );
+}
+
+function readJson<T>(path: string): T {
+  return JSON.parse(Deno.readTextFileSync(path));
+}
+
+/** A rack whose files are open in this process and whose code is loaded, but for programs of a user. */
+interface PreparedRack {
+  readonly runFile: RunFile;
+  readonly nodes: readonly string[];
+  readonly stores: ReadonlyMap<string, ScmFile>;
+  readonly factory: Factory;
+  /** The user's programs that it runs: their texts, and what makes their instances, once they are loaded. */
+  readonly programs: Readonly<Record<string, string>>;
+  readonly own: Record<string, MakeProgram>;
+  readonly trace: ReturnType<typeof traceWriter> | undefined;
+  readonly observer: ReturnType<typeof observationWriter> | undefined;
+  readonly output: Pick<ReturnType<typeof printer>, "print" | "close">;
+}
+
+/** The output of a process with one rack is the process's own. */
+const OWN_OUTPUT = { print: console.error, close: () => {} };
+
+async function prepareRack(
+  runFile: RunFile,
+  { partition, instance, isLane }: {
+    readonly partition: string;
+    readonly instance: string;
+    readonly isLane: boolean;
+  },
+): Promise<PreparedRack> {
+  const { plan, partitions, directory } = runFile;
   const nodes = partitions.find(({ name }) => name === partition)?.nodes;
   if (nodes === undefined) {
     const known = partitions.map(({ name }) => name).join(", ");
@@ -65,85 +135,113 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   }
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
-  const lookahead = lookaheadOf(runFile);
-  const index = new Map(partitions.map(({ name }, i) => [name, i]));
+  const own: Record<string, MakeProgram> = {};
+  const factory = await factoryFor(nodes, {
+    plan,
+    image: (host) => {
+      const store = stores.get(host);
+      return store && ((offset, length) => store.readImage(offset, length));
+    },
+    inputs: (host) => inputs.get(host) ?? {},
+    own,
+  });
+  const observed = `${directory}/observed/${partition}.${instance}.seen`;
+  return {
+    runFile,
+    nodes,
+    stores,
+    factory,
+    programs: ownProgramsOf(runFile, nodes),
+    own,
+    trace: runFile.trace ? traceWriter(`${directory}/trace/${partition}.ndjson`) : undefined,
+    observer: runFile.observe && observationWriter(observed, runFile.observe),
+    output: isLane ? printer(`${directory}/logs/${partition}.log`) : OWN_OUTPUT,
+  };
+}
+
+function hasOwnPrograms({ programs }: PreparedRack): boolean {
+  return Object.keys(programs).length > 0;
+}
+
+/** Loads programs of a user, behind which the process keeps the rights that they may have. */
+async function loadConfined(racks: readonly PreparedRack[]): Promise<void> {
+  for (const { factory } of racks) await factory.load?.(ORDERED);
+  await giveUpRights(racks.map(({ runFile }) => runFile.directory));
+  for (const { programs, own, output: { print } } of racks) {
+    Object.assign(own, await loadOwnPrograms({ programs, print }));
+  }
+}
+
+/** Puts a rack's partition on the bus. */
+function startRack(
+  { runFile, nodes, stores, factory, trace, observer, output }: PreparedRack,
+  { bus, partition, instance }: {
+    readonly bus: Bus;
+    readonly partition: string;
+    readonly instance: string;
+  },
+): Lane {
+  const { run, plan, partitions } = runFile;
   const kept = createKeptReports();
-  const traces = runFile.trace
-    ? traceWriter(`${runFile.directory}/trace/${partition}.ndjson`)
-    : undefined;
-  const observer = runFile.observe &&
-    observationWriter(
-      `${runFile.directory}/observed/${partition}.${instance}.seen`,
-      runFile.observe,
-    );
   const rng = rngFor(plan.seed, `delay/${instance}`);
-  await runOnBus({ run, name: partition, title: partition }, async (bus) => {
-    const own: Record<string, MakeProgram> = {};
-    const factory = await factoryFor(nodes, {
-      plan,
-      image: (host) => {
-        const store = stores.get(host);
-        return store && ((offset, length) => store.readImage(offset, length));
-      },
-      inputs: (host) => inputs.get(host) ?? {},
-      own,
-    });
-    const programs = ownProgramsOf(runFile, nodes);
-    if (Object.keys(programs).length > 0) {
-      await factory.load?.(ORDERED);
-      await giveUpRights(runFile.directory);
-      Object.assign(own, await loadOwnPrograms({ programs }));
-    }
-    const feed = new StepFeed({
-      nodes,
-      wallMs,
-      publish: (node, block) => bus.publish(subjectOf({ kind: "trace", run, node }), encode(block)),
-    });
-    const runner = new Runner({
-      run,
-      partition,
-      nodes,
-      plan,
-      partitionOf: new Map(
-        partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
-      ),
-      returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
-      instance,
-      bus,
-      ...factory,
-      stores,
-      onTrace: (time, node, step) => {
-        traces?.(time, node, step);
-        if (feed.isWanted) feed.take(time, node, step);
-      },
-      isTraced: () => traces !== undefined || feed.isWanted,
-      afterSpan: (span) => feed.commit(span),
-      ...(observer && { observer }),
-      onReport: (time, node, topic, value) => {
-        if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
-        // On the bus as well, for the command that runs the rack: there, lines of all hosts are in order.
-        if (topic === LOG_TOPIC) console.error(logLineText(node, value));
-        kept.keep({ time, node, topic, value });
-        bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
-      },
-      onFatal: (error) => fail(error),
-      ...(runFile.delayMsMax > 0 && {
-        delay: () =>
-          new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
-        // At random: a process killed during the wait has written a span and not reported it.
-        hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
-      }),
-    });
-    answerFinal(bus, { run, partition, runner, reports: kept.reports });
-    answerInspect(bus, { run, partition, runner });
-    obeyKill(bus, { run, partition, instance });
-    const steps = subjectOf({ kind: "control", run, verb: STEPS_VERB });
+  const feed = new StepFeed({
+    nodes,
+    wallMs,
+    publish: (node, block) => bus.publish(subjectOf({ kind: "trace", run, node }), encode(block)),
+  });
+  const runner = new Runner({
+    run,
+    partition,
+    nodes,
+    plan,
+    partitionOf: new Map(
+      partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
+    ),
+    returnDelay: delaysTo(partition, runFile),
+    instance,
+    bus,
+    ...factory,
+    stores,
+    onTrace: (time, node, step) => {
+      trace?.write(time, node, step);
+      if (feed.isWanted) feed.take(time, node, step);
+    },
+    isTraced: () => trace !== undefined || feed.isWanted,
+    afterSpan: (span) => feed.commit(span),
+    ...(observer && { observer }),
+    onReport: (time, node, topic, value) => {
+      if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
+      // On the bus as well, for the command that runs the rack: there, lines of all hosts are in order.
+      if (topic === LOG_TOPIC) output.print(logLineText(node, value));
+      kept.keep({ time, node, topic, value });
+      bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
+    },
+    onFatal: (error) => fail(error),
+    ...(runFile.delayMsMax > 0 && {
+      delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
+      // At random: a process killed during the wait has written a span and not reported it.
+      hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
+    }),
+  });
+  const steps = subjectOf({ kind: "control", run, verb: STEPS_VERB });
+  const subscriptions = [
+    answerFinal(bus, { run, partition, runner, reports: kept.reports }),
+    answerInspect(bus, { run, partition, runner }),
+    obeyKill(bus, { run, partition, instance }),
     bus.subscribe(steps, (payload) => {
       if (!feed.renew(decode(payload))) runner.refusals.note(steps);
-    });
-    runner.start();
-    return () => runner.stop();
-  });
+    }),
+  ];
+  runner.start();
+  return {
+    close() {
+      for (const subscription of subscriptions) subscription.close();
+      runner.stop();
+      trace?.close();
+      observer?.close();
+      output.close();
+    },
+  };
 }
 
 /** The user's own programs that hosts among `nodes` run. */
@@ -206,8 +304,8 @@ function answerFinal(
     runner: Runner;
     reports: FinalReply["reports"];
   },
-): void {
-  bus.subscribe(
+): Subscription {
+  return bus.subscribe(
     patternOf({ kind: "control", run, verb: finalVerb(partition) }),
     (payload, _, reply) => {
       const { after = 0 } = Object(decode(payload)) as { readonly after?: unknown };
@@ -232,9 +330,9 @@ function answerFinal(
 function answerInspect(
   bus: Bus,
   { run, partition, runner }: { run: string; partition: string; runner: Runner },
-): void {
+): Subscription {
   const subject = patternOf({ kind: "control", run, verb: inspectVerb(partition) });
-  bus.subscribe(subject, (payload, _, reply) => {
+  return bus.subscribe(subject, (payload, _, reply) => {
     const { node, loss = false } = Object(decode(payload)) as Readonly<Record<string, unknown>>;
     const isOne = (node === undefined || typeof node === "string") && typeof loss === "boolean";
     if (!isOne) {
@@ -270,9 +368,9 @@ function pageOf(
 function obeyKill(
   bus: Bus,
   process: { run: string; partition: string; instance: string },
-): void {
+): Subscription {
   const { run, partition } = process;
-  bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
+  return bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
     const order = decodeSealed(payload);
     const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
     if (verb !== "kill" || instance !== process.instance) return;
@@ -295,14 +393,13 @@ function fail(error: unknown): never {
 }
 
 if (import.meta.main) {
-  const [path, partition, instance] = Deno.args;
-  if (path === undefined || partition === undefined) {
-    console.error("Usage: main.ts RUN_FILE PARTITION [INSTANCE]");
+  const [runFilePath, partition, instance, lanesPath] = Deno.args;
+  if (runFilePath === undefined || partition === undefined) {
+    console.error("Usage: main.ts RUN_FILE PARTITION [INSTANCE [LANES_FILE]]");
     Deno.exit(EXIT.usage);
   }
   try {
-    const runFile: RunFile = JSON.parse(Deno.readTextFileSync(path));
-    await main({ runFile, partition, instance: instance ?? crypto.randomUUID() });
+    await main({ runFilePath, partition, instance: instance ?? crypto.randomUUID(), lanesPath });
   } catch (error) {
     fail(error);
   }

@@ -1,6 +1,6 @@
 /** Cells of the matrix, explored by several processes at a time. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { inOrder } from "../base/in_order.ts";
+import { resultsInOrder } from "../base/at_once.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { exploreCell, type MatrixCell, type MatrixPlace } from "./matrix.ts";
 
@@ -25,8 +25,8 @@ export async function* exploreCells(
     module: "console/explore/matrix_main.ts",
     programs: ["the matrix"],
   });
-  yield* inOrder(places, {
-    lanes: jobs,
+  yield* resultsInOrder(places, {
+    atOnce: jobs,
     work: (place, _, lane) => pool.ask<MatrixCell>(lane, place),
   });
 }

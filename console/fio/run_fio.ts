@@ -91,9 +91,12 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
     ...options,
     check: long.length > 0 ? undefined : "notes",
     captureLabel: unusedLabel,
+    onOutcome: async (_, { one, outcome }) => ({
+      threads: threadsOf(all, outcome),
+      judged: await judge(one, outcome, { signal: options.signal }),
+    }),
   });
-  const outcome = run.outcomes[0]!;
-  const judged = await judge(named, outcome, { signal: options.signal });
+  const { threads, judged } = run.results[0]!;
   const report = summarise({
     id: run.id,
     path: run.path,
@@ -104,7 +107,7 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
   return {
     scenario: scenario.name,
     seed: prepared.plan.seed,
-    threads: threadsOf(all, outcome),
+    threads,
     globals: plan.globals,
     report,
     captures: run.captures,

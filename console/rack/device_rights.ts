@@ -2,7 +2,7 @@
  * What a device's process may do, as flags of Deno: natively and in a container. It gives most of it
  * up before it loads a user's program (`giveUpRights` of `nodes/files.ts`).
  */
-import { DEVICE_WRITES } from "../../nodes/files.ts";
+import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
 import { v8Flags } from "../base/v8_flags.ts";
 
 const BUS_PORT = 4222;
@@ -13,20 +13,44 @@ const BUS_PORT = 4222;
  */
 export const SMALL_HEAP = "--max-semi-space-size=1";
 
+/** Of a process with several racks, in which more is allocated: 8 % of its time is saved. */
+const LANES_HEAP = "--max-semi-space-size=8";
+
 /**
  * @param url of the bus.
  * @param directory of the run; the process runs in it where it is absent.
  */
 export function deviceRights(url: string, directory = "."): string[] {
+  return rightsTo(url, { heap: SMALL_HEAP, writes: pathsIn(directory, DEVICE_WRITES) });
+}
+
+/**
+ * Rights of a process with several racks.
+ * @param url of the bus.
+ * @param directories of the racks, below that in which the process runs.
+ */
+export function laneRights(url: string, directories: readonly string[]): string[] {
+  const writes = directories.flatMap((directory) => pathsIn(directory, LANE_WRITES));
+  return rightsTo(url, { heap: LANES_HEAP, writes });
+}
+
+function pathsIn(directory: string, parts: readonly string[]): string[] {
+  return parts.map((part) => `${directory}/${part}`);
+}
+
+function rightsTo(
+  url: string,
+  { heap, writes }: { readonly heap: string; readonly writes: readonly string[] },
+): string[] {
   // A scheme that URL knows host and port of.
   const { hostname, port } = new URL(url.replace(/^\w+:/, "http:"));
   return [
-    v8Flags(SMALL_HEAP),
+    v8Flags(heap),
     "--cached-only",
     "--deny-import",
     `--allow-net=${hostname}:${port || BUS_PORT}`,
     "--allow-read",
-    `--allow-write=${DEVICE_WRITES.map((part) => `${directory}/${part}`).join(",")}`,
+    `--allow-write=${writes.join(",")}`,
     "--allow-env",
     "--allow-sys",
   ];

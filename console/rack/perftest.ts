@@ -51,10 +51,13 @@ export async function runPerftest(
   );
   // Another test or other options make another capture, so the label has both.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
-  const run = await runVariants([named], { ...options, captureLabel: unusedLabel });
-  const outcome = run.outcomes[0]!, { captures } = run;
-  const result = resultOf(outcome);
-  return { scenario: scenario.name, seed: prepared.plan.seed, result, outcome, captures };
+  const { results: [outcome], captures } = await runVariants([named], {
+    ...options,
+    captureLabel: unusedLabel,
+    onOutcome: (_, { outcome }) => Promise.resolve(outcome),
+  });
+  const result = resultOf(outcome!);
+  return { scenario: scenario.name, seed: prepared.plan.seed, result, outcome: outcome!, captures };
 }
 
 function endsOf(

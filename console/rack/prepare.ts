@@ -1,6 +1,5 @@
 /** Builds runnable racks from a scenario file and the options of the command line. */
 import {
-  lookahead,
   makePlan,
   type Packing,
   type PartitionPlan,
@@ -266,7 +265,6 @@ export function runFileOf(
     },
 ): RunFile {
   const { plan, partitions, inputs, programs } = prepared;
-  const distances = lookahead(plan, partitions);
   return {
     stayUp: false,
     livenessMs: 0,
@@ -276,7 +274,6 @@ export function runFileOf(
     ...(observe && { observe }),
     plan,
     partitions,
-    lookahead: distances.map((row) => row.map((ps) => Number.isFinite(ps) ? ps : null)),
     inputs,
     programs,
   };

@@ -1,24 +1,25 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
-import { accessOfProcesses } from "../../fabric/bus/access.ts";
-import { ANY } from "../../fabric/bus/subjects.ts";
 import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
+import { inOrder } from "../base/at_once.ts";
+import type { ReportSeen } from "../checks/run_record.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
-import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { keepInputs, onlyOne, prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./run_directory.ts";
 import { programLog } from "./program_log.ts";
+import { type Rack, runSideBySide } from "./side_by_side.ts";
 import { stallText } from "./stall_text.ts";
-import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
+import type { Supervisor } from "./supervisor.ts";
+import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 
 /** Options of a run, independent of its programs. */
 export interface RunManner {
@@ -44,12 +45,16 @@ interface VariantRunOptions extends RunManner {
   readonly inspect?: number;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
+  /** Variants that run at once, as processes; default: `LANES`. */
+  readonly lanes?: number;
   /** A folder that is not there yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
   /** Called before any process starts. */
-  readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
+  readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
   /** Called with the recordings of all variants before captures are written and they are removed. */
   readonly onRecorded?: (recorded: readonly RecordedRun[]) => void;
+  /** Called with each rack of processes when it has started. */
+  readonly onUp?: (place: number, rack: Supervisor) => void;
   /** Called when time has not moved for a while, with the processes that it waits for. */
   readonly onStall?: (text: string) => void;
 }
@@ -60,7 +65,9 @@ export interface RunScenarioOptions extends VariantRunOptions {
   readonly faultsFile?: string;
   /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
-  /** Called with each variant when it has been judged. */
+  /** Called where `signal` has ended the run, with the report on the variants that had ended, if any. */
+  readonly onInterrupted?: (report: RunReport) => void;
+  /** Called with each variant when it has been judged, in their order. */
   readonly onJudged?: (variant: JudgedVariant & { readonly one: Prepared }) => void;
 }
 
@@ -103,48 +110,105 @@ async function runAll(
 ): Promise<RunReport> {
   const began = performance.now();
   const { prepare: { packing, method, ddio }, claims = false, signal } = options;
-  const run = await runVariants(prepared, { ...options, packing, check: "wire" });
-  const outcomes: JudgedVariant[] = [];
-  for (const [i, one] of run.prepared.entries()) {
-    const { variant } = one, { directory } = run.outcomes[i]!;
-    // A run that repeats a record does what is not in its scenario.
-    if (options.faultsFile === undefined) {
-      await keepScenario(directory, { scenario, choices: options.prepare, variant });
-    }
-    const judged = await judge(one, run.outcomes[i]!, { claims, signal });
-    outcomes.push(judged);
-    options.onJudged?.({ ...judged, one });
-  }
-  const { id, path, captures } = run;
-  const wallMs = performance.now() - began;
+  const onJudged = inOrder<JudgedVariant & { readonly one: Prepared }>((variant) =>
+    options.onJudged?.(variant)
+  );
+  const ended = new Map<number, JudgedVariant>();
+  let started: Pick<NewRun, "id" | "path"> | undefined;
   // A method or DDIO option makes a run other than the one whose result the scenario expects.
   const isChosen = method !== undefined || ddio !== undefined;
-  const expect = isChosen ? [] : prepared[0]!.variant.expect;
-  const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
-  const report = captures.length === 0 ? summary : { ...summary, captures };
-  await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, plainly, 2), {
-    mode: 0o600,
+  const reportOn = async (
+    { id, path }: Pick<NewRun, "id" | "path">,
+    { outcomes, captures, interrupted = [] }: {
+      readonly outcomes: readonly JudgedVariant[];
+      readonly captures: readonly string[];
+      readonly interrupted?: RunReport["checks"];
+    },
+  ): Promise<RunReport> => {
+    const wallMs = performance.now() - began;
+    const expect = isChosen || interrupted.length > 0 ? [] : prepared[0]!.variant.expect;
+    const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
+    const report = {
+      ...summary,
+      ...(captures.length > 0 && { captures }),
+      checks: [...summary.checks, ...interrupted],
+    };
+    const text = JSON.stringify(report, plainly, 2);
+    await Deno.writeTextFile(`${path}/report.json`, text, { mode: 0o600 });
+    return report;
+  };
+  const run = await runVariants(prepared, {
+    ...options,
+    packing,
+    check: "wire",
+    onStart: (run) => {
+      started = run;
+      options.onStart?.(run);
+    },
+    async onOutcome(place, { one, outcome }) {
+      const { directory } = outcome, { variant } = one;
+      // A run that repeats a record does what is not in its scenario.
+      if (options.faultsFile === undefined) {
+        await keepScenario(directory, { scenario, choices: options.prepare, variant });
+      }
+      const judged = { ...await judge(one, outcome, { claims, signal }), one };
+      ended.set(place, judged);
+      onJudged(place, judged);
+      return judged;
+    },
+  }).catch(async (error) => {
+    const outcomes = prepared.flatMap((_, place) => ended.get(place) ?? []);
+    if (signal?.aborted !== true || started === undefined || outcomes.length === 0) throw error;
+    const interrupted = [
+      interruptedCheck(prepared.filter((_, place) => !ended.has(place)), outcomes),
+    ];
+    options.onInterrupted?.(await reportOn(started, { outcomes, captures: [], interrupted }));
+    throw error;
   });
-  return report;
+  return await reportOn(run, { outcomes: run.results, captures: run.captures });
 }
 
-export interface RunVariantsOptions extends VariantRunOptions, Pick<RunOptions, "check"> {
+/** Of a run that was interrupted, whose report has the variants that had ended. */
+function interruptedCheck(
+  missing: readonly Prepared[],
+  ended: readonly JudgedVariant[],
+): RunReport["checks"][number] {
+  return {
+    name: "all-variants-run",
+    promise: "Every variant of the scenario comes to its end.",
+    looked: [],
+    holds: false,
+    detail: `interrupted when ${ended.length} of ${ended.length + missing.length} had ended; ` +
+      `not these: ${missing.map(({ label }) => label).join("; ")}`,
+  };
+}
+
+export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunOptions, "check"> {
   readonly packing: Packing;
   /** The name of a variant's capture; default: its label. */
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
+  /** Called with each variant when it has ended, while others run. */
+  readonly onOutcome: (place: number, variant: Ended) => Promise<Result>;
+}
+
+/** A variant that has come to its end. */
+interface Ended {
+  /** With the inputs that the run keeps. */
+  readonly one: Prepared;
+  readonly outcome: Outcome;
 }
 
 /**
- * Runs variants one after the other in a new run directory, and writes their captures.
- * @returns the variants with the inputs that the run keeps, their outcomes, and the paths of the captures.
+ * Runs variants in a new run directory, and writes their captures. Racks of processes run side by side in one set of
+ * processes, but for those whose plan ends a process: its death would be that of the same device in the others.
+ * @returns what came of each variant, in their order, and the paths of the captures.
  */
-export async function runVariants(
+export async function runVariants<Result>(
   given: readonly Prepared[],
-  options: RunVariantsOptions,
+  options: RunVariantsOptions<Result>,
 ) {
   const { variant: { name, seed, capture }, base } = given[0]!;
-  const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall, onLog } = options;
-  const log = onLog && programLog({ isOrdered: options.packing === "all", say: onLog });
+  const { packing } = options;
   const created = options.directory === undefined
     ? await createRunDirectory(name)
     : await runDirectoryAt(options.directory);
@@ -154,67 +218,115 @@ export async function runVariants(
     await makeRoomFor(files);
     return await keepInputs(given, path);
   });
-  options.onStart?.({ id, seed, removed });
+  options.onStart?.({ id, path, seed, removed });
   const observe = scopeFor(files);
-  const recorded: RecordedRun[] = [];
-  const outcomes: Outcome[] = [];
+  const logs = logsInOrder(prepared, options);
+  const racks = racksOf(prepared, { id, path, observe, logs, options });
+  const recorded: RecordedRun[] = racks.map(({ one: { label, plan }, run: { directory } }) => ({
+    ...{ plan, directory },
+    label: options.captureLabel?.(label, files) ?? label,
+  }));
+  const results: Promise<Result>[] = [];
   let captures: string[] = [];
-  let server: (Broker & Pick<NatsServer, "stop">) | undefined;
+  const onEnded = (place: number, outcome: Outcome) => {
+    logs.end(place, outcome.record?.reports);
+    const result = options.onOutcome(place, { one: prepared[place]!, outcome });
+    // It may fail before all have ended, and is awaited then.
+    result.catch(() => {});
+    results[place] = result;
+  };
   try {
-    if (options.packing !== "all") server = await busFor(path, { ...options, prepared });
-    for (const [i, one] of prepared.entries()) {
-      const { label, plan } = one;
-      const directory = prepared.length === 1 ? path : `${path}/${fileName(label)}`;
-      recorded.push({ label: options.captureLabel?.(label, files) ?? label, plan, directory });
-      const show = (share: number) => onProgress?.(label, (i + share) / prepared.length);
-      show(0);
-      const run: RunOptions = {
-        run: `${id}-${i}`,
-        directory,
-        trace,
-        delayMsMax,
-        check,
-        observe,
-        signal,
-        inspect: options.inspect,
-        onProgress: (node, topic, value) => {
-          log?.hear(node, topic, value);
-          if (topic === "progress") show(shareOf(value));
-        },
-        onEvent: (event) => {
-          if (event.kind === "stalled") onStall?.(stallText(event.why, one));
-        },
-      };
-      outcomes.push(
-        await (server === undefined
-          ? runSimulated(one, run)
-          : runProcesses(one, { ...run, broker: server })),
-      );
-      log?.end(outcomes.at(-1)!.record?.reports);
+    const { nats, lanes, signal } = options;
+    if (packing !== "all") {
+      await runSideBySide(racks, { id, path, nats, lanes, signal, onEnded });
+    } else {
+      for (const [place, { one, run }] of racks.entries()) {
+        onEnded(place, await runSimulated(one, { ...run, signal }));
+      }
     }
   } finally {
-    log?.end();
-    await server?.stop();
+    logs.endAll();
     // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) {
       options.onRecorded?.(recorded);
       options.onCapturing?.();
     }
-    captures = await writeCaptures(recorded, files, signal?.aborted ? undefined : signal);
+    captures = await writeCaptures(
+      recorded,
+      files,
+      options.signal?.aborted ? undefined : options.signal,
+    );
   }
-  return { id, path, prepared, outcomes, captures };
+  return { id, path, results: await Promise.all(results), captures };
 }
 
-async function busFor(
-  directory: string,
-  { nats, signal, prepared }: Pick<RunManner, "nats" | "signal"> & {
-    readonly prepared: readonly Prepared[];
+/** How each variant is run: with a directory and a name on the bus of its own. */
+function racksOf(
+  prepared: readonly Prepared[],
+  { id, path, observe, logs, options }: {
+    readonly id: string;
+    readonly path: string;
+    readonly observe: RunOptions["observe"];
+    readonly logs: ReturnType<typeof logsInOrder>;
+    readonly options: Omit<RunVariantsOptions<unknown>, "onOutcome">;
   },
-): Promise<Broker & Pick<NatsServer, "stop">> {
-  if (nats !== undefined) return { ...existingBroker(nats), stop: () => Promise.resolve() };
-  // The variants run one after the other over this server, and differ in neither devices nor cables.
-  const users = accessOfProcesses({ ...prepared[0]!, run: ANY });
-  return await startNatsServer({ dir: directory, users, keepUp: true, signal });
+): Rack[] {
+  const { check, trace = false, delayMsMax = 0, inspect, onProgress, onStall, onUp } = options;
+  const shares = prepared.map(() => 0);
+  return prepared.map((one, i) => {
+    const show = (share: number) => {
+      shares[i] = share;
+      onProgress?.(one.label, shares.reduce((sum, each) => sum + each, 0) / shares.length);
+    };
+    const run: RunOptions = {
+      run: `${id}-${i}`,
+      directory: prepared.length === 1 ? path : `${path}/${fileName(one.label)}`,
+      trace,
+      delayMsMax,
+      check,
+      observe,
+      inspect,
+      onProgress: (node, topic, value) => {
+        logs.hear(i, [node, topic, value]);
+        if (topic === "progress") show(shareOf(value));
+      },
+      onStart: (rack) => onUp?.(i, rack),
+      onEvent: (event) => {
+        if (event.kind === "stalled") onStall?.(stallText(event.why, one));
+      },
+    };
+    return { one, run };
+  });
+}
+
+/** What programs of all variants log, variant by variant. */
+function logsInOrder(
+  prepared: readonly Prepared[],
+  { packing, onLog }: Pick<RunVariantsOptions<unknown>, "packing" | "onLog">,
+) {
+  // Of one that runs alone in this process, lines come in order, and are said as they come.
+  const isOrdered = packing === "all";
+  const lines = prepared.map((): string[] => []);
+  const logs = prepared.map((_, i) =>
+    onLog && programLog({ isOrdered, say: isOrdered ? onLog : (text) => lines[i]!.push(text) })
+  );
+  const say = inOrder<number>((place) => {
+    for (const text of lines[place]!) onLog?.(text);
+  });
+  const ended = new Set<number>();
+  const end = (place: number, reports?: readonly ReportSeen[]) => {
+    if (ended.has(place)) return;
+    ended.add(place);
+    logs[place]?.end(reports);
+    say(place, place);
+  };
+  return {
+    hear: (place: number, report: readonly [node: string, topic: string, value: unknown]) =>
+      logs[place]?.hear(...report),
+    end,
+    /** Of a run that has failed: what was held back. */
+    endAll: () => prepared.forEach((_, place) => end(place)),
+  };
 }
 
 function shareOf(progress: unknown): number {

@@ -3,9 +3,10 @@ import { USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { widestOf } from "../../fabric/capture/tee.ts";
-import { busPatienceMs, type FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { busPatienceMs, type FinalReply, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Broker } from "./nats_server.ts";
+import type { ProcessSet } from "./process_set.ts";
 import type { Refused } from "./refused.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeClockEnd, writeRunFile } from "./run_directory.ts";
@@ -42,12 +43,19 @@ export interface Outcome {
   readonly protocols?: readonly ProtocolVerdict[];
 }
 
+/** An outcome once it has been judged: frames and notes of its record are gone. */
+export type Reported = Omit<Outcome, "record"> & {
+  readonly record?: Pick<RunRecord, "reports" | "scm">;
+};
+
 /**
  * What programs and cards have reported, by time, and the programs that have not ended. Of a run that was
  * recorded, also the reports of processes that were killed; else those of processes that are left, under
  * the topics that a partition keeps (`nodes/kept_reports.ts`). Lines of `cpu.log` are not among them.
  */
-export function reportsOf({ finals, record }: Pick<Outcome, "finals" | "record">): ReportSeen[] {
+export function reportsOf(
+  { finals, record }: Pick<Reported, "finals"> & { readonly record?: Pick<RunRecord, "reports"> },
+): ReportSeen[] {
   const left = finals.flatMap(({ reports }) => reports);
   if (record === undefined) return left;
   const said = record.reports.filter(({ topic }) => topic !== LOG_TOPIC);
@@ -87,13 +95,16 @@ export interface RunOptions {
 /** Starts the rack as processes, waits for its end, takes it down. @throws RackError, BusError. */
 export async function runProcesses(
   prepared: Prepared,
-  options: RunOptions & { readonly broker: Broker },
+  options: RunOptions & {
+    readonly broker: Broker;
+    /** Processes that it shares with other racks; default: its own. */
+    readonly processes?: ProcessSet | undefined;
+  },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, broker, observe, check, onEvent, onProgress } = options;
-  const { trace = false, delayMsMax = 0 } = options;
-  const scope = widestOf([observe, check]);
-  const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
+  const { run, directory, broker, processes: shared, observe, check, onEvent, onProgress } =
+    options;
+  const runFile = runFileOfProcesses(prepared, options);
   const runFilePath = await writeRunFile(runFile);
   const bus = await connectNats({
     ...broker.addressOf(USERS.supervisor),
@@ -107,6 +118,7 @@ export async function runProcesses(
     runFilePath,
     broker,
     bus,
+    processes: shared,
     onEvent,
     onReport: onProgress,
   });
@@ -123,6 +135,7 @@ export async function runProcesses(
     const refused = [...await supervisor.refused(finals), ...broker.refused(run)];
     const processes = supervisor.processes().length;
     await supervisor.down();
+    shared?.forget(runFilePath);
     settleStores(runFile);
     const wallMs = performance.now() - began;
     const { digest, virtualPs, events } = summary;
@@ -134,7 +147,7 @@ export async function runProcesses(
       events: eventsIn(directory),
       hasWire: check === "wire",
     });
-    if (observe === undefined && scope !== undefined) removeRecordings(directory);
+    if (observe === undefined && check !== undefined) removeRecordings(directory);
     const inexact = inexactIn(directory);
     const outcome = {
       ...{ digest, virtualPs, events, wallMs, processes, finals, refused, directory },
@@ -149,6 +162,15 @@ export async function runProcesses(
     await supervisor.down();
     await bus.close();
   }
+}
+
+/** The run file of a rack of processes. */
+export function runFileOfProcesses(
+  prepared: Prepared,
+  { run, directory, trace = false, delayMsMax = 0, observe, check }: RunOptions,
+): RunFile {
+  const scope = widestOf([observe, check]);
+  return runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
 }
 
 /**

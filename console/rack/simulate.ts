@@ -58,11 +58,10 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
   const inputs = readInputs(runFile, hosts);
   const stores = openStores(runFile, hosts);
   for (const store of stores.values()) store.settle("unknown");
-  const onTrace = runFile.trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined;
-  const observer = teeOf([
-    observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
-    watch?.observer,
-  ]);
+  const trace = runFile.trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined;
+  const recorder = observe &&
+    observationWriter(`${directory}/observed/all.here.seen`, observe);
+  const observer = teeOf([recorder, watch?.observer]);
   const reports: FinalReply["reports"][number][] = [];
   let span = 0;
   try {
@@ -77,7 +76,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
         ...(watch?.memoryLog && { memoryLog: watch.memoryLog }),
       })),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
-      ...(onTrace && { onTrace }),
+      ...(trace && { onTrace: trace.write }),
       ...(observer && { observer }),
       ...(watch?.onAudit && { onAudit: watch.onAudit }),
       onReport(time, node, topic, value) {
@@ -106,6 +105,8 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
     return { digest, virtualPs, events, final, nodes: simulator.digests() };
   } finally {
     for (const store of stores.values()) store.close();
+    recorder?.close();
+    trace?.close();
   }
 }
 

@@ -19,6 +19,7 @@ import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild, statusText } from "./children.ts";
+import type { ProcessSet } from "./process_set.ts";
 import { deviceRights } from "./device_rights.ts";
 import { type DeviceProcess, DeviceSlot } from "./device_slot.ts";
 import type { ProcessEntry } from "./process_table.ts";
@@ -32,6 +33,8 @@ export interface SupervisorOptions {
   readonly broker: Broker;
   /** A connection of this process, for orders and reports. */
   readonly bus: Bus;
+  /** Processes that it shares with other racks; default: its own. */
+  readonly processes?: ProcessSet | undefined;
   /** Called when a process starts or ends; for messages to the user. */
   readonly onEvent?: ((event: SupervisorEvent) => void) | undefined;
   readonly onReport?: ((node: string, topic: string, value: unknown) => void) | undefined;
@@ -72,7 +75,7 @@ export class Supervisor {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.control = new ControlClient(options.bus, options.runFile.run);
-    this.#waker = new StoppedProcessGuard(options.runFilePath);
+    this.#waker = new StoppedProcessGuard(options.processes?.mark ?? options.runFilePath);
     this.#slots = options.runFile.partitions.map((partition) => this.#slotOf(partition));
     // Marks the rejection as handled: a caller may never await `finished`.
     this.#finished.promise.catch(() => {});
@@ -241,6 +244,7 @@ export class Supervisor {
       name: TIMEKEEPER,
       module,
       args: [runFilePath],
+      instance: "",
     });
     this.#timekeeper = child;
     this.#announce("started", child, "");
@@ -254,7 +258,7 @@ export class Supervisor {
   }
 
   #slotOf({ name, nodes }: RunFile["partitions"][number]): DeviceSlot {
-    const { runFile, runFilePath, broker } = this.#options;
+    const { runFilePath, broker } = this.#options;
     return new DeviceSlot({
       name,
       nodes,
@@ -263,8 +267,8 @@ export class Supervisor {
           name,
           module: "nodes/main.ts",
           args: [runFilePath, name, instance],
-          rights: deviceRights(broker.addressOf(name).url),
-          cwd: runFile.directory,
+          instance,
+          ...this.#rightsOf(broker.addressOf(name)),
         }),
       onStart: (child) => this.#announce("started", child, ""),
       onEnd: (child, status) => {
@@ -281,11 +285,21 @@ export class Supervisor {
     });
   }
 
-  #spawn(user: string, program: Omit<ChildOptions, "env" | "logFile">): Child {
-    const { runFile, broker } = this.#options;
-    const logFile = `${runFile.directory}/logs/${program.name}.log`;
-    const env = busEnvironment(broker.addressOf(user));
-    return startChild({ ...program, env, logFile });
+  #rightsOf({ url }: { readonly url: string }): Pick<ChildOptions, "rights" | "cwd"> {
+    const { runFile, processes } = this.#options;
+    if (processes !== undefined) return processes.rightsOn(url);
+    return { rights: deviceRights(url), cwd: runFile.directory };
+  }
+
+  #spawn(
+    user: string,
+    { instance, ...program }: Omit<ChildOptions, "env" | "logFile"> & { readonly instance: string },
+  ): Child {
+    const { runFile: { run, directory }, runFilePath, broker, processes } = this.#options;
+    const all = { ...program, env: busEnvironment(broker.addressOf(user)) };
+    return processes === undefined
+      ? startChild({ ...all, logFile: `${directory}/logs/${program.name}.log` })
+      : processes.take({ ...all, user, run, runFile: runFilePath, instance });
   }
 
   /** Only SIGKILL is a power failure; any other end is an error of the process. */

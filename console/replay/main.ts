@@ -75,7 +75,7 @@ async function load({ runFile, plan }: ReplayHead, spool: Spool): Promise<Loaded
   const inputs = readInputs(runFile, hosts);
   const isOwn = Object.keys(runFile.programs).length > 0;
   const loops = isOwn ? await watchLoops() : undefined;
-  await giveUpRights(runFile.directory);
+  await giveUpRights([runFile.directory]);
   await Deno.permissions.revoke({ name: "write", path: Deno.args[0]! });
   const own = await loadOwnPrograms(runFile);
   return {

@@ -1,6 +1,6 @@
 /** Effects of congestion on a run: marks, notifications, pauses and drops, by node. */
 import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
-import type { Outcome } from "../rack/run_variant.ts";
+import type { Reported } from "../rack/run_variant.ts";
 
 /** Counters of a node; those that are 0 are left out. */
 export interface CongestionRow {
@@ -35,7 +35,7 @@ const ORDINARY: ReadonlySet<string> = new Set([
 ]);
 
 /** The nodes with congestion counters; none in a run without congestion. */
-export function congestionRows(variant: string, outcome: Outcome): CongestionRow[] {
+export function congestionRows(variant: string, outcome: Reported): CongestionRow[] {
   const rows = outcome.finals.flatMap(({ statistics }) =>
     Object.entries(statistics).map(([node, all]): CongestionRow => ({
       variant,

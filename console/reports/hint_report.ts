@@ -9,7 +9,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { Prepared } from "../rack/prepare.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import { columnsOf, type Latencies, tableText, timeColumn } from "./table.ts";
 
 type Counters = Readonly<Record<string, number>>;
@@ -87,7 +87,7 @@ export interface Served {
 /** The rows of one variant; none of a run without hints. */
 export function hintRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
-  outcome: Outcome,
+  outcome: Reported,
 ): HintRow[] {
   const cards = plan.nodes.flatMap((node): Card[] => node.kind === "rnic" ? [node.config] : []);
   if (cards.every(({ hints }) => hints === undefined)) return [];

@@ -11,7 +11,7 @@ import { layOut, PLACEMENTS, recordBytes } from "../../fabric/wire/host_bus/queu
 import { formatTime } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 
@@ -51,7 +51,7 @@ type Card = { readonly host: string } & Pick<HostPlan, "queues"> & Pick<RnicPlan
 /** The rows of one variant; none of a run without queues of interest. */
 export function queueRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
-  outcome: Outcome,
+  outcome: Reported,
 ): QueueRow[] {
   const cards = plan.nodes.flatMap((node): Card[] => {
     if (node.kind !== "rnic") return [];

@@ -1,20 +1,40 @@
 /** Runs the checks at the end of every run, and formats their results. */
-import { checkAll, CHECKERS } from "../checks/all.ts";
+import { checkAll, CHECKERS, type Verdict } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { ProtocolVerdict } from "./protocol_checks.ts";
 import type { Ran, RunReport } from "./method_report.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { MethodRow } from "./method_row.ts";
 
 type Check = RunReport["checks"][number];
 
 export interface JudgedVariant {
   readonly one: Ran;
-  readonly outcome: Outcome;
+  readonly outcome: Reported;
   readonly rows: readonly MethodRow[];
   readonly protocols: readonly ProtocolVerdict[];
+  /** What each of {@link CHECKERS} has found, in their order; absent without a record. */
+  readonly promises?: readonly PromiseVerdict[];
+}
+
+/** What a checker has found in a variant. */
+export interface PromiseVerdict extends Pick<Verdict, "looked" | "findings"> {
+  /** Whether its promise is about this run. */
+  readonly isConcerned: boolean;
+  /** Whether there was something to examine. */
+  readonly hasSubjects: boolean;
+}
+
+/** The verdicts of all checkers on a run, in their order. */
+export function promisesOf(record: RunRecord): PromiseVerdict[] {
+  return checkAll(record).map(({ checker: { subjects, concerns }, looked, findings }) => ({
+    looked,
+    findings,
+    isConcerned: concerns?.(record) ?? true,
+    hasSubjects: subjects(record) > 0,
+  }));
 }
 
 /**
@@ -25,10 +45,10 @@ export function checksOf(
   variants: readonly JudgedVariant[],
   { expect = [] }: { readonly expect?: readonly string[] } = {},
 ): Check[] {
-  const records = variants.flatMap(({ one: { label }, outcome: { record } }) =>
-    record === undefined ? [] : [{ label, record }]
+  const judged = variants.flatMap(({ one: { label }, promises }) =>
+    promises === undefined ? [] : [{ label, promises }]
   );
-  const promises = records.length > 0 ? promisesOf(records, expect) : promisesToPut(variants);
+  const promises = judged.length > 0 ? promiseChecks(judged, expect) : promisesToPut(variants);
   return [
     ...promises.map((check) =>
       check.name === persistence.name ? withLosses(check, variants) : check
@@ -38,25 +58,21 @@ export function checksOf(
   ];
 }
 
-function promisesOf(
-  records: readonly { readonly label: string; readonly record: RunRecord }[],
+function promiseChecks(
+  variants: readonly { readonly label: string; readonly promises: readonly PromiseVerdict[] }[],
   expect: readonly string[],
 ): Check[] {
-  const verdicts = records.map(({ label, record }) => ({ label, all: checkAll(record) }));
-  return CHECKERS.flatMap(
-    ({ name, promise, subjects, without, concerns = () => true }, i): Check[] => {
-      if (!expect.includes(name) && !records.some(({ record }) => concerns(record))) return [];
-      const own = verdicts.map(({ label, all }) => ({ label, ...all[i]! }));
-      const details = own.flatMap(({ label, findings }) =>
-        findings.map(({ text }) => `${label}: ${text}`)
-      );
-      const isVacuous = expect.includes(name) &&
-        records.every((each) => subjects(each.record) === 0);
-      if (isVacuous) details.push(`the scenario expects it to examine something: ${without}`);
-      const looked = own.map(({ looked }) => looked);
-      return [{ name, promise, looked, holds: details.length === 0, detail: details.join("; ") }];
-    },
-  );
+  return CHECKERS.flatMap(({ name, promise, without }, i): Check[] => {
+    const own = variants.map(({ label, promises }) => ({ label, ...promises[i]! }));
+    if (!expect.includes(name) && !own.some(({ isConcerned }) => isConcerned)) return [];
+    const details = own.flatMap(({ label, findings }) =>
+      findings.map(({ text }) => `${label}: ${text}`)
+    );
+    const isVacuous = expect.includes(name) && !own.some(({ hasSubjects }) => hasSubjects);
+    if (isVacuous) details.push(`the scenario expects it to examine something: ${without}`);
+    const looked = own.map(({ looked }) => looked);
+    return [{ name, promise, looked, holds: details.length === 0, detail: details.join("; ") }];
+  });
 }
 
 /** A run without audit records has only the result of `put`; a check without data is left out. */

@@ -7,7 +7,7 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../checks/all.ts";
 import { fill, imageOf, noted, planOf, recordOf } from "../checks/record_testing.ts";
 import type { Checker, RunRecord } from "../checks/run_record.ts";
-import { checksOf } from "./run_checks.ts";
+import { checksOf, promisesOf } from "./run_checks.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { MethodRow } from "./method_row.ts";
 
@@ -40,9 +40,11 @@ function variant(
   const one = { label, plan: PLAN, inputs: {} };
   const finals = [{ reports } as unknown as FinalReply];
   const said = reports.filter(({ topic }) => topic !== "unfinished");
-  const kept = record && { record: { ...record, reports: said } };
+  const seen = record && { ...record, reports: said };
+  const kept = seen && { record: { reports: said, scm: seen.scm } };
   const outcome = { finals, ...kept } as unknown as Variant["outcome"];
-  return { one, outcome, rows, protocols: [] };
+  const promises = seen && { promises: promisesOf(seen) };
+  return { one, outcome, rows, protocols: [], ...promises };
 }
 
 function checks(all: readonly Variant[], expect: readonly string[] = []) {

@@ -3,7 +3,7 @@ import { rackDigest } from "../../fabric/partition/digest.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { isPutResult } from "../checks/survival.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { type Outcome, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { plainly } from "./json.ts";
 import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
@@ -13,10 +13,10 @@ import { queueRows } from "./queue_report.ts";
 import { joinedReport, sharedReport } from "./shared_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
 import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
-import { checksOf, type JudgedVariant } from "./run_checks.ts";
+import { checksOf, type JudgedVariant, promisesOf } from "./run_checks.ts";
 
 /**
- * Examines a variant that was run: its SCM files, and the checks of the user's own protocols.
+ * Examines a variant that was run: its SCM files, every promise of the rack, and the checks of the user's own protocols.
  * @param options.claims check the claims of methods as if they were promises.
  * @param options.signal ends the checks; it then rejects with the signal's reason.
  */
@@ -28,11 +28,16 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
     readonly signal?: AbortSignal | undefined;
   } = {},
 ): Promise<JudgedVariant> {
-  const { record, directory } = outcome;
+  const { record, directory, ...ended } = outcome;
   const protocols = outcome.protocols ??
     (record === undefined ? [] : await checkProtocols(one, { record, directory, signal }));
-  const judged = record && claims ? { record: { ...record, claims: true } } : {};
-  return { one, outcome: { ...outcome, ...judged }, rows: await rowsOf(one, outcome), protocols };
+  const rows = await rowsOf(one, outcome);
+  if (record === undefined) return { one, outcome: { ...ended, directory }, rows, protocols };
+  const promises = promisesOf(claims ? { ...record, claims: true } : record);
+  // Frames and notes of many variants would be kept until the last one has ended.
+  const { reports, scm } = record;
+  const reported = { ...ended, directory, record: { reports, scm } };
+  return { one, outcome: reported, rows, protocols, promises };
 }
 
 /** The report on a scenario's runs. */
@@ -92,7 +97,7 @@ export function summarise(
 }
 
 function otherResults(
-  outcomes: readonly { one: Ran; outcome: Outcome }[],
+  outcomes: readonly { one: Ran; outcome: Reported }[],
 ): RunReport["results"] {
   return outcomes.flatMap(({ one, outcome }) =>
     reportsOf(outcome).filter(({ topic, value }) =>
@@ -105,7 +110,7 @@ function otherResults(
 export function warningsOf(
   outcomes: readonly {
     readonly one: Pick<Ran, "label"> & { readonly plan: Pick<RackPlan, "addresses"> };
-    readonly outcome: Pick<Outcome, "finals" | "record">;
+    readonly outcome: Pick<Reported, "finals" | "record">;
   }[],
 ): NonNullable<RunReport["warnings"]> {
   const all = outcomes.flatMap(({ one, outcome }) => {

@@ -1,4 +1,5 @@
 /** Runs every combination of a sweep, each in a process of its own, several at a time. */
+import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { writeWhole } from "../base/files.ts";
@@ -8,8 +9,10 @@ import { explain } from "../rack/failure.ts";
 import { askConfined } from "../rack/own/confined.ts";
 import { baseOf, prepare, readScenarioText, setBase } from "../rack/prepare.ts";
 import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
+import { LANES } from "../rack/side_by_side.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { CombinationJob } from "./combination_main.ts";
+import { runInLanes } from "./sweep_lanes.ts";
 import { type Combination, combinationsOf, labelOf, readCombinations } from "./combinations.ts";
 
 /** What came of one combination. */
@@ -50,8 +53,12 @@ export interface SweepOptions {
   readonly vary: readonly string[];
   /** The file that `put` writes. */
   readonly input?: string;
-  /** At a time; default: as many as the machine has cores. */
+  /** How nodes are packed into processes; default: each combination is one process. */
+  readonly packing?: Packing;
+  /** At a time, of one process each; default: as many as the machine has cores. */
   readonly jobs?: number;
+  /** At a time, as racks of processes; default: `LANES`. */
+  readonly lanes?: number;
   /** Wall time after which a combination is ended, and has failed. */
   readonly limitMs?: number;
   /** Ends all processes. What was done by then is the result. */
@@ -73,8 +80,10 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
   const began = performance.now();
   const text = await readScenarioText(scenario), base = await baseOf(scenario);
   const all = readCombinations(text, { file: scenario, given: options.vary });
-  const { jobs = navigator.hardwareConcurrency, signal } = options;
-  options.onCount?.({ count: all.count, jobs: Math.min(jobs, all.count) });
+  const { packing = "all", signal } = options;
+  const { jobs = navigator.hardwareConcurrency, lanes = LANES } = options;
+  const atOnce = Math.min(packing === "all" ? jobs : lanes, all.count);
+  options.onCount?.({ count: all.count, jobs: atOnce });
   const combinations = [...combinationsOf(text, all)];
   const created = await createRunDirectory(`sweep-${all.scenario}`), { id, path } = created;
   const rows = await beforeRun(created, async () => {
@@ -88,7 +97,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     // What any of them lacks is said before the first one runs: a file, a program of one's own.
     const first = `${path}/${rows[0]!.scenario}`;
     setBase(first, base);
-    await prepare(first, { packing: "all", ...inputOf(options) });
+    await prepare(first, { packing, ...inputOf(options) });
     return rows;
   });
   options.onStart?.(id);
@@ -110,7 +119,17 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
       show(title);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(jobs, rows.length) }, worker));
+  const ended = packing === "all"
+    ? await Promise.all(Array.from({ length: atOnce }, worker)).then(() => rows)
+    : await runInLanes(rows, {
+      ...{ id, path, base, packing, lanes, signal },
+      ...inputOf(options),
+      limitMs: options.limitMs ?? LIMIT_MS,
+      onProgress: ({ number, values }, share) => {
+        shares.set(number, share);
+        show(`${number} of ${rows.length}: ${labelOf(values)}`);
+      },
+    });
   const sweep: Sweep = {
     run: id,
     scenario: all.scenario,
@@ -122,7 +141,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
       places: places.map(formatPath),
       values: values.map((value) => value.text),
     })),
-    combinations: rows,
+    combinations: ended,
     directory: path,
     wallMs: Math.round(performance.now() - began),
   };
@@ -130,9 +149,9 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
   return sweep;
 }
 
-function commandOf(scenario: string, { vary, input }: SweepOptions): string {
+function commandOf(scenario: string, { vary, input, packing = "all" }: SweepOptions): string {
   const varied = vary.map((text) => `--vary ${quoted(text)}`);
-  return ["rack sweep", quoted(scenario), ...varied, ...optionWords({ input })].join(" ");
+  return ["rack sweep", quoted(scenario), ...varied, ...optionWords({ input, ...(packing !== "all" && { pack: packing }) })].join(" ");
 }
 
 const NOTHING = { report: null, directory: null } as const;

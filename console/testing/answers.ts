@@ -14,7 +14,7 @@ import { exploredText } from "../explore/report.ts";
 import { checkScenarioTypes } from "../rack/own/types/check_scenario.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import { runText } from "../reports/report_text.ts";
 import { changedScenario, type CheckedQuestion, choicesOf } from "./question.ts";
@@ -35,7 +35,7 @@ export async function runFor(
   { signal, onLog }: { readonly signal: AbortSignal; readonly onLog: (text: string) => void },
 ): Promise<RunAnswer> {
   const { path, folder } = await changedScenario(options);
-  const variants: VariantAnswer[] = [], packets = new Map<string, Packet[]>();
+  const judged: Parameters<typeof variantOf>[] = [], packets = new Map<string, Packet[]>();
   try {
     await checkTypes(path, options);
     const report = await runScenario(path, {
@@ -48,9 +48,13 @@ export async function runFor(
         if (!options.capture) return;
         for (const each of recorded) packets.set(each.directory, packetsOf(each));
       },
-      onJudged: ({ one, outcome }) =>
-        void variants.push(variantOf(one, outcome, packets.get(outcome.directory))),
+      onJudged: ({ one, outcome }) => void judged.push([one, outcome]),
     });
+    // Captures are taken when all variants have ended.
+    const variants = judged.map(([one, outcome]) => ({
+      ...variantOf(one, outcome),
+      ...(options.capture && { packets: packets.get(outcome.directory) ?? [] }),
+    }));
     return { kind: "run", report: plainReport(report), text: runText(report).join("\n"), variants };
   } finally {
     if (folder !== undefined) await Deno.remove(folder, { recursive: true });
@@ -107,8 +111,7 @@ function plainReport(report: RunReport): RackReport {
 
 function variantOf(
   { label, plan, variant }: Pick<Prepared, "label" | "plan" | "variant">,
-  outcome: Outcome,
-  packets: readonly Packet[] | undefined,
+  outcome: Reported,
 ): VariantAnswer {
   const { digest, virtualPs, record } = outcome;
   const memory: Record<string, MemoryAnswer> = {};
@@ -126,7 +129,7 @@ function variantOf(
   const reports = reportsOf(outcome).map(({ time, node, topic, value }): ProgramReport => {
     return { time, node, topic, value };
   });
-  return { label, digest, virtualPs, reports, memory, ...(packets && { packets }) };
+  return { label, digest, virtualPs, reports, memory };
 }
 
 const PAGE_BYTES = 4096, BLOCK_BYTES = 2 ** 20;

@@ -29,6 +29,14 @@ export class Deadlines {
     return this.#heap[0]!;
   }
 
+  /** The earliest deadline of the other slots; NEVER without one. */
+  earliestBut(slot: number): Time {
+    if (this.#size === 0 || this.#heap[0] !== slot) return this.earliest;
+    // Below the top of a heap, one of its two children is the least.
+    const second = this.#size > 1 ? this.#times[this.#heap[1]!]! : NEVER;
+    return this.#size > 2 ? Math.min(second, this.#times[this.#heap[2]!]!) : second;
+  }
+
   at(slot: number): Time {
     return this.#times[slot]!;
   }

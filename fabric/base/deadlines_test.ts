@@ -18,6 +18,10 @@ describe("Deadlines", () => {
           const least = Math.min(...times);
           assert.equal(deadlines.earliest, least);
           assert.equal(deadlines.at(slot), time);
+          for (const but of times.keys()) {
+            const others = times.filter((_, other) => other !== but);
+            assert.equal(deadlines.earliestBut(but), Math.min(...others));
+          }
           if (least !== NEVER) assert.equal(deadlines.slot, times.indexOf(least));
         }
       }),

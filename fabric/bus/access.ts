@@ -50,7 +50,7 @@ const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
 export const STEPS_VERB = "steps";
 
 const FINAL = "final-", INSPECT = "inspect-";
-const KILL = "kill-", BOOT = "boot-", PROCESS = "process-", DEATH = "death-";
+const KILL = "kill-", BOOT = "boot-", PROCESS = "process-", DEATH = "death-", LANE = "lane-";
 
 /** The request of a partition's final report. */
 export function finalVerb(partition: string): string {
@@ -82,12 +82,17 @@ export function deathVerb(partition: string): string {
   return `${DEATH}${partition}`;
 }
 
-/** Requests of which the rest is the partition whose container answers. */
-const ANSWERED_BY_PARTITION = [FINAL, INSPECT, KILL, BOOT, PROCESS];
+/** With several racks in one set of processes: a user's process takes one up, or leaves it (`lanes.ts`). */
+export function laneVerb(user: string): string {
+  return `${LANE}${user}`;
+}
+
+/** Requests of which the rest is the user that answers. */
+const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LANE];
 
 /** The user that answers a control request. */
 export function answererOf(verb: string): string {
-  const start = ANSWERED_BY_PARTITION.find((each) => verb.startsWith(each));
+  const start = ANSWERED_BY_USER.find((each) => verb.startsWith(each));
   if (start !== undefined) return verb.slice(start.length);
   return SUPERVISOR_VERBS.some((each) => each === verb) ? USERS.supervisor : USERS.timekeeper;
 }
@@ -119,6 +124,23 @@ export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
     [USERS.supervisor, supervisor],
     [USERS.viewer, accessOfViewer(rack)],
   ]);
+}
+
+/**
+ * Who may do what on the broker of several racks in one set of processes, which have the same devices and cables:
+ * {@link accessOfProcesses}, and processes take racks up and leave them.
+ */
+export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access> {
+  const access = accessOfProcesses({ ...rack, run: ANY });
+  const users = [USERS.timekeeper, ...rack.partitions.map(({ name }) => name)];
+  const all = controlOf(ANY, users.map(laneVerb));
+  const supervisor = access.get(USERS.supervisor)!;
+  access.set(USERS.supervisor, { ...supervisor, publish: [...supervisor.publish, ...all] });
+  for (const [i, user] of users.entries()) {
+    const { publish, subscribe } = access.get(user)!;
+    access.set(user, { publish, subscribe: [...subscribe, all[i]!] });
+  }
+  return access;
 }
 
 /**

@@ -41,7 +41,11 @@ export function decode(bytes: Uint8Array): unknown {
 }
 
 function decodeView(bytes: Uint8Array): unknown {
-  if (!isPlain(bytes)) return undefined;
+  return itemEnd(bytes, 0) === bytes.length ? decodeItem(bytes) : undefined;
+}
+
+/** Decodes one item of which {@link itemEnd} is known. Plain bytes only: no `Buffer`. */
+export function decodeItem(bytes: Uint8Array): unknown {
   try {
     return cbor.decode(bytes);
   } catch {
@@ -51,7 +55,7 @@ function decodeView(bytes: Uint8Array): unknown {
 
 /** Head of the checksum behind a sealed message: an unsigned integer of 32 bits. */
 const UINT32 = 0x1a;
-const SEAL_BYTES = 5;
+export const SEAL_BYTES = 5;
 const SEED = 0x5ea1;
 /** Its place while the message is encoded; any number that takes 32 bits. */
 const NO_CHECKSUM = 0xffff_ffff;
@@ -67,70 +71,87 @@ const PAIR_BYTES = 1;
 export function encodeSealed(value: unknown): Uint8Array<ArrayBuffer> {
   assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
   const sealed = plainView(cbor.encode([value, NO_CHECKSUM]), PAIR_BYTES);
-  const length = sealed.length - SEAL_BYTES;
-  const hash = hashBytes(sealed, SEED, length);
-  for (let i = 0; i < 4; i++) sealed[length + 1 + i] = hash >>> (24 - 8 * i);
+  seal(sealed);
   return sealed;
 }
 
 /** {@link decode} of the output of {@link encodeSealed}: undefined also where the checksum differs. */
 export function decodeSealed(sealed: Uint8Array): unknown {
+  if (!isSealed(sealed)) return undefined;
   const length = sealed.length - SEAL_BYTES;
-  if (length < 1 || sealed[length] !== UINT32) return undefined;
-  const hash = hashBytes(sealed, SEED, length);
-  for (let i = 0; i < 4; i++) {
-    if (sealed[length + 1 + i] !== ((hash >>> (24 - 8 * i)) & 0xff)) return undefined;
-  }
   return decodeView(new Uint8Array(sealed.buffer, sealed.byteOffset, length));
+}
+
+/** Writes the seal of a message into its last bytes. */
+export function seal(message: Uint8Array): void {
+  const at = message.length - SEAL_BYTES;
+  const hash = hashBytes(message, SEED, at);
+  message[at] = UINT32;
+  message[at + 1] = hash >>> 24;
+  message[at + 2] = hash >>> 16;
+  message[at + 3] = hash >>> 8;
+  message[at + 4] = hash;
+}
+
+/** Whether the last bytes of a message are its seal. */
+export function isSealed(message: Uint8Array): boolean {
+  const at = message.length - SEAL_BYTES;
+  if (at < 1 || message[at] !== UINT32) return false;
+  const hash = hashBytes(message, SEED, at);
+  return message[at + 1] === hash >>> 24 && message[at + 2] === (hash >>> 16 & 0xff) &&
+    message[at + 3] === (hash >>> 8 & 0xff) && message[at + 4] === (hash & 0xff);
 }
 
 /** Remaining items per open container; shared, as only one scan runs at a time. */
 const itemsLeft = new Float64Array(DEPTH_MAX + 1);
 
 /**
- * True where the bytes are one well-formed item of plain data. This is checked before decoding, as
- * cbor-x recurses without a limit and decodes tags for classes and shared references.
+ * The end of the item at `from`; undefined where no well-formed item of plain data ends by `length`. This is checked
+ * before decoding, as cbor-x recurses without a limit and decodes tags for classes and shared references.
  */
-function isPlain(bytes: Uint8Array): boolean {
-  const length = bytes.length;
-  let at = 0;
+export function itemEnd(
+  bytes: Uint8Array,
+  from: number,
+  length = bytes.length,
+): number | undefined {
+  let at = from;
   let depth = 0;
   itemsLeft[0] = 1;
   for (;;) {
     while (itemsLeft[depth] === 0) {
-      if (depth === 0) return at === length;
+      if (depth === 0) return at;
       depth--;
     }
     itemsLeft[depth]!--;
-    if (at >= length) return false;
+    if (at >= length) return undefined;
     const head = bytes[at++]!;
     const major = head >> 5;
     const low = head & 0x1f;
     let argument = low;
     if (low >= 24) {
       // 28 to 30 are reserved; 31 is an indefinite length or a break.
-      if (low > 27) return false;
+      if (low > 27) return undefined;
       const end = at + (1 << (low - 24));
-      if (end > length) return false;
+      if (end > length) return undefined;
       argument = 0;
       while (at < end) argument = argument * 256 + bytes[at++]!;
     }
     switch (major) {
       case 2: // byte string
       case 3: // text
-        if (argument > length - at) return false;
+        if (argument > length - at) return undefined;
         at += argument;
         break;
       case 4: // array
       case 5: // map
         // Every item takes at least one byte, so a larger count is invalid.
-        if (argument * (major - 3) > length - at || depth === DEPTH_MAX) return false;
+        if (argument * (major - 3) > length - at || depth === DEPTH_MAX) return undefined;
         itemsLeft[++depth] = argument * (major - 3);
         break;
       case 6: // tag
-        return false;
+        return undefined;
       case 7: // false, true, null, undefined, floats; not the other simple values
-        if (low < 20 || low === 24) return false;
+        if (low < 20 || low === 24) return undefined;
         break;
     }
   }

@@ -12,7 +12,7 @@ import {
   type RequestOptions,
   type Subscription,
 } from "./bus.ts";
-import { connectOverTcp } from "./nats_transport.ts";
+import { TcpConnection } from "./nats_transport.ts";
 import {
   ANY,
   isPattern,
@@ -69,8 +69,8 @@ export async function connectNats(options: NatsOptions): Promise<Bus> {
   }
 }
 
-function dial(options: NatsOptions): Promise<NatsConnection> {
-  return connectOverTcp({
+function dial(options: NatsOptions): Promise<TcpConnection> {
+  return TcpConnection.connect({
     servers: options.url,
     ...(options.user === undefined ? {} : { user: options.user }),
     ...(options.password === undefined ? {} : { pass: options.password }),
@@ -109,6 +109,7 @@ const NO_RESPONDERS = 503;
 
 class NatsBus implements Bus {
   readonly closed: Promise<BusError | undefined>;
+  readonly #connection: TcpConnection;
   readonly #nats: NatsConnection;
   readonly #run: string;
   readonly #name: string;
@@ -130,7 +131,9 @@ class NatsBus implements Bus {
   #cancelGivingUp = () => {};
   #givenUp: Error | undefined;
 
-  constructor(nats: NatsConnection, options: NatsOptions) {
+  constructor(connection: TcpConnection, options: NatsOptions) {
+    const nats = connection.client;
+    this.#connection = connection;
     this.#nats = nats;
     this.#run = options.run;
     this.#name = options.name;
@@ -150,47 +153,37 @@ class NatsBus implements Bus {
   }
 
   publish(subject: string, payload: Uint8Array): void {
-    if (!isSubject(subject)) fail(`Cannot publish to "${subject}": not a subject`);
+    if (!this.#connection.knows(subject) && !isSubject(subject)) {
+      fail(`Cannot publish to "${subject}": not a subject`);
+    }
     if (payload.length > this.#maxPayload) {
       fail(`Cannot publish ${payload.length} bytes to ${subject}: at most ${this.#maxPayload}`);
     }
-    // While disconnected, the client would accept the message and drop it at the next dial.
-    if (this.#connected && !this.#nats.isClosed()) this.#nats.publish(subject, payload);
+    if (this.#connected) this.#connection.publish(subject, payload);
   }
 
   subscribe(pattern: string, handler: BusHandler): Subscription {
     assert(isPattern(pattern), `Cannot subscribe to "${pattern}": not a pattern`);
     this.#refuseIfClosed();
-    const literal = isSubject(pattern);
-    const subscription = this.#nats.subscribe(pattern, {
-      callback: (error, message) => {
-        // The connection's status also reports this error (a forbidden subject).
-        if (error !== null || this.#closing !== undefined) return;
-        // Converts to a plain view: the client's data is a Buffer, whose slice() does not copy.
-        const data = message.data;
-        const payload = new Uint8Array(
-          data.buffer as ArrayBuffer,
-          data.byteOffset,
-          data.byteLength,
-        );
-        try {
-          handler(
-            payload,
-            literal ? pattern : message.subject,
-            message.reply ? this.#replyOn(message.reply) : undefined,
-          );
-        } catch (cause) {
-          this.#handlerThrew(cause, message.subject);
-        }
-      },
+    const close = this.#connection.subscribe(pattern, (payload, subject, reply) => {
+      if (this.#closing !== undefined) return;
+      try {
+        handler(payload, subject, reply === "" ? undefined : this.#replyOn(reply, subject));
+      } catch (cause) {
+        this.#handlerThrew(cause, subject);
+      }
     });
-    return { close: () => subscription.unsubscribe() };
+    return { close };
   }
 
-  /** A sender may name any subject for the answer; only this user's own are answered. */
-  #replyOn(subject: string): ((answer: Uint8Array) => void) | undefined {
+  /**
+   * A sender may name any subject for the answer; only this user's own are answered, in the question's run: a
+   * connection may serve several.
+   */
+  #replyOn(subject: string, question: string): ((answer: Uint8Array) => void) | undefined {
     const name = parseSubject(subject);
-    const isOwn = name?.kind === "answer" && name.run === this.#run && name.by === this.#name;
+    const isOwn = name?.kind === "answer" && name.by === this.#name &&
+      name.run === parseSubject(question)?.run;
     return isOwn ? (answer) => this.publish(subject, answer) : undefined;
   }
 
@@ -213,7 +206,7 @@ class NatsBus implements Bus {
     });
     this.#requests.set(reply, { subject, resolve, reject });
     try {
-      if (this.#connected) this.#nats.publish(subject, payload, { reply });
+      if (this.#connected) this.#connection.publish(subject, payload, reply);
       return await promise;
     } finally {
       cancelTimeout();
@@ -224,15 +217,16 @@ class NatsBus implements Bus {
   #hearAnswers(): void {
     const asker = this.#name;
     const answers = { kind: "answer", run: this.#run, by: ANY, asker, number: ANY } as const;
-    this.#nats.subscribe(patternOf(answers), {
-      callback: (error, message) => {
-        const request = error === null ? this.#requests.get(message.subject) : undefined;
-        if (request === undefined) return;
-        if (message.headers?.code === NO_RESPONDERS) {
-          request.reject(new BusError("no-responders", `No subscriber to ${request.subject}`));
-        } else request.resolve(new Uint8Array(message.data));
+    this.#connection.subscribe(
+      patternOf(answers),
+      // A copy: the asker may keep a small answer for long, and what was read with it would stay.
+      (payload, subject) => this.#requests.get(subject)?.resolve(payload.slice()),
+      ({ subject, headers }) => {
+        const request = this.#requests.get(subject);
+        if (request === undefined || headers?.code !== NO_RESPONDERS) return;
+        request.reject(new BusError("no-responders", `No subscriber to ${request.subject}`));
       },
-    });
+    );
   }
 
   async flush(): Promise<void> {

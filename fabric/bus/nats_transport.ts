@@ -2,11 +2,10 @@
 import {
   checkOptions,
   type ConnectionOptions,
-  DataBuffer,
   deferred,
   errors,
-  extractProtocolMessage,
   INFO,
+  type Msg,
   type NatsConnection,
   NatsConnectionImpl,
   type Server,
@@ -14,17 +13,66 @@ import {
   setTransportFactory,
   type Transport,
 } from "@nats-io/nats-core/internal";
+import { type Hear, Incoming, Outgoing } from "./nats_frames.ts";
 import { nextTurn } from "./wall_time.ts";
 
-/** Connects over a Deno socket. */
-export function connectOverTcp(options: ConnectionOptions): Promise<NatsConnection> {
-  setTransportFactory({ factory: () => new DenoTransport() });
-  return NatsConnectionImpl.connect(options);
+/**
+ * A connection over Deno's sockets. The client connects, subscribes, pings and dials again; messages pass it by:
+ * through its parser and its buffers one costs half as much again as through `nats_frames.ts`.
+ */
+export class TcpConnection {
+  readonly client: NatsConnection;
+  readonly #protocol: NatsConnectionImpl["protocol"];
+  readonly #hearers: Map<number, Hear>;
+
+  private constructor(client: NatsConnection, hearers: Map<number, Hear>) {
+    this.client = client;
+    this.#protocol = (client as NatsConnectionImpl).protocol;
+    this.#hearers = hearers;
+  }
+
+  static async connect(options: ConnectionOptions): Promise<TcpConnection> {
+    setTransportFactory({ factory: () => new DenoTransport() });
+    const hearers = new Map<number, Hear>();
+    const withHearers: OptionsWithHearers = { ...options, hearers };
+    return new TcpConnection(await NatsConnectionImpl.connect(withHearers), hearers);
+  }
+
+  /** Sends before this turn of the event loop ends. Dropped while the client is not connected. */
+  publish(subject: string, payload: Uint8Array, reply?: string): void {
+    const { connected, transport } = this.#protocol;
+    if (connected) (transport as DenoTransport).publish(subject, payload, reply);
+  }
+
+  /** Whether something was published on this subject lately. */
+  knows(subject: string): boolean {
+    return (this.#protocol.transport as DenoTransport).outgoing.knows(subject);
+  }
+
+  /**
+   * Subscribes. @param onNotice takes what is no plain message: an answer of the server itself.
+   * @returns how to end it.
+   */
+  subscribe(pattern: string, hear: Hear, onNotice?: (message: Msg) => void): () => void {
+    const subscription = this.client.subscribe(pattern, {
+      callback: (error, message) => {
+        // The connection's status also reports this error (a forbidden subject).
+        if (error === null) onNotice?.(message);
+      },
+    });
+    const sid = subscription.getID();
+    this.#hearers.set(sid, hear);
+    // Else the client would send it behind what is published in this turn.
+    this.client.flush().catch(() => {});
+    return () => {
+      this.#hearers.delete(sid);
+      subscription.unsubscribe();
+    };
+  }
 }
 
-/** Payloads are views of the read buffer, so its memory is never reused. */
-const SLAB_BYTES = 64 * 1024;
-const LEAST_READ_BYTES = 8 * 1024;
+/** The client hands all options to each transport that it makes. */
+type OptionsWithHearers = ConnectionOptions & { readonly hearers: ReadonlyMap<number, Hear> };
 
 class DenoTransport implements Transport {
   readonly lang = "deno";
@@ -35,19 +83,19 @@ class DenoTransport implements Transport {
   #isEncrypted = false;
   #isConnected = false;
   #isDone = false;
-  /** The bytes that arrived with the server's INFO: the client parses INFO again. */
-  readonly #first: Uint8Array[] = [];
-  #slab = new Uint8Array(SLAB_BYTES);
-  #slabUsed = 0;
-  /** Frames queued behind the current write. */
-  #waiting: Uint8Array[] = [];
+  readonly outgoing = new Outgoing();
+  #incoming: Incoming | undefined;
+  /** What came with the server's INFO: the client parses INFO again. */
+  #first: readonly Uint8Array[] = [];
   #isWriting = false;
+  #isWriteDue = false;
 
   get isClosed(): boolean {
     return this.#isDone;
   }
 
   async connect(server: Server, options: ConnectionOptions): Promise<void> {
+    this.#incoming = new Incoming((options as OptionsWithHearers).hearers);
     try {
       const socket = await Deno.connect({ hostname: server.hostname, port: server.port });
       this.#take(socket);
@@ -72,8 +120,8 @@ class DenoTransport implements Transport {
   async *[Symbol.asyncIterator](): AsyncIterableIterator<Uint8Array> {
     yield* this.#first;
     try {
-      for (let frame = await this.#read(); frame !== undefined; frame = await this.#read()) {
-        yield frame;
+      for (let others = await this.#read(); others !== undefined; others = await this.#read()) {
+        if (others.length > 0) yield* others;
       }
       this.#end();
     } catch (error) {
@@ -87,8 +135,19 @@ class DenoTransport implements Transport {
 
   send(frame: Uint8Array): void {
     if (this.#isDone) return;
-    this.#waiting.push(frame);
-    if (!this.#isWriting) void this.#write();
+    this.outgoing.append(frame);
+    this.#write();
+  }
+
+  publish(subject: string, payload: Uint8Array, reply?: string): void {
+    if (this.#isDone) return;
+    this.outgoing.publish(subject, payload, reply);
+    if (this.#isWriteDue) return;
+    this.#isWriteDue = true;
+    queueMicrotask(() => {
+      this.#isWriteDue = false;
+      this.#write();
+    });
   }
 
   close(error?: Error): Promise<void> {
@@ -124,39 +183,34 @@ class DenoTransport implements Transport {
 
   /** Reads INFO, the server's first message: its properties, and whether it requires TLS. */
   async #peekInfo(): Promise<ServerInfo> {
-    for (let frame = await this.#read(); frame !== undefined; frame = await this.#read()) {
-      this.#first.push(frame);
-      const line = extractProtocolMessage(DataBuffer.concat(...this.#first));
-      if (line === "") continue;
-      const found = INFO.exec(line);
+    for (let read = await this.#read(); read !== undefined; read = await this.#read()) {
+      if (read.length === 0) continue;
+      this.#first = read;
+      const found = INFO.exec(new TextDecoder().decode(read[0]));
       if (found === null) throw new errors.ConnectionError("unexpected response from server");
       return JSON.parse(found[1]!);
     }
     throw new errors.ConnectionError("the server hung up");
   }
 
-  /** The next bytes; undefined at the end of the stream. */
-  async #read(): Promise<Uint8Array | undefined> {
+  /** Reads once, and has messages heard. @returns the other operations; undefined at the end of the stream. */
+  async #read(): Promise<readonly Uint8Array[] | undefined> {
     if (this.#socket === undefined) return undefined;
-    if (SLAB_BYTES - this.#slabUsed < LEAST_READ_BYTES) {
-      this.#slab = new Uint8Array(SLAB_BYTES);
-      this.#slabUsed = 0;
-    }
-    const from = this.#slabUsed;
-    const count = await this.#socket.read(this.#slab.subarray(from));
-    if (count === null) return undefined;
-    this.#slabUsed = from + count;
-    return this.#slab.subarray(from, from + count);
+    const incoming = this.#incoming!;
+    const count = await this.#socket.read(incoming.room);
+    return count === null ? undefined : incoming.take(count);
   }
 
-  /** One write at a time, as it may be partial; frames queued meanwhile form the next one. */
-  async #write(): Promise<void> {
+  /** Writes what was collected, one write at a time, as it may be partial. */
+  #write(): void {
+    if (!this.#isWriting && !this.outgoing.isEmpty) void this.#writeAll();
+  }
+
+  async #writeAll(): Promise<void> {
     this.#isWriting = true;
     try {
-      while (this.#waiting.length > 0 && this.#socket !== undefined) {
-        const frames = this.#waiting;
-        this.#waiting = [];
-        let rest = frames.length === 1 ? frames[0]! : DataBuffer.concat(...frames);
+      while (!this.outgoing.isEmpty && this.#socket !== undefined) {
+        let rest = this.outgoing.take();
         while (rest.length > 0) rest = rest.subarray(await this.#socket.write(rest));
       }
     } catch {

@@ -4,7 +4,7 @@ import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders } from "./cable_orders.ts";
 import type { Grant } from "./clock.ts";
-import { type Member, newMember } from "./member.ts";
+import { type Member, newCensus, newMember } from "./member.ts";
 import type { Recorded, RecordedLinkFault } from "./record.ts";
 import { planWith } from "./timekeeper_testing.ts";
 
@@ -19,11 +19,14 @@ describe("CableOrders", () => {
 
   beforeEach(() => {
     members = ["a", "b", "c"].map((name, index) =>
-      Object.assign(newMember({ name, nodes: [name] }, { index, faults: [] }), {
-        status: "idle" as const,
-        grants: 1,
-        ran: 100,
-      })
+      Object.assign(
+        newMember({ name, nodes: [name] }, { index, faults: [], census: newCensus() }),
+        {
+          status: "idle" as const,
+          grants: 1,
+          ran: 100,
+        },
+      )
     );
     records = [];
     atRest = [];

@@ -1,96 +1,38 @@
 /**
  * The messages between timekeeper and partitions, each a table of its fields in the order of its row
- * on the bus. A received row that does not fit its table is refused: `read` returns undefined.
+ * on the bus. Bytes that do not fit their table are refused: `…FromBytes` returns undefined.
  */
+import {
+  count,
+  flag,
+  type Format,
+  int,
+  isTime,
+  listOf,
+  orNull,
+  plain,
+  type ReadBy,
+  rowOf,
+  sealedBytesOf,
+  text,
+  time,
+  tupleOf,
+} from "../bus/row_codec.ts";
 import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
-import { NEVER, type Time } from "../base/time.ts";
-
-/** How a field stands in a row: itself, or what `write` makes of it. */
-interface Format<T> {
-  write(value: T): unknown;
-  /** Undefined where the value is none. */
-  read(value: unknown): T | undefined;
-}
-
-/** What is read by a format. */
-type ReadBy<F> = F extends Format<infer T> ? T : never;
-
-type Check = (value: unknown) => boolean;
-
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isInt: Check = (value) => Number.isSafeInteger(value);
-const isText: Check = (value) => typeof value === "string";
-const isFlag: Check = (value) => typeof value === "boolean";
-const isTime: Check = (value) => isCount(value) || value === NEVER;
+import type { Time } from "../base/time.ts";
 
 /** True where the value is a program as a scenario names it. */
-export const isProgram: Check = (value) => {
+export function isProgram(value: unknown): boolean {
   const program = value as Partial<ProgramPlan> | null;
-  return typeof program === "object" && program !== null && isText(program.run) &&
-    isTime(program.at) &&
-    isFlag(program.service) && typeof program.options === "object" && program.options !== null;
-};
-
-/** A value that goes as it is. */
-function plain<T>(check: Check): Format<T> {
-  return {
-    write: (value) => value,
-    read: (value) => check(value) ? value as T : undefined,
-  };
+  return typeof program === "object" && program !== null && typeof program.run === "string" &&
+    isTime(program.at) && typeof program.service === "boolean" &&
+    typeof program.options === "object" && program.options !== null;
 }
 
-/** A list of tuples that go as they are. */
-function tuples<T extends readonly unknown[]>(...checks: readonly Check[]): Format<readonly T[]> {
-  return plain((value) =>
-    Array.isArray(value) &&
-    value.every((row) =>
-      Array.isArray(row) && row.length === checks.length &&
-      checks.every((check, i) => check(row[i]))
-    )
-  );
-}
-
-/** A list of what `format` reads and writes. */
-function listOf<T>(format: Format<T>): Format<readonly T[]> {
-  return {
-    write: (values) => values.map(format.write),
-    read(values) {
-      if (!Array.isArray(values)) return undefined;
-      const read = values.map(format.read);
-      return read.some((value) => value === undefined) ? undefined : read as T[];
-    },
-  };
-}
-
-/** A message or a part of one: its fields as a row. */
-function rowOf<Fields extends Readonly<Record<string, Format<unknown>>>>(
-  fields: Fields,
-): Format<{ readonly [K in keyof Fields]: ReadBy<Fields[K]> }> {
-  const columns = Object.entries(fields);
-  return {
-    write: (value) => columns.map(([key, format]) => format.write(value[key])),
-    read(row) {
-      if (!Array.isArray(row) || row.length !== columns.length) return undefined;
-      const message: Record<string, unknown> = {};
-      for (const [i, [key, format]] of columns.entries()) {
-        message[key] = format.read(row[i]);
-        if (message[key] === undefined) return undefined;
-      }
-      return message as { [K in keyof Fields]: ReadBy<Fields[K]> };
-    },
-  };
-}
-
-const count = plain<number>(isCount);
-const time = plain<Time>(isTime);
-const text = plain<string>(isText);
-const flag = plain<boolean>(isFlag);
 const program = plain<ProgramPlan>(isProgram);
-const lifeCounts = tuples<readonly [peer: string, incarnation: number, count: number]>(
-  isText,
-  isCount,
-  isCount,
+const lifeCounts = listOf(
+  tupleOf<readonly [peer: string, incarnation: number, count: number]>(text, count, count),
 );
 
 /** A cable's end learns that the other end lost or got power, on behalf of a process that is gone. */
@@ -121,18 +63,20 @@ const GRANT = rowOf({
   /** Messages that the partition must have from each peer, of which incarnation, before it begins. */
   expect: lifeCounts,
   /** Messages that each peer has taken of those the partition sent: they need not be kept. */
-  confirmed: tuples<readonly [peer: string, count: number]>(isText, isCount),
+  confirmed: listOf(tupleOf<readonly [peer: string, count: number]>(text, count)),
   links: listOf(LINK_CHANGE),
   runs: listOf(RUN_ORDER),
   /** Faults of cables that end in the partition, each of which it takes up once. */
   cables: listOf(plain<LinkFaultPlan>(isLinkFaultPlan)),
   /** Incarnations that died before what they sent was heard: what is not here will never come. */
-  lost: tuples<readonly [peer: string, incarnation: number]>(isText, isCount),
+  lost: listOf(tupleOf<readonly [peer: string, incarnation: number]>(text, count)),
   /**
    * Trace steps of a device ("": of any), and how often each may happen before the span ends with that
    * instant. With any, it ends where what the partition has sent arrives, too: see `breaks.ts`.
    */
-  breaks: tuples<readonly [step: string, node: string, left: number]>(isText, isText, isCount),
+  breaks: listOf(
+    tupleOf<readonly [step: string, node: string, left: number]>(text, text, count),
+  ),
 });
 export type Grant = ReadBy<typeof GRANT>;
 
@@ -154,24 +98,28 @@ const REPORT = rowOf({
    * Messages sent to each peer since its incarnation began, and the earliest arrival among those
    * of this span (of all unconfirmed ones where `taken` is given).
    */
-  sent: tuples<readonly [peer: string, incarnation: number, count: number, earliest: Time]>(
-    isText,
-    isCount,
-    isCount,
-    isTime,
+  sent: listOf(
+    tupleOf<readonly [peer: string, incarnation: number, count: number, earliest: Time]>(
+      text,
+      count,
+      count,
+      time,
+    ),
   ),
-  digests: tuples<readonly [node: string, high: number, low: number, events: number]>(
-    isText,
-    isInt,
-    isInt,
-    isCount,
+  digests: listOf(
+    tupleOf<readonly [node: string, high: number, low: number, events: number]>(
+      text,
+      int,
+      int,
+      count,
+    ),
   ),
   /** Each time that a step of the grant's breaks was taken in the span. */
-  hits: tuples<readonly [place: number, node: string, at: Time]>(isCount, isText, isCount),
-  /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
-  taken: plain<ReadBy<typeof lifeCounts> | null>((value) =>
-    value === null || lifeCounts.read(value) !== undefined
+  hits: listOf(
+    tupleOf<readonly [place: number, node: string, at: Time]>(count, text, count),
   ),
+  /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
+  taken: orNull(lifeCounts),
 });
 export type Report = ReadBy<typeof REPORT>;
 
@@ -187,7 +135,7 @@ export type Join = ReadBy<typeof JOIN>;
 const ALIVE = rowOf({
   partition: text,
   instance: text,
-  refused: tuples<readonly [subject: string, count: number]>(isText, isCount),
+  refused: listOf(tupleOf<readonly [subject: string, count: number]>(text, count)),
 });
 
 /** Timekeeper → partition, in answer to a join. */
@@ -199,9 +147,11 @@ const WELCOME = rowOf({
   /** The last span of earlier processes that counts: their SCM log up to here holds (see {@link spanNumber}). */
   settledSpan: count,
   /** Life and digest so far of each node of the partition. */
-  lives: tuples<
-    readonly [node: string, life: number, high: number, low: number, events: number]
-  >(isText, isCount, isInt, isInt, isCount),
+  lives: listOf(
+    tupleOf<
+      readonly [node: string, life: number, high: number, low: number, events: number]
+    >(text, count, int, int, count),
+  ),
   /** The last change noticed at each end of the partition's cables while it had no power. */
   noticed: listOf(LINK_CHANGE),
   /** Messages that the peers have sent so far to this partition's earlier life: begin after them. */
@@ -209,11 +159,31 @@ const WELCOME = rowOf({
 });
 export type Welcome = ReadBy<typeof WELCOME>;
 
-export const { write: grantToArray, read: grantFromArray } = GRANT;
-export const { write: reportToArray, read: reportFromArray } = REPORT;
-export const { write: joinToArray, read: joinFromArray } = JOIN;
-export const { write: aliveToArray, read: aliveFromArray } = ALIVE;
-export const { write: welcomeToArray, read: welcomeFromArray } = WELCOME;
+/** What the timekeeper says to one partition: the kind stands before the message, as an array of both. */
+export type ClockNews =
+  | { readonly kind: "grant"; readonly body: Grant }
+  | { readonly kind: "welcome"; readonly body: Welcome };
+
+const NEWS: Format<ClockNews> = {
+  write(out, news) {
+    out.array(2);
+    out.text(news.kind);
+    if (news.kind === "grant") GRANT.write(out, news.body);
+    else WELCOME.write(out, news.body);
+  },
+  read(row) {
+    row.arrayOf(2);
+    const kind = row.text();
+    if (kind === "welcome") return { kind, body: WELCOME.read(row) };
+    if (kind !== "grant") row.bad();
+    return { kind: "grant", body: GRANT.read(row) };
+  },
+};
+
+export const { toBytes: newsToBytes, fromBytes: newsFromBytes } = sealedBytesOf(NEWS);
+export const { toBytes: reportToBytes, fromBytes: reportFromBytes } = sealedBytesOf(REPORT);
+export const { toBytes: joinToBytes, fromBytes: joinFromBytes } = sealedBytesOf(JOIN);
+export const { toBytes: aliveToBytes, fromBytes: aliveFromBytes } = sealedBytesOf(ALIVE);
 
 /** Numbers the spans of all lives of a partition in ascending order; a life's grants count from 1. */
 export function spanNumber(incarnation: number, grant: number): number {

@@ -3,20 +3,20 @@
  * repetition of what the bus may have lost, and a report where time does not move.
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
-import { decode, decodeSealed, encode, encodeSealed } from "../bus/codec.ts";
+import { decode, encode, encodeSealed } from "../bus/codec.ts";
 import { CLOCK_VERBS, type ClockVerb, deathVerb, USERS } from "../bus/access.ts";
 import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
-import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
+import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
 import type { FaultPlan, ProgramPlan } from "../rack/plan/plan.ts";
 import { SHUTDOWN } from "../rack/plan/vocabulary.ts";
 import {
-  aliveFromArray,
-  grantToArray,
+  aliveFromBytes,
+  type ClockNews,
   isProgram,
-  joinFromArray,
-  reportFromArray,
-  welcomeToArray,
+  joinFromBytes,
+  newsToBytes,
+  reportFromBytes,
 } from "./clock.ts";
 import { type Predicate, predicateProblem } from "../trace/predicate.ts";
 import { formatProblem } from "../rack/plan/problem.ts";
@@ -211,15 +211,15 @@ export class ClockService {
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
       ),
     );
-    const send = (partition: string, body: unknown[]) =>
-      bus.publish(subjects.get(partition)!, encodeSealed(body));
+    const send = (partition: string, news: ClockNews) =>
+      bus.publish(subjects.get(partition)!, newsToBytes(news));
     return {
       welcome: (partition, welcome) => {
         this.#orders.delete(`kill ${partition}`);
         this.#orders.delete(`start ${partition}`);
-        send(partition, ["welcome", welcomeToArray(welcome)]);
+        send(partition, { kind: "welcome", body: welcome });
       },
-      grant: (partition, grant) => send(partition, ["grant", grantToArray(grant)]),
+      grant: (partition, grant) => send(partition, { kind: "grant", body: grant }),
       ask: (term) => bus.publish(subjectOf({ kind: "clock.ask", run }), encodeSealed(term)),
       kill: (partition, instance, at) => this.#order(["kill", partition, at, instance]),
       start: (partition, at) => this.#order(["start", partition, at, ""]),
@@ -262,23 +262,24 @@ export class ClockService {
   }
 
   #subscribe(): void {
-    const { run, wallMs } = this.#options;
+    const { run, partitions, wallMs } = this.#options;
     // What a process says of another than its subject names is not heard.
     const receive = <T extends { readonly partition: string }>(
       kind: "clock.join" | "clock.alive" | "clock.report",
-      read: (value: unknown) => T | undefined,
+      read: (payload: Uint8Array) => T | undefined,
       take: (message: T) => boolean | void,
-    ) =>
-      this.#on(patternOf({ kind, run, partition: ANY }), decodeSealed, (value, { subject }) => {
-        const message = read(value);
-        const name = parseSubject(subject);
-        const isOwn = name?.kind === kind && name.partition === message?.partition;
-        const isTaken = message !== undefined && isOwn && take(message) !== false;
-        if (!isTaken) this.#refusals.note(subject);
+    ) => {
+      const subjects = new Map(
+        partitions.map(({ name }) => [name, subjectOf({ kind, run, partition: name })] as const),
+      );
+      this.#on(patternOf({ kind, run, partition: ANY }), read, (message, { subject }) => {
+        const isOwn = message !== undefined && subjects.get(message.partition) === subject;
+        if (!isOwn || take(message) === false) this.#refusals.note(subject);
       });
-    receive("clock.join", joinFromArray, (join) => this.timekeeper.join(join));
-    receive("clock.report", reportFromArray, (report) => this.timekeeper.report(report));
-    receive("clock.alive", aliveFromArray, ({ partition, instance, refused }) => {
+    };
+    receive("clock.join", joinFromBytes, (join) => this.timekeeper.join(join));
+    receive("clock.report", reportFromBytes, (report) => this.timekeeper.report(report));
+    receive("clock.alive", aliveFromBytes, ({ partition, instance, refused }) => {
       if (refused.length > 0) {
         const rows = refused.map(([subject, count]) => ({ by: partition, subject, count }));
         this.#refusedThere.set(instance, rows);
@@ -326,10 +327,10 @@ export class ClockService {
     });
   }
 
-  #on(
+  #on<T>(
     pattern: string,
-    read: (payload: Uint8Array) => unknown,
-    handler: (value: unknown, from: Origin) => void,
+    read: (payload: Uint8Array) => T,
+    handler: (value: T, from: Origin) => void,
   ) {
     const subscription = this.#options.bus.subscribe(
       pattern,

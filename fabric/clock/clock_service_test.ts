@@ -30,7 +30,7 @@ function restarted(broker: MemoryBroker, options: Partial<ClockServiceOptions>):
     bus: broker.connect({ onError }),
     plan: EMPTY,
     partitions: [{ name: "a", nodes: [] }],
-    lookahead: [[1]],
+    crossings: [],
     term: 1,
     recorded: [],
     inexact: false,
@@ -50,7 +50,7 @@ describe("ClockService", () => {
   beforeEach(() => {
     broker = createMemoryBroker({ seed: 1 });
     bus = broker.connect({ onError });
-    service = restarted(broker, { partitions: [], lookahead: [], term: 0 });
+    service = restarted(broker, { partitions: [], crossings: [], term: 0 });
   });
 
   afterEach(async () => {
@@ -101,7 +101,7 @@ describe("ClockService", () => {
       term: 0,
       livenessMs: 60_000,
       partitions: ["a", "b"].map((name) => ({ name, nodes: [] })),
-      lookahead: [[1, 1], [1, 1]],
+      crossings: [{ from: 0, to: 1, delayPs: 1 }, { from: 1, to: 0, delayPs: 1 }],
     });
     for (const name of ["a", "b"]) {
       service.timekeeper.join({ partition: name, instance: `${name}-1` });
@@ -152,7 +152,7 @@ describe("ClockService", () => {
     service = restarted(broker, {
       plan: { ...EMPTY, nodes: [node] } as unknown as RackPlan,
       partitions: [{ name: "p", nodes: ["a"] }],
-      lookahead: [[Infinity]],
+      crossings: [],
       recorded,
       stayUp: true,
     });

@@ -42,6 +42,11 @@ export class Hold {
     return this.breaks.all.length > 0 && !this.isLevelling;
   }
 
+  /** Nothing but the limit holds time back. */
+  get isOpen(): boolean {
+    return !this.isPaused && !this.isLevelling && this.breaks.all.length === 0;
+  }
+
   release(limit: Time, breaks: readonly Predicate[]): void {
     this.isPaused = false;
     this.breaks = new Breaks(breaks);

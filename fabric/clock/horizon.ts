@@ -5,76 +5,223 @@
  *
  * where next(q) is the earliest thing that can happen in q ({@link effectiveNext}: its own events, and
  * what was sent to it and not yet taken) and distance(q, p) the least delay from a cause in q to its
- * effect in p (`rack/build/topology.ts`). The way from p back to p is not in it: p knows what it has
+ * effect in p (`rack/plan/distances.ts`). The way from p back to p is not in it: p knows what it has
  * sent, and stops by itself where that can be answered (`Partition.advance`).
+ *
+ * After a report few terms have changed, so the minimum is kept in parts, by the chains and the core of
+ * `Distances`: what each chain can cause at the partition that it hangs from, the least of these, and the
+ * least of what reaches that partition from elsewhere. A partition that may not run waits for that part
+ * which holds it back: within its chain for any change there, else for the instant that the part outside
+ * of the chain must have left behind. So the cost of a report does not grow with the number of partitions.
  *
  * The same delays say how early a partition can have lost power, or begun: no other may have run past
  * the first news of it.
  */
+import { Deadlines } from "../base/deadlines.ts";
 import { effectiveNext, type Member, openFrom, unseenBy } from "./member.ts";
+import type { Distances } from "../rack/plan/distances.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
 
 export class Horizons {
   readonly #members: readonly Member[];
-  readonly #lookahead: readonly (readonly Time[])[];
-  /** next(q) by {@link Member.index}, as of the last {@link refresh}. */
-  readonly #next: Float64Array;
-  /** Indices of all partitions, those of the least next(q) first. */
-  readonly #byNext: number[];
+  readonly #distances: Distances;
+  /** next(q) by {@link Member.index}, as of the last {@link refresh} or {@link note}. */
+  readonly #next: Deadlines;
+  /** By partition of a chain: the least of next(q) + distance(q, p) over the others of its chain. */
+  readonly #within: Float64Array;
+  /** By core: what each of its chains, by {@link #slots}, can cause there at the earliest. */
+  readonly #hanging: readonly Deadlines[];
+  /** By core: the earliest that itself and its chains can cause there, and that all others can. */
+  readonly #near: Float64Array;
+  readonly #far: Float64Array;
+  /**
+   * By core: instants behind which the earliest there must be for a partition of a chain to run, by
+   * {@link #seats}: of those that have something to do and that nothing within their chain holds back.
+   */
+  readonly #waiting: readonly Deadlines[];
+  /** By chain: its number among those of its core. By partition of a chain: its number among those. */
+  readonly #slots: Int32Array;
+  readonly #seats: Int32Array;
+  /** By core: the partitions of its chains by {@link #seats}. */
+  readonly #seated: readonly (readonly number[])[];
+  /** Chains and cores of which something has changed since {@link #settle}. */
+  readonly #changedChains = new Set<number>();
+  readonly #changedCores = new Set<number>();
+  /** Partitions that may run and have not been taken. */
+  readonly #ready = new Set<number>();
 
-  /** @param lookahead least delay from partition i to partition j in ps, by {@link Member.index}. */
-  constructor(members: readonly Member[], lookahead: readonly (readonly Time[])[]) {
+  constructor(members: readonly Member[], distances: Distances) {
     this.#members = members;
-    this.#lookahead = lookahead;
-    this.#next = new Float64Array(members.length);
-    this.#byNext = members.map(({ index }) => index);
+    this.#distances = distances;
+    const { cores, chains } = distances;
+    this.#next = new Deadlines(members.length);
+    this.#within = new Float64Array(members.length).fill(NEVER);
+    this.#near = new Float64Array(cores.length).fill(NEVER);
+    this.#far = new Float64Array(cores.length).fill(NEVER);
+    this.#slots = new Int32Array(chains.length);
+    this.#seats = new Int32Array(members.length);
+    const hanging = cores.map(() => 0), seated: number[][] = cores.map(() => []);
+    for (const [chain, { core, members }] of chains.entries()) {
+      this.#slots[chain] = hanging[core]!++;
+      for (const i of members) this.#seats[i] = seated[core]!.push(i) - 1;
+    }
+    this.#seated = seated;
+    this.#hanging = hanging.map((count) => new Deadlines(count));
+    this.#waiting = seated.map(({ length }) => new Deadlines(length));
   }
 
-  /** To be called when anything that is known has changed, before the rest is asked. */
+  /** To be called when anything that is known may have changed, before the rest is asked. */
   refresh(): void {
-    const next = this.#next;
-    for (const member of this.#members) next[member.index] = effectiveNext(member);
-    // Of a report to the next few have moved: sorting by insertion looks at each partition once or twice.
-    const order = this.#byNext;
-    for (let i = 1; i < order.length; i++) {
-      const q = order[i]!;
-      let to = i;
-      for (; to > 0 && next[order[to - 1]!]! > next[q]!; to--) order[to] = order[to - 1]!;
-      order[to] = q;
+    for (const { index } of this.#members) this.#update(index);
+    const { cores, chains } = this.#distances;
+    for (let chain = 0; chain < chains.length; chain++) this.#changedChains.add(chain);
+    for (let core = 0; core < cores.length; core++) this.#changedCores.add(core);
+    this.#settle();
+  }
+
+  /** The same where no more than these partitions have changed, each of them in any way. */
+  note(members: readonly Member[]): void {
+    for (const { index } of members) {
+      this.#update(index);
+      const chain = this.#distances.chainOf[index]!;
+      // It may be that only its status has changed.
+      if (chain >= 0) this.#changedChains.add(chain);
+      else this.#changedCores.add(this.#distances.coreOf[index]!);
+    }
+    this.#settle();
+  }
+
+  /**
+   * Idle partitions that may run and could not before the last {@link refresh} or {@link note}, in the
+   * order of the partitions. One that is let alone need not be returned again before a `refresh`.
+   */
+  takeReady(): Member[] {
+    if (this.#ready.size === 0) return [];
+    const ready = [...this.#ready].sort((x, y) => x - y).map((index) => this.#members[index]!);
+    this.#ready.clear();
+    return ready;
+  }
+
+  #update(index: number): void {
+    const next = effectiveNext(this.#members[index]!);
+    if (this.#next.at(index) === next) return;
+    this.#next.set(index, next);
+    const chain = this.#distances.chainOf[index]!;
+    if (chain < 0) this.#updateCore(this.#distances.coreOf[index]!);
+    else this.#updateChain(chain);
+  }
+
+  /** What reaches each of a chain's partitions from the others, and what the chain can cause at its core. */
+  #updateChain(chain: number): void {
+    const { chains, up, down } = this.#distances;
+    const { core, members } = chains[chain]!;
+    // Relative to the core: as if each effect came from there, or went there.
+    let outward = NEVER;
+    for (const i of members) {
+      this.#within[i] = outward + down[i]!;
+      outward = Math.min(outward, this.#next.at(i) - down[i]!);
+    }
+    let inward = NEVER;
+    for (let place = members.length - 1; place >= 0; place--) {
+      const i = members[place]!;
+      this.#within[i] = Math.min(this.#within[i]!, inward - up[i]!);
+      inward = Math.min(inward, this.#next.at(i) + up[i]!);
+    }
+    this.#changedChains.add(chain);
+    if (this.#hanging[core]!.at(this.#slots[chain]!) === inward) return;
+    this.#hanging[core]!.set(this.#slots[chain]!, inward);
+    this.#updateCore(core);
+  }
+
+  #updateCore(core: number): void {
+    this.#changedCores.add(core);
+    const before = this.#near[core]!;
+    const near = Math.min(
+      this.#next.at(this.#distances.cores[core]!),
+      this.#hanging[core]!.earliest,
+    );
+    if (near === before) return;
+    this.#near[core] = near;
+    for (let to = 0; to < this.#far.length; to++) {
+      if (to === core) continue;
+      const ps = this.#distances.across(core, to), far = this.#far[to]!;
+      if (near + ps < far) this.#far[to] = near + ps;
+      else if (near > before && before + ps === far) this.#far[to] = this.#reaching(to);
+      if (this.#far[to] !== far) this.#changedCores.add(to);
     }
   }
 
+  /** The earliest that all others of the core, and what hangs from them, can cause at one of it. */
+  #reaching(core: number): Time {
+    let far = NEVER;
+    for (let from = 0; from < this.#near.length; from++) {
+      if (from === core) continue;
+      far = Math.min(far, this.#near[from]! + this.#distances.across(from, core));
+    }
+    return far;
+  }
+
+  /** Finds those that may run among all whose horizon may have moved. */
+  #settle(): void {
+    for (const chain of this.#changedChains) this.#judgeChain(chain);
+    this.#changedChains.clear();
+    for (const core of this.#changedCores) {
+      this.#judge(this.#distances.cores[core]!);
+      // This counts the waiting partition's own chain: were it the earliest, it would hold itself back within.
+      const earliest = Math.min(this.#near[core]!, this.#far[core]!);
+      const waiting = this.#waiting[core]!;
+      while (waiting.earliest < earliest) this.#judge(this.#seated[core]![waiting.slot]!);
+    }
+    this.#changedCores.clear();
+  }
+
+  #judgeChain(chain: number): void {
+    for (const i of this.#distances.chains[chain]!.members) this.#judge(i);
+  }
+
+  /** Whether an idle partition may run now, or what it waits for. */
+  #judge(index: number): void {
+    const { chainOf, coreOf, down } = this.#distances;
+    const next = this.#next.at(index);
+    const isIdle = this.#members[index]!.status === "idle" && next !== NEVER;
+    if (isIdle && next < this.#horizon(index)) this.#ready.add(index);
+    else this.#ready.delete(index);
+    if (chainOf[index]! < 0) return;
+    const isHeld = isIdle && !this.#ready.has(index) && this.#within[index]! > next;
+    const until = isHeld ? next - down[index]! : NEVER;
+    this.#waiting[coreOf[index]!]!.set(this.#seats[index]!, until);
+  }
+
+  #horizon(index: number): Time {
+    const { cores, chainOf, coreOf, down } = this.#distances;
+    const core = coreOf[index]!, chain = chainOf[index]!;
+    const far = this.#far[core]!, hanging = this.#hanging[core]!;
+    if (chain < 0) return Math.min(far, hanging.earliest);
+    const near = Math.min(this.#next.at(cores[core]!), hanging.earliestBut(this.#slots[chain]!));
+    return Math.min(this.#within[index]!, Math.min(far, near) + down[index]!);
+  }
+
   next(member: Member): Time {
-    return this.#next[member.index]!;
+    return this.#next.at(member.index);
   }
 
   get least(): Time {
-    return this.#next[this.#byNext[0]!] ?? NEVER;
+    return this.#next.earliest;
   }
 
   /** The least next(q) of the others. */
   leastOfOthers(member: Member): Time {
-    const q = this.#byNext.find((index) => index !== member.index);
-    return q === undefined ? NEVER : this.#next[q]!;
+    return this.#next.earliestBut(member.index);
   }
 
-  /** H(p). The search ends at `useless`: any horizon up to that is as good as another. */
-  ofOthers(member: Member, useless: Time = -1): Time {
-    let horizon = NEVER;
-    for (const q of this.#byNext) {
-      const next = this.#next[q]!;
-      // No distance is negative: what begins at the horizon or later cannot bring it forward.
-      if (next >= horizon || horizon <= useless) break;
-      if (q === member.index) continue;
-      const bound = next + this.#lookahead[q]![member.index]!;
-      if (bound < horizon) horizon = bound;
-    }
-    return horizon;
+  /** H(p). */
+  ofOthers(member: Member): Time {
+    return this.#horizon(member.index);
   }
 
-  /** The same, and its own planned power failure: exact where the partition may run, else any it cannot. */
+  /** The same, and its own planned power failure. */
   of(member: Member): Time {
-    return Math.min(this.ofOthers(member, this.next(member)), member.faults[0]?.at ?? NEVER);
+    return Math.min(this.ofOthers(member), member.faults[0]?.at ?? NEVER);
   }
 
   /** The partition whose next event keeps this one from running, "" where none does. */
@@ -82,7 +229,7 @@ export class Horizons {
     if (member.status !== "idle" || this.next(member) === NEVER) return "";
     let holder = "", least = this.next(member);
     for (const other of this.#members) {
-      const bound = this.next(other) + this.#lookahead[other.index]![member.index]!;
+      const bound = this.next(other) + this.#distances.between(other.index, member.index);
       if (other !== member && bound <= least) [holder, least] = [other.name, bound];
     }
     return holder;
@@ -92,7 +239,7 @@ export class Horizons {
   mayBegin(member: Member): boolean {
     return this.#members.every((other) =>
       other === member ||
-      unseenBy(other) <= member.bootAt + this.#lookahead[member.index]![other.index]!
+      unseenBy(other) <= member.bootAt + this.#distances.between(member.index, other.index)
     );
   }
 
@@ -115,7 +262,7 @@ export class Horizons {
     for (const other of this.#members) {
       if (other === member) continue;
       const unseen = other.status === "running" ? other.grant!.horizon : unseenBy(other);
-      at = Math.max(at, unseen - this.#lookahead[member.index]![other.index]!);
+      at = Math.max(at, unseen - this.#distances.between(member.index, other.index));
     }
     return at;
   }

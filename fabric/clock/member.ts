@@ -14,6 +14,13 @@ import { NEVER, type Time } from "../base/time.ts";
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
+/** How many of the partitions that share it have each status. */
+export type Census = Record<Status, number>;
+
+export function newCensus(): Census {
+  return { unknown: 0, joining: 0, absent: 0, idle: 0, running: 0, dying: 0, dead: 0 };
+}
+
 /** What was sent to a partition and not yet covered by a grant. */
 export interface Inbound {
   readonly from: string;
@@ -36,13 +43,17 @@ export type Member = ReturnType<typeof newMember>;
  */
 export function newMember(
   { name, nodes }: { readonly name: string; readonly nodes: readonly string[] },
-  { index, faults }: { index: number; faults: readonly FaultPlan[] },
+  of: { index: number; faults: readonly FaultPlan[]; census: Census },
 ) {
+  const { index, faults, census } = of;
+  census.absent++;
   return {
     name,
     index,
     nodes,
+    /** Written by {@link setStatus}, which counts it. */
     status: "absent" as Status,
+    census,
     /** Since when it has this status, or was last granted something, in wall ms. */
     sinceMs: 0,
     /** The process that is here, "" for none that is known. */
@@ -162,6 +173,8 @@ function lifeKey(partition: string, incarnation: number): string {
 
 /** Notes what a partition is about from now on, `atMs` of wall time. */
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
+  member.census[member.status]--;
+  member.census[to.status]++;
   member.status = to.status;
   member.sinceMs = to.atMs;
 }

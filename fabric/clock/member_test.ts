@@ -7,6 +7,7 @@ import {
   dropPastFaults,
   effectiveNext,
   type Member,
+  newCensus,
   newMember,
   noteInbound,
   noteTaken,
@@ -55,7 +56,7 @@ describe("dropPastFaults", () => {
   it("drops what was planned before the return of power and returns, and keeps a failure at its instant", () => {
     const faults = ([[1, "kill"], [5, "start"], [9, "kill"], [10, "kill"]] as const)
       .map(([at, action]) => ({ at, action, node: "b" }));
-    const b = newMember({ name: "b", nodes: ["b"] }, { index: 0, faults });
+    const b = newMember({ name: "b", nodes: ["b"] }, { index: 0, faults, census: newCensus() });
     dropPastFaults(b, 9);
     assert.deepEqual(b.faults.map(({ at }) => at), [9, 10]);
   });

@@ -7,6 +7,8 @@
  */
 import { rackDigest } from "../partition/digest.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { Crossing } from "../rack/plan/cabling.ts";
+import { Distances } from "../rack/plan/distances.ts";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
 import type { Join, Report, RunOrder } from "./clock.ts";
@@ -17,6 +19,7 @@ import {
   effectiveNext,
   followingOrderAt,
   type Member,
+  newCensus,
   newMember,
   resumeOrders,
   spansDone,
@@ -33,8 +36,8 @@ import { NEVER, type Time } from "../base/time.ts";
 export interface TimekeeperOptions {
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** Least delay from partition i to partition j in ps, in the order of `partitions`. */
-  readonly lookahead: readonly (readonly number[])[];
+  /** The cables between partitions, which are numbered in the order of `partitions`. */
+  readonly crossings: readonly Crossing[];
   readonly term: number;
   /** Faults that an earlier timekeeper of this run wrote down. */
   readonly recorded: readonly Recorded[];
@@ -75,6 +78,11 @@ export class Timekeeper {
   #resting = false;
   readonly #orders: Orders;
   readonly #hold: Hold;
+  readonly #census = newCensus();
+  /** Partitions with power failures or returns of the plan still to come, as of the last {@link schedule}. */
+  #faulty: readonly Member[] = [];
+  /** All that can be granted has been; since then partitions have reported, and nothing else has happened. */
+  #isCurrent = false;
   #finished = false;
   #exact: boolean;
 
@@ -84,8 +92,11 @@ export class Timekeeper {
     if (options.holdAt !== undefined) this.#hold.limit = options.holdAt;
     this.#exact = !options.inexact;
     const { faults } = options.plan;
+    const census = this.#census;
     const together = options.partitions.filter(({ nodes }) => nodes.length > 1);
-    const members = options.partitions.map((each, index) => newMember(each, { index, faults }));
+    const members = options.partitions.map((each, index) =>
+      newMember(each, { index, faults, census })
+    );
     const inexact = (why: string) => {
       this.#exact = false;
       out.inexact(why);
@@ -94,7 +105,7 @@ export class Timekeeper {
       ...options,
       members,
       byName: new Map(members.map((member) => [member.name, member])),
-      horizons: new Horizons(members, options.lookahead),
+      horizons: new Horizons(members, new Distances(members.length, options.crossings)),
       power: new PowerState(options.plan, new Set(together.flatMap(({ nodes }) => nodes))),
       out: { ...out, inexact },
       whenAtRest: (action) => this.#whenAtRest(action),
@@ -160,9 +171,10 @@ export class Timekeeper {
     this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
     this.#hold.breaks.note(member.index, report.hits);
-    const isStill = () => this.#parts.members.every(({ status }) => status !== "running");
-    if (this.#hold.isWatching && isStill() && this.#hold.breaks.settle()) this.pause();
-    this.schedule();
+    const isStill = this.#census.running === 0;
+    if (this.#hold.isWatching && isStill && this.#hold.breaks.settle()) this.pause();
+    if (this.#isCurrent && this.#hold.isOpen) this.#scheduleAfter(member, report);
+    else this.schedule();
     return true;
   }
 
@@ -291,7 +303,7 @@ export class Timekeeper {
   /** What each partition does, since when, and what each partition's next event is. */
   why(): MemberStatus[] {
     const wallMs = this.#options.wallMs();
-    this.#parts.horizons.refresh();
+    if (!this.#isCurrent) this.#parts.horizons.refresh();
     return this.#parts.members.map((member) => ({
       partition: member.name,
       status: member.status,
@@ -316,12 +328,13 @@ export class Timekeeper {
 
   /** Grants what can be granted. Called after everything that may have changed something. */
   schedule(): void {
-    if (this.#finished || this.#resting) return;
-    if (this.#parts.members.some(({ status }) => status === "unknown")) return;
-    this.#membership.settleJoining();
+    this.#isCurrent = false;
+    if (this.#finished || this.#resting || this.#census.unknown > 0) return;
+    if (this.#census.joining > 0) this.#membership.settleJoining();
+    this.#faulty = this.#parts.members.filter(({ faults }) => faults.length > 0);
     do this.#parts.horizons.refresh(); while (this.#carryOutFault());
     if (this.#atRest.length > 0) {
-      if (this.#parts.members.some(({ status }) => status === "running")) return;
+      if (this.#census.running > 0) return;
       const now = Math.max(...this.#parts.members.map(afterAllOf));
       const waiting = this.#atRest;
       this.#atRest = [];
@@ -331,12 +344,24 @@ export class Timekeeper {
       this.schedule();
       return;
     }
-    let running = false;
-    for (const member of this.#parts.members) {
+    this.#isCurrent = true;
+    this.#grantReady();
+  }
+
+  /** The same after a report, where nothing else has changed: it is about its partition, and what that has sent. */
+  #scheduleAfter(member: Member, { sent }: Report): void {
+    const { horizons, byName } = this.#parts;
+    horizons.note([member, ...sent.map(([peer]) => byName.get(peer)!)]);
+    if (this.#carryOutFault()) this.schedule();
+    else this.#grantReady();
+  }
+
+  #grantReady(): void {
+    for (const member of this.#parts.horizons.takeReady()) {
+      // Who hears of a grant may have answered it by now.
       if (member.status === "idle") this.#grantIfPossible(member);
-      if (member.status === "running" || member.status === "absent") running = true;
     }
-    if (running || this.#hold.isPaused) return;
+    if (this.#census.running + this.#census.absent > 0 || this.#hold.isPaused) return;
     if (!this.#hold.isLevelling) return this.#finishIfQuiet();
     this.#hold.watch();
     this.schedule();
@@ -358,7 +383,7 @@ export class Timekeeper {
   #carryOutFault(): boolean {
     const { horizons } = this.#parts;
     const { bound, isWatching } = this.#hold;
-    for (const member of this.#parts.members) {
+    for (const member of this.#faulty) {
       const fault = member.faults[0];
       if (fault === undefined || member.status !== "idle") continue;
       if (fault.action !== "kill" || horizons.next(member) < fault.at) continue;
@@ -377,12 +402,12 @@ export class Timekeeper {
   }
 
   #finishIfQuiet(): void {
-    this.#parts.horizons.refresh();
     const next = this.#parts.horizons.least;
     const { plan, stayUp } = this.#options;
     if (next < this.limit) return;
     if (next === NEVER ? stayUp : this.limit !== plan.until) return;
     this.#finished = true;
+    this.#isCurrent = false;
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Report } from "./clock.ts";
 import type { RecordedFault } from "./record.ts";
-import { LOOKAHEAD, NAMES, planWith, Rig } from "./timekeeper_testing.ts";
+import { CROSSINGS, LOOKAHEAD, NAMES, planWith, Rig } from "./timekeeper_testing.ts";
 
 const ANSWER = { term: 1, grant: 5, taken: [] as Report["taken"] };
 
@@ -73,7 +73,7 @@ describe("Timekeeper, of processes that carry out power failures by themselves",
     const faults = [{ at: 900, action: "kill" as const, node: "b" }];
     const plan = planWith({ faults });
     const partitions = [{ name: "a", nodes: ["a"] }, { name: "bc", nodes: ["b", "c"] }];
-    const rig = new Rig({ plan, partitions });
+    const rig = new Rig({ plan, partitions, crossings: CROSSINGS.slice(0, 2) });
     rig.join("a", "bc");
     rig.report("a", { next: 300 });
     rig.keeper.died("bc", "bc1");

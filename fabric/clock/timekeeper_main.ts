@@ -1,5 +1,6 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps the number of its starts
+ * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a rack, with a file
+ * of lanes also that of others (`lanes.ts`). Of each it keeps the number of its starts
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
  * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`) and
  * of programs that were ordered (`orders.jsonl`, their content in `orders/`). When it is stopped it leaves what a replay has to equal
@@ -7,8 +8,11 @@
  * instant to which that one is repeated.
  */
 import { USERS } from "../bus/access.ts";
+import type { Bus } from "../bus/bus.ts";
+import { answerLanes, type Lane, type LanesFile } from "../lanes.ts";
 import { exitWith, runOnBus } from "../process.ts";
-import { EXIT, lookaheadOf, RESUMING_FILE, type RunFile } from "../rack/build/run_file.ts";
+import { EXIT, RESUMING_FILE, type RunFile } from "../rack/build/run_file.ts";
+import { crossings } from "../rack/plan/cabling.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
@@ -23,46 +27,68 @@ import {
   RecordError,
 } from "./record.ts";
 
-async function main(runFilePath: string): Promise<void> {
-  const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
+async function main(runFilePath: string, lanesPath: string | undefined): Promise<void> {
+  const set = lanesPath === undefined ? undefined : readJson<LanesFile>(lanesPath);
+  const file = readJson<RunFile>(runFilePath);
+  const name = USERS.timekeeper;
+  await runOnBus({ run: set?.run ?? file.run, name, title: "The timekeeper" }, (bus) => {
+    const start = (file: RunFile) => startClock(file, { bus, isLane: set !== undefined });
+    return answerLanes(bus, {
+      first: { run: file.run, lane: start(file) },
+      set,
+      name,
+      open: (path) => Promise.resolve(start(readJson(path))),
+      onFatal: exitWith,
+    });
+  });
+}
+
+function readJson<T>(path: string): T {
+  return JSON.parse(Deno.readTextFileSync(path));
+}
+
+/** Begins to keep the time of a rack. @param options.isLane the process may keep that of others, too. */
+function startClock(
+  file: RunFile,
+  { bus, isLane }: { readonly bus: Bus; readonly isLane: boolean },
+): Lane {
   const { run, directory, partitions, stayUp, livenessMs, resumed } = file;
   const term = nextTerm(`${directory}/timekeeper.term`);
-  await runOnBus({ run, name: USERS.timekeeper, title: "The timekeeper" }, (bus) => {
-    const recordFile = `${directory}/faults.jsonl`;
-    const plannedFile = `${directory}/planned.jsonl`;
-    const orders = new OrderRecord(directory);
-    const inexactFile = `${directory}/inexact.jsonl`;
-    const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
-    const service = new ClockService({
-      run,
-      bus,
-      plan: { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) },
-      partitions,
-      lookahead: lookaheadOf(file),
-      term,
-      recorded: readLines<Recorded>(recordFile),
-      orders: orders.read(),
-      ...(resumed && { ordersFrom: resumed.ordersFrom }),
-      ...(resumed && isThere(`${directory}/${RESUMING_FILE}`) && { holdAt: resumed.at }),
-      inexact: readLines<string>(inexactFile).length > 0,
-      stayUp,
-      livenessMs,
-      wallMs: () => performance.now(),
-      onRecord: (fault) => appendLine(recordFile, fault),
-      onPlanned: (fault) => appendLine(plannedFile, fault),
-      onAccepted: (order, before) => orders.accept(order, before),
-      onOrdered: (order) => orders.add(order),
-      onInexact: (why) => appendLine(inexactFile, why),
-      onFinished: ({ digest, virtualPs, events, reason }) =>
-        console.log(
-          `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
-        ),
-      onTheWay: (end) => leave(`${directory}/clock.json`, end),
-      onStopped: (end) => leave(`${directory}/clock.json`, end),
-      onStall: (why) => console.error(stallText(why)),
-    });
-    return () => service.stop();
+  const recordFile = `${directory}/faults.jsonl`;
+  const plannedFile = `${directory}/planned.jsonl`;
+  const orders = new OrderRecord(directory);
+  const inexactFile = `${directory}/inexact.jsonl`;
+  const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
+  const print = isLane
+    ? (text: string) => appendText(`${directory}/logs/timekeeper.log`, text)
+    : console.error;
+  const service = new ClockService({
+    run,
+    bus,
+    plan: { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) },
+    partitions,
+    crossings: crossings(file.plan, partitions),
+    term,
+    recorded: readLines<Recorded>(recordFile),
+    orders: orders.read(),
+    ...(resumed && { ordersFrom: resumed.ordersFrom }),
+    ...(resumed && isThere(`${directory}/${RESUMING_FILE}`) && { holdAt: resumed.at }),
+    inexact: readLines<string>(inexactFile).length > 0,
+    stayUp,
+    livenessMs,
+    wallMs: () => performance.now(),
+    onRecord: (fault) => appendLine(recordFile, fault),
+    onPlanned: (fault) => appendLine(plannedFile, fault),
+    onAccepted: (order, before) => orders.accept(order, before),
+    onOrdered: (order) => orders.add(order),
+    onInexact: (why) => appendLine(inexactFile, why),
+    onFinished: ({ digest, virtualPs, events, reason }) =>
+      print(`finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`),
+    onTheWay: (end) => leave(`${directory}/clock.json`, end),
+    onStopped: (end) => leave(`${directory}/clock.json`, end),
+    onStall: (why) => print(stallText(why)),
   });
+  return { close: () => service.stop() };
 }
 
 /** A rack that is up for weeks does not fill the disk with what was put into it. */
@@ -224,6 +250,15 @@ function readLines<T>(path: string, from = 0): T[] {
   return lines.map((line) => JSON.parse(line) as T);
 }
 
+/** A full disk ends the lines only, as of a process's own log. */
+function appendText(path: string, text: string): void {
+  try {
+    Deno.writeTextFileSync(path, `${text}\n`, { append: true, mode: 0o600 });
+  } catch {
+    // As said.
+  }
+}
+
 /** All of the line or nothing. @throws RecordError */
 function appendLine(path: string, value: unknown): void {
   append(path, JSON.stringify(value));
@@ -263,13 +298,13 @@ function stallText(why: readonly MemberStatus[]): string {
 }
 
 if (import.meta.main) {
-  const [runFile] = Deno.args;
+  const [runFile, lanesFile] = Deno.args;
   if (runFile === undefined) {
-    console.error("Usage: timekeeper_main.ts RUN_FILE");
+    console.error("Usage: timekeeper_main.ts RUN_FILE [LANES_FILE]");
     Deno.exit(EXIT.usage);
   }
   try {
-    await main(runFile);
+    await main(runFile, lanesFile);
   } catch (error) {
     exitWith(error);
   }

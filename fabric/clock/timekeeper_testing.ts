@@ -1,9 +1,10 @@
 /** A timekeeper over three scripted partitions in a row, with its outputs. */
 import { emptyDigest } from "../partition/digest.ts";
+import type { Crossing } from "../rack/plan/cabling.ts";
 import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
-import { type Member, newMember } from "./member.ts";
+import { type Member, newCensus, newMember } from "./member.ts";
 import {
   type OrdersBefore,
   type RecordedFault,
@@ -15,7 +16,14 @@ import { NEVER, type Time } from "../base/time.ts";
 import { Timekeeper } from "./timekeeper.ts";
 
 export const NAMES = ["a", "b", "c"];
-/** Least delays between partitions, a chain a – b – c. */
+/** The delays of the cables between partitions, in a row a – b – c. */
+export const CROSSINGS: readonly Crossing[] = [
+  { from: 0, to: 1, delayPs: 100 },
+  { from: 1, to: 0, delayPs: 100 },
+  { from: 1, to: 2, delayPs: 150 },
+  { from: 2, to: 1, delayPs: 150 },
+];
+/** What they add up to: the least delays between partitions. */
 export const LOOKAHEAD = [[200, 100, 250], [100, 200, 150], [250, 150, 300]];
 
 /** Three switches in a row, without anything to forward. */
@@ -45,9 +53,17 @@ export function planWith(options: Partial<RackPlan> = {}): RackPlan {
 /** Partitions of one node each, up and idle, after their first grant. */
 export function members(...names: string[]): Member[] {
   return names.map((name, index) => {
-    const member = newMember({ name, nodes: [name] }, { index, faults: [] });
+    const member = newMember({ name, nodes: [name] }, { index, faults: [], census: newCensus() });
     return Object.assign(member, { status: "idle", next: NEVER, instance: `${name}1`, grants: 1 });
   });
+}
+
+/** H(p) as it is written: the least of next(q) + distance(q, p) over all q but p. */
+export function plainHorizon(
+  p: number,
+  of: { readonly next: readonly Time[]; readonly distance: readonly (readonly Time[])[] },
+): Time {
+  return Math.min(...of.next.map((at, q) => q === p ? NEVER : at + of.distance[q]![p]!));
 }
 
 /** A timekeeper and its outputs. */
@@ -78,6 +94,7 @@ export class Rig {
       orders?: readonly RecordedOrder[];
       inexact?: boolean;
       partitions?: readonly PartitionPlan[];
+      crossings?: readonly Crossing[];
       stayUp?: boolean;
       ordersFrom?: number;
       holdAt?: Time;
@@ -87,7 +104,7 @@ export class Rig {
       ...options,
       plan: options.plan ?? planWith(),
       partitions: options.partitions ?? NAMES.map((name) => ({ name, nodes: [name] })),
-      lookahead: LOOKAHEAD,
+      crossings: options.crossings ?? CROSSINGS,
       term: options.term ?? 0,
       recorded: options.recorded ?? [],
       orders: options.orders ?? [],

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { dealOut, faultsOf, randomRack, runOverBus, toyFactory, toyRack } from "./clock_testing.ts";
 import { Simulator } from "../partition/simulator.ts";
-import { decodeSealed, encodeSealed } from "../bus/codec.ts";
+import { encodeSealed } from "../bus/codec.ts";
 import { until } from "../bus/bus_contract.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { sleep } from "../bus/wall_time.ts";
-import { reportFromArray } from "../clock/clock.ts";
+import { reportFromBytes } from "../clock/clock.ts";
 import type { Recorded } from "../clock/record.ts";
 import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 
@@ -51,7 +51,7 @@ async function lost(broker: MemoryBroker, isOver: () => boolean): Promise<void> 
   const bus = broker.connect({ onError: (error) => assert.fail(error) });
   let sent = 0;
   const subject = subjectOf({ kind: "clock.report", run: "toys", partition: "p1" });
-  bus.subscribe(subject, (payload) => sent += reportFromArray(decodeSealed(payload))!.sent.length);
+  bus.subscribe(subject, (payload) => sent += reportFromBytes(payload)!.sent.length);
   await until(() => sent > 0 || isOver());
   await bus.close();
   assert.ok(!isOver(), "p1 had nothing more to send");

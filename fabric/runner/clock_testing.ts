@@ -9,7 +9,8 @@ import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing
 import { ANY, patternOf } from "../bus/subjects.ts";
 import { wallMs } from "../bus/wall_time.ts";
 import type { Frame, Input, Node, Outputs } from "../node.ts";
-import { lookaheadPs } from "../rack/plan/cabling.ts";
+import { crossings } from "../rack/plan/cabling.ts";
+import { delaysTo } from "../rack/plan/distances.ts";
 import type { CablePlan, FaultPlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import { Runner } from "./runner.ts";
 import { ClockService } from "../clock/clock_service.ts";
@@ -156,30 +157,6 @@ export function dealOut(plan: RackPlan, count: number): PartitionPlan[] {
   return partitions;
 }
 
-/** Least delays between partitions of toys: a transit through a partition counts its processing. */
-export function toyLookahead(plan: RackPlan, partitions: readonly PartitionPlan[]): number[][] {
-  const n = partitions.length;
-  const where = new Map(
-    partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i] as const)),
-  );
-  const delay = Array.from({ length: n }, () => new Array<number>(n).fill(NEVER));
-  for (const cable of plan.cables) {
-    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
-      const from = where.get(near.node)!, to = where.get(far.node)!;
-      if (from === to) continue;
-      delay[from]![to] = Math.min(delay[from]![to]!, lookaheadPs(plan, cable, { near, far }));
-    }
-  }
-  for (let k = 0; k < n; k++) {
-    for (let i = 0; i < n; i++) {
-      for (let j = 0; j < n; j++) {
-        delay[i]![j] = Math.min(delay[i]![j]!, delay[i]![k]! + delay[k]![j]!);
-      }
-    }
-  }
-  return delay;
-}
-
 export interface BusRunOptions {
   readonly plan: RackPlan;
   readonly partitions: readonly PartitionPlan[];
@@ -216,9 +193,7 @@ export interface BusRack {
 export function runOverBus(options: BusRunOptions): Promise<Summary> {
   const { plan, partitions } = options;
   const broker = options.broker ?? createMemoryBroker({ seed: plan.seed });
-  const lookahead = toyLookahead(plan, partitions);
   const partitionOf = new Map(partitions.flatMap(({ name, nodes }) => nodes.map((n) => [n, name])));
-  const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const done = Promise.withResolvers<Summary>();
   const fatal = (error: unknown) => done.reject(error);
   const buses: Bus[] = [];
@@ -239,7 +214,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       bus: connect(),
       plan,
       partitions,
-      lookahead,
+      crossings: crossings(plan, partitions),
       term: term++,
       recorded: records,
       inexact,
@@ -267,7 +242,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       nodes,
       plan,
       partitionOf,
-      returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(name)!]!,
+      returnDelay: delaysTo(name, { plan, partitions }),
       instance,
       bus: connect(),
       create: toyFactory(plan),

@@ -10,7 +10,7 @@ import type { Departure } from "../partition/outgoing.ts";
 import { ResendBuffer } from "./resend_buffer.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Event } from "../partition/event_queue.ts";
-import { batchFromValue, eventToRow } from "./wire_batch.ts";
+import { batchFromBytes, batchToBytes } from "./wire_batch.ts";
 
 export interface EventExchangeOptions {
   readonly run: string;
@@ -81,7 +81,7 @@ export class EventExchange {
   ): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
-    const payload = encodeSealed([incarnation, first, events.map(eventToRow)]);
+    const payload = batchToBytes(batch);
     if (payload.length <= bus.maxPayload || events.length === 1) {
       bus.publish(this.#subjects.get(to)!, payload);
       return;
@@ -92,9 +92,9 @@ export class EventExchange {
   }
 
   /** Takes in what came on a wire. @returns whether it was a batch of events for this partition. */
-  receive(value: unknown, subject: string): boolean {
+  receive(payload: Uint8Array, subject: string): boolean {
     const peer = this.#peers.get(subject);
-    const batch = batchFromValue(value);
+    const batch = batchFromBytes(payload);
     if (peer === undefined || batch === undefined) return false;
     if (!batch.events.every((event) => this.#isFrom(peer, event))) return false;
     this.buffer.receive(peer, batch);

@@ -1,6 +1,6 @@
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { decodeSealed } from "../bus/codec.ts";
+import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { toyRack } from "./clock_testing.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
@@ -35,7 +35,7 @@ function event(time: number): Event {
 const departures = (...times: number[]) => times.map((at) => ({ to: "q", event: event(at) }));
 
 describe("EventExchange", () => {
-  let sent: { subject: string; value: unknown; bytes: number }[];
+  let sent: { subject: string; payload: Uint8Array }[];
   let maxPayload: number;
 
   beforeEach(() => {
@@ -54,7 +54,7 @@ describe("EventExchange", () => {
       bus: {
         maxPayload,
         publish: (subject, payload) => {
-          sent.push({ subject, value: decodeSealed(payload), bytes: payload.length });
+          sent.push({ subject, payload });
         },
       },
     });
@@ -63,7 +63,7 @@ describe("EventExchange", () => {
   /** What q has of incarnation 3 of p once all that p published has come. */
   function timesAtPeer(): number[] {
     const peer = exchange("q");
-    for (const { subject, value } of sent) assert.ok(peer.receive(value, subject));
+    for (const { subject, payload } of sent) assert.ok(peer.receive(payload, subject));
     return peer.buffer.take("p", 3, 100).map(({ time }) => time);
   }
 
@@ -84,13 +84,13 @@ describe("EventExchange", () => {
     maxPayload = 50;
     const times = [10, 20, 30, 40, 50, 60, 70];
     exchange("p").publish(3, departures(...times));
-    assert.ok(sent.length > 1 && sent.every(({ bytes }) => bytes <= maxPayload));
+    assert.ok(sent.length > 1 && sent.every(({ payload }) => payload.length <= maxPayload));
     assert.deepEqual(timesAtPeer(), times);
     sent = [];
     maxPayload = Infinity;
     exchange("p").publish(3, departures(10, 20));
     // One that fits to the byte is left whole.
-    maxPayload = sent[0]!.bytes;
+    maxPayload = sent[0]!.payload.length;
     sent = [];
     exchange("p").publish(3, departures(10, 20));
     assert.equal(sent.length, 1);
@@ -140,22 +140,27 @@ describe("EventExchange", () => {
     const wires = exchange("p");
     wires.publish(3, departures(10, 20));
     const peer = exchange("q");
-    for (const { subject, value } of sent.splice(0)) peer.receive(value, subject);
+    for (const { subject, payload } of sent.splice(0)) peer.receive(payload, subject);
     peer.askFor([["p", 3, 5]]);
-    assert.deepEqual(sent.map(({ subject, value }) => [subject, value]), [[AGAIN, [3, 2]]]);
+    assert.deepEqual(
+      sent.map(({ subject, payload }) => [subject, decodeSealed(payload)]),
+      [[AGAIN, [3, 2]]],
+    );
   });
 
   it("takes frames of the neighbour that the subject names only, and from its end of the cable", () => {
     exchange("p").publish(3, departures(10));
-    const [incarnation, first, [row]] = sent[0]!.value as [number, number, unknown[][]];
-    const changed = (at: number, to: unknown) => [incarnation, first, [row!.with(at, to)]];
+    const { payload } = sent[0]!;
+    const [incarnation, first, [row]] = decodeSealed(payload) as [number, number, unknown[][]];
+    const changed = (at: number, to: unknown) =>
+      encodeSealed([incarnation, first, [row!.with(at, to)]]);
     const [SOURCE, TARGET, PORT] = [2, 4, 7];
     const q = exchange("q");
     const fromR = subjectOf({ kind: "wire", run: RUN, from: "r", to: "q" });
     assert.equal(q.receive(changed(SOURCE, 2), WIRE), false, "c lives in r, not in p");
     assert.equal(q.receive(changed(PORT, 1), WIRE), false, "a is not at this end");
     assert.equal(q.receive(changed(TARGET, 2), WIRE), false, "c does not live here");
-    assert.equal(q.receive(sent[0]!.value, fromR), false, "a does not live in r");
+    assert.equal(q.receive(payload, fromR), false, "a does not live in r");
     const toR = subjectOf({ kind: "wire", run: RUN, from: "p", to: "r" });
     assert.equal(exchange("r").receive(changed(TARGET, 2), toR), false, "no cable joins them");
     assert.deepEqual([...q.subjects.wire], [WIRE, fromR]);
@@ -164,16 +169,16 @@ describe("EventExchange", () => {
 
   it("refuses what is no batch or request, comes from no partition, or is for a node elsewhere", () => {
     exchange("p").publish(3, departures(10));
-    const { value } = sent[0]!;
-    assert.equal(exchange("q").receive("batch", WIRE), false);
+    const { payload } = sent[0]!;
+    assert.equal(exchange("q").receive(encodeSealed("batch"), WIRE), false);
     const fromNoPartition = subjectOf({ kind: "wire", run: RUN, from: "x", to: "q" });
-    assert.equal(exchange("q").receive(value, fromNoPartition), false);
+    assert.equal(exchange("q").receive(payload, fromNoPartition), false);
     const toP = subjectOf({ kind: "wire", run: RUN, from: "q", to: "p" });
-    assert.equal(exchange("p").receive(value, toP), false);
-    const [incarnation, first, [row]] = value as [number, number, unknown[][]];
+    assert.equal(exchange("p").receive(payload, toP), false);
+    const [incarnation, first, [row]] = decodeSealed(payload) as [number, number, unknown[][]];
     const fromElsewhere = [incarnation, first, [row!.with(2, PLAN.nodes.length)]];
-    assert.equal(exchange("q").receive(fromElsewhere, WIRE), false);
-    assert.equal(exchange("q").receive(value, WIRE), true);
+    assert.equal(exchange("q").receive(encodeSealed(fromElsewhere), WIRE), false);
+    assert.equal(exchange("q").receive(payload, WIRE), true);
     assert.equal(exchange("p").sendAgain([3, "0"], { subject: AGAIN, incarnation: 3 }), false);
     assert.equal(exchange("p").sendAgain([3, 0], { subject: WIRE, incarnation: 3 }), false);
   });

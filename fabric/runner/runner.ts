@@ -3,7 +3,7 @@
  * run, makes persistent bytes durable, and only then publishes what it sent (output commit).
  */
 import { assert } from "../base/assert.ts";
-import { decodeSealed, encodeSealed } from "../bus/codec.ts";
+import { decodeSealed } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { ForgeryError, Refusals } from "../bus/refusals.ts";
 import { subjectOf } from "../bus/subjects.ts";
@@ -13,15 +13,14 @@ import { Partition, type PartitionOptions } from "../partition/partition.ts";
 import type { ResendBuffer } from "./resend_buffer.ts";
 import { noticeOf } from "../partition/local_node.ts";
 import {
-  aliveToArray,
+  aliveToBytes,
   type Grant,
-  grantFromArray,
-  joinToArray,
+  joinToBytes,
+  newsFromBytes,
   type Report,
-  reportToArray,
+  reportToBytes,
   spanNumber,
   type Welcome,
-  welcomeFromArray,
 } from "../clock/clock.ts";
 import type { Event } from "../partition/event_queue.ts";
 import { formatTime, type Time } from "../base/time.ts";
@@ -118,22 +117,24 @@ export class Runner {
   /** Subscribes and asks to be let in, until the timekeeper answers. */
   start(): void {
     const { bus, run, partition } = this.#options;
-    const on = (pattern: string, handler: (value: unknown) => void) => {
+    const on = (pattern: string, handler: (payload: Uint8Array) => void) => {
       this.#subscriptions.push(bus.subscribe(pattern, (payload) => {
         try {
-          handler(decodeSealed(payload));
+          handler(payload);
         } catch (error) {
           this.#options.onFatal(error);
         }
       }));
     };
     const { wire, again } = this.#exchange.subjects;
-    for (const subject of wire) on(subject, (value) => this.#onWire(value, subject));
-    for (const subject of again) on(subject, (value) => this.#onAgain(value, subject));
+    for (const subject of wire) on(subject, (payload) => this.#onWire(payload, subject));
+    for (const subject of again) {
+      on(subject, (payload) => this.#onAgain(decodeSealed(payload), subject));
+    }
     const clock = subjectOf({ kind: "clock.grant", run, partition });
-    on(clock, (value) => this.#onClock(value) || this.#refusals.note(clock));
+    on(clock, (payload) => this.#onClock(payload) || this.#refusals.note(clock));
     const ask = subjectOf({ kind: "clock.ask", run });
-    on(ask, (value) => this.#onAsk(value) || this.#refusals.note(ask));
+    on(ask, (payload) => this.#onAsk(decodeSealed(payload)) || this.#refusals.note(ask));
     this.#join();
     this.#joinTimer = setInterval(() => this.#join(), JOIN_AGAIN_MS);
     this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
@@ -152,27 +153,22 @@ export class Runner {
   #join(): void {
     const { bus, run, partition, instance } = this.#options;
     const subject = subjectOf({ kind: "clock.join", run, partition });
-    bus.publish(subject, encodeSealed(joinToArray({ partition, instance })));
+    bus.publish(subject, joinToBytes({ partition, instance }));
   }
 
   #sayAlive(): void {
     const { bus, run, partition, instance } = this.#options;
     const subject = subjectOf({ kind: "clock.alive", run, partition });
     const refused = this.#refusals.rows();
-    bus.publish(subject, encodeSealed(aliveToArray({ partition, instance, refused })));
+    bus.publish(subject, aliveToBytes({ partition, instance, refused }));
   }
 
   /** @returns false for what no timekeeper has sent. So do the functions below. */
-  #onClock(value: unknown): boolean {
-    const [kind, body] = Array.isArray(value) ? value as unknown[] : [];
-    if (kind === "welcome") {
-      const welcome = welcomeFromArray(body);
-      if (welcome === undefined) return false;
-      this.#onWelcome(welcome);
-      return true;
-    }
-    const grant = kind === "grant" ? grantFromArray(body) : undefined;
-    return grant !== undefined && this.#onGrant(grant);
+  #onClock(payload: Uint8Array): boolean {
+    const news = newsFromBytes(payload);
+    if (news?.kind === "grant") return this.#onGrant(news.body);
+    if (news !== undefined) this.#onWelcome(news.body);
+    return news !== undefined;
   }
 
   #onWelcome(welcome: Welcome): void {
@@ -351,7 +347,7 @@ export class Runner {
   }
 
   #publishReport(report: Report): void {
-    this.#options.bus.publish(this.#reportSubject, encodeSealed(reportToArray(report)));
+    this.#options.bus.publish(this.#reportSubject, reportToBytes(report));
   }
 
   /** A new timekeeper asks: a grant that has not begun did not happen, the rest is reported. */
@@ -371,8 +367,8 @@ export class Runner {
     return true;
   }
 
-  #onWire(value: unknown, subject: string): void {
-    if (this.#exchange.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
+  #onWire(payload: Uint8Array, subject: string): void {
+    if (this.#exchange.receive(payload, subject)) this.#tryGrant(RESEND_FIRST_MS);
     else this.#refusals.note(subject);
   }
 

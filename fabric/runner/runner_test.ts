@@ -7,12 +7,11 @@ import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import { matches, subjectOf } from "../bus/subjects.ts";
 import {
   type Grant,
-  grantToArray,
+  newsToBytes,
   type Report,
-  reportFromArray,
+  reportFromBytes,
   spanNumber,
   type Welcome,
-  welcomeToArray,
 } from "../clock/clock.ts";
 import type { Event } from "../partition/event_queue.ts";
 import {
@@ -29,7 +28,7 @@ import {
   threeInARow,
 } from "../partition/partition_testing.ts";
 import { Runner, type RunnerOptions } from "./runner.ts";
-import { eventToRow } from "./wire_batch.ts";
+import { batchToBytes } from "./wire_batch.ts";
 
 const RUN = "r";
 const WELCOME: Welcome = {
@@ -63,7 +62,7 @@ function rigOf(
   function publish(subject: string, payload: Uint8Array): void {
     const kind = subject.split(".").slice(2, 4).join(".");
     log.push(kind);
-    if (kind === "clock.report") reports.push(reportFromArray(decodeSealed(payload))!);
+    if (kind === "clock.report") reports.push(reportFromBytes(payload)!);
     if (!kind.startsWith("wire.")) return;
     const [, first, rows] = decodeSealed(payload) as [number, number, unknown[]];
     sent.push({ first, rows });
@@ -101,10 +100,11 @@ function rigOf(
   });
   open.push(runner);
   runner.start();
-  function say(subject: string, value: unknown): void {
+  const say = (subject: string, value: unknown) => sayBytes(subject, encodeSealed(value));
+  function sayBytes(subject: string, payload: Uint8Array): void {
     for (const { pattern, handler } of handlers) {
       if (matches(pattern, subject)) {
-        handler(encodeSealed(value) as Uint8Array<ArrayBuffer>, subject);
+        handler(payload as Uint8Array<ArrayBuffer>, subject);
       }
     }
   }
@@ -116,16 +116,15 @@ function rigOf(
     sent,
     heard,
     welcome: (of: Partial<Welcome> = {}) =>
-      say(clock, ["welcome", welcomeToArray({ ...WELCOME, ...of })]),
+      sayBytes(clock, newsToBytes({ kind: "welcome", body: { ...WELCOME, ...of } })),
     grant: (id: number, of: Partial<Grant> = {}) =>
-      say(clock, ["grant", grantToArray({ ...GRANT, id, ...of })]),
+      sayBytes(clock, newsToBytes({ kind: "grant", body: { ...GRANT, id, ...of } })),
     /** c sends these events, the first of which is its event number `first`. */
     fromC: (events: readonly Event[], of: { incarnation?: number; first?: number } = {}) =>
-      say(subjectOf({ kind: "wire", run: RUN, from: "c", to: "ab" }), [
-        of.incarnation ?? 0,
-        of.first ?? 0,
-        events.map(eventToRow),
-      ]),
+      sayBytes(
+        subjectOf({ kind: "wire", run: RUN, from: "c", to: "ab" }),
+        batchToBytes({ incarnation: of.incarnation ?? 0, first: of.first ?? 0, events }),
+      ),
     ask: (term: number) => say(subjectOf({ kind: "clock.ask", run: RUN }), term),
     again: (incarnation: number, from: number) =>
       say(subjectOf({ kind: "again", run: RUN, asker: "c", of: "ab" }), [incarnation, from]),

@@ -7,7 +7,9 @@
  * The body of a frame is its bytes as Wireshark reads them; that of a bus message an array
  * (`pcie_codec.ts`). What comes in is checked here; what does not fit is refused whole.
  */
-import type { Input, Message } from "../node.ts";
+import { assert } from "../base/assert.ts";
+import type { Input } from "../node.ts";
+import { type Format, type RowReader, type RowWriter, sealedBytesOf } from "../bus/row_codec.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
 import { pcieFromArray, pcieToArray } from "../wire/host_bus/pcie_codec.ts";
 
@@ -19,67 +21,74 @@ export interface WireBatch {
   readonly events: readonly Event[];
 }
 
-export function eventToRow(event: Event): unknown[] {
+const EVENT_FIELDS = 10;
+
+const BATCH: Format<WireBatch> = {
+  write(out, { incarnation, first, events }) {
+    out.array(3);
+    out.number(incarnation);
+    out.number(first);
+    out.array(events.length);
+    for (const event of events) writeEvent(out, event);
+  },
+  read(row) {
+    row.arrayOf(3);
+    const incarnation = row.count(), first = row.count(), length = row.array();
+    const events: Event[] = [];
+    for (let i = 0; i < length && !row.isBad; i++) events.push(readEvent(row));
+    return { incarnation, first, events };
+  },
+};
+
+export const { toBytes: batchToBytes, fromBytes: batchFromBytes } = sealedBytesOf(BATCH);
+
+function writeEvent(out: RowWriter, event: Event): void {
   const { input } = event;
-  const row: unknown[] = [
-    event.time,
-    event.kind,
-    event.source,
-    event.counter,
-    event.target,
-    event.sourceLife,
-    event.targetLife,
-  ];
-  if (input.kind === "message") row.push(input.port, input.tailPs, bodyOf(input.message));
-  else if (input.kind === "link") row.push(input.port, input.up, null);
-  return row;
-}
-
-function bodyOf(message: Message): unknown {
-  return message.kind === "frame" ? message.bytes : pcieToArray(message);
-}
-
-/** Reads a batch; undefined where it is none, or where any event in it is none. */
-export function batchFromValue(value: unknown): WireBatch | undefined {
-  if (!Array.isArray(value) || value.length !== 3) return undefined;
-  const [incarnation, first, rows] = value as unknown[];
-  if (!isCount(incarnation) || !isCount(first) || !Array.isArray(rows)) return undefined;
-  const events: Event[] = [];
-  for (const row of rows) {
-    const event = eventFromRow(row);
-    if (event === undefined) return undefined;
-    events.push(event);
+  assert(
+    input.kind === "message" || input.kind === "link",
+    `Cannot send a ${input.kind} on a wire`,
+  );
+  out.array(EVENT_FIELDS);
+  out.number(event.time);
+  out.number(event.kind);
+  out.number(event.source);
+  out.number(event.counter);
+  out.number(event.target);
+  out.number(event.sourceLife);
+  out.number(event.targetLife);
+  out.number(input.port);
+  if (input.kind === "link") {
+    out.flag(input.up);
+    out.nothing();
+    return;
   }
-  return { incarnation, first, events };
+  out.number(input.tailPs);
+  if (input.message.kind === "frame") out.bytes(input.message.bytes);
+  else out.plain(pcieToArray(input.message));
 }
 
-function eventFromRow(row: unknown): Event | undefined {
-  if (!Array.isArray(row) || row.length !== 10) return undefined;
-  for (let i = 0; i < 8; i++) if (!isCount(row[i])) return undefined;
-  const [time, kind, source, counter, target, sourceLife, targetLife, port, extra, body] = row;
-  const input = inputFrom(kind, { port, extra, body });
-  if (input === undefined) return undefined;
+/** Where the row turns bad, any event. */
+function readEvent(row: RowReader): Event {
+  row.arrayOf(EVENT_FIELDS);
+  const time = row.count(), kind = row.count(), source = row.count(), counter = row.count();
+  const target = row.count(), sourceLife = row.count(), targetLife = row.count();
+  const input = readInput(row, kind);
   return { time, kind, source, counter, target, sourceLife, targetLife, input };
 }
 
-function inputFrom(
-  kind: number,
-  { port, extra, body }: { port: number; extra: unknown; body: unknown },
-): Input | undefined {
+function readInput(row: RowReader, kind: number): Input {
+  const port = row.count();
   if (kind === EVENT_KINDS.link) {
-    return typeof extra === "boolean" ? { kind: "link", port, up: extra } : undefined;
+    const up = row.flag();
+    if (!row.nothing()) row.bad();
+    return { kind: "link", port, up };
   }
-  if (kind !== EVENT_KINDS.message || !isCount(extra)) return undefined;
-  const message = messageFrom(body);
-  return message && { kind: "message", port, message, tailPs: extra };
-}
-
-function messageFrom(body: unknown): Message | undefined {
-  if (!(body instanceof Uint8Array)) return pcieFromArray(body);
-  // cbor-x answers a view into the received payload, which has no other user.
-  return { kind: "frame", bytes: body as Uint8Array<ArrayBuffer> };
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+  if (kind !== EVENT_KINDS.message) row.bad();
+  const tailPs = row.count(), body = row.plain();
+  const message = body instanceof Uint8Array
+    // A view of the received payload, which has no other user.
+    ? { kind: "frame", bytes: body as Uint8Array<ArrayBuffer> } as const
+    : pcieFromArray(body);
+  if (message === undefined) row.bad();
+  return { kind: "message", port, message: message!, tailPs };
 }

@@ -1,10 +1,10 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { decode, encode } from "../bus/codec.ts";
+import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import type { Input } from "../node.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
-import { batchFromValue, eventToRow } from "./wire_batch.ts";
+import { batchFromBytes, batchToBytes } from "./wire_batch.ts";
 import { seeded } from "../base/property_testing.ts";
 
 const BYTES = new Uint8Array([1, 2, 3]);
@@ -33,35 +33,57 @@ function eventOf(input: Input): Event {
   };
 }
 
+/** A row of the batch of one event. */
+function rowOf(event: Event): unknown[] {
+  const bytes = batchToBytes({ incarnation: 0, first: 0, events: [event] });
+  const [, , [row]] = decodeSealed(bytes) as [number, number, [unknown[]]];
+  return row;
+}
+
 describe("a wire batch", () => {
   it("comes back from the bus as it was", () => {
-    const events = INPUTS.map(eventOf);
-    const value = decode(encode([7, 100, events.map(eventToRow)]));
-    const batch = batchFromValue(value);
-    assert.equal(batch?.incarnation, 7);
-    assert.equal(batch?.first, 100);
-    assert.deepEqual(batch?.events, events);
+    const batch = { incarnation: 7, first: 100, events: INPUTS.map(eventOf) };
+    assert.deepEqual(batchFromBytes(batchToBytes(batch)), batch);
+  });
+
+  it("stands on the bus as a row for each event, the bytes of a frame as they are", () => {
+    assert.deepEqual(INPUTS.map((input) => rowOf(eventOf(input)).slice(7)), [
+      [1, 12, BYTES],
+      [0, 0, [0, 2 ** 40, BYTES, true]],
+      [2, false, null],
+    ]);
+    assert.deepEqual(rowOf(eventOf(INPUTS[0]!)).slice(0, 7), [
+      ...[2 ** 45, EVENT_KINDS.message, 1, 2, 3, 4, 5],
+    ]);
   });
 
   it("is refused whole where any event in it is malformed", () => {
-    const good = eventToRow(eventOf(INPUTS[0]!));
-    for (let i = 0; i < good.length; i++) {
-      for (const wrong of [-1, 0.5, "x", null, {}]) {
-        if (i === 9 && wrong === null) continue;
-        const row = [...good];
-        row[i] = wrong;
-        assert.equal(
-          batchFromValue([0, 0, [good, row]]),
-          undefined,
-          `${i}: ${JSON.stringify(wrong)}`,
-        );
+    for (const input of INPUTS) {
+      const good = rowOf(eventOf(input));
+      assert.notEqual(batchFromBytes(encodeSealed([0, 0, [good, good]])), undefined);
+      for (let i = 0; i < good.length; i++) {
+        for (const wrong of [-1, 0.5, "x", null, {}]) {
+          if (wrong === good[i]) continue;
+          assert.equal(
+            batchFromBytes(encodeSealed([0, 0, [good, good.with(i, wrong)]])),
+            undefined,
+            `${i}: ${JSON.stringify(wrong)}`,
+          );
+        }
+      }
+      for (const row of [good.slice(1), [...good, 0]]) {
+        assert.equal(batchFromBytes(encodeSealed([0, 0, [row]])), undefined);
       }
     }
   });
 
-  it("is undefined, never an exception, for any value", () => {
+  it("is undefined, never an exception, for any value and any bytes", () => {
+    const plain = fc.anything({ values: [fc.integer(), fc.string(), fc.boolean(), fc.double()] });
     fc.assert(
-      fc.property(fc.anything(), (value) => assert.equal(batchFromValue(value), undefined)),
+      fc.property(plain, fc.uint8Array(), (value, bytes) => {
+        if (value !== undefined) assert.equal(batchFromBytes(encodeSealed(value)), undefined);
+        assert.equal(batchFromBytes(bytes), undefined);
+      }),
       seeded({
         seed: 7,
       }),

@@ -10,8 +10,10 @@ import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts"
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
+import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
+import { measureMainJob } from "./main_job.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./console/page.ts";
@@ -50,6 +52,8 @@ const GROUPS = [
   "q",
   "r",
   "s",
+  "t",
+  "v",
 ] as const;
 
 async function bench(flags: Flags): Promise<void> {
@@ -63,7 +67,7 @@ async function bench(flags: Flags): Promise<void> {
   );
   const figures: Figure[] = [];
   if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
-  if (wanted.has("b") || wanted.has("c")) {
+  if (wanted.has("b") || wanted.has("c") || wanted.has("t")) {
     figures.push(...await measureProcesses(wanted, { seed, quick }));
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
@@ -75,6 +79,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
   if (wanted.has("s")) figures.push(...measureSharedRate({ seed, quick }));
+  if (wanted.has("v")) figures.push(...await measureMainJob({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
@@ -111,6 +116,7 @@ async function measureProcesses(
   const place = { ...options, broker: server, directory };
   try {
     return [
+      ...(wanted.has("t") ? await measureMessages(place) : []),
       ...(wanted.has("b") ? await measureHops(place) : []),
       ...(wanted.has("c") ? await measureStartUp(place) : []),
     ];
@@ -142,7 +148,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

@@ -3,14 +3,7 @@
  * (including type imports and dynamic ones), and prints each violation of `layers.ts`. Exit code 1
  * where there is one.
  */
-import {
-  checkImport,
-  circlesOf,
-  crowdedFolders,
-  FOLDER_FILES_MAX,
-  type Import,
-  strayNames,
-} from "./layers.ts";
+import { checkImport, circlesOf, type Import, strayNames } from "./layers.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { CIRCLES } from "./floors.ts";
 import { pathInTree } from "./tree.ts";
@@ -112,9 +105,6 @@ async function main(): Promise<number> {
     ...circlesOf(imports).filter((circle) =>
       !CIRCLES.some((known) => circle.every((file) => known.includes(file)))
     ).map((files) => `These files import each other in a circle: ${files.join(", ")}`),
-    ...crowdedFolders(files.map(pathInTree)).map(([folder, count]) =>
-      `${folder}: ${count} production files; at most ${FOLDER_FILES_MAX}`
-    ),
     ...strayNames(names).map((name) => `${name}: not a name of the top level`),
   ];
   for (const line of lines) console.error(line);

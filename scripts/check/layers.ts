@@ -182,19 +182,3 @@ export function circlesOf(imports: readonly Import[]): string[][] {
   for (const file of targets.keys()) if (!number.has(file)) visit(file);
   return circles.sort((x, y) => y.length - x.length || (x[0]! < y[0]! ? -1 : 1));
 }
-
-/** A folder with more production files than this should be split. */
-export const FOLDER_FILES_MAX = 25;
-
-/** Folders with too many production files, each with its count, by name. `files` are paths in the tree. */
-export function crowdedFolders(
-  files: readonly string[],
-): (readonly [folder: string, count: number])[] {
-  const counts = new Map<string, number>();
-  for (const file of files) {
-    if (isTest(file)) continue;
-    const folder = file.slice(0, Math.max(0, file.lastIndexOf("/")));
-    counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  }
-  return [...counts].filter(([, count]) => count > FOLDER_FILES_MAX).sort();
-}

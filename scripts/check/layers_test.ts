@@ -1,13 +1,6 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import {
-  checkImport,
-  circlesOf,
-  crowdedFolders,
-  FOLDER_FILES_MAX,
-  strayNames,
-  TOP_LEVEL,
-} from "./layers.ts";
+import { checkImport, circlesOf, strayNames, TOP_LEVEL } from "./layers.ts";
 
 function fileImport(file: string, target: string): string | null {
   const breach = checkImport({ file, line: 1, specifier: "./x.ts", target });
@@ -181,19 +174,6 @@ describe("circlesOf", () => {
 
   it("looks at production files only", () => {
     assert.deepEqual(circlesOf(graph([["a.ts", "a_test.ts"], ["a_test.ts", "a.ts"]])), []);
-  });
-});
-
-describe("crowdedFolders", () => {
-  const files = (count: number, suffix: string) =>
-    Array.from({ length: count }, (_, i) => `nodes/rnic/state/f${i}${suffix}`);
-
-  it("names a folder with one file too many and counts neither tests nor folders inside it", () => {
-    const most = files(FOLDER_FILES_MAX, ".ts");
-    const others = [...files(30, "_test.ts"), "nodes/rnic/state/deeper/x.ts", "nodes/x.ts"];
-    assert.deepEqual(crowdedFolders([...most, ...others]), []);
-    const one = "nodes/rnic/state/one_more.ts";
-    assert.deepEqual(crowdedFolders([...most, ...others, one]), [["nodes/rnic/state", 26]]);
   });
 });
 

@@ -7,12 +7,12 @@ import { ROOT } from "../../console/base/paths.ts";
 
 /**
  * The only files of fabric/ and nodes/ that may use the outside world (clock, randomness, files,
- * network, processes): entry points, the runner, the timekeeper's service, the bus, the SCM file
- * store.
+ * network, processes): entry points and what they share, the runner, the timekeeper's service, the bus, the SCM
+ * file store.
  */
 const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,
-  /^fabric\/(runner\/runner|process)\.ts$/,
+  /^fabric\/(runner\/runner|process|lanes)\.ts$/,
   /^fabric\/(.+\/)?main\.ts$/,
   /^fabric\/clock\/(clock_service|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,

@@ -6,6 +6,7 @@ import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { workersFor } from "../../console/base/workers.ts";
+import { SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
@@ -100,6 +101,18 @@ export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOp
     ...sizesOf(flags),
     ...(seed !== undefined && { seed: seedOf(seed) }),
   };
+}
+
+/** Racks of processes at once in one set. @throws Refusal */
+export function lanesOf(
+  { lanes, pack }: { readonly lanes?: string; readonly pack: string },
+): number | undefined {
+  if (lanes === undefined) return undefined;
+  if (pack === "all") {
+    const expected = "--pack node or machine, or no --lanes: it has one process";
+    throw refusal("--lanes", { found: "together with --pack all", expected });
+  }
+  return whole("--lanes", lanes, { least: 1, most: SET_MAX });
 }
 
 /** @throws Refusal */

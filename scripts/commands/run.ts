@@ -4,12 +4,14 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
+import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { commandFlags, LARGE_HEAP } from "../../console/base/v8_flags.ts";
 import { watchFiles } from "../../console/base/watch_files.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
 import { runSuites } from "../../console/reports/junit/suites.ts";
+import type { RunReport } from "../../console/reports/method_report.ts";
 import type { JudgedVariant } from "../../console/reports/run_checks.ts";
 import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
@@ -22,6 +24,7 @@ import {
   type CheckFlags,
   checkTypesFirst,
   given,
+  lanesOf,
   mannerOf,
   type RackFlags,
   whole,
@@ -30,6 +33,7 @@ import { print, Progress, say } from "./output.ts";
 
 interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
   readonly delay?: string;
+  readonly lanes?: string;
   readonly faults?: string;
   readonly claims?: boolean;
   readonly inspectBrk?: string | true;
@@ -39,6 +43,10 @@ interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
 export function addRun(program: Command): void {
   addJunitOption(addCheckOption(addRackOptions(program.command("run <scenario>"))))
     .description("bring the rack up, run the scenario to its end, report, take it down")
+    .option(
+      "--lanes <n>",
+      `variants that run at once in one set of processes, 1 to ${SET_MAX} (${LANES})`,
+    )
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
@@ -66,6 +74,7 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
   const running = runScenario(scenario, {
     ...manner,
     ...given({ faultsFile, claims, inspect }),
+    ...given({ lanes: lanesOf(flags) }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id, removed }) => {
@@ -84,14 +93,19 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
     },
     onCapturing: () => void onInterrupt("leaving the captures"),
     onJudged: (variant) => void judged.push(variant),
+    onInterrupted: (report) => {
+      progress.clear();
+      show(report);
+    },
   }).finally(() => progress.clear());
-  const report = await junit.of(running);
-  await junit.write(runSuites(report, judged));
-  if (quiet) print(JSON.stringify(report, plainly));
-  else {
+  const show = (report: RunReport) => {
+    if (quiet) return print(JSON.stringify(report, plainly));
     const isTraced = flags.trace === true;
     for (const text of runText(report, { paint: painted, isTraced })) print(text);
-  }
+  };
+  const report = await junit.of(running);
+  await junit.write(runSuites(report, judged));
+  show(report);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
 }
 

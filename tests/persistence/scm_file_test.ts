@@ -265,6 +265,19 @@ describe("ScmFile", () => {
     settled(copy).close();
   });
 
+  it("knows a page of zeros that was written from one that never was", () => {
+    const file = settled(path);
+    file.commit(1, [{ offset: 0, data: new Uint8Array(4096) }]);
+    file.close();
+    const sums = Deno.readFileSync(`${path}.sums`).subarray(-4 * Math.ceil(PLAN.bytes / 4096));
+    assert.deepEqual([...sums.subarray(0, 8)], [0, 0, 0, 1, 0, 0, 0, 0]);
+    // A byte in a hole: as the file system has given it a block, it is found.
+    using main = Deno.openSync(path, { write: true });
+    main.seekSync(PLAN.bytes - 1, Deno.SeekMode.Start);
+    main.writeSync(Uint8Array.of(1));
+    assert.throws(() => ScmFile.open(path, PLAN), ScmDamageError);
+  });
+
   it("takes no damage from a kill in the middle of a merge", () => {
     const file = settled(path);
     file.commit(1, [{ offset: 100, data: pattern(64, 1) }, { offset: 9000, data: pattern(64, 2) }]);

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from "@std/testing/bdd";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { RackError } from "../../console/base/rack_error.ts";
-import { grantFromArray, reportToArray } from "../../fabric/clock/clock.ts";
+import { newsFromBytes, reportToBytes } from "../../fabric/clock/clock.ts";
 import { decodeSealed, encode, encodeSealed } from "../../fabric/bus/codec.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -322,16 +322,15 @@ function speakOfThePast(bus: Bus): void {
 /** Answers for host a what it is granted, sooner than it can: a thousand messages to its card. */
 function reportTooMuch(bus: Bus): void {
   bus.subscribe("rack.*.clock.grant.a", (payload, subject) => {
-    const [kind, row] = decodeSealed(payload) as [string, unknown];
-    const grant = kind === "grant" ? grantFromArray(row) : undefined;
-    if (grant === undefined) return;
-    const { term, incarnation, id, horizon } = grant;
+    const news = newsFromBytes(payload);
+    if (news?.kind !== "grant") return;
+    const { term, incarnation, id, horizon } = news.body;
     const forged = {
       ...{ term, partition: "a", incarnation, grant: id, reached: horizon, next: horizon },
       ...{ now: 0, ran: 0, events: 0, digests: [], hits: [], taken: null },
       sent: [["a-rnic", incarnation, 1_000, horizon]] as const,
     };
-    bus.publish(subject.replace("grant", "report"), encodeSealed(reportToArray(forged)));
+    bus.publish(subject.replace("grant", "report"), reportToBytes(forged));
   });
 }
 

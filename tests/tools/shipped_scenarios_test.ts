@@ -1,7 +1,8 @@
 /** What scenarios may say is what there is: shipped files parse, and every word has its program. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { lookahead, makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import { makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import { crossings } from "../../fabric/rack/plan/cabling.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PROGRAMS, SERVICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";
@@ -20,8 +21,8 @@ describe("shipped scenarios", () => {
       assert.equal(scenario.name, file.replace(".yaml", "").replaceAll("_", "-"));
       for (const plan of variants(scenario, { input: "data.bin" }).map(makePlan)) {
         for (const packing of PACKINGS) {
-          const distance = lookahead(plan, partitionsOf(plan, packing)).flat();
-          assert.ok(distance.every((ps) => ps > 0));
+          const between = crossings(plan, partitionsOf(plan, packing));
+          assert.ok(between.every(({ delayPs }) => delayPs > 0));
         }
       }
     });

@@ -67,6 +67,31 @@ describe("rack sweep", () => {
     );
   });
 
+  it("runs combinations as processes that they share, with the same digests and figures", async () => {
+    const vary = ["--vary", "depth=1,4", "--vary", "defaults.ddio=on,off"];
+    const words = ["sweep", path, ...vary, "--pack", "node", "--lanes", "3", "--json"];
+    const { combinations, directory, command }: Sweep = JSON.parse(await rig.must(words));
+    assert.match(command, / --pack node$/);
+    for (const [i, { state, values, report, directory: left }] of combinations.entries()) {
+      assert.deepEqual([state, left], ["done", null]);
+      assert.deepEqual(values, sweep.combinations[i]!.values);
+      assert.equal(report!.digest, sweep.combinations[i]!.report!.digest);
+      assert.deepEqual(report!.methods, sweep.combinations[i]!.report!.methods);
+      assert.equal(report!.processes, 7);
+    }
+    // One set of processes, whose output is one log each.
+    const logs = [...Deno.readDirSync(`${directory}/logs`)].map(({ name }) => name).sort();
+    assert.deepEqual(logs, [
+      "a-rnic.log",
+      "a.log",
+      "b-rnic.log",
+      "b.log",
+      "timekeeper.log",
+      "tor.log",
+    ]);
+    await Deno.remove(directory, { recursive: true });
+  });
+
   it("is drawn again from what it has kept, and so are runs, by what their scenarios differ in", async () => {
     const again = await rig.must(["plot", sweep.run, "--plot", `${rig.cache}/again.html`]);
     assert.match(again, /^depth +defaults\.ddio +median/);

@@ -35,7 +35,6 @@ function runFileOf(faults: readonly FaultPlan[] = []): RunFile {
     run: RUN,
     plan,
     partitions: partitionsOf(plan, "node"),
-    lookahead: [],
     directory: "/var/lib/rackmesh",
     inputs: { a: { "data.bin": "/etc/rackmesh/inputs/a/0-data.bin" } },
     programs: {},

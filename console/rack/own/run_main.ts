@@ -56,7 +56,7 @@ async function run(
     },
     async load() {
       const loops = await watchLoops();
-      await giveUpRights(directory);
+      await giveUpRights([directory]);
       own = await loadOwnPrograms(runFile);
       const replace = (create: CreateNode) => isInspected ? create : loops.steps(create, plan, own);
       return { own, replace };

@@ -2,7 +2,6 @@
 import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
 import {
-  lookahead,
   type PartitionPlan,
   partitionsOf,
 } from "../../../fabric/rack/build/topology.ts";
@@ -11,7 +10,7 @@ import type { FaultPlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { ReplayJob } from "../job.ts";
 
-export interface Repeated extends Pick<RunFile, "plan" | "partitions" | "lookahead"> {
+export interface Repeated extends Pick<RunFile, "plan" | "partitions"> {
   /** Those of before the instant, oldest first, each with the life of its host. */
   readonly orders: readonly RecordedOrder[];
   /** The least number for later orders. */
@@ -51,9 +50,6 @@ export function repeatOf(
   return {
     plan: repeated,
     partitions,
-    lookahead: partitions === runFile.partitions
-      ? runFile.lookahead
-      : lookahead(plan, partitions).map((row) => row.map((ps) => Number.isFinite(ps) ? ps : null)),
     orders: orders.filter(({ time }) => time < at).map(({ time, host, life, counter, program }) => {
       return { at: time, host, counter, incarnation: life, program };
     }),

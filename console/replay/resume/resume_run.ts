@@ -75,9 +75,9 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
     writeRecord(directory, repeated);
     copyScenario(old.directory, directory);
     writeWhole(`${directory}/${RESUMING_FILE}`, JSON.stringify(expected));
-    const { plan, partitions, lookahead, ordersFrom } = repeated;
+    const { plan, partitions, ordersFrom } = repeated;
     return {
-      ...{ ...kept!, run: id, directory, plan, partitions, lookahead, stayUp: true },
+      ...{ ...kept!, run: id, directory, plan, partitions, stayUp: true },
       ...{ livenessMs: 0, delayMsMax: 0, trace: options.trace === true },
       resumed: { run: target.run, at, ordersFrom },
       ...(observe && { observe, captures: files }),

@@ -10,8 +10,6 @@ export interface RunFile {
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** Minimum delay between partitions in ps; null means "never" (JSON has no infinity). */
-  readonly lookahead: ReadonlyArray<ReadonlyArray<number | null>>;
   /** The directory of SCM files, outputs, traces and the record of faults. */
   readonly directory: string;
   /** Host → name in the program → file. */
@@ -47,11 +45,6 @@ export interface CaptureFiles {
   /** A folder for pcapng files, one for each variant. */
   readonly pcap?: string;
   readonly perfetto?: string;
-}
-
-/** The lookahead with Infinity in the place of null. */
-export function lookaheadOf(file: RunFile): number[][] {
-  return file.lookahead.map((row) => row.map((ps) => ps ?? Number.POSITIVE_INFINITY));
 }
 
 /** A partition's answer when the run has ended. */

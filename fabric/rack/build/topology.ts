@@ -1,7 +1,5 @@
-/** A variant of a scenario as a rack (nodes, cables, addresses); partitions and their lookahead. */
+/** A variant of a scenario as a rack (nodes, cables, addresses); partitions. */
 import { leastDelay } from "../../link/link.ts";
-import type { Time } from "../../base/time.ts";
-import { lookaheadPs } from "../plan/cabling.ts";
 import { withCongestion } from "./congestion.ts";
 import { resolveLinkFaults } from "./link_faults.ts";
 import { hostOfRnic, rnicName } from "../plan/names.ts";
@@ -210,42 +208,4 @@ export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] 
   });
   return [...partitions].map(([name, nodes]) => ({ name, nodes: nodes.map((node) => node.name) }))
     .sort((x, y) => x.name < y.name ? -1 : 1);
-}
-
-/**
- * Minimum delay in ps from an event in partition i to its effect in partition j: `[i][j]`; on the
- * diagonal the shortest loop through another partition; Infinity without a path. The path within a
- * partition to the sender counts as 0, as any of its events may come at any time.
- */
-export function lookahead(plan: RackPlan, partitions: readonly PartitionPlan[]): Time[][] {
-  const count = partitions.length;
-  const distance = Array.from({ length: count }, () => new Array<Time>(count).fill(Infinity));
-  for (const { from, to, delayPs } of crossings(plan, partitions)) {
-    distance[from]![to] = Math.min(distance[from]![to]!, delayPs);
-  }
-  for (let via = 0; via < count; via++) {
-    for (let from = 0; from < count; from++) {
-      const first = distance[from]![via]!;
-      if (first === Infinity) continue;
-      for (let to = 0; to < count; to++) {
-        const sum = first + distance[via]![to]!;
-        if (sum < distance[from]![to]!) distance[from]![to] = sum;
-      }
-    }
-  }
-  return distance;
-}
-
-function* crossings(
-  plan: RackPlan,
-  partitions: readonly PartitionPlan[],
-): Generator<{ from: number; to: number; delayPs: Time }> {
-  const partitionOf = new Map(partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i])));
-  for (const cable of plan.cables) {
-    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
-      const from = partitionOf.get(near.node)!, to = partitionOf.get(far.node)!;
-      if (from === to) continue;
-      yield { from, to, delayPs: lookaheadPs(plan, cable, { near, far }) };
-    }
-  }
 }

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { leastDelay } from "../../link/link.ts";
-import { lookaheadPs } from "../plan/cabling.ts";
+import { crossings, lookaheadPs } from "../plan/cabling.ts";
+import { delaysTo, Distances } from "../plan/distances.ts";
 import type { NodePlan, RackPlan } from "../plan/plan.ts";
 import { hostProcessingPs, processingPs, rnicProcessingPs } from "../plan/processing.ts";
-import { lookahead, makePlan, type PartitionPlan, partitionsOf } from "./topology.ts";
+import { makePlan, type PartitionPlan, partitionsOf } from "./topology.ts";
 import { variants } from "../scenario/variants.ts";
 import { parseScenario } from "../scenario/parse_scenario.ts";
 import { seeded } from "../../base/property_testing.ts";
@@ -248,7 +249,7 @@ function bruteForce(plan: RackPlan, partitions: readonly PartitionPlan[]): numbe
     return { from, to, delay };
   }).filter(({ from, to }) => from !== to);
   return partitions.map((_, source) => {
-    const best = partitions.map(() => Infinity);
+    const best = partitions.map((_, i) => i === source ? 0 : Infinity);
     const open = [{ at: source, sum: 0, seen: new Set<number>() }];
     for (let walk = open.pop(); walk !== undefined; walk = open.pop()) {
       for (const { from, to, delay } of edges) {
@@ -262,8 +263,8 @@ function bruteForce(plan: RackPlan, partitions: readonly PartitionPlan[]): numbe
   });
 }
 
-describe("lookahead", () => {
-  it("is what every path through the rack adds up to, whatever the packing", () => {
+describe("delays between partitions", () => {
+  it("are what every path through the rack adds up to, whatever the packing", () => {
     const racks = fc.record({
       hosts: fc.integer({ min: 1, max: 4 }),
       latency: fc.integer({ min: 1, max: 500 }),
@@ -278,9 +279,15 @@ describe("lookahead", () => {
           `fabric: { latency: ${latency}ns, bus: { latency: ${bus}ns }, switch: { mode: ${mode} } }`,
         );
         const partitions = partitionsOf(plan, packing);
-        const distance = lookahead(plan, partitions);
-        assert.deepEqual(distance, bruteForce(plan, partitions));
-        for (const ps of distance.flat()) assert.ok(ps > 0);
+        const distances = new Distances(partitions.length, crossings(plan, partitions));
+        for (const [from, row] of bruteForce(plan, partitions).entries()) {
+          assert.deepEqual(row, row.map((_, to) => distances.between(from, to)));
+        }
+        const [{ name }] = partitions as [PartitionPlan];
+        const delays = delaysTo(name, { plan, partitions });
+        for (const [from, each] of partitions.entries()) {
+          assert.equal(delays(each.name), distances.between(from, 0));
+        }
       }),
       seeded({ numRuns: 40 }),
     );

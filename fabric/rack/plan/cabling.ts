@@ -1,11 +1,46 @@
-/** Derived from a plan's cables: the link of each direction, and the lookahead. */
+/** Derived from a plan's cables: the link of each direction, the lookahead, cables between partitions. */
 import { createLink, leastDelay, type Link } from "../../link/link.ts";
-import type { Time } from "../../base/time.ts";
-import type { CablePlan, Endpoint, RackPlan } from "./plan.ts";
+import { NEVER, type Time } from "../../base/time.ts";
+import type { CablePlan, Endpoint, NodePlan, RackPlan } from "./plan.ts";
 import { actsOnHead, processingPs } from "./processing.ts";
 
-function nodeOf(plan: RackPlan, end: Endpoint) {
-  return plan.nodes.find(({ name }) => name === end.node)!;
+/** The nodes of each plan by name: all cables of a large rack ask for both of their ends. */
+const byName = new WeakMap<readonly NodePlan[], ReadonlyMap<string, NodePlan>>();
+
+function nodeOf({ nodes }: Pick<RackPlan, "nodes">, end: Endpoint): NodePlan {
+  let known = byName.get(nodes);
+  if (known === undefined) {
+    known = new Map(nodes.map((node) => [node.name, node]));
+    byName.set(nodes, known);
+  }
+  return known.get(end.node)!;
+}
+
+/** One direction of the cables between two partitions: the least delay of a cause to its effect. */
+export interface Crossing {
+  /** Places of the partitions in their list. */
+  readonly from: number;
+  readonly to: number;
+  readonly delayPs: Time;
+}
+
+/** All directions of the cables between different partitions; several between two count as one. */
+export function crossings(
+  plan: RackPlan,
+  partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
+): Crossing[] {
+  const home = new Map(partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i])));
+  const least = new Map<number, Crossing>();
+  for (const cable of plan.cables) {
+    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+      const from = home.get(near.node)!, to = home.get(far.node)!;
+      if (from === to) continue;
+      const delayPs = lookaheadPs(plan, cable, { near, far });
+      const key = from * partitions.length + to;
+      if (delayPs < (least.get(key)?.delayPs ?? NEVER)) least.set(key, { from, to, delayPs });
+    }
+  }
+  return [...least.values()];
 }
 
 /** The other partitions that each partition has a cable to. */

@@ -3,7 +3,8 @@
  * content, and whether the log has to hold a record. Big-endian:
  *
  *   magic u32, CRC u32 of the rest of the head, bytes f64, pending f64, log bytes f64, merging f64
- *   per page u32: CRC of the page XOR CRC of a page of zeros, so that the file is sparse like the content
+ *   per page u32: 0 for one that was never written, so that the file is sparse like the content; else CRC
+ *   of the page XOR CRC of a page of zeros, and 1 where that is 0
  */
 import type { DurableWrite } from "../../../fabric/node.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
@@ -12,6 +13,8 @@ const MAGIC = 0x52_4d_53_53;
 const HEAD_BYTES = 40;
 const PAGE_BYTES = 4096;
 const ZERO_SUM = crc32(new Uint8Array(PAGE_BYTES));
+/** The sum of a page that was never written, and of one of zeros that was. */
+const UNWRITTEN = 0, WRITTEN_ZEROS = 1;
 /** No span. */
 const NONE = -1;
 /** Pages that are read at a time. */
@@ -96,16 +99,18 @@ export class ScmSums {
     for (const page of pagesOf(writes)) this.#take(page, this.#page(content, page));
   }
 
-  /** Takes the content as it is. */
+  /** Takes the content as it is: pages of zeros as never written. */
   takeAll(content: ByteStore): void {
     for (let page = 0; page * PAGE_BYTES < this.#bytes; page++) {
-      this.#take(page, this.#page(content, page));
+      const bytes = this.#page(content, page);
+      if (!isZeros(bytes)) this.#take(page, bytes);
     }
   }
 
   /**
-   * The offset of the first page that is not what was written; undefined where all are.
-   * @param blocks that the file system has given to the content: a page that was never written has none.
+   * The offset of the first page that is not what was written; undefined where all are. Pages that were never
+   * written are read only where the file system has given the content more blocks than the others need.
+   * @param blocks that the file system has given to the content.
    * @param merging writes that may be in the content in part.
    */
   firstDamage(
@@ -119,20 +124,21 @@ export class ScmSums {
     const sums = new DataView(this.#file.read(HEAD_BYTES, 4 * pages).buffer);
     const unsure = new Set(pagesOf(merging));
     let written = 0;
-    for (let page = 0; page < pages; page++) if (sums.getUint32(4 * page) !== 0) written++;
+    for (let page = 0; page < pages; page++) if (sums.getUint32(4 * page) !== UNWRITTEN) written++;
     const isSparse = blocks !== null && blocks * BLOCK_BYTES <= written * PAGE_BYTES;
     for (let from = 0; from < pages; from += READ_PAGES) {
       const to = Math.min(from + READ_PAGES, pages);
       const isChecked = (page: number) =>
-        !unsure.has(page) && (!isSparse || sums.getUint32(4 * page) !== 0);
+        !unsure.has(page) && (!isSparse || sums.getUint32(4 * page) !== UNWRITTEN);
       const checked = Array.from({ length: to - from }, (_, i) => from + i).filter(isChecked);
       if (checked.length === 0) continue;
       const start = from * PAGE_BYTES, end = Math.min(to * PAGE_BYTES, this.#bytes);
       const bytes = content.read(start, end - start);
       for (const page of checked) {
         const at = page * PAGE_BYTES - start;
-        const sum = pageSum(bytes.subarray(at, at + PAGE_BYTES));
-        if (sum !== sums.getUint32(4 * page)) return page * PAGE_BYTES;
+        const sum = sums.getUint32(4 * page), found = bytes.subarray(at, at + PAGE_BYTES);
+        const isWhole = sum === UNWRITTEN ? isZeros(found) : pageSum(found) === sum;
+        if (!isWhole) return page * PAGE_BYTES;
       }
     }
     return undefined;
@@ -150,8 +156,14 @@ export class ScmSums {
   }
 }
 
+/** Of a page that was written. */
 function pageSum(bytes: Uint8Array): number {
-  return (crc32(bytes) ^ ZERO_SUM) >>> 0;
+  return ((crc32(bytes) ^ ZERO_SUM) >>> 0) || WRITTEN_ZEROS;
+}
+
+function isZeros(bytes: Uint8Array): boolean {
+  for (let i = 0; i < bytes.length; i++) if (bytes[i] !== 0) return false;
+  return true;
 }
 
 function sumOf(head: DataView): number {

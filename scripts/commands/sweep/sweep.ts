@@ -1,6 +1,8 @@
 /** `rack sweep`: a scenario with every combination of values, as a table and a picture. */
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
+import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../../console/checks/finding.ts";
 import { labelOf } from "../../../console/sweep/combinations.ts";
@@ -8,14 +10,25 @@ import { measuredSweep } from "../../../console/sweep/kept.ts";
 import { checkOutputs } from "../../../console/sweep/outputs.ts";
 import { LIMIT_MS, runSweep } from "../../../console/sweep/run_sweep.ts";
 import { interruptedCode, onInterrupt } from "../interrupt.ts";
-import { addCheckOption, type CheckFlags, checkTypesFirst, given, whole } from "../options.ts";
+import { LANES } from "../../../console/rack/side_by_side.ts";
+import {
+  addCheckOption,
+  type CheckFlags,
+  checkTypesFirst,
+  given,
+  lanesOf,
+  whole,
+  wordOf,
+} from "../options.ts";
 import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
 
 interface SweepFlags extends PictureFlags, CheckFlags {
   readonly vary?: readonly string[];
   readonly input?: string;
+  readonly pack: string;
   readonly jobs?: string;
+  readonly lanes?: string;
   readonly limit?: string;
 }
 
@@ -33,13 +46,19 @@ export function addSweep(program: Command): void {
       (text: string, before: readonly string[] = []) => [...before, text],
     )
     .option("--input <file>", "the file that `put` writes")
-    .option("--jobs <n>", "combinations at a time; else as many as there are cores")
+    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "all")
+    .option(
+      "--jobs <n>",
+      "with --pack all: combinations at a time; else as many as there are cores",
+    )
+    .option("--lanes <n>", `as processes: combinations at a time in one set of them (${LANES})`)
     .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
   addPictureOptions(addCheckOption(sweep)).addHelpText(
     "after",
     `${NAMES}\n${FIGURES}
 
-Every combination runs in one process of its own. The sweep is kept: rack plot draws it again. A combination
+Every combination runs in one process of its own, or, with --pack node, as processes that all share which have the
+same devices and cables. The sweep is kept: rack plot draws it again. A combination
 that fails, loses data or comes to no end says so in its row, and the exit code is 1.
 
 Example:
@@ -64,12 +83,17 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   const jobs = flags.jobs === undefined
     ? undefined
     : whole("--jobs", flags.jobs, { least: 1, most: 1_024 });
+  const packing = wordOf("--pack", flags.pack, PACKINGS), lanes = lanesOf(flags);
+  if (packing !== "all" && jobs !== undefined) {
+    const expected = "--lanes, or --pack all";
+    throw refusal("--jobs", { found: `together with --pack ${packing}`, expected });
+  }
   await checkTypesFirst(scenario, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {
     vary,
     limitMs: limit * 1_000,
-    ...given({ input, jobs }),
+    ...{ packing, ...given({ input, jobs, lanes }) },
     signal: onInterrupt("ending the combinations that run"),
     onCount: ({ count, jobs }) => {
       if (!quiet) say(`${countOf(count, "combination")}, ${jobs} at a time`);

@@ -1,0 +1,78 @@
+/** Doing several things at once, with results in the order of the things. */
+
+/**
+ * Does something with each of `items`, at most `atOnce` at a time, in their order. The first failure is thrown once
+ * everything that was under way has ended; nothing more is begun behind it.
+ * @param options.onFailure called with it at once: it may end what is under way.
+ */
+export async function forEachAtOnce<T>(
+  items: readonly T[],
+  act: (item: T) => Promise<void>,
+  { atOnce, onFailure }: {
+    readonly atOnce: number;
+    readonly onFailure?: (error: unknown) => void;
+  },
+): Promise<void> {
+  let next = 0;
+  let failure: { readonly error: unknown } | undefined;
+  const work = async () => {
+    while (next < items.length && failure === undefined) {
+      try {
+        await act(items[next++]!);
+      } catch (error) {
+        if (failure !== undefined) return;
+        failure = { error };
+        onFailure?.(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, work));
+  if (failure !== undefined) throw failure.error;
+}
+
+/**
+ * Hands values on in the order of their places, whichever comes first. @returns what takes them: a value waits until
+ * all before it have come.
+ */
+export function inOrder<T>(take: (value: T) => void): (place: number, value: T) => void {
+  const waiting = new Map<number, T>();
+  let next = 0;
+  return (place, value) => {
+    waiting.set(place, value);
+    for (; waiting.has(next); next++) {
+      const first = waiting.get(next)!;
+      waiting.delete(next);
+      take(first);
+    }
+  };
+}
+
+/**
+ * Results in the order of the items, each as soon as those before it are there. A failure is thrown in its place.
+ * Where the caller takes no more, nothing further is begun.
+ * @param options.work is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
+ */
+export async function* resultsInOrder<Item, Result>(
+  items: readonly Item[],
+  { atOnce, work }: {
+    readonly atOnce: number;
+    readonly work: (item: Item, place: number, lane: number) => Promise<Result>;
+  },
+): AsyncGenerator<Result, void> {
+  const results = items.map(() => Promise.withResolvers<Result>());
+  // One that is not taken is no unhandled rejection.
+  for (const { promise } of results) promise.catch(() => {});
+  let next = 0, isOver = false;
+  const goOn = async (lane: number) => {
+    while (!isOver && next < items.length) {
+      const place = next++, { resolve, reject } = results[place]!;
+      await work(items[place]!, place, lane).then(resolve, reject);
+    }
+  };
+  for (let lane = 0; lane < Math.min(atOnce, items.length); lane++) void goOn(lane);
+  try {
+    for (const { promise } of results) yield await promise;
+  } finally {
+    isOver = true;
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * One set of processes for several racks with the same devices and cables: see `fabric/lanes.ts`. A process is
+ * started for the first rack that needs it, and asked to take up those that come later. To a rack's supervisor it
+ * looks as its own: it is a {@link Child} that has ended when the process has died, or when it has left that rack.
+ */
+import { laneVerb } from "../../fabric/bus/access.ts";
+import type { Bus } from "../../fabric/bus/bus.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import type { LaneRequest, LanesFile } from "../../fabric/lanes.ts";
+import { writeWhole } from "../base/files.ts";
+import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
+import { laneRights } from "./device_rights.ts";
+import { ControlClient } from "./live/control.ts";
+
+export interface ProcessSetOptions {
+  /** The set's name on the bus. */
+  readonly run: string;
+  /** A connection of the supervisor's user under that name. */
+  readonly bus: Bus;
+  /** A folder above those of all racks, for `lanes.json` and the processes' output in `logs/`. */
+  readonly directory: string;
+  /** Paths of the run files of all racks, which have been written. */
+  readonly runFiles: readonly string[];
+}
+
+/** What a rack needs a process for. */
+export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
+  /** By which the bus knows the process. */
+  readonly user: string;
+  /** The rack: its run id, its run file, and the name of this life of the partition. */
+  readonly run: string;
+  readonly runFile: string;
+  readonly instance: string;
+}
+
+const AGAIN_MS = 50, ATTEMPT_MS = 1_000, GRACE_MS = 3_000;
+/** How a process has left a rack. */
+const LEFT: Deno.CommandStatus = { success: true, code: 0, signal: null };
+
+export class ProcessSet {
+  readonly directory: string;
+  /** A word on the command line of each process. */
+  readonly mark: string;
+  readonly #options: ProcessSetOptions;
+  readonly #control: ControlClient;
+  readonly #processes = new Map<string, Child>();
+  /** Run files of racks that have not ended. */
+  readonly #open: Set<string>;
+  #isEnding = false;
+
+  constructor(options: ProcessSetOptions) {
+    this.#options = options;
+    this.directory = options.directory;
+    this.mark = `${options.directory}/lanes.json`;
+    this.#control = new ControlClient(options.bus, options.run);
+    this.#open = new Set(options.runFiles);
+  }
+
+  /** The process of `lane.user`, which is started or takes this rack up. */
+  take(lane: LaneProcess): Child {
+    const { user, run, runFile, instance } = lane;
+    const known = this.#processes.get(user);
+    const process = known ?? this.#start(lane);
+    const left = Promise.withResolvers<Deno.CommandStatus>();
+    const exited = Promise.race([process.exited, left.promise]);
+    let isOver = false, isLeaving = false;
+    exited.then(() => isOver = true);
+    const ask = (request: LaneRequest) => this.#ask(user, { request, until: () => isOver });
+    if (known !== undefined) void ask({ open: { run, runFile, instance } });
+    return {
+      name: lane.name,
+      pid: process.pid,
+      exited,
+      lastWords: () => process.lastWords(),
+      kill(signal) {
+        if (isOver) return;
+        // Other racks live in the process: the end of one of them does not end it, however long it takes.
+        if (signal !== "SIGTERM") {
+          return isLeaving && signal === "SIGKILL" ? undefined : process.kill(signal);
+        }
+        if (isLeaving) return;
+        isLeaving = true;
+        void ask({ close: run }).then(() => left.resolve(LEFT));
+      },
+    };
+  }
+
+  /** Rights of a device's process, and the folder in which it runs. @param url of the bus. */
+  rightsOn(url: string): Required<Pick<ChildOptions, "rights" | "cwd">> {
+    const { directory, runFiles } = this.#options;
+    const folders = runFiles.map((path) => path.slice(directory.length + 1, path.lastIndexOf("/")));
+    return { rights: laneRights(url, folders), cwd: directory };
+  }
+
+  /** This rack has ended: a process that starts from now on does not prepare for it. */
+  forget(runFile: string): void {
+    this.#open.delete(runFile);
+  }
+
+  /** Ends all processes, whatever racks they have; returns when all have ended. */
+  async end(): Promise<void> {
+    this.#isEnding = true;
+    await endChildren([...this.#processes.values()], GRACE_MS);
+  }
+
+  #start({ user, run: _, runFile: __, instance: ___, ...program }: LaneProcess): Child {
+    const { directory, run } = this.#options;
+    writeWhole(this.mark, JSON.stringify({ run, runFiles: [...this.#open] } satisfies LanesFile));
+    const logFile = `${directory}/logs/${program.name}.log`;
+    const child = startChild({ ...program, args: [...program.args, this.mark], logFile });
+    this.#processes.set(user, child);
+    child.exited.then(() => this.#processes.delete(user));
+    return child;
+  }
+
+  /** Repeats a request until it is answered, or nobody needs it any more: the broker or the process may be gone. */
+  async #ask(
+    user: string,
+    { request, until }: { readonly request: LaneRequest; readonly until: () => boolean },
+  ): Promise<void> {
+    while (!until() && !this.#isEnding) {
+      const answer = await this.#control.attempt(laneVerb(user), request, ATTEMPT_MS);
+      if (answer !== undefined) return;
+      await sleep(AGAIN_MS);
+    }
+  }
+}

@@ -1,0 +1,202 @@
+/**
+ * Runs racks of processes to their ends: those with the same devices and cables side by side in one set of
+ * processes, on one broker.
+ */
+import { accessOfLanes, USERS } from "../../fabric/bus/access.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import { forEachAtOnce } from "../base/at_once.ts";
+import { RackError } from "../base/rack_error.ts";
+import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
+import type { Prepared } from "./prepare.ts";
+import { ProcessSet } from "./process_set.ts";
+import { writeRunFile } from "./run_directory.ts";
+import { type Outcome, runFileOfProcesses, type RunOptions, runProcesses } from "./run_variant.ts";
+
+/** A rack, with how it is run. */
+export interface Rack {
+  readonly one: Prepared;
+  readonly run: RunOptions;
+}
+
+/** Racks that run at once in one set of processes: with more of them a process has more memory and no more speed. */
+export const LANES = 8;
+/** Racks that a set of processes serves in all: the rights of a process name the folders of each. */
+export const SET_MAX = 64;
+
+export interface SideBySideOptions {
+  /** A subject token, with which names of racks on the bus begin: the name of a set of processes. */
+  readonly id: string;
+  /** A folder above those of all racks. */
+  readonly path: string;
+  /** Address of a nats-server to use instead of starting one. */
+  readonly nats?: string | undefined;
+  /** Racks at once in one set; default: {@link LANES}. */
+  readonly lanes?: number | undefined;
+  /** Wall time in ms after which a rack has failed; default: none. */
+  readonly limitMs?: number | undefined;
+  /** Takes all down; the call then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called with each rack that has come to its end, whichever is first. */
+  readonly onEnded: (place: number, outcome: Outcome) => void;
+  /**
+   * Called with each rack that has failed by itself, and the others go on; absent: the first failure ends all, and is
+   * thrown.
+   */
+  readonly onFailed?: (place: number, error: unknown) => void;
+}
+
+/**
+ * Runs racks to their ends: first those that may share processes, some at once, then the others one after the other.
+ * A process dies for all of its racks, so one whose plan ends a process has its own; and where a shared process fails,
+ * the racks that it had run again, each alone, which shows whose failure it was.
+ */
+export async function runSideBySide(
+  racks: readonly Rack[],
+  options: SideBySideOptions,
+): Promise<void> {
+  const groups = Map.groupBy(racks.keys(), (place) => brokerOf(racks[place]!.one));
+  for (const places of groups.values()) {
+    const server = await brokerFor(racks[places[0]!]!, options);
+    try {
+      await runGroup(racks, places, { ...options, broker: server });
+    } finally {
+      await server.stop();
+    }
+  }
+}
+
+/** Equal for racks that can have one broker: users and their rights, which are devices and cables. */
+function brokerOf({ plan, partitions }: Prepared): string {
+  return JSON.stringify([...accessOfLanes({ plan, partitions })]);
+}
+
+async function brokerFor(
+  { one }: Rack,
+  { path, nats, signal }: SideBySideOptions,
+): Promise<Broker & Pick<NatsServer, "stop">> {
+  if (nats !== undefined) return { ...existingBroker(nats), stop: () => Promise.resolve() };
+  return await startNatsServer({ dir: path, users: accessOfLanes(one), keepUp: true, signal });
+}
+
+async function runGroup(
+  racks: readonly Rack[],
+  places: readonly number[],
+  options: SideBySideOptions & { readonly broker: Broker },
+): Promise<void> {
+  const { broker, signal, limitMs, lanes: atOnce = LANES, onEnded, onFailed } = options;
+  const runOne = async (
+    place: number,
+    { processes, signal }: Pick<RunOptions, "signal"> & { readonly processes?: ProcessSet },
+  ) => {
+    const { one, run } = racks[place]!;
+    const within = { ...run, broker, processes, signal: signalWithin(signal, limitMs) };
+    onEnded(place, await runProcesses(one, within));
+  };
+  const runAlone = async (place: number) => {
+    try {
+      await runOne(place, { signal });
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (onFailed === undefined) throw error;
+      onFailed(place, error);
+    }
+  };
+  const [laned, alone] = lanedAndAlone(racks, places);
+  for (let left = laned; left.length > 0;) {
+    const now = left.slice(0, SET_MAX), begun = new Set<number>(), ended = new Set<number>();
+    try {
+      await inOneSet(
+        now.map((place) => racks[place]!),
+        options,
+        (manner, onFailure) =>
+          forEachAtOnce(now, async (place) => {
+            begun.add(place);
+            await runOne(place, manner);
+            ended.add(place);
+          }, { atOnce, onFailure }),
+      );
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (onFailed === undefined) throw error;
+      for (const place of begun) {
+        if (ended.has(place)) continue;
+        await forgetRun(racks[place]!);
+        await runAlone(place);
+      }
+    }
+    left = left.filter((place) => !begun.has(place));
+  }
+  for (const place of alone) await runAlone(place);
+}
+
+/** The signal of a rack that begins now. */
+function signalWithin(
+  signal: AbortSignal | undefined,
+  limitMs: number | undefined,
+): AbortSignal | undefined {
+  if (limitMs === undefined) return signal;
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort(new RackError(`No end within ${limitMs / 1_000} s of wall time`));
+  }, limitMs);
+  Deno.unrefTimer(timer);
+  return signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+}
+
+/** Those that may share processes, and those that may not; one alone needs no set. */
+function lanedAndAlone(
+  racks: readonly Rack[],
+  places: readonly number[],
+): [laned: readonly number[], alone: readonly number[]] {
+  const { laned = [], alone = [] } = Object.groupBy(
+    places,
+    (place) => endsAProcess(racks[place]!.one) ? "alone" : "laned",
+  );
+  return laned.length > 1 ? [laned, alone] : [[], places];
+}
+
+/** What a run has left in its directory, but for copies of its inputs. */
+async function forgetRun({ run: { directory } }: Rack): Promise<void> {
+  for await (const { name } of Deno.readDir(directory)) {
+    if (name !== "inputs") await Deno.remove(`${directory}/${name}`, { recursive: true });
+  }
+}
+
+/** Whether the plan has a power failure of a partition with one device, which the timekeeper carries out. */
+function endsAProcess({ plan, partitions }: Prepared): boolean {
+  const alone = partitions.filter(({ nodes }) => nodes.length === 1).flatMap(({ nodes }) => nodes);
+  return plan.faults.some(({ node }) => alone.includes(node));
+}
+
+/**
+ * Runs racks in processes that they share, which end with `work`.
+ * @param work gets the processes with a signal that ends its racks, and what is to be called when one fails.
+ */
+async function inOneSet(
+  racks: readonly Rack[],
+  { id, path, broker, signal: ending }: SideBySideOptions & { readonly broker: Broker },
+  work: (
+    manner: { readonly processes: ProcessSet; readonly signal: AbortSignal },
+    onFailure: (error: unknown) => void,
+  ) => Promise<void>,
+): Promise<void> {
+  await Deno.mkdir(`${path}/logs`, { recursive: true, mode: 0o700 });
+  const runFiles = await Promise.all(
+    racks.map(({ one, run }) => writeRunFile(runFileOfProcesses(one, run))),
+  );
+  const name = USERS.supervisor;
+  const bus = await connectNats({ ...broker.addressOf(name), run: id, name, onError: () => {} });
+  const processes = new ProcessSet({ run: id, bus, directory: path, runFiles });
+  const failed = new AbortController();
+  const signal = AbortSignal.any([failed.signal, ...ending === undefined ? [] : [ending]]);
+  const end = () => void processes.end();
+  signal.addEventListener("abort", end);
+  try {
+    signal.throwIfAborted();
+    await work({ processes, signal }, (error) => failed.abort(error));
+  } finally {
+    signal.removeEventListener("abort", end);
+    await processes.end();
+    await bus.close();
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * Runs the combinations of a sweep as racks of processes: those with the same devices and cables side by side in one
+ * set of processes, as the variants of a scenario are.
+ */
+import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { fileName } from "../captures/capture_files.ts";
+import { explain } from "../rack/failure.ts";
+import { keepInputs, prepare, type Prepared, type PrepareOptions, setBase } from "../rack/prepare.ts";
+import { type Rack, runSideBySide } from "../rack/side_by_side.ts";
+import type { Outcome } from "../rack/run_variant.ts";
+import { plainly } from "../reports/json.ts";
+import type { RunReport } from "../reports/method_report.ts";
+import type { JudgedVariant } from "../reports/run_checks.ts";
+import { judge, summarise } from "../reports/summarise.ts";
+import { keepScenario } from "../scenarios/kept_scenario.ts";
+import type { SweptCombination } from "./run_sweep.ts";
+
+export interface LanesOfSweep {
+  /** The sweep's name among the kept runs, and its directory. */
+  readonly id: string;
+  readonly path: string;
+  /** Where paths of the scenario begin. */
+  readonly base: string;
+  readonly input?: string | undefined;
+  readonly packing: Exclude<Packing, "all">;
+  readonly lanes?: number | undefined;
+  /** Wall time after which a rack is ended, and its combination has failed. */
+  readonly limitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress: (row: SweptCombination, share: number) => void;
+}
+
+/** A combination under way. */
+interface Combination {
+  readonly row: SweptCombination;
+  /** Path of its scenario, and how it was prepared. */
+  readonly scenario: string;
+  readonly choices: PrepareOptions;
+  readonly directory: string;
+  readonly variants: readonly Prepared[];
+  readonly began: number;
+  readonly judged: (JudgedVariant | undefined)[];
+  /** Why it is not done. */
+  error: string;
+}
+
+/** @returns the rows with what came of each. An interrupted sweep has those that were done by then. */
+export async function runInLanes(
+  rows: readonly SweptCombination[],
+  options: LanesOfSweep,
+): Promise<SweptCombination[]> {
+  const { id, path, packing, base, input, lanes, limitMs, signal, onProgress } = options;
+  const combinations: Combination[] = [], racks: Rack[] = [];
+  const places: { readonly of: Combination; readonly variant: number }[] = [];
+  for (const row of rows) {
+    const scenario = `${path}/${row.scenario}`, directory = scenario.replace(/\.yaml$/, "");
+    setBase(scenario, base);
+    const began = performance.now();
+    const choices = { packing, ...(input !== undefined && { input }) };
+    const none = { began, judged: [], error: "", variants: [] };
+    const one: Combination = { ...none, row, scenario, choices, directory };
+    try {
+      await Deno.mkdir(directory, { mode: 0o700 });
+      const variants = await keepInputs(await prepare(scenario, choices), directory);
+      const combination = { ...one, variants };
+      combinations.push(combination);
+      for (const [variant, one] of variants.entries()) {
+        places.push({ of: combination, variant });
+        racks.push(rackOf(one, { run: `${id}-${row.number}-${variant}`, directory, variants }));
+      }
+    } catch (error) {
+      combinations.push({ ...one, error: explain(error).message });
+    }
+  }
+  const judging: Promise<void>[] = [];
+  const onFailed = (place: number, error: unknown) => {
+    places[place]!.of.error ||= explain(error).message;
+  };
+  try {
+    await runSideBySide(racks, {
+      ...{ id, path, lanes, limitMs, signal, onFailed },
+      onEnded(place, outcome) {
+        const { of, variant } = places[place]!;
+        const work = judgeOne(of, { variant, outcome, signal }).then(() => {
+          const done = of.judged.filter((each) => each !== undefined).length;
+          onProgress(of.row, done / of.variants.length);
+        });
+        judging.push(work.catch((error) => onFailed(place, error)));
+      },
+    });
+  } catch (error) {
+    if (signal?.aborted !== true) throw error;
+  }
+  await Promise.all(judging);
+  return await Promise.all(combinations.map((each) => swept(each, signal?.aborted === true)));
+}
+
+function rackOf(
+  one: Prepared,
+  { run, directory, variants }: {
+    readonly run: string;
+    readonly directory: string;
+    readonly variants: readonly Prepared[];
+  },
+): Rack {
+  const own = variants.length === 1 ? directory : `${directory}/${fileName(one.label)}`;
+  return { one, run: { run, directory: own, check: "wire" } };
+}
+
+async function judgeOne(
+  { scenario, choices, variants, judged }: Combination,
+  { variant, outcome, signal }: {
+    readonly variant: number;
+    readonly outcome: Outcome;
+    readonly signal: AbortSignal | undefined;
+  },
+): Promise<void> {
+  const one = variants[variant]!;
+  await keepScenario(outcome.directory, { scenario, choices, variant: one.variant });
+  judged[variant] = await judge(one, outcome, { signal });
+}
+
+/** The row of a combination that has ended, or has not. */
+async function swept(
+  { row, directory, variants, judged, began, error }: Combination,
+  isInterrupted: boolean,
+): Promise<SweptCombination> {
+  const name = row.scenario.replace(/\.yaml$/, "");
+  const outcomes = variants.flatMap((_, variant) => judged[variant] ?? []);
+  if (error !== "") return { ...row, state: "failed", error, directory: name };
+  if (outcomes.length < variants.length) {
+    const state = isInterrupted ? "interrupted" : "failed";
+    return { ...row, state, error: isInterrupted ? "" : "it has not ended", directory: name };
+  }
+  const wallMs = performance.now() - began, { expect } = variants[0]!.variant;
+  const id = directory.replace(/.*\//, "");
+  const report: RunReport = JSON.parse(JSON.stringify(
+    summarise({ id, path: directory, wallMs, outcomes, nats: true, expect }),
+    plainly,
+  ));
+  const broken = report.checks.filter(({ holds }) => !holds);
+  if (broken.length === 0) {
+    // Its figures are in the report, and its scenario makes the rest again.
+    await Deno.remove(directory, { recursive: true });
+    return { ...row, state: "done", report };
+  }
+  await Deno.writeTextFile(`${directory}/report.json`, JSON.stringify(report, null, 2), {
+    mode: 0o600,
+  });
+  const why = broken.map(({ name, detail }) => `${name}: ${detail}`).join("; ");
+  return { ...row, state: "failed", error: why, report, directory: name };
+}

@@ -1,0 +1,38 @@
+/** Short texts that come again and again as bytes: names in messages, subjects. Each is decoded once. */
+
+const SLOTS = 1024;
+/** Longer ones are seldom the same. */
+const LENGTH_MAX = 256;
+
+interface Known {
+  readonly bytes: Uint8Array;
+  readonly text: string;
+}
+
+const decoder = new TextDecoder();
+
+/** A text takes the place of the one that was there before it, so the table holds so many at most. */
+const known: (Known | undefined)[] = new Array(SLOTS).fill(undefined);
+
+/** The text whose UTF-8 bytes are `bytes` from `from` to `to`. */
+export function textOf(bytes: Uint8Array, from: number, to: number): string {
+  if (to - from > LENGTH_MAX) return decoder.decode(bytes.subarray(from, to));
+  let hash = 0;
+  for (let i = from; i < to; i++) hash = (Math.imul(hash, 31) + bytes[i]!) | 0;
+  const slot = (hash ^ (hash >>> 10)) & (SLOTS - 1);
+  const found = known[slot];
+  if (found !== undefined && isSame(found.bytes, { bytes, from, to })) return found.text;
+  const own = bytes.slice(from, to);
+  const text = decoder.decode(own);
+  known[slot] = { bytes: own, text };
+  return text;
+}
+
+function isSame(
+  own: Uint8Array,
+  { bytes, from, to }: { readonly bytes: Uint8Array; readonly from: number; readonly to: number },
+): boolean {
+  if (own.length !== to - from) return false;
+  for (let i = 0; i < own.length; i++) if (own[i] !== bytes[from + i]) return false;
+  return true;
+}

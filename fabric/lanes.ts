@@ -1,0 +1,99 @@
+/**
+ * Lanes: several racks in one set of processes, as variants of a scenario with the same devices and cables. Each
+ * rack has its own run id, clock and files; they share processes and connections, so code is loaded and compiled
+ * once. The process of a partition or of the timekeeper is started for one rack, and takes up and leaves others on
+ * request of the command that runs them.
+ */
+import type { Bus } from "./bus/bus.ts";
+import { laneVerb } from "./bus/access.ts";
+import { decode, encode } from "./bus/codec.ts";
+import { patternOf } from "./bus/subjects.ts";
+
+/** A set of processes, in a file of its own, as JSON. */
+export interface LanesFile {
+  /** The set's own name on the bus, a subject token. */
+  readonly run: string;
+  /** Paths of the run files of racks that are under way or still to come. */
+  readonly runFiles: readonly string[];
+}
+
+/** What the set asks of a process. It repeats a request until it is answered. */
+export type LaneRequest =
+  | { readonly open: OpenRequest }
+  /** Leave the rack with this run id, in order. */
+  | { readonly close: string };
+
+/** Take this rack up. */
+export interface OpenRequest {
+  readonly run: string;
+  readonly runFile: string;
+  /** The name of this life of the partition; a timekeeper has none. */
+  readonly instance: string;
+}
+
+/** A rack that a process has taken up. */
+export interface Lane {
+  /** Leaves it: nothing more is said or heard, and its files are closed. */
+  close(): void;
+}
+
+export interface LanesOptions {
+  /** The rack that the process was started for, and which it has taken up. */
+  readonly first: { readonly run: string; readonly lane: Lane };
+  /** The set; undefined: the process has one rack. */
+  readonly set: LanesFile | undefined;
+  /** The user by which the process is known to the bus. */
+  readonly name: string;
+  readonly open: (runFile: string, instance: string) => Promise<Lane>;
+  /** Called with what `open` throws: the process is of no more use. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+/** Takes racks up and leaves them as the set requests. @returns what leaves all of them. */
+export function answerLanes(
+  bus: Bus,
+  { first, set, name, open, onFatal }: LanesOptions,
+): () => void {
+  const lanes = new Map([[first.run, first.lane]]);
+  const opening = new Map<string, Promise<void>>();
+  const closed = new Set<string>();
+  const take = async ({ run, runFile, instance }: OpenRequest) => {
+    const lane = await open(runFile, instance);
+    lanes.set(run, lane);
+    opening.delete(run);
+  };
+  const leave = async (run: string) => {
+    closed.add(run);
+    await opening.get(run);
+    lanes.get(run)?.close();
+    lanes.delete(run);
+  };
+  const obey = (request: LaneRequest): Promise<void> => {
+    if ("close" in request) return leave(request.close);
+    const { run } = request.open;
+    // The set repeats a request until it is answered, so another copy may have been heard before.
+    if (closed.has(run) || lanes.has(run)) return Promise.resolve();
+    if (!opening.has(run)) opening.set(run, take(request.open));
+    return opening.get(run)!;
+  };
+  if (set !== undefined) {
+    const subject = patternOf({ kind: "control", run: set.run, verb: laneVerb(name) });
+    bus.subscribe(subject, (payload, _, reply) => {
+      const request = requestFrom(decode(payload), set);
+      if (request === undefined) return reply?.(encode({ error: "malformed request" }));
+      obey(request).then(() => reply?.(encode({ done: true })), onFatal);
+    });
+  }
+  return () => {
+    for (const lane of lanes.values()) lane.close();
+  };
+}
+
+function requestFrom(value: unknown, set: LanesFile): LaneRequest | undefined {
+  const { open, close } = Object(value) as Readonly<Record<string, unknown>>;
+  if (typeof close === "string") return { close };
+  const { run, runFile, instance } = Object(open) as Readonly<Record<string, unknown>>;
+  if (typeof run !== "string" || typeof instance !== "string") return undefined;
+  if (typeof runFile !== "string" || !set.runFiles.includes(runFile)) return undefined;
+  return { open: { run, runFile, instance } };
+}
